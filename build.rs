@@ -5,12 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What makes figures of a record: the store's index of figures is as old as these sources.
-const ANALYSIS: [&str; 4] = [
-    "crates/record/src",
-    "crates/analysis/src",
-    "crates/stats/src",
-    "src/cmd/stored.rs",
-];
+const ANALYSIS: [&str; 4] =
+    ["crates/record/src", "crates/analysis/src", "crates/stats/src", "src/cmd/stored.rs"];
 
 /// What measures: figures of two builds are by the same code where these are the same. How many
 /// samples are taken, and when a case stops, is part of it.
@@ -39,18 +35,9 @@ fn main() {
     println!("cargo::rustc-env=PLUMB_RUSTC={}", rustc.trim());
     println!("cargo::rustc-env=PLUMB_PROFILE={}", var("PROFILE"));
     println!("cargo::rustc-env=PLUMB_TARGET={}", var("TARGET"));
-    println!(
-        "cargo::rustc-env=PLUMB_TARGET_FEATURES={}",
-        var("CARGO_CFG_TARGET_FEATURE")
-    );
-    println!(
-        "cargo::rustc-env=PLUMB_ANALYSIS={:016x}",
-        fingerprint(&ANALYSIS)
-    );
-    println!(
-        "cargo::rustc-env=PLUMB_MEASURING={:016x}",
-        fingerprint(&MEASURING)
-    );
+    println!("cargo::rustc-env=PLUMB_TARGET_FEATURES={}", var("CARGO_CFG_TARGET_FEATURE"));
+    println!("cargo::rustc-env=PLUMB_ANALYSIS={:016x}", fingerprint(&ANALYSIS));
+    println!("cargo::rustc-env=PLUMB_MEASURING={:016x}", fingerprint(&MEASURING));
     println!("cargo::rerun-if-changed=build.rs");
 }
 

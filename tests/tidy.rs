@@ -48,9 +48,7 @@ fn every_experiment_file_is_listed() {
             }
             let listed = list.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '#'));
             assert!(
-                listed
-                    .map(|word| word.trim_start_matches("r#"))
-                    .any(|word| word == name),
+                listed.map(|word| word.trim_start_matches("r#")).any(|word| word == name),
                 "{} is not in its family's list",
                 file.display()
             );
@@ -69,11 +67,7 @@ fn files_are_not_long() {
             }
         }
     }
-    assert!(
-        long.is_empty(),
-        "over {LINES_MAX} lines:\n{}",
-        long.join("\n")
-    );
+    assert!(long.is_empty(), "over {LINES_MAX} lines:\n{}", long.join("\n"));
 }
 
 #[test]
@@ -92,9 +86,8 @@ fn unsafe_is_in_metal_only() {
 }
 
 /// Names of files that say nothing of what is in them.
-const SAYS_NOTHING: [&str; 9] = [
-    "cases", "common", "figures", "helpers", "misc", "parts", "told", "util", "utils",
-];
+const SAYS_NOTHING: [&str; 9] =
+    ["cases", "common", "figures", "helpers", "misc", "parts", "told", "util", "utils"];
 
 #[test]
 fn no_room_has_a_name_that_says_nothing() {
@@ -108,13 +101,7 @@ fn no_room_has_a_name_that_says_nothing() {
 
 #[test]
 fn nothing_is_left_unfinished() {
-    let marks = [
-        "todo!(",
-        "unimplemented!(",
-        "FIX\u{4d}E",
-        "TO\u{44}O",
-        "#[ign\u{6f}re",
-    ];
+    let marks = ["todo!(", "unimplemented!(", "FIX\u{4d}E", "TO\u{44}O", "#[ign\u{6f}re"];
     for dir in ["src", "crates"] {
         for file in sources(&root().join(dir)) {
             let text = fs::read_to_string(&file).unwrap();
@@ -129,10 +116,8 @@ fn nothing_is_left_unfinished() {
 #[test]
 fn what_is_skipped_is_said_in_one_way() {
     let list = fs::read_to_string(root().join("tests/skips.txt")).unwrap();
-    let listed: BTreeSet<&str> = list
-        .lines()
-        .map(|line| line.split_once(": ").expect("a kind and its reason").0)
-        .collect();
+    let listed: BTreeSet<&str> =
+        list.lines().map(|line| line.split_once(": ").expect("a kind and its reason").0).collect();
     assert!(list.lines().is_sorted() && listed.len() == list.lines().count());
     // scripts/test has this one of its own.
     let mut used = BTreeSet::from(["kernel-package".to_owned()]);

@@ -22,10 +22,7 @@ fn main() {
     let script = script.expect("the crate ships the library as a script");
     let script = library::reduced(script).unwrap_or_else(|| script.to_owned());
     let digest = STANDARD.encode(Sha256::digest(&script));
-    for (name, text) in [
-        ("plotly.packed", packed::pack(&script)),
-        ("plotly.sha256", digest),
-    ] {
+    for (name, text) in [("plotly.packed", packed::pack(&script)), ("plotly.sha256", digest)] {
         fs::write(out.join(name), text).expect("the build's directory can be written");
     }
     for source in ["library", "packed"] {

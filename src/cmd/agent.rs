@@ -164,11 +164,7 @@ mod tests {
         reader.read_to_string(&mut said).expect("whole characters");
         let lines: Vec<&str> = said.lines().collect();
         assert!((1..100).contains(&lines.len()), "{}", lines.len());
-        assert!(
-            lines
-                .iter()
-                .all(|line| line.starts_with("plumb agent: µ") && line.len() > 4000)
-        );
+        assert!(lines.iter().all(|line| line.starts_with("plumb agent: µ") && line.len() > 4000));
     }
 
     #[test]

@@ -105,15 +105,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
     let only = Selection::parse(&args.only, FAMILIES).map_err(|e| Failure::Usage(e.to_string()))?;
     let names: Vec<&String> = args.base.iter().chain(&args.new).collect();
-    let runs = names
-        .iter()
-        .map(|name| stored::open(name))
-        .collect::<Result<Vec<Run>, _>>()?;
-    if let Some((name, _)) = names
-        .iter()
-        .zip(&runs)
-        .find(|(_, run)| run.header.is_crosscheck())
-    {
+    let runs = names.iter().map(|name| stored::open(name)).collect::<Result<Vec<Run>, _>>()?;
+    if let Some((name, _)) = names.iter().zip(&runs).find(|(_, run)| run.header.is_crosscheck()) {
         return Err(Failure::Usage(format!(
             "{name} is a crosscheck, which has no figures of its own; `plumb report {name}` shows it"
         )));
@@ -121,20 +114,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let history = stored::history(&runs.iter().collect::<Vec<_>>());
     let measured: Vec<Measured> = runs
         .iter()
-        .map(|run| Measured {
-            run,
-            figures: selected(figures(run), &args.only, &only),
-        })
+        .map(|run| Measured { run, figures: selected(figures(run), &args.only, &only) })
         .collect();
     let Some(comparison) = compare(&measured, &history) else {
         return Err(Failure::Usage("name two runs to compare".to_owned()));
     };
     print(&args, &comparison)?;
-    if comparison
-        .against
-        .iter()
-        .all(|against| against.figures.is_empty())
-    {
+    if comparison.against.iter().all(|against| against.figures.is_empty()) {
         return Err(Failure::Usage(
             "the runs have no figure in common; `plumb report RUN` shows what each has".to_owned(),
         ));
@@ -153,10 +139,7 @@ fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Fig
 fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
     let look = match args.output {
         None => output::look(),
-        Some(_) => terminal::Look {
-            width: 100,
-            colours: false,
-        },
+        Some(_) => terminal::Look { width: 100, colours: false },
     };
     let document = || build(comparison, args.all);
     let text = match args.format {
@@ -228,8 +211,7 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
     }
     match (failed, void) {
         (true, told) => {
-            told.iter()
-                .for_each(|told| output::diagnose(&format!("plumb: {told}")));
+            told.iter().for_each(|told| output::diagnose(&format!("plumb: {told}")));
             Err(Failure::Finding)
         }
         (false, Some(told)) => Err(Failure::Usage(told)),
@@ -244,7 +226,5 @@ fn itself<'a>(comparison: &'a Comparison) -> Option<&'a str> {
     let mut others = comparison.against.iter().map(|one| &one.new.run.header);
     let found = others.find(of_base);
     // A published machine beside itself is only looked at.
-    found
-        .filter(|header| header.options.preset != "published")
-        .map(|header| header.run.as_str())
+    found.filter(|header| header.options.preset != "published").map(|header| header.run.as_str())
 }

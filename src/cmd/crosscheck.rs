@@ -183,11 +183,7 @@ fn measure(
         let text = report::render(&run, Format::Html, output::look());
         store::write_whole(page, text.as_bytes())?;
     }
-    let shown = if args.json {
-        Format::Json
-    } else {
-        Format::Terminal
-    };
+    let shown = if args.json { Format::Json } else { Format::Terminal };
     output::print(&report::render(&run, shown, output::look()))?;
     if end == End::Interrupted {
         return Err(Failure::Interrupted(format!(
@@ -210,15 +206,10 @@ fn verdict(setting: &Setting, run: &Run, made: &Made) -> Result<(), Failure> {
         own.any(|(known, is_wanted)| known.name == rival && is_wanted(pairing))
     };
     let found = rows(run);
-    let own = found
-        .iter()
-        .filter(|row| is_own(&row.pairing.rival, &row.pairing.name));
+    let own = found.iter().filter(|row| is_own(&row.pairing.rival, &row.pairing.name));
     let (mut judged, mut missed) = (0, 0);
     for row in own {
-        let is_judged = matches!(
-            row.verdict,
-            Verdict::Met | Verdict::Missed | Verdict::Undecided
-        );
+        let is_judged = matches!(row.verdict, Verdict::Met | Verdict::Missed | Verdict::Undecided);
         judged += usize::from(is_judged);
         missed += usize::from(row.verdict == Verdict::Missed);
     }
@@ -236,12 +227,8 @@ fn verdict(setting: &Setting, run: &Run, made: &Made) -> Result<(), Failure> {
 /// Why nothing was compared, and what would help: of this crosscheck's rivals.
 fn nothing(setting: &Setting, run: &Run) -> String {
     let rivals = run.crosscheck.rivals.iter();
-    let own = rivals.filter(|rival| {
-        setting
-            .rivals
-            .iter()
-            .any(|(known, _)| known.name == rival.name)
-    });
+    let own =
+        rivals.filter(|rival| setting.rivals.iter().any(|(known, _)| known.name == rival.name));
     let told: Vec<String> = own
         .filter_map(|rival| {
             let absent = rival.absent.as_ref()?;
@@ -316,15 +303,8 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
         Some(dir) => Files::Named(dir),
         None => Files::Here,
     };
-    let site = site::site(
-        Host::read(&root),
-        &root,
-        args.cpu.as_deref(),
-        files,
-        preset,
-        stop,
-    )
-    .map_err(|error| Failure::Usage(error.to_string()))?;
+    let site = site::site(Host::read(&root), &root, args.cpu.as_deref(), files, preset, stop)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Setup {
         build: super::BUILD,
         site,
@@ -379,11 +359,7 @@ fn record(
                 path.display()
             )));
         }
-        if !run
-            .footer
-            .as_ref()
-            .is_some_and(|footer| footer.end != End::Interrupted)
-        {
+        if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {
             return Err(Failure::Usage(format!(
                 "{} has no end yet: `plumb run --resume {name}` first",
                 path.display()
@@ -450,10 +426,7 @@ impl Work {
     }
 
     fn remove(self) {
-        for work in [Some(self.scratch), self.files, self.in_memory]
-            .into_iter()
-            .flatten()
-        {
+        for work in [Some(self.scratch), self.files, self.in_memory].into_iter().flatten() {
             if let Err(left) = work.remove(false) {
                 output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
             }

@@ -165,10 +165,7 @@ const CHECKS: &[Check] = &[
             let guest = &host.kernel.virtualisation;
             match guest.is_guest {
                 Some(true) => Inherent(
-                    guest
-                        .hypervisor
-                        .clone()
-                        .unwrap_or_else(|| "a virtual machine".to_owned()),
+                    guest.hypervisor.clone().unwrap_or_else(|| "a virtual machine".to_owned()),
                 ),
                 Some(false) => Fine("bare metal".to_owned()),
                 None => Unknown,
@@ -279,11 +276,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         n => format!("\n{n} things would disturb a measurement\n"),
     });
     output::print(&text)?;
-    if disturbing > 0 {
-        Err(Failure::Finding)
-    } else {
-        Ok(())
-    }
+    if disturbing > 0 { Err(Failure::Finding) } else { Ok(()) }
 }
 
 fn line(mark: &str, name: &str, state: &str) -> String {
@@ -327,10 +320,7 @@ fn governor(host: &Host, _: &Watched) -> Said {
         .filter(|cpu| cpu.online && cpu.allowed)
         .filter_map(|cpu| cpu.frequency.governor.as_deref())
         .collect();
-    match governors
-        .iter()
-        .find(|governor| **governor != "performance")
-    {
+    match governors.iter().find(|governor| **governor != "performance") {
         Some(other) => Disturbs((*other).to_owned()),
         None if governors.is_empty() => Unknown,
         None => Fine("performance".to_owned()),
@@ -348,11 +338,7 @@ fn steal(_: &Host, watched: &Watched) -> Said {
         Some(stolen) if time_ns > 0.0 => {
             let share = stolen as f64 / time_ns;
             let text = format!("{:.1} % while watched", share * 100.0);
-            if share > STEAL_SHARE {
-                Disturbs(text)
-            } else {
-                Fine(text)
-            }
+            if share > STEAL_SHARE { Disturbs(text) } else { Fine(text) }
         }
         _ => Unknown,
     }
@@ -367,20 +353,13 @@ fn busy(_: &Host, watched: &Watched) -> Said {
         .delta
         .cpus
         .iter()
-        .filter(|(_, cpu)| {
-            cpu.busy_ns
-                .is_some_and(|busy| busy as f64 > BUSY_SHARE * time_ns)
-        })
+        .filter(|(_, cpu)| cpu.busy_ns.is_some_and(|busy| busy as f64 > BUSY_SHARE * time_ns))
         .map(|(id, _)| *id)
         .collect();
     if busy.is_empty() {
         Fine(format!("none of {}", watched.delta.cpus.len()))
     } else {
-        Disturbs(format!(
-            "CPU {} of {}",
-            format_cpus(&busy),
-            watched.delta.cpus.len()
-        ))
+        Disturbs(format!("CPU {} of {}", format_cpus(&busy), watched.delta.cpus.len()))
     }
 }
 
@@ -404,11 +383,7 @@ mod tests {
 
     fn check(name: &str, tree: &str) -> Said {
         let host = Host::read(&Root::tree(tree));
-        let judge = CHECKS
-            .iter()
-            .find(|check| check.name == name)
-            .unwrap()
-            .judge;
+        let judge = CHECKS.iter().find(|check| check.name == name).unwrap().judge;
         judge(&host, &Watched::default())
     }
 
@@ -416,16 +391,8 @@ mod tests {
     fn each_disturbance_is_seen_and_its_absence_too() {
         let governor = "== sys/devices/system/cpu/online\n0\n== facts.txt\nallowed=0\n== sys/devices/system/cpu/cpu0/cpufreq/scaling_governor\n";
         for (name, tree, said) in [
-            (
-                "governor",
-                format!("{governor}powersave\n"),
-                Said::Disturbs("powersave".into()),
-            ),
-            (
-                "governor",
-                format!("{governor}performance\n"),
-                Said::Fine("performance".into()),
-            ),
+            ("governor", format!("{governor}powersave\n"), Said::Disturbs("powersave".into())),
+            ("governor", format!("{governor}performance\n"), Said::Fine("performance".into())),
             ("governor", String::new(), Said::Unknown),
             (
                 "transparent huge pages",
@@ -478,13 +445,7 @@ mod tests {
             ..Watched::default()
         };
         let host = Host::read(&Root::tree(""));
-        assert_eq!(
-            super::steal(&host, &watched),
-            Said::Disturbs("1.5 % while watched".into())
-        );
-        assert_eq!(
-            super::busy(&host, &watched),
-            Said::Disturbs("CPU 1 of 2".into())
-        );
+        assert_eq!(super::steal(&host, &watched), Said::Disturbs("1.5 % while watched".into()));
+        assert_eq!(super::busy(&host, &watched), Said::Disturbs("CPU 1 of 2".into()));
     }
 }

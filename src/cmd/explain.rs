@@ -23,9 +23,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         (Some(experiment), _) => vec![page(experiment)?],
         (None, Some(family)) => {
             let experiments = family.experiments.iter();
-            experiments
-                .map(|one| page(*one))
-                .collect::<Result<_, _>>()?
+            experiments.map(|one| page(*one)).collect::<Result<_, _>>()?
         }
         (None, None) => {
             return Err(Failure::Usage(format!(
@@ -49,9 +47,8 @@ fn here() -> Result<Site, Failure> {
 
 /// The values of the three presets.
 fn told(defaults: &[Option<String>; 3]) -> String {
-    let [quick, standard, thorough] = defaults
-        .each_ref()
-        .map(|text| text.as_deref().unwrap_or("none here"));
+    let [quick, standard, thorough] =
+        defaults.each_ref().map(|text| text.as_deref().unwrap_or("none here"));
     match (quick == standard, standard == thorough) {
         (true, true) => format!("default {quick}"),
         (false, true) => format!("default {quick} in quick, {standard} in standard and thorough"),
@@ -65,12 +62,8 @@ fn told(defaults: &[Option<String>; 3]) -> String {
 /// The manual of an experiment with what its card says, and the defaults at a site.
 fn page(experiment: &dyn Experiment, site: &Site) -> String {
     let card = experiment.card();
-    let mut text = format!(
-        "# {}: {}\n\n{}\n## Values\n\n",
-        card.id,
-        card.title,
-        experiment.manual()
-    );
+    let mut text =
+        format!("# {}: {}\n\n{}\n## Values\n\n", card.id, card.title, experiment.manual());
     if card.params.is_empty() {
         text.push_str("It takes no parameters.\n");
     }

@@ -26,12 +26,7 @@ use thiserror::Error;
 /// Measures what the operations of this machine cost, predicts every figure first, and writes the
 /// result as a lab report.
 #[derive(Parser)]
-#[command(
-    name = "plumb",
-    version,
-    propagate_version = true,
-    max_term_width = 100
-)]
+#[command(name = "plumb", version, propagate_version = true, max_term_width = 100)]
 #[command(
     after_help = "Exit codes: 0 fine; 1 a finding (compare, crosscheck, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
 )]
@@ -143,11 +138,7 @@ const INTERNAL: u8 = 3;
 fn internal_error(fault: &panic::PanicHookInfo<'_>) -> String {
     let said = fault.payload_as_str().unwrap_or("no reason was given");
     match fault.location() {
-        Some(at) => format!(
-            "plumb: internal error at {}:{}: {said}",
-            at.file(),
-            at.line()
-        ),
+        Some(at) => format!("plumb: internal error at {}:{}: {said}", at.file(), at.line()),
         None => format!("plumb: internal error: {said}"),
     }
 }

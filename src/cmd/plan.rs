@@ -30,18 +30,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     for planned in &setup.planned.plan.experiments {
         let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
-        let cost: f64 = planned
-            .series
-            .iter()
-            .map(|series| series.round_cost_s)
-            .sum();
+        let cost: f64 = planned.series.iter().map(|series| series.round_cost_s).sum();
         text.push_str(&format!("{}  {}\n", planned.id, planned.title));
         match &planned.skipped {
             Some(skip) => {
-                let needed = skip
-                    .needed
-                    .as_ref()
-                    .map(|needed| format!("; it needs {needed}"));
+                let needed = skip.needed.as_ref().map(|needed| format!("; it needs {needed}"));
                 text.push_str(&format!(
                     "  skipped: {}{}\n",
                     skip.reason,
@@ -56,12 +49,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 render(cost * 1e9, record::unit::Unit::Ns)
             )),
         }
-        let works: Vec<&Work> = setup
-            .planned
-            .work
-            .iter()
-            .filter(|work| work.series.experiment == planned.id)
-            .collect();
+        let works: Vec<&Work> =
+            setup.planned.work.iter().filter(|work| work.series.experiment == planned.id).collect();
         if args.verbose {
             for work in &works {
                 for case in &work.series.cases {
@@ -92,10 +81,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
     }
     let plan = &setup.planned.plan;
-    let rounds = (
-        plan.looks.first().copied().unwrap_or(1),
-        plan.looks.last().copied().unwrap_or(1),
-    );
+    let rounds =
+        (plan.looks.first().copied().unwrap_or(1), plan.looks.last().copied().unwrap_or(1));
     text.push_str(&format!(
         "\n{} series in {}, {} to {} rounds of each; expected time {}\n",
         setup.planned.work.len(),
@@ -115,10 +102,7 @@ fn site_text(setup: &Setup) -> String {
     let host = &setup.site.host;
     format!(
         "{}, {} CPUs (measuring on CPU {}), {} of memory to use",
-        host.cpu
-            .model_name
-            .as_deref()
-            .unwrap_or("unknown processor"),
+        host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
         setup.site.cpus.len(),
         setup.site.cpus.first().copied().unwrap_or(0),
         record::quantity::render_bytes(setup.site.memory_bytes as f64),
@@ -126,10 +110,7 @@ fn site_text(setup: &Setup) -> String {
 }
 
 fn peer_text(peer: &Peer) -> String {
-    let by = peer
-        .interface
-        .as_ref()
-        .map(|name| format!(" by its {name}"));
+    let by = peer.interface.as_ref().map(|name| format!(" by its {name}"));
     let here = peer
         .address
         .is_loopback()
@@ -137,11 +118,7 @@ fn peer_text(peer: &Peer) -> String {
     format!(
         "far end {}: {}, {} CPUs (its ends on CPU {}), data at {}{}{}",
         peer.name,
-        peer.host
-            .cpu
-            .model_name
-            .as_deref()
-            .unwrap_or("unknown processor"),
+        peer.host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
         peer.cpus.len(),
         peer.cpus.first().copied().unwrap_or(0),
         peer.address,
@@ -157,16 +134,8 @@ fn predictions(
     case: &Case,
     derived: bool,
 ) {
-    for metric in experiment
-        .card()
-        .metrics
-        .iter()
-        .filter(|metric| metric.derived == derived)
-    {
-        let seen = Case {
-            id: case.id.unplaced(),
-            at: case.at.clone(),
-        };
+    for metric in experiment.card().metrics.iter().filter(|metric| metric.derived == derived) {
+        let seen = Case { id: case.id.unplaced(), at: case.at.clone() };
         let prediction = experiment.predict(site, None, &seen, metric);
         if let Some(prediction) = prediction {
             text.push_str(&format!(

@@ -63,10 +63,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let run = stored::open(&args.run)?;
     let look = match args.output {
         None => output::look(),
-        Some(_) => terminal::Look {
-            width: 100,
-            colours: false,
-        },
+        Some(_) => terminal::Look { width: 100, colours: false },
     };
     let text = render(&run, args.format, look);
     match &args.output {

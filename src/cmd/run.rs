@@ -76,10 +76,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let work =
         work_dirs(&store, &mut setup, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
-    let mut sink = Sink {
-        file,
-        bar: progress_bar(),
-    };
+    let mut sink = Sink { file, bar: progress_bar() };
     output::diagnose(&format!(
         "plumb: {} series, expected time {}; the record is {}",
         setup.planned.work.len(),
@@ -88,10 +85,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     ));
     let finished = session::run(&setup, &mut sink, &stop, resumed);
     sink.bar.finish_and_clear();
-    remove(
-        work,
-        finished.as_ref().map_or(&[], |finished| &finished.hanging),
-    );
+    remove(work, finished.as_ref().map_or(&[], |finished| &finished.hanging));
     let run = match finished.map(|finished| finished.run) {
         Err(error) if session::is_interrupt(&error) => {
             return Err(Failure::Interrupted(interrupted_early(&path, continued)));
@@ -101,11 +95,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(page) = &args.report {
         store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
     }
-    let shown = if args.json {
-        Format::Json
-    } else {
-        Format::Terminal
-    };
+    let shown = if args.json { Format::Json } else { Format::Terminal };
     output::print(&render(&run, shown, output::look()))?;
     verdict(&run, &path)
 }
@@ -164,10 +154,7 @@ fn resume(
     let path = store.find(name).map_err(usage)?;
     let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
     let run = &recording.run;
-    if matches!(
-        run.footer.as_ref().map(|footer| footer.end),
-        Some(End::Complete | End::Budget)
-    ) {
+    if matches!(run.footer.as_ref().map(|footer| footer.end), Some(End::Complete | End::Budget)) {
         return Err(Failure::Usage(format!(
             "{} is complete; `plumb report {name}` shows it, `plumb run` measures anew",
             path.display()
@@ -238,10 +225,8 @@ fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<
     if peers.iter().all(|peer| matches!(peer.way, Way::Tcp { .. })) {
         return Ok(());
     }
-    let repeated: Vec<String> = then
-        .iter()
-        .map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''")))
-        .collect();
+    let repeated: Vec<String> =
+        then.iter().map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''"))).collect();
     Err(Failure::Usage(format!(
         "{} is no file of the store, and would start far ends by its own words; if you mean them, repeat them: \
          plumb run --resume {} {}",
@@ -256,9 +241,8 @@ fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<
 fn work_dirs(store: &Store, setup: &mut Setup, stop: &AtomicBool) -> Result<Vec<WorkDir>> {
     let mut made = Vec::new();
     let works = setup.planned.work.iter();
-    let groups: BTreeSet<PathBuf> = works
-        .filter_map(|work| work.experiment.group_below(&setup.site, &work.series))
-        .collect();
+    let groups: BTreeSet<PathBuf> =
+        works.filter_map(|work| work.experiment.group_below(&setup.site, &work.series)).collect();
     let groups: Vec<PathBuf> = groups.into_iter().collect();
     if let Some(dir) = &mut setup.site.dir {
         let work = WorkDir::make(store, &dir.path, &setup.name, &groups, stop)?;
@@ -296,27 +280,20 @@ fn remove(work: Vec<WorkDir>, hanging: &[PathBuf]) {
 
 /// Whether two paths, the second of a file that exists, name one file.
 fn same(one: &Path, other: &Path) -> bool {
-    one.canonicalize()
-        .is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// Where two plans differ in what they measure and how often, stated costs aside.
 fn difference(then: &Plan, now: &Plan) -> Option<String> {
     if then.looks != now.looks {
-        return Some(format!(
-            "looks after {:?} rounds then, {:?} now",
-            then.looks, now.looks
-        ));
+        return Some(format!("looks after {:?} rounds then, {:?} now", then.looks, now.looks));
     }
     let series = |plan: &Plan| -> Vec<(String, PlannedSeries)> {
         plan.experiments
             .iter()
             .flat_map(|planned| {
                 planned.series.iter().map(|series| {
-                    let alike = PlannedSeries {
-                        round_cost_s: 0.0,
-                        ..series.clone()
-                    };
+                    let alike = PlannedSeries { round_cost_s: 0.0, ..series.clone() };
                     (format!("{}/{}", planned.id, series.name), alike)
                 })
             })
@@ -326,19 +303,16 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
     if then.len() != now.len() {
         return Some(format!("{} series then, {} now", then.len(), now.len()));
     }
-    then.iter()
-        .zip(&now)
-        .find(|(then, now)| then != now)
-        .map(|((label, then), (fresh, now))| {
-            if label != fresh {
-                format!("{label} then, {fresh} now")
-            } else if then.settings != now.settings {
-                format!("{label} has other settings")
-            } else {
-                let (then, now) = (then.cases.len(), now.cases.len());
-                format!("{label}: {then} cases then, {now} now, or others")
-            }
-        })
+    then.iter().zip(&now).find(|(then, now)| then != now).map(|((label, then), (fresh, now))| {
+        if label != fresh {
+            format!("{label} then, {fresh} now")
+        } else if then.settings != now.settings {
+            format!("{label} has other settings")
+        } else {
+            let (then, now) = (then.cases.len(), now.cases.len());
+            format!("{label}: {then} cases then, {now} now, or others")
+        }
+    })
 }
 
 /// Time and host: names sort by time.
@@ -347,13 +321,7 @@ pub(super) fn run_name() -> String {
     let time = time.trim_end_matches('Z').replace(':', "-");
     let host: String = host_name()
         .chars()
-        .map(|letter| {
-            if letter.is_ascii_alphanumeric() {
-                letter
-            } else {
-                '-'
-            }
-        })
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
         .collect();
     format!("{time}-{}", if host.is_empty() { "host" } else { &host })
 }
@@ -376,11 +344,7 @@ fn is_set(stop: &AtomicBool) -> bool {
 
 /// A signal came before there was a record, or before it was continued.
 fn nothing_yet(continued: bool) -> Failure {
-    let way_on = if continued {
-        "; it can be continued"
-    } else {
-        ""
-    };
+    let way_on = if continued { "; it can be continued" } else { "" };
     Failure::Interrupted(format!("interrupted before anything was measured{way_on}"))
 }
 
@@ -400,20 +364,12 @@ fn interrupted_early(path: &Path, continued: bool) -> String {
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
-    if text.chars().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// The exit code of a run, with a hint where one helps.
 fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
-    if run
-        .footer
-        .as_ref()
-        .is_some_and(|footer| footer.end == End::Interrupted)
-    {
+    if run.footer.as_ref().is_some_and(|footer| footer.end == End::Interrupted) {
         return Err(Failure::Interrupted(format!(
             "interrupted; what was measured is in the record. Continue with: plumb run --resume {}",
             quoted(path)

@@ -132,10 +132,7 @@ fn described(facts: &Facts) -> String {
             "" => "nothing compared",
             beside => beside,
         };
-        return format!(
-            "{}  {host:<12}  {} of {beside}; {end}",
-            facts.started, CROSSCHECK
-        );
+        return format!("{}  {host:<12}  {} of {beside}; {end}", facts.started, CROSSCHECK);
     }
     let [measured, skipped, failed] = facts.figures;
     format!(
@@ -191,12 +188,7 @@ fn object(run: &Stored) -> Value {
             object["plumb"] = json!(facts.environment.get("plumb"));
             object["rounds"] = json!(facts.rounds);
             object["figures"] = json!({"measured": measured, "skipped": skipped, "failed": failed});
-            if let Some(Beside {
-                tools,
-                compared,
-                missed,
-            }) = facts.beside
-            {
+            if let Some(Beside { tools, compared, missed }) = facts.beside {
                 object["crosscheck"] =
                     json!({"tools": tools, "compared": compared, "missed": missed});
             }
@@ -214,9 +206,7 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
                 "{run} is a published machine, which is part of plumb"
             )));
         }
-        let path = store
-            .find(run)
-            .map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let path = store.find(run).map_err(|error| Failure::Usage(format!("{error:#}")))?;
         match store.name_of(&path) {
             Some(name) if names.contains(&name) => {}
             Some(name) => names.push(name),
@@ -235,18 +225,10 @@ fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Fai
     let mut refused = Vec::new();
     for name in names {
         let size = match is_rehearsal {
-            true => store
-                .path(name)
-                .metadata()
-                .map(|facts| facts.len())
-                .map_err(Into::into),
+            true => store.path(name).metadata().map(|facts| facts.len()).map_err(Into::into),
             false => store.remove(name),
         };
-        let word = if is_rehearsal {
-            "would remove"
-        } else {
-            "removed"
-        };
+        let word = if is_rehearsal { "would remove" } else { "removed" };
         match size {
             Ok(size) => output::print(&format!("{word} {name} ({})\n", render_bytes(size as f64)))?,
             Err(error) => refused.push(format!("{error:#}")),
@@ -269,17 +251,15 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     let is_old = |facts: &Facts| {
         let began = humantime::parse_rfc3339_weak(&facts.started).ok();
         let age = began.and_then(|began| now.duration_since(began).ok());
-        args.older_than
-            .is_none_or(|limit| age.is_some_and(|age| age > limit))
+        args.older_than.is_none_or(|limit| age.is_some_and(|age| age > limit))
     };
     // What is being written or cannot be read is nothing that plumb judges.
     let mut runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
     let mut kept: BTreeMap<(&str, &str, bool), usize> = BTreeMap::new();
     runs.reverse();
     runs.retain(|(_, facts)| {
-        let kept = kept
-            .entry((&facts.identity, &facts.profile, facts.is_crosscheck()))
-            .or_default();
+        let kept =
+            kept.entry((&facts.identity, &facts.profile, facts.is_crosscheck())).or_default();
         *kept += 1;
         *kept > args.keep.unwrap_or(0) && is_old(facts)
     });

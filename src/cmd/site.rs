@@ -106,8 +106,7 @@ fn budget(text: &str) -> Result<Duration, String> {
 }
 
 fn seed(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "type a whole number from 0 to 18446744073709551615".to_owned())
+    text.parse().map_err(|_| "type a whole number from 0 to 18446744073709551615".to_owned())
 }
 
 impl Choice {
@@ -211,12 +210,7 @@ impl Choice {
             calibration: calibration(preset),
             remotes: remotes
                 .into_iter()
-                .map(|remote| {
-                    (
-                        remote.name().to_owned(),
-                        Box::new(remote) as Box<dyn FarHost>,
-                    )
-                })
+                .map(|remote| (remote.name().to_owned(), Box::new(remote) as Box<dyn FarHost>))
                 .collect(),
             elsewhere: Default::default(),
         })
@@ -237,11 +231,7 @@ impl Choice {
             ));
         }
         let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
-        if let Some(peer) = peers
-            .iter()
-            .find(listens)
-            .filter(|_| self.key_file.is_none())
-        {
+        if let Some(peer) = peers.iter().find(listens).filter(|_| self.key_file.is_none()) {
             return Err(Failure::Usage(format!(
                 "--peer {}: an agent that listens has a key: give its file with --key-file (`plumb agent \
                  --new-key FILE` makes one for both hosts)",

@@ -89,11 +89,7 @@ pub fn ask<T>(
     store: &Store,
     question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, rusqlite::Error>,
 ) -> anyhow::Result<T> {
-    let ask = Ask {
-        store,
-        analysis: env!("PLUMB_ANALYSIS"),
-        read: &content,
-    };
+    let ask = Ask { store, analysis: env!("PLUMB_ANALYSIS"), read: &content };
     let Answer { value, notes } = ask.answer(question)?;
     for note in notes {
         output::diagnose(&format!("plumb: {note}"));
@@ -135,10 +131,7 @@ fn content(path: &Path) -> Result<Content, String> {
         beside: beside(&run),
         environment: environment(&run.header),
     };
-    Ok(Content {
-        facts,
-        figures: figures.iter().filter_map(row).collect(),
-    })
+    Ok(Content { facts, figures: figures.iter().filter_map(row).collect() })
 }
 
 /// What of a run stands beside other tools.
@@ -180,11 +173,7 @@ fn row(figure: &Figure) -> Option<Row> {
     (figure.outcome == Ending::Measured).then_some(())?;
     Some(Row {
         key: figure.key()?,
-        about: About {
-            unit: metric.unit,
-            better: metric.better,
-            kind: metric.kind,
-        },
+        about: About { unit: metric.unit, better: metric.better, kind: metric.kind },
         value,
         ci: figure.ci,
         rounds: used_rounds(figure),

@@ -62,17 +62,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let store = Store::here();
     let known = stored::ask(&store, |index, listed| {
         let keys = index.keys()?;
-        let of: Vec<Found> = keys
-            .iter()
-            .filter(|(key, _)| wanted.admits(key))
-            .cloned()
-            .collect();
+        let of: Vec<Found> = keys.iter().filter(|(key, _)| wanted.admits(key)).cloned().collect();
         let rows = index.of_keys(&of)?;
         let runs = stored::readable(listed);
         Ok(Known {
-            runs: runs
-                .map(|(name, facts)| (name.to_owned(), facts.clone()))
-                .collect(),
+            runs: runs.map(|(name, facts)| (name.to_owned(), facts.clone())).collect(),
             rows: of.into_iter().zip(rows).collect(),
             keys,
         })
@@ -128,10 +122,7 @@ fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &F
     match (args.format, &args.output) {
         (Format::Terminal, None) => terminal::render(&document(), output::look()),
         (Format::Terminal, Some(_)) => {
-            let look = Look {
-                width: 100,
-                colours: false,
-            };
+            let look = Look { width: 100, colours: false };
             terminal::render(&document(), look)
         }
         (Format::Html, _) => html::render(&document()),
@@ -150,29 +141,18 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
             Failure::Usage("no run is stored yet; `plumb run` makes one".to_owned())
         });
     }
-    let path = store
-        .find(name)
-        .map_err(|error| Failure::Usage(format!("{error:#}")))?;
+    let path = store.find(name).map_err(|error| Failure::Usage(format!("{error:#}")))?;
     let stored = store.name_of(&path);
-    let of = known
-        .runs
-        .iter()
-        .find(|(name, _)| Some(name) == stored.as_ref());
+    let of = known.runs.iter().find(|(name, _)| Some(name) == stored.as_ref());
     of.map(|(_, facts)| facts).ok_or_else(|| {
-        Failure::Usage(format!(
-            "{name} is no stored run that can be read; `plumb runs` lists them"
-        ))
+        Failure::Usage(format!("{name} is no stored run that can be read; `plumb runs` lists them"))
     })
 }
 
 /// A figure over the runs that have it.
 fn over((key, about): &Found, rows: &BTreeMap<String, Row>, runs: &[&(String, Facts)]) -> Over {
     let point = |(run, (name, _)): (usize, &&(String, Facts))| {
-        rows.get(name).map(|row| RunPoint {
-            run,
-            value: row.value,
-            ci: row.ci,
-        })
+        rows.get(name).map(|row| RunPoint { run, value: row.value, ci: row.ci })
     };
     Over {
         key: key.clone(),
@@ -241,12 +221,7 @@ impl Wanted {
                 }
             }
         }
-        Ok(Wanted {
-            pattern: pattern.to_owned(),
-            filter,
-            metric,
-            text,
-        })
+        Ok(Wanted { pattern: pattern.to_owned(), filter, metric, text })
     }
 
     fn admits(&self, key: &Key) -> bool {
@@ -261,10 +236,7 @@ impl Wanted {
             value.is_some_and(|value| wanted.iter().any(|wanted| admits(wanted, value)))
         };
         is_named
-            && self
-                .metric
-                .as_ref()
-                .is_none_or(|metric| *metric == key.metric)
+            && self.metric.as_ref().is_none_or(|metric| *metric == key.metric)
             && self.filter.iter().all(passes)
     }
 }
@@ -293,9 +265,7 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn check(text: &str, metric: Option<&str>, is_wanted: bool) {
-        let case = CaseId::new()
-            .with("pattern", "random")
-            .with("footprint", 65536);
+        let case = CaseId::new().with("pattern", "random").with("footprint", 65536);
         let key = Key::new("memory.latency", &case, "latency");
         let wanted = Wanted::parse(text, metric).expect("it can be meant");
         assert_eq!(wanted.admits(&key), is_wanted, "{text} {metric:?}");

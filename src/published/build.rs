@@ -22,11 +22,7 @@ const AS_REPORTED: &str = "as_reported";
 const OWN: &[(&str, &str, Option<Unit>)] = &[
     ("sample", "number of the sample in the report's table", None),
     ("event", "number of the row in the report's table", None),
-    (
-        "asked",
-        "bytes that the program was asked to send",
-        Some(Unit::B),
-    ),
+    ("asked", "bytes that the program was asked to send", Some(Unit::B)),
     ("file_bytes", "size of the file", Some(Unit::B)),
     (
         AS_REPORTED,
@@ -83,10 +79,7 @@ pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
         .map(|param| param.name)
         .chain(OWN.iter().map(|(name, ..)| *name))
         .collect();
-    let fixed = table
-        .case
-        .split(',')
-        .filter_map(|part| part.split_once('='));
+    let fixed = table.case.split(',').filter_map(|part| part.split_once('='));
     let mut parts: Vec<(&str, &str)> = fixed
         .chain([(table.varies, row.at), (AS_REPORTED, row.reading)])
         .filter(|(_, value)| !value.is_empty())
@@ -111,10 +104,7 @@ fn header(name: &str, report: &Report) -> Header {
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
         .collect();
-    environment.insert(
-        "report".to_owned(),
-        format!("{}: {}", report.report, report.work),
-    );
+    environment.insert("report".to_owned(), format!("{}: {}", report.report, report.work));
     environment.insert("clocks".to_owned(), report.clocks.to_owned());
     Header {
         format: FORMAT,
@@ -127,10 +117,7 @@ fn header(name: &str, report: &Report) -> Header {
         run: name.to_owned(),
         started: report.dated.to_owned(),
         seed: 0,
-        options: Options {
-            preset: PUBLISHED.to_owned(),
-            ..Options::default()
-        },
+        options: Options { preset: PUBLISHED.to_owned(), ..Options::default() },
         cpus: vec![report.cpu],
         identity: name.to_owned(),
         host: serde_json::to_value(&host).unwrap_or_default(),
@@ -156,15 +143,11 @@ fn header(name: &str, report: &Report) -> Header {
 
 /// The experiments of the catalogue that have a figure or miss a plot, in its order.
 fn plan(report: &'static Report) -> Plan {
-    let cards = FAMILIES
-        .iter()
-        .flat_map(|family| family.experiments)
-        .map(|experiment| experiment.card());
+    let cards =
+        FAMILIES.iter().flat_map(|family| family.experiments).map(|experiment| experiment.card());
     let experiments = cards.filter_map(|card| {
-        let tables: Vec<&Table> = report
-            .tables()
-            .filter(|table| table.experiment == card.id)
-            .collect();
+        let tables: Vec<&Table> =
+            report.tables().filter(|table| table.experiment == card.id).collect();
         let misses = report.missing.iter().any(|(id, ..)| *id == card.id);
         if tables.is_empty() && !misses {
             return None;
@@ -186,18 +169,14 @@ fn plan(report: &'static Report) -> Plan {
             .filter(|param| param.role == Role::Case)
             .map(|param| (param.name.to_owned(), param.doc.to_owned()))
             .collect();
-        let own = OWN
-            .iter()
-            .filter(|(name, ..)| derived.iter().any(|case| case.get(name).is_some()));
+        let own =
+            OWN.iter().filter(|(name, ..)| derived.iter().any(|case| case.get(name).is_some()));
         params.extend(own.map(|(name, doc, _)| ((*name).to_owned(), (*doc).to_owned())));
         let units = card
             .params
             .iter()
             .filter_map(|param| Some((param.name, param.domain.unit()?)))
-            .chain(
-                OWN.iter()
-                    .filter_map(|(name, _, unit)| Some((*name, (*unit)?))),
-            );
+            .chain(OWN.iter().filter_map(|(name, _, unit)| Some((*name, (*unit)?))));
         let mut views = card.views.iter().map(ViewCard::view);
         Some(PlannedExperiment {
             id: card.id.to_owned(),
@@ -216,18 +195,11 @@ fn plan(report: &'static Report) -> Plan {
             skipped: None,
         })
     });
-    Plan {
-        experiments: experiments.collect(),
-        stages: Vec::new(),
-        looks: Vec::new(),
-        eta_s: 0.0,
-    }
+    Plan { experiments: experiments.collect(), stages: Vec::new(), looks: Vec::new(), eta_s: 0.0 }
 }
 
 fn rows(tables: &[&'static Table]) -> impl Iterator<Item = (&'static Table, &'static Row)> {
-    tables
-        .iter()
-        .flat_map(|table| table.rows.iter().map(move |row| (*table, row)))
+    tables.iter().flat_map(|table| table.rows.iter().map(move |row| (*table, row)))
 }
 
 /// How the report measured, and where its figures stand: in place of the experiment's manual, which
@@ -238,10 +210,8 @@ fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
         .iter()
         .find(|(id, _)| *id == experiment)
         .map_or("It is not told.", |(_, text)| text);
-    let mut text = format!(
-        "# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n",
-        report.report
-    );
+    let mut text =
+        format!("# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n", report.report);
     for table in tables {
         let about = provenance(report, table);
         let note = match table.note {
@@ -286,13 +256,7 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
     tell("printed_also", row.also.to_owned());
     tell("deviation_printed", row.deviation.to_owned());
     tell("estimate_printed", estimate_printed(table, row));
-    tell(
-        "converted",
-        table
-            .printed
-            .conversion(report.counter_hz)
-            .unwrap_or_default(),
-    );
+    tell("converted", table.printed.conversion(report.counter_hz).unwrap_or_default());
     if let Some(n) = table.n {
         at.insert("n".to_owned(), Value::from(n));
     }
@@ -335,15 +299,10 @@ fn prediction(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Optio
         case: case.clone(),
         metric: table.metric.to_owned(),
         of: PredictionKind::Prior,
-        prediction: Prediction {
-            range: Some(Range {
-                low: base(low)?,
-                likely: base(likely)?,
-                high: base(high)?,
-            }),
-            because: format!("{}'s own estimate: {}", report.report, table.because),
-            bound: None,
-        },
+        prediction: Prediction::new(
+            Some(Range { low: base(low)?, likely: base(likely)?, high: base(high)? }),
+            format!("{}'s own estimate: {}", report.report, table.because),
+        ),
         at: BTreeMap::new(),
     })
 }

@@ -29,14 +29,8 @@ use table::Report;
 const PREFIX: &str = "published/";
 
 /// The machines.
-pub(crate) static REPORTS: &[&Report] = &[
-    &r0::REPORT,
-    &r1::REPORT,
-    &r2::REPORT,
-    &r3::REPORT,
-    &r4::E6300,
-    &r4::MAGNY_COURS,
-];
+pub(crate) static REPORTS: &[&Report] =
+    &[&r0::REPORT, &r1::REPORT, &r2::REPORT, &r3::REPORT, &r4::E6300, &r4::MAGNY_COURS];
 
 /// The names of the machines, as they are typed: `published/r0-i7-3770k` …
 pub fn names() -> Vec<String> {

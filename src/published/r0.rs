@@ -17,10 +17,7 @@ pub(super) static REPORT: Report = Report {
         ("compiler", "C with inline assembly, all optimisation off"),
         ("frequency", "locked at 3.5 GHz by the desktop's indicator"),
         ("cpu", "7, by taskset"),
-        (
-            "repetitions",
-            "100 unless told otherwise; means, clear outliers thrown away",
-        ),
+        ("repetitions", "100 unless told otherwise; means, clear outliers thrown away"),
         (
             "memory bus",
             "DDR3-1333, two channels of 64 bits: 25.6 GB/s at most by the processor's data, 21,328 MB/s by the modules'",
@@ -38,30 +35,15 @@ pub(super) static REPORT: Report = Report {
             "clock.read",
             "Two reads of the counter, one right after the other; each with a shift of 32 bits.",
         ),
-        (
-            "clock.loop",
-            "A counted loop around an empty statement, without optimisation.",
-        ),
+        ("clock.loop", "A counted loop around an empty statement, without optimisation."),
         (
             "cpu.call",
             "Functions of 0 to 7 arguments that return at once, of floats and of doubles.",
         ),
-        (
-            "os.syscall",
-            "One call between two reads of the clock, a million times.",
-        ),
-        (
-            "os.process",
-            "A loop over 1000 forks whose children return at once, divided by 1000.",
-        ),
-        (
-            "os.thread",
-            "A loop over 100,000 threads that return at once.",
-        ),
-        (
-            "os.switch",
-            "A byte through two blocking pipes and back between two parties on one CPU.",
-        ),
+        ("os.syscall", "One call between two reads of the clock, a million times."),
+        ("os.process", "A loop over 1000 forks whose children return at once, divided by 1000."),
+        ("os.thread", "A loop over 100,000 threads that return at once."),
+        ("os.switch", "A byte through two blocking pipes and back between two parties on one CPU."),
         (
             "memory.latency",
             "A list through an array in four quarters, walked after a warm-up, over growing arrays and two strides.",
@@ -78,30 +60,18 @@ pub(super) static REPORT: Report = Report {
             "net.rtt",
             "56 bytes there and back, 1000 times; on loopback both ends are in one program.",
         ),
-        (
-            "net.ping",
-            "The system's ping with its default of 56 bytes.",
-        ),
+        ("net.ping", "The system's ping with its default of 56 bytes."),
         (
             "net.bandwidth",
             "The time of the receiver's read call for messages of growing size, 10,000 times.",
         ),
-        (
-            "net.connect",
-            "Connections made and closed 10,000 times after a hundred to warm up.",
-        ),
-        (
-            "fs.cache_size",
-            "Files of 0.5 to 14 GB are read again and again.",
-        ),
+        ("net.connect", "Connections made and closed 10,000 times after a hundred to warm up."),
+        ("fs.cache_size", "Files of 0.5 to 14 GB are read again and again."),
         (
             "fs.read",
             "Files of 128 KB to 1.5 MB opened with O_DIRECT, in blocks of 4 KB, in order and at random.",
         ),
-        (
-            "fs.remote",
-            "The same for files of 128 KB to 3 MB on an NFS server.",
-        ),
+        ("fs.remote", "The same for files of 128 KB to 3 MB on an NFS server."),
         (
             "fs.contention",
             "A block of 4 KB read a thousand times beside 0 to 9 processes that read files of 64 KB of their own.",
@@ -109,11 +79,7 @@ pub(super) static REPORT: Report = Report {
     ],
     tables: &[TABLES],
     missing: &[
-        (
-            "memory.latency",
-            "figures",
-            "the latencies over array size for both strides are plots",
-        ),
+        ("memory.latency", "figures", "the latencies over array size for both strides are plots"),
         (
             "net.bandwidth",
             "loopback",
@@ -124,26 +90,14 @@ pub(super) static REPORT: Report = Report {
             "remote",
             "the plot of remote bandwidth by message size, whose limit is given as 1 Gbit/s",
         ),
-        (
-            "fs.cache_size",
-            "figure",
-            "the plot of bandwidth over file size",
-        ),
-        (
-            "fs.read",
-            "figure",
-            "the plot of local reading, in order and at random, over file size",
-        ),
+        ("fs.cache_size", "figure", "the plot of bandwidth over file size"),
+        ("fs.read", "figure", "the plot of local reading, in order and at random, over file size"),
         (
             "fs.remote",
             "figure",
             "the plot of reading over NFS, which is said to come near 12.5 MB/s",
         ),
-        (
-            "fs.contention",
-            "figure",
-            "the plot of the time for 4 KB beside 0 to 9 processes",
-        ),
+        ("fs.contention", "figure", "the plot of the time for 4 KB beside 0 to 9 processes"),
     ],
 };
 

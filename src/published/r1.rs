@@ -30,10 +30,7 @@ pub(super) static REPORT: Report = Report {
         ),
         ("memory bus", "DDR3-1333, 21.3 GB/s; I/O bus DMI, 5 GT/s"),
         ("network", "an adapter of 100 Mbit/s on USB 2.0"),
-        (
-            "far end",
-            "MacBook Pro with an i5-5257U, macOS 10.11.6; also the NFS server",
-        ),
+        ("far end", "MacBook Pro with an i5-5257U, macOS 10.11.6; also the NFS server"),
         ("cycle time", "0.625 ns, as printed"),
     ],
     methods: &[
@@ -46,14 +43,8 @@ pub(super) static REPORT: Report = Report {
             "cpu.call",
             "One call of functions of 0 to 7 arguments in a window, its mean overhead taken away.",
         ),
-        (
-            "os.syscall",
-            "getpid in a child of vfork, so that no library has kept the number.",
-        ),
-        (
-            "os.process",
-            "fork until it returns in the parent, which goes on before the child.",
-        ),
+        ("os.syscall", "getpid in a child of vfork, so that no library has kept the number."),
+        ("os.process", "fork until it returns in the parent, which goes on before the child."),
         ("os.thread", "pthread_create until it returns."),
         (
             "os.switch",
@@ -71,19 +62,10 @@ pub(super) static REPORT: Report = Report {
             "memory.fault",
             "16 MB of a mapped cold file, since a read of the disk brings 32 pages along.",
         ),
-        (
-            "net.rtt",
-            "64 bytes there and back; on loopback both ends on one core.",
-        ),
+        ("net.rtt", "64 bytes there and back; on loopback both ends on one core."),
         ("net.ping", "The system's ping."),
-        (
-            "net.bandwidth",
-            "16 MB sent in messages of 4 KB, timed by the server, 1000 times.",
-        ),
-        (
-            "net.connect",
-            "The client's connect, and the client's close, each alone.",
-        ),
+        ("net.bandwidth", "16 MB sent in messages of 4 KB, timed by the server, 1000 times."),
+        ("net.connect", "The client's connect, and the client's close, each alone."),
         (
             "fs.cache_size",
             "Files of 1 to 4 GB read block by block after dd has made them; and what free tells meanwhile.",
@@ -105,16 +87,8 @@ pub(super) static REPORT: Report = Report {
             "figure_1",
             "the plot of call cost over arguments (its points are in Table II)",
         ),
-        (
-            "memory.latency",
-            "figure_2",
-            "the plot of access latency over array size and stride",
-        ),
-        (
-            "fs.cache_size",
-            "figure_3",
-            "the plot of time per block over file size",
-        ),
+        ("memory.latency", "figure_2", "the plot of access latency over array size and stride"),
+        ("fs.cache_size", "figure_3", "the plot of time per block over file size"),
         (
             "fs.contention",
             "figure_4",

@@ -15,14 +15,8 @@ pub(super) static REPORT: Report = Report {
         what the report calls cycles are ticks of the counter",
     own_times: "",
     environment: &[
-        (
-            "system",
-            "macOS 10.12.6: another kernel than every other run's",
-        ),
-        (
-            "compiler",
-            "Apple LLVM 9.0.0 (clang-900.0.39.2), C++11, -O3, off for single functions",
-        ),
+        ("system", "macOS 10.12.6: another kernel than every other run's"),
+        ("compiler", "Apple LLVM 9.0.0 (clang-900.0.39.2), C++11, -O3, off for single functions"),
         ("frequency", "boost to 3.1 GHz, not under control"),
         ("priority", "nice -20"),
         ("repetitions", "1000 unless told otherwise; medians"),
@@ -45,53 +39,29 @@ pub(super) static REPORT: Report = Report {
         ),
     ],
     methods: &[
-        (
-            "clock.read",
-            "An empty function between two reads of the counter.",
-        ),
-        (
-            "clock.loop",
-            "1000 turns of an empty loop over a volatile counter.",
-        ),
-        (
-            "cpu.call",
-            "Empty functions of 0 to 7 arguments that the compiler may not touch.",
-        ),
-        (
-            "os.syscall",
-            "clock_gettime(CLOCK_REALTIME) between two reads of the counter.",
-        ),
+        ("clock.read", "An empty function between two reads of the counter."),
+        ("clock.loop", "1000 turns of an empty loop over a volatile counter."),
+        ("cpu.call", "Empty functions of 0 to 7 arguments that the compiler may not touch."),
+        ("os.syscall", "clock_gettime(CLOCK_REALTIME) between two reads of the counter."),
         ("os.process", "fork, 700 times."),
-        (
-            "os.thread",
-            "pthread_create of a thread that returns at once, 700 times.",
-        ),
+        ("os.thread", "pthread_create of a thread that returns at once, 700 times."),
         (
             "os.switch",
             "A new thread, or a new process, writes a byte into a pipe that the measured one already waits for.",
         ),
-        (
-            "memory.latency",
-            "Steps of random length through regions of 2^9 to 2^30 bytes.",
-        ),
+        ("memory.latency", "Steps of random length through regions of 2^9 to 2^30 bytes."),
         (
             "memory.bandwidth",
             "2^22 words of 8 bytes read or written once, unrolled, through a volatile pointer.",
         ),
-        (
-            "memory.fault",
-            "A new file is mapped and touched at least a page apart.",
-        ),
+        ("memory.fault", "A new file is mapped and touched at least a page apart."),
         (
             "net.rtt",
             "A connection is made and 64 bytes go there and back, 100 times: connect is in it.",
         ),
         ("net.ping", "The system's ping."),
         ("net.bandwidth", "The time to receive 1 MB."),
-        (
-            "net.connect",
-            "The client's socket and connect, and the client's close.",
-        ),
+        ("net.connect", "The client's socket and connect, and the client's close."),
         (
             "fs.cache_size",
             "Files of 1 to 7 GB are written and then read; the time is divided by the bytes.",
@@ -101,18 +71,11 @@ pub(super) static REPORT: Report = Report {
             "Blocks of 4096 bytes of a file that was written around the cache and is read without read-ahead.",
         ),
         ("fs.remote", "The same on a share of another Mac."),
-        (
-            "fs.contention",
-            "1 to 8 files of their own read at the same time.",
-        ),
+        ("fs.contention", "1 to 8 files of their own read at the same time."),
     ],
     tables: &[TABLES],
     missing: &[
-        (
-            "cpu.call",
-            "figure_1",
-            "the plot of call cost over arguments (its points are listed)",
-        ),
+        ("cpu.call", "figure_1", "the plot of call cost over arguments (its points are listed)"),
         (
             "memory.latency",
             "figure_2",
@@ -123,21 +86,13 @@ pub(super) static REPORT: Report = Report {
             "figure_3",
             "the plot of read time per byte over file size (its points are listed)",
         ),
-        (
-            "fs.read",
-            "figure_4",
-            "the plot of local reading over file size (its points are listed)",
-        ),
+        ("fs.read", "figure_4", "the plot of local reading over file size (its points are listed)"),
         (
             "fs.remote",
             "figure_5",
             "the plot of remote reading over file size (its points are listed)",
         ),
-        (
-            "fs.contention",
-            "figure_6",
-            "the plot of reading over readers (its points are listed)",
-        ),
+        ("fs.contention", "figure_6", "the plot of reading over readers (its points are listed)"),
     ],
 };
 

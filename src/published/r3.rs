@@ -15,10 +15,7 @@ pub(super) static REPORT: Report = Report {
     clocks: "one core, stated with 2.5 GHz; no counter is read, times come from Java",
     own_times: "",
     environment: &[
-        (
-            "machine",
-            "a t2.micro instance of Amazon's cloud, which runs by credits",
-        ),
+        ("machine", "a t2.micro instance of Amazon's cloud, which runs by credits"),
         ("compiler", "Java; its version is not told"),
         ("repetitions", "means of 3 runs, and one run"),
         (
@@ -26,20 +23,14 @@ pub(super) static REPORT: Report = Report {
             "called below 0.5 for the processor, 0.0007 to 1.5 MB/s and 0.001 to 4 ms for the disk and below 2 ms for the network; \
                 the tables have up to 0.563, 2.77 MB/s, 4.57 ms and 3.08 ms",
         ),
-        (
-            "far end",
-            "a second instance of the same kind, by its public address",
-        ),
+        ("far end", "a second instance of the same kind, by its public address"),
     ],
     methods: &[
         (
             "cpu.peak",
             "About 22 integer and 77 floating-point operations in a Java loop of 10^9 turns, by 1, 2 and 4 threads.",
         ),
-        (
-            "cpu.sustained",
-            "The same by four threads for 10 minutes, counted every second.",
-        ),
+        ("cpu.sustained", "The same by four threads for 10 minutes, counted every second."),
         ("cpu.linpack", "Intel's LINPACK."),
         (
             "fs.io",
@@ -53,16 +44,8 @@ pub(super) static REPORT: Report = Report {
     ],
     tables: &[TABLES],
     missing: &[
-        (
-            "cpu.peak",
-            "figure",
-            "the plot of both rates over threads (its points are in the table)",
-        ),
-        (
-            "cpu.sustained",
-            "figures",
-            "both plots of operations over 600 seconds",
-        ),
+        ("cpu.peak", "figure", "the plot of both rates over threads (its points are in the table)"),
+        ("cpu.sustained", "figures", "both plots of operations over 600 seconds"),
         (
             "cpu.linpack",
             "screenshot",
@@ -73,11 +56,7 @@ pub(super) static REPORT: Report = Report {
             "figures",
             "the plots of throughput and latency over blocks and threads, and IOzone's output",
         ),
-        (
-            "net.bandwidth",
-            "figure",
-            "the plot of throughput over blocks",
-        ),
+        ("net.bandwidth", "figure", "the plot of throughput over blocks"),
         ("net.rtt", "figure", "the plot of latency over blocks"),
     ],
 };

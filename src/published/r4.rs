@@ -21,16 +21,10 @@ pub(super) static E6300: Report = Report {
         ("compiler", "C; which is not told"),
         ("cpu", "part A1 not told, part A2 pinned to CPU 0"),
         ("threshold", "1100 cycles, chosen by hand from two runs"),
-        (
-            "repetitions",
-            "single runs of 30 and of 15 samples a process",
-        ),
+        ("repetitions", "single runs of 30 and of 15 samples a process"),
     ],
     methods: &[
-        (
-            "clock.rate",
-            "The counter before and after a sleep of 0.25 s, ten times, the mean.",
-        ),
+        ("clock.rate", "The counter before and after a sleep of 0.25 s, ten times, the mean."),
         (
             "noise.activity",
             "A loop reads the counter; a step above the threshold is an inactive period, and what lies between two of them an active one.",
@@ -42,26 +36,14 @@ pub(super) static E6300: Report = Report {
     ],
     tables: &[TABLES],
     missing: &[
-        (
-            "noise.activity",
-            "figure_1_5a",
-            "the plot of 30 periods (its points are in Figure 1.5b)",
-        ),
+        ("noise.activity", "figure_1_5a", "the plot of 30 periods (its points are in Figure 1.5b)"),
         (
             "os.schedule",
             "figure_2_3a",
             "the plot of two processes' slices (its points are in Figure 2.3b)",
         ),
-        (
-            "os.schedule",
-            "figure_2_3c",
-            "the plot of three processes' slices",
-        ),
-        (
-            "os.schedule",
-            "figure_2_3d",
-            "the plot of five processes' slices",
-        ),
+        ("os.schedule", "figure_2_3c", "the plot of three processes' slices"),
+        ("os.schedule", "figure_2_3d", "the plot of five processes' slices"),
     ],
 };
 
@@ -77,22 +59,13 @@ pub(super) static MAGNY_COURS: Report = Report {
     clocks: "no clock is told; STREAM's rates are by the system's",
     own_times: "",
     environment: &[
-        (
-            "load",
-            "a shared server in the middle of the day, fairly loaded",
-        ),
-        (
-            "compiler",
-            "a STREAM that was given; its compiler is not told",
-        ),
+        ("load", "a shared server in the middle of the day, fairly loaded"),
+        ("compiler", "a STREAM that was given; its compiler is not told"),
         (
             "repetitions",
             "STREAM's best of 10 for each kernel, mean of four kernels, mean over the 12 CPUs of a node",
         ),
-        (
-            "free memory",
-            "nodes 0, 2, 4, 6: 6352, 12338, 13966, 5363 MB",
-        ),
+        ("free memory", "nodes 0, 2, 4, 6: 6352, 12338, 13966, 5363 MB"),
     ],
     methods: &[(
         "memory.numa",

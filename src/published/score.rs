@@ -48,9 +48,7 @@ const PEERS: &[(&str, &str, Option<&str>)] = &[
 
 fn report(name: &str) -> &'static Report {
     let mut reports = REPORTS.iter().copied();
-    reports
-        .find(|report| report.name == name)
-        .expect("the report is there")
+    reports.find(|report| report.name == name).expect("the report is there")
 }
 
 fn host(name: &str) -> Host {
@@ -92,9 +90,7 @@ fn asked_case(table: &Table, row: &Row) -> Case {
 
 /// The tables of which the laws are asked.
 fn scored() -> impl Iterator<Item = (&'static Report, &'static Table)> {
-    let tables = REPORTS
-        .iter()
-        .flat_map(|report| report.tables().map(|table| (*report, table)));
+    let tables = REPORTS.iter().flat_map(|report| report.tables().map(|table| (*report, table)));
     tables.filter(|(_, table)| table.scored)
 }
 
@@ -105,16 +101,10 @@ fn asked(table: &Table, site: &Site, case: &Case) -> (Range, Unit) {
     let mut metrics = experiment.card().metrics.iter();
     let metric = metrics.find(|metric| metric.name == table.metric);
     let metric = metric.expect("the card has the metric");
-    assert!(
-        matches!(metric.unit, Unit::Ns | Unit::BPerS),
-        "{}",
-        table.metric
-    );
+    assert!(matches!(metric.unit, Unit::Ns | Unit::BPerS), "{}", table.metric);
     let prediction = experiment.predict(site, None, case, metric);
     let prediction = prediction.expect("every case has a prior");
-    let range = prediction
-        .range
-        .unwrap_or_else(|| panic!("{}: {}", case.id, prediction.because));
+    let range = prediction.range.unwrap_or_else(|| panic!("{}: {}", case.id, prediction.because));
     (range, metric.unit)
 }
 
@@ -122,14 +112,8 @@ fn asked(table: &Table, site: &Site, case: &Case) -> (Range, Unit) {
 fn page_faults_that_no_disk_can_have_answered_are_refused() {
     let asked = |machine: &str, fault, metric, ns: f64| {
         let case = Case::new(CaseId::new().with("fault", fault).with("readahead", "on"));
-        let metrics = find("memory.fault")
-            .expect("in the catalogue")
-            .card()
-            .metrics;
-        let metric = metrics
-            .iter()
-            .find(|of| of.name == metric)
-            .expect("in the card");
+        let metrics = find("memory.fault").expect("in the catalogue").card().metrics;
+        let metric = metrics.iter().find(|of| of.name == metric).expect("in the card");
         let prediction = find("memory.fault").expect("above").predict(
             &site(report(machine)),
             None,
@@ -200,10 +184,7 @@ impl Score {
 #[test]
 fn hosts_are_read_as_the_machines_they_are() {
     let cores = [Core::IvyBridge, Core::SandyBridge, Core::Broadwell];
-    for (machine, core) in ["r0-i7-3770k", "r1-i5-2557m", "r2-i5-5257u"]
-        .into_iter()
-        .zip(cores)
-    {
+    for (machine, core) in ["r0-i7-3770k", "r1-i5-2557m", "r2-i5-5257u"].into_iter().zip(cores) {
         let machine = report(machine);
         let site = site(machine);
         assert_eq!(cpu::core(&site), core);
@@ -232,10 +213,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
     let mut scores: BTreeMap<String, Score> = BTreeMap::new();
     for (machine, table) in scored() {
         let site = site(machine);
-        println!(
-            "{} {} ({}; {})",
-            machine.name, table.source, table.statistic, table.note
-        );
+        println!("{} {} ({}; {})", machine.name, table.source, table.statistic, table.note);
         for row in table.rows {
             let case = asked_case(table, row);
             let (range, unit) = asked(table, &site, &case);
@@ -262,10 +240,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
                 false => "beside net",
             };
             for name in ["all", group, table.experiment, machine.name] {
-                let empty = || Score {
-                    inside: 0,
-                    widths: Vec::new(),
-                };
+                let empty = || Score { inside: 0, widths: Vec::new() };
                 let score = scores.entry(name.to_owned()).or_insert_with(empty);
                 score.inside += usize::from(inside);
                 score.widths.push(range.high / range.low);
@@ -279,10 +254,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
     let (inside, all, _) = scores.get_mut("all").expect("there are figures").told();
     assert_eq!(all, FIGURES);
     assert!(inside >= INSIDE_MIN, "{inside} of {all} inside");
-    for (group, most) in [
-        ("beside net", MEDIAN_WIDTH_MAX),
-        ("net", MEDIAN_WIDTH_OF_NET_MAX),
-    ] {
+    for (group, most) in [("beside net", MEDIAN_WIDTH_MAX), ("net", MEDIAN_WIDTH_OF_NET_MAX)] {
         let (_, _, width) = scores.get_mut(group).expect("there are figures").told();
         assert!(width <= most, "median width of {group} {width:.2}");
     }

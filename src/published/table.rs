@@ -138,18 +138,12 @@ impl Row {
 
     /// With an estimate that is an interval.
     pub(crate) const fn within(self, low: f64, likely: f64, high: f64) -> Row {
-        Row {
-            estimate: Some([low, likely, high]),
-            ..self
-        }
+        Row { estimate: Some([low, likely, high]), ..self }
     }
 
     /// With the estimate's own printings.
     pub(crate) const fn est_printed(self, estimate_printed: &'static str) -> Row {
-        Row {
-            estimate_printed,
-            ..self
-        }
+        Row { estimate_printed, ..self }
     }
 
     /// With other printings of the same figure.

@@ -60,9 +60,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a, the same on every machine and by every compiler.
 fn fnv(sum: u64, text: &str) -> u64 {
-    text.bytes().fold(sum, |sum, byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    text.bytes().fold(sum, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[test]
@@ -74,10 +72,7 @@ fn every_figure_names_an_experiment_and_a_metric_of_its_unit() {
         let metric = metrics.find(|metric| metric.name == table.metric);
         let metric = metric.unwrap_or_else(|| panic!("{about}: {}", table.metric));
         assert_eq!(metric.unit, table.printed.unit(), "{about}");
-        assert!(
-            row.estimate.is_none() || !table.because.is_empty(),
-            "{about}"
-        );
+        assert!(row.estimate.is_none() || !table.because.is_empty(), "{about}");
     }
 }
 
@@ -136,11 +131,7 @@ fn keys_are_unique_and_every_row_is_a_figure_of_its_run() {
         assert!(findings(&run, &figures).is_empty(), "{name}");
         for figure in &figures {
             if figure.outcome == Ending::Measured {
-                assert!(
-                    figure
-                        .value
-                        .is_some_and(|value| value.is_finite() && value > 0.0)
-                );
+                assert!(figure.value.is_some_and(|value| value.is_finite() && value > 0.0));
                 assert!(figure.ci.is_none(), "nobody told an interval");
                 for detail in ["source", "statistic", "printed"] {
                     assert!(figure.at.contains_key(detail), "{name}: {}", figure.label());
@@ -152,11 +143,7 @@ fn keys_are_unique_and_every_row_is_a_figure_of_its_run() {
                     "{name}: {reason}"
                 );
             }
-            if let Some(range) = figure
-                .prior
-                .as_ref()
-                .and_then(|prior| prior.prediction.range)
-            {
+            if let Some(range) = figure.prior.as_ref().and_then(|prior| prior.prediction.range) {
                 assert!(range.low <= range.likely && range.likely <= range.high);
             }
         }
@@ -213,26 +200,12 @@ fn estimates_stand_as_they_are_printed() {
         let mut figures = figures(&run).into_iter();
         let figure = figures.find(|figure| figure.label() == key);
         let at = figure.unwrap_or_else(|| panic!("{key}")).at;
-        at.get("estimate_printed")
-            .and_then(Value::text)
-            .map(str::to_owned)
+        at.get("estimate_printed").and_then(Value::text).map(str::to_owned)
     };
     for (machine, key, text) in [
-        (
-            "r0-i7-3770k",
-            "clock.read:clock=rdtsc cost",
-            Some("100 to 200 cycles"),
-        ),
-        (
-            "r0-i7-3770k",
-            "cpu.call:call=direct,type=f32,frame=spilled,arguments=7 call",
-            None,
-        ),
-        (
-            "r1-i5-2557m",
-            "clock.read:clock=cpuid_pair resolution",
-            Some("64 cycles; 40 ns"),
-        ),
+        ("r0-i7-3770k", "clock.read:clock=rdtsc cost", Some("100 to 200 cycles")),
+        ("r0-i7-3770k", "cpu.call:call=direct,type=f32,frame=spilled,arguments=7 call", None),
+        ("r1-i5-2557m", "clock.read:clock=cpuid_pair resolution", Some("64 cycles; 40 ns")),
         ("r1-i5-2557m", "clock.loop:loop=volatile iteration", None),
         (
             "r2-i5-5257u",
@@ -258,11 +231,7 @@ fn disks_are_those_of_the_reports() {
             panic!("{machine}: {:?}", host.block.disks)
         };
         let size_gb = disk.size_bytes / 1_000_000_000;
-        assert_eq!(
-            (disk.model.as_deref(), size_gb),
-            (Some(model), gb),
-            "{machine}"
-        );
+        assert_eq!((disk.model.as_deref(), size_gb), (Some(model), gb), "{machine}");
     }
 }
 
@@ -308,9 +277,7 @@ fn slips_are_told_on_their_figures() {
         });
         assert!(
             own.any(|(_, table, row)| {
-                [row.note, table.note]
-                    .iter()
-                    .any(|note| note.contains(slip))
+                [row.note, table.note].iter().any(|note| note.contains(slip))
             }),
             "{machine} {figure}: {slip}"
         );
@@ -353,9 +320,7 @@ fn figures_are_discussed_once_and_as_a_ratio_to_their_estimate() {
             }
             estimates += usize::from(text.contains("times the estimate"));
             // No metric begins two sentences.
-            let first = sentences
-                .first()
-                .and_then(|text| text.split([':', ' ']).next());
+            let first = sentences.first().and_then(|text| text.split([':', ' ']).next());
             if let Some(first) = first.filter(|first| *first != "Nothing") {
                 let again = format!("Beside it {} ", first.to_lowercase());
                 assert!(!text.contains(&again), "{name} {}: {text}", planned.id);

@@ -31,10 +31,8 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     let told = |words: &str| void.iter().filter(|reason| reason.contains(words)).count();
     assert_eq!(told("closed the connection"), 1, "{void:?}");
     // And then it is left alone.
-    let gone: Vec<&String> = void
-        .iter()
-        .filter(|reason| reason.contains("nobody listens there"))
-        .collect();
+    let gone: Vec<&String> =
+        void.iter().filter(|reason| reason.contains("nobody listens there")).collect();
     assert!(gone.len() >= 2, "{void:?}");
     assert!(gone.iter().all(|reason| *reason == gone[0]), "{void:?}");
 }
@@ -88,9 +86,7 @@ fn a_session_that_is_killed_in_the_middle_of_a_round() {
     halted(&agent, &lab);
     run.signal("KILL");
     assert_eq!(run.wait().code, None);
-    wait_for("the end of the worker", || {
-        offspring(agent.pid()).is_empty().then_some(())
-    });
+    wait_for("the end of the worker", || offspring(agent.pid()).is_empty().then_some(()));
     let next = lab.rehearse(address);
     assert_eq!(next.code, Some(0), "{next:?}");
 }
@@ -104,9 +100,7 @@ fn a_connection_that_is_cut_is_made_again_at_the_next_round() {
     let worker = halted(&agent, &lab);
     relay.cut();
     // The agent ends it with its session.
-    wait_for("the end of the worker", || {
-        (!is_there(worker)).then_some(())
-    });
+    wait_for("the end of the worker", || (!is_there(worker)).then_some(()));
     let answer = run.wait();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(relay.count(), 2);
@@ -192,9 +186,7 @@ fn a_run_goes_on_against_the_same_far_end() {
     let key = lab.text("key");
     let args = ["agent", "--listen", &listen, "--key-file", &key];
     let agent = lab.start(Command::new(plumb()).args(args));
-    wait_for("the agent", || {
-        agent.said().contains("listening").then_some(())
-    });
+    wait_for("the agent", || agent.said().contains("listening").then_some(()));
     let answer = lab.plumb(&resume);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();

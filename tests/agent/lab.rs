@@ -15,13 +15,8 @@ use tempfile::TempDir;
 /// No step of a test waits longer; none is expected to come near it.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 /// The experiment: one case, whose round takes a while.
-pub const ECHO: [&str; 5] = [
-    "selftest.echo",
-    "--set",
-    "selftest.echo.far=peer",
-    "--set",
-    "selftest.echo.messages=10000",
-];
+pub const ECHO: [&str; 5] =
+    ["selftest.echo", "--set", "selftest.echo.far=peer", "--set", "selftest.echo.messages=10000"];
 
 /// Number of the signal that stops a process.
 const STOP: i32 = 19;
@@ -47,9 +42,7 @@ pub struct Answer {
 
 impl Lab {
     pub fn new() -> Lab {
-        let lab = Lab {
-            dir: tempfile::tempdir().unwrap(),
-        };
+        let lab = Lab { dir: tempfile::tempdir().unwrap() };
         lab.new_key("key");
         lab
     }
@@ -143,24 +136,16 @@ impl Lab {
     pub fn events(&self) -> Vec<Value> {
         let record = self.records().pop().expect("a run was stored");
         let text = fs::read_to_string(record).unwrap();
-        let lines = text
-            .split_inclusive('\n')
-            .filter(|line| line.ends_with('\n'));
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// The records, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("store"));
-        let paths = entries
-            .into_iter()
-            .flatten()
-            .map(|entry| entry.unwrap().path());
-        let mut records: Vec<PathBuf> = paths
-            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-            .collect();
+        let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+        let mut records: Vec<PathBuf> =
+            paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect();
         // Two of one second have names of which the later one's comes first.
         records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
         records
@@ -184,17 +169,11 @@ impl Program {
     /// Its end.
     pub fn wait(mut self) -> Answer {
         let begin = Instant::now();
-        let code = wait_for("a program to end", || {
-            Some(self.child.try_wait().unwrap()?.code())
-        });
+        let code = wait_for("a program to end", || Some(self.child.try_wait().unwrap()?.code()));
         let said = self.said();
         assert!(!said.contains("panicked at"), "{said}");
         assert!(!said.contains("internal error"), "{said}");
-        Answer {
-            code,
-            said,
-            took: begin.elapsed(),
-        }
+        Answer { code, said, took: begin.elapsed() }
     }
 }
 
@@ -291,10 +270,7 @@ pub fn is_there(pid: u32) -> bool {
 
 /// Events of a kind.
 pub fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
-    events
-        .iter()
-        .filter(|event| event["event"] == kind)
-        .collect()
+    events.iter().filter(|event| event["event"] == kind).collect()
 }
 
 /// Rounds that count, and the reasons of those that do not.

@@ -26,10 +26,7 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let relay = Relay {
-            address,
-            seen: Arc::clone(&seen),
-        };
+        let relay = Relay { address, seen: Arc::clone(&seen) };
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(agent) else {
@@ -37,8 +34,7 @@ impl Relay {
                 };
                 let number = {
                     let mut seen = seen.lock().unwrap();
-                    seen.streams
-                        .extend([&near, &far].map(|end| end.try_clone().unwrap()));
+                    seen.streams.extend([&near, &far].map(|end| end.try_clone().unwrap()));
                     seen.said.push(Vec::new());
                     seen.said.len() - 1
                 };

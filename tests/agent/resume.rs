@@ -9,12 +9,7 @@ use std::path::Path;
 /// The events of a run against an agent that was started by a command, as if it had been killed after its round.
 fn killed(lab: &Lab) -> Vec<Value> {
     let peer = format!("exec:'{}' agent --data 127.0.0.1", plumb().display());
-    let run = [
-        &["run"],
-        &ECHO[..],
-        &["--preset", "rehearsal", "--peer", &peer],
-    ]
-    .concat();
+    let run = [&["run"], &ECHO[..], &["--preset", "rehearsal", "--peer", &peer]].concat();
     let answer = lab.plumb(&run);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let mut events = lab.events();
@@ -81,10 +76,7 @@ fn a_record_outside_of_the_store_goes_on_with_its_far_end_repeated() {
     let answer = lab.plumb(&["run", "--resume", &file_text, "--peer", peer]);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let text = fs::read_to_string(file).unwrap();
-    let events: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((end(&events), rounds(&events)), ("complete", (1, vec![])));
 }
 

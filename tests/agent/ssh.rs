@@ -46,13 +46,9 @@ impl Sshd {
         fs::write(lab.path("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         lab.ssh("ssh", "id", "known");
         let server = lab.start(
-            Command::new("/usr/sbin/sshd")
-                .args(["-D", "-e", "-f"])
-                .arg(lab.path("sshd_config")),
+            Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(lab.path("sshd_config")),
         );
-        wait_for("the ssh server", || {
-            TcpStream::connect(("127.0.0.1", port)).ok()
-        });
+        wait_for("the ssh server", || TcpStream::connect(("127.0.0.1", port)).ok());
         Sshd { server, port }
     }
 }
@@ -74,10 +70,8 @@ impl Lab {
             "GlobalKnownHostsFile=/dev/null".to_owned(),
         ]
         .map(|option| format!("-o{option}"));
-        let script = format!(
-            "#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n",
-            options.join(" ")
-        );
+        let script =
+            format!("#!/bin/sh\nexec /usr/bin/ssh -F /dev/null {} \"$@\"\n", options.join(" "));
         fs::create_dir(self.path(dir)).unwrap();
         let ssh = self.path(dir).join("ssh");
         fs::write(&ssh, script).unwrap();

@@ -27,9 +27,7 @@ fn say(agent: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}"),
@@ -53,10 +51,7 @@ fn refused(answer: &Answer, words: &[&str]) {
 /// Resident memory of a process, in bytes.
 fn resident(program: &Program) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", program.pid())).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     kib << 10
 }
@@ -95,10 +90,7 @@ fn another_version_is_told_in_plain_at_both_ends() {
     // A session of another version hears the agent's own.
     let (_agent, address) = lab.agent();
     let answer = say(address, &hello(OF_SESSION));
-    assert!(
-        answer.starts_with(OF_AGENT) && answer.len() == 8,
-        "{answer:?}"
-    );
+    assert!(answer.starts_with(OF_AGENT) && answer.len() == 8, "{answer:?}");
     works(&lab.rehearse(address));
     // An agent of another version, that listens …
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -176,9 +168,7 @@ fn a_thousand_connections_at_once() {
          [ $((i % 3)) -gt 0 ] || printf PLUMBS >&$fd; done; echo all open; sleep 100"
     );
     let crowd = lab.start(Command::new("bash").args(["-c", &script]));
-    wait_for("the crowd", || {
-        crowd.said().contains("all open").then_some(())
-    });
+    wait_for("the crowd", || crowd.said().contains("all open").then_some(()));
     works(&run.wait());
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).1.len()), ("complete", 0));
@@ -197,9 +187,7 @@ fn drip(agent: SocketAddr, is_over: impl Fn() -> bool) -> Duration {
     stream.set_read_timeout(Some(every)).unwrap();
     let length = u16::try_from(SLOW_BYTES).unwrap().to_le_bytes();
     let said = [OF_SESSION, &[1, 0], &length].concat();
-    let mut bytes = said
-        .into_iter()
-        .chain(std::iter::repeat_n(7, SLOW_BYTES - 1));
+    let mut bytes = said.into_iter().chain(std::iter::repeat_n(7, SLOW_BYTES - 1));
     while !is_over() {
         if let Some(byte) = bytes.next()
             && stream.write_all(&[byte]).is_err()
@@ -241,9 +229,7 @@ fn one_byte_at_a_time_from_many() {
                 }
             });
         }
-        wait_for("the slow ones", || {
-            (begun.load(Ordering::Relaxed) >= 40).then_some(())
-        });
+        wait_for("the slow ones", || (begun.load(Ordering::Relaxed) >= 40).then_some(()));
         let answers = [lab.rehearse(address), lab.plan(address)];
         over.store(true, Ordering::Relaxed);
         answers.iter().for_each(works);
@@ -256,10 +242,7 @@ fn one_session_at_a_time() {
     let (_agent, address) = lab.agent();
     let first = lab.start_echo(address, "standard");
     is_measuring(&lab);
-    refused(
-        &lab.plan(address),
-        &["busy until 20", "one session at a time"],
-    );
+    refused(&lab.plan(address), &["busy until 20", "one session at a time"]);
     first.signal("INT");
     let first = first.wait();
     assert_eq!(first.code, Some(4), "{first:?}");

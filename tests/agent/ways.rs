@@ -42,20 +42,14 @@ fn a_command_that_starts_one() {
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).0), ("complete", 2));
     let there = &of(&events, "header")[0]["peers"][0];
-    assert_eq!(
-        (&there["name"], &there["address"]),
-        (&"b".into(), &"127.0.0.1".into())
-    );
+    assert_eq!((&there["name"], &there["address"]), (&"b".into(), &"127.0.0.1".into()));
     assert!(there["host"]["cpu"]["cpus"].is_array() && there["calibration"].is_object());
     assert!(there["environment"]["kernel"].is_string(), "{there}");
     let options = &of(&events, "header")[0]["options"];
     assert_eq!(options["peers"][0], peer.as_str());
     // Both ends of a round say what happened around them.
     for round in of(&events, "round") {
-        assert!(
-            round["environment"]["far_involuntary_switches"].is_number(),
-            "{round}"
-        );
+        assert!(round["environment"]["far_involuntary_switches"].is_number(), "{round}");
     }
 }
 
@@ -79,18 +73,14 @@ fn an_agent_that_tells_of_an_address_where_it_is_not() {
     let honest = run(&lying("s/x/x/"));
     assert_eq!(honest.code, Some(0), "{honest:?}");
     assert!(rounds(&lab.events()).0 >= 1, "{honest:?}");
-    let elsewhere = run(&lying(
-        r#"s/"address":"127\.0\.0\.1"/"address":"127.0.0.9"/"#,
-    ));
+    let elsewhere = run(&lying(r#"s/"address":"127\.0\.0\.1"/"address":"127.0.0.9"/"#));
     assert_eq!(elsewhere.code, Some(3), "{elsewhere:?}");
     let (ok, void) = rounds(&lab.events());
     assert!(ok == 0 && !void.is_empty(), "{void:?}");
     let is_told = |reason: &String| reason.contains("is reached at 127.0.0.9");
     assert!(void.iter().all(is_told), "{void:?}");
     // One of another host, that says that it is to be reached where only this one is.
-    let here = run(&lying(
-        r#"s/("identity":\{"hash":")[0-9a-f]{16}/${1}0123456789abcdef/"#,
-    ));
+    let here = run(&lying(r#"s/("identity":\{"hash":")[0-9a-f]{16}/${1}0123456789abcdef/"#));
     failed(&here, "an address of its host that this one reaches");
 }
 
@@ -100,14 +90,8 @@ fn a_command_that_starts_none() {
     let plan = |peer: &str| lab.plumb(&["plan", ECHO[0], "--peer", peer]);
     failed(&plan("exec:/nowhere/plumb agent"), "not found");
     failed(&plan("exec:true"), "no agent was started");
-    failed(
-        &plan("exec:echo something went wrong >&2; exit 7"),
-        "something went wrong",
-    );
-    failed(
-        &plan("exec:echo Welcome to node7"),
-        r#"it said "Welcome to node7"#,
-    );
+    failed(&plan("exec:echo something went wrong >&2; exit 7"), "something went wrong");
+    failed(&plan("exec:echo Welcome to node7"), r#"it said "Welcome to node7"#);
     let binary = plumb().display();
     failed(&plan(&format!("exec:'{binary}' agent")), "--data ADDR");
     // None of them is a recorded machine's.
@@ -121,17 +105,12 @@ fn by_ssh() {
     let lab = Lab::new();
     let sshd = Sshd::start(&lab);
     let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
-    let answer = lab
-        .start(&mut lab.with_ssh("ssh", &rehearsal(&peer)))
-        .wait();
+    let answer = lab.start(&mut lab.with_ssh("ssh", &rehearsal(&peer))).wait();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();
     assert_eq!((end(&events), rounds(&events).0), ("complete", 1));
     let there = &of(&events, "header")[0]["peers"][0];
-    assert_eq!(
-        (&there["address"], &there["url"]),
-        (&"127.0.0.1".into(), &peer.as_str().into())
-    );
+    assert_eq!((&there["address"], &there["url"]), (&"127.0.0.1".into(), &peer.as_str().into()));
 }
 
 #[test]
@@ -143,37 +122,17 @@ fn by_ssh_in_vain() {
     lab.ssh("strange", "stranger", "known");
     let port = sshd.port;
     let plan = |dir: &str, peer: &str| {
-        lab.start(&mut lab.with_ssh(dir, &["plan", ECHO[0], "--peer", peer]))
-            .wait()
+        lab.start(&mut lab.with_ssh(dir, &["plan", ECHO[0], "--peer", peer])).wait()
     };
     let there = format!("ssh://127.0.0.1:{port}");
-    failed(
-        &plan("ssh", &format!("{there}/nowhere/plumb")),
-        "`/nowhere/plumb` is not found there",
-    );
-    failed(
-        &plan("ssh", &format!("{there}/etc/passwd")),
-        "cannot be run there",
-    );
-    failed(
-        &plan("unknown", &there),
-        "its host key is not the one known here",
-    );
+    failed(&plan("ssh", &format!("{there}/nowhere/plumb")), "`/nowhere/plumb` is not found there");
+    failed(&plan("ssh", &format!("{there}/etc/passwd")), "cannot be run there");
+    failed(&plan("unknown", &there), "its host key is not the one known here");
     failed(&plan("strange", &there), "ssh-copy-id");
     failed(&plan("ssh", "ssh://127.0.0.1:1"), "Connection refused");
-    failed(
-        &plan("ssh", "ssh://no.such.host.invalid"),
-        "ssh no.such.host.invalid",
-    );
+    failed(&plan("ssh", "ssh://no.such.host.invalid"), "ssh no.such.host.invalid");
     let key = lab.text("key");
-    let args = [
-        "plan",
-        ECHO[0],
-        "--key-file",
-        &key,
-        "--peer",
-        "tcp://no.such.host.invalid:1",
-    ];
+    let args = ["plan", ECHO[0], "--key-file", &key, "--peer", "tcp://no.such.host.invalid:1"];
     failed(&lab.plumb(&args), "not known here");
 }
 
@@ -201,17 +160,13 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     let is_it = |reason: &&String| reason.contains("signal: 9");
     assert_eq!(void.iter().filter(is_it).count(), 1, "{void:?}");
     assert!(ok >= 6, "{ok} {void:?}");
-    wait_for("the end of all", || {
-        agents(sshd.pid()).is_empty().then_some(())
-    });
+    wait_for("the end of all", || agents(sshd.pid()).is_empty().then_some(()));
     // A session that is killed takes its ssh and its agent with it.
     let run = lab.start(&mut lab.with_ssh("ssh", &args));
     wait_for("an agent", || agents(sshd.pid()).pop_first());
     run.signal("KILL");
     run.wait();
-    wait_for("the end of all", || {
-        agents(sshd.pid()).is_empty().then_some(())
-    });
+    wait_for("the end of all", || agents(sshd.pid()).is_empty().then_some(()));
 }
 
 /// What carries the agent's words, not those of the experiment, is killed or silent: the round is void by its
@@ -253,8 +208,6 @@ fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
         let is_it = |reason: &&String| reason.contains(words);
         assert_eq!(void.iter().filter(is_it).count(), 1, "{words}: {void:?}");
         assert!(ok >= 6, "{ok} {void:?}");
-        wait_for("the end of all", || {
-            agents(sshd.pid()).is_empty().then_some(())
-        });
+        wait_for("the end of all", || agents(sshd.pid()).is_empty().then_some(()));
     }
 }

@@ -28,10 +28,7 @@ fn a_new_key_is_for_its_owner_alone_and_overwrites_nothing() {
     let here = Here::new();
     let answer = here.plumb(&["agent", "--new-key", "key"]);
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert!(
-        answer.err.contains("bring it to the other host"),
-        "{answer:?}"
-    );
+    assert!(answer.err.contains("bring it to the other host"), "{answer:?}");
     let mode = fs::metadata(here.path("key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let key = fs::read_to_string(here.path("key")).unwrap();
@@ -53,21 +50,9 @@ fn what_cannot_be_meant_is_told_with_what_to_type() {
         (listen(&[]), 2, "--new-key FILE"),
         (listen(&["--key-file", "none"]), 3, "--new-key none"),
         (listen(&["--key-file", "short"]), 3, "64 hexadecimal digits"),
-        (
-            listen(&["--key-file", "key", "--cpu", "99999"]),
-            2,
-            "usable here",
-        ),
-        (
-            listen(&["--key-file", "key", "--data", "192.0.2.1"]),
-            2,
-            "no address 192.0.2.1",
-        ),
-        (
-            listen(&["--key-file", "key", "--data", "0.0.0.0"]),
-            2,
-            "not that of all interfaces",
-        ),
+        (listen(&["--key-file", "key", "--cpu", "99999"]), 2, "usable here"),
+        (listen(&["--key-file", "key", "--data", "192.0.2.1"]), 2, "no address 192.0.2.1"),
+        (listen(&["--key-file", "key", "--data", "0.0.0.0"]), 2, "not that of all interfaces"),
         (listen(&["--new-key", "other"]), 2, "cannot be used with"),
         (vec!["agent", "--listen", "here:1"], 2, "10.1.2.3:7411"),
         (
@@ -104,9 +89,8 @@ fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
         let here = Here::new();
         let (agent, at) = listening(&here);
         // Some are in the handshake.
-        let strangers: Vec<TcpStream> = (0..held)
-            .map(|_| TcpStream::connect(&at).unwrap())
-            .collect();
+        let strangers: Vec<TcpStream> =
+            (0..held).map(|_| TcpStream::connect(&at).unwrap()).collect();
         for mut stranger in &strangers {
             stranger.write_all(b"PLUMBS").unwrap();
         }
@@ -120,12 +104,7 @@ fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
     let mut agent = command.stdin(Stdio::piped()).spawn().unwrap();
     let _held = agent.stdin.take();
     let mut hello = [0; 8];
-    agent
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut hello)
-        .unwrap();
+    agent.stdout.as_mut().unwrap().read_exact(&mut hello).unwrap();
     assert_eq!(hello[..6], *b"PLUMBA");
     signal("TERM", agent.id());
     assert_eq!(ended(agent).code, Some(0));
@@ -134,15 +113,8 @@ fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
 /// Peak of the memory that a process had, in KiB.
 fn peak_kib(agent: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap();
-    line.split_ascii_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap()
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]

@@ -55,12 +55,8 @@ fn half_fits_and_more_does_not(events: &[Value]) {
     }
 }
 
-const SIZES: [&str; 4] = [
-    "--set",
-    "fs.cache_size.size=50,125",
-    "--set",
-    "fs.cache_size.time=500ms",
-];
+const SIZES: [&str; 4] =
+    ["--set", "fs.cache_size.size=50,125", "--set", "fs.cache_size.time=500ms"];
 
 #[test]
 fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
@@ -94,14 +90,7 @@ fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once(
         let Some(dir) = directory(&here) else {
             return skips::test("memory-directory");
         };
-        let mut args = vec![
-            "run",
-            "fs.cache_size",
-            "--preset",
-            "standard",
-            "--dir",
-            &dir,
-        ];
+        let mut args = vec!["run", "fs.cache_size", "--preset", "standard", "--dir", &dir];
         args.extend(["--set", "fs.cache_size.time=20s"]);
         let session = here.command(&args).spawn().unwrap();
         let group = wait_for("the group with the worker in it", || {
@@ -168,16 +157,7 @@ fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
     let Some(dir) = directory(&here) else {
         return skips::test("memory-directory");
     };
-    let args = [
-        "run",
-        "fs.cache_size",
-        "fs.io",
-        "fs.sync",
-        "--preset",
-        "rehearsal",
-        "--dir",
-        &dir,
-    ];
+    let args = ["run", "fs.cache_size", "fs.io", "fs.sync", "--preset", "rehearsal", "--dir", &dir];
     let set = ["--set", "fs.cache_size.limit=memory"];
     let answer = here.plumb(&[&args[..], &set, &["--out", "run.jsonl"]].concat());
     assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -211,14 +191,7 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
     };
     open_to_all(&dir);
     // Little time, so that little is written.
-    let args = [
-        "run",
-        "fs.cache_size",
-        "--preset",
-        "standard",
-        "--dir",
-        &dir,
-    ];
+    let args = ["run", "fs.cache_size", "--preset", "standard", "--dir", &dir];
     let time = ["--set", "fs.cache_size.time=100ms"];
     let answer = user.plumb(&here, 8, &[&args[..], &time].concat());
     assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -232,10 +205,7 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
     let limit = ["--set", "fs.cache_size.limit=32MiB"];
     let refused = user.plumb(&here, 8, &[&args[..], &limit].concat());
     let text = format!("{refused:?}");
-    for words in [
-        "no control group with a memory limit can be made",
-        "systemd-run",
-    ] {
+    for words in ["no control group with a memory limit can be made", "systemd-run"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     user.has_gone();
@@ -265,11 +235,7 @@ fn the_limit_of_plumb_s_own_group_is_found_without_root() {
     let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
     assert_eq!(answer.code, Some(0), "{answer:?}");
     half_fits_and_more_does_not(&events(&here.record()));
-    assert_eq!(
-        group.killed(),
-        0,
-        "the cache gives way, and nobody is killed"
-    );
+    assert_eq!(group.killed(), 0, "the cache gives way, and nobody is killed");
 }
 
 fn open_to_all(path: &str) {

@@ -43,9 +43,7 @@ fn settle(event: &mut Value, value: f64) {
     let k = event["k"].as_f64().unwrap_or(1.0);
     for (name, per) in [("values", 1.0), ("n", k), ("two_n", 2.0 * k)] {
         if let Some(Value::Array(values)) = event.get_mut(name) {
-            values
-                .iter_mut()
-                .for_each(|one| *one = (value * per).into());
+            values.iter_mut().for_each(|one| *one = (value * per).into());
         }
     }
 }
@@ -76,18 +74,12 @@ fn an_unchanged_run_ends_with_zero() {
     assert!(answer.out.contains("none differs"), "{answer:?}");
     let itself = here.plumb(&["compare", "base.jsonl", "base.jsonl"]);
     assert_eq!(itself.code, Some(0), "{itself:?}");
-    assert!(
-        itself.out.contains("nothing recorded around them differs"),
-        "{itself:?}"
-    );
+    assert!(itself.out.contains("nothing recorded around them differs"), "{itself:?}");
     // Without a second name it is the last stored run.
     let last = here.plumb(&["compare", "base.jsonl", "--format", "json"]);
     let result: Value = serde_json::from_str(&last.out).unwrap();
     let stored = here.record();
-    assert_eq!(
-        result["against"][0]["new"]["run"],
-        stored.file_stem().unwrap().to_str().unwrap()
-    );
+    assert_eq!(result["against"][0]["new"]["run"], stored.file_stem().unwrap().to_str().unwrap());
 }
 
 #[test]
@@ -130,10 +122,7 @@ fn figures_that_vanished_do_not_pass() {
     let failed: String = failed.map(|line| format!("{line}\n")).collect();
     fs::write(here.path("new.jsonl"), failed).unwrap();
     assert_eq!(compared(&here, &["--fail-on", "missing"]).code, Some(1));
-    assert_eq!(
-        compared(&here, &["--fail-on", "missing@memory"]).code,
-        Some(0)
-    );
+    assert_eq!(compared(&here, &["--fail-on", "missing@memory"]).code, Some(0));
     let slower = compared(&here, &["--fail-on", "slower:5%"]);
     assert_eq!(slower.code, Some(0), "{slower:?}");
     assert!(slower.err.contains("are not in the new one"), "{slower:?}");
@@ -141,9 +130,7 @@ fn figures_that_vanished_do_not_pass() {
 
 /// The metric of the first samples of a record.
 fn first_metric(record: &str) -> Value {
-    let mut events = record
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut events = record.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.find(|event| event["event"] == "samples").unwrap()["metric"].clone()
 }
 
@@ -167,10 +154,7 @@ fn every_format_tells_the_same() {
     assert_eq!(schema.code, Some(0), "{schema:?}");
     let schema: Value = serde_json::from_str(&schema.out).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator
-        .iter_errors(&result)
-        .map(|e| e.to_string())
-        .collect();
+    let wrong: Vec<String> = validator.iter_errors(&result).map(|e| e.to_string()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let against = &result["against"][0];
     assert_eq!(result["finding"], true);
@@ -178,22 +162,11 @@ fn every_format_tells_the_same() {
     assert!(findings > 0 && findings <= against["tested"].as_u64().unwrap());
     let csv = compared(&here, &["--format", "csv"]);
     let mut rows = csv::Reader::from_reader(csv.out.as_bytes());
-    let outcome = rows
-        .headers()
-        .unwrap()
-        .iter()
-        .position(|name| name == "outcome")
-        .unwrap();
-    let found = rows
-        .records()
-        .filter(|row| &row.as_ref().unwrap()[outcome] == "finding")
-        .count();
+    let outcome = rows.headers().unwrap().iter().position(|name| name == "outcome").unwrap();
+    let found = rows.records().filter(|row| &row.as_ref().unwrap()[outcome] == "finding").count();
     assert_eq!(found as u64, findings);
     let markdown = compared(&here, &["--format", "markdown"]).out;
-    assert!(
-        markdown.contains("## What changed") && markdown.contains("\\<b\\>new"),
-        "{markdown}"
-    );
+    assert!(markdown.contains("## What changed") && markdown.contains("\\<b\\>new"), "{markdown}");
     let page = compared(&here, &["--format", "html", "-o", "page.html"]);
     assert_eq!((page.code, page.out.as_str()), (Some(1), ""));
     let page = fs::read_to_string(here.path("page.html")).unwrap();
@@ -208,8 +181,5 @@ fn runs_without_a_common_figure_are_an_error() {
     assert!(answer.err.contains("no figure in common"), "{answer:?}");
     let none = here.plumb(&["compare", "nothing.jsonl", "base.jsonl"]);
     assert_eq!(none.code, Some(2), "{none:?}");
-    assert!(
-        none.err.contains("there is no file nothing.jsonl"),
-        "{none:?}"
-    );
+    assert!(none.err.contains("there is no file nothing.jsonl"), "{none:?}");
 }

@@ -21,9 +21,7 @@ fn within(here: &Here, range: &str) -> Option<Answer> {
          exec {plumb} run net.connect --preset rehearsal --set net.connect.connections=30"
     );
     let mut command = here.other("unshare");
-    Some(answer(
-        command.args(["-n", "sh", "-c", &script]).output().unwrap(),
-    ))
+    Some(answer(command.args(["-n", "sh", "-c", &script]).output().unwrap()))
 }
 
 fn can_unshare() -> bool {
@@ -34,10 +32,7 @@ fn can_unshare() -> bool {
 }
 
 fn outcomes(here: &Here) -> Vec<Value> {
-    of(&events(&here.record()), "outcome")
-        .into_iter()
-        .cloned()
-        .collect()
+    of(&events(&here.record()), "outcome").into_iter().cloned().collect()
 }
 
 #[test]
@@ -91,9 +86,7 @@ fn doors(parent: u32) -> Vec<u16> {
         let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
             continue;
         };
-        let links = files
-            .flatten()
-            .filter_map(|file| fs::read_link(file.path()).ok());
+        let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
         sockets.extend(links.filter_map(|link| {
             let socket = link.to_str()?.strip_prefix("socket:[")?;
             Some(socket.strip_suffix(']')?.to_owned())

@@ -41,10 +41,7 @@ fn on_one_cpu_everything_runs_and_other_pairs_are_skipped_with_a_reason() {
         if outcome["outcome"] == "skipped" {
             assert!(!text(outcome, "reason").is_empty(), "{outcome}");
         }
-        if outcome["case"]["pair"]
-            .as_str()
-            .is_some_and(|pair| pair != "same")
-        {
+        if outcome["case"]["pair"].as_str().is_some_and(|pair| pair != "same") {
             assert_eq!(outcome["outcome"], "skipped", "{outcome}");
             others += 1;
         }
@@ -69,10 +66,7 @@ fn threads_of_every_kind_are_measured_on_every_pair() {
         "os.thread.work=none,stress",
     ];
     let sets = sets.into_iter().flat_map(|set| ["--set", set]);
-    let args: Vec<&str> = ["os.thread", "--preset", "rehearsal"]
-        .into_iter()
-        .chain(sets)
-        .collect();
+    let args: Vec<&str> = ["os.thread", "--preset", "rehearsal"].into_iter().chain(sets).collect();
     let events = here.measure(&args);
     let mut companies = 0;
     for outcome in outcomes(&events) {

@@ -37,9 +37,7 @@ fn crosscheck(here: &Here, args: &[&str]) -> Answer {
 
 fn events(here: &Here, kind: &str) -> Vec<Value> {
     let text = fs::read_to_string(here.record()).unwrap();
-    let all = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     all.filter(|event| event["event"] == kind).collect()
 }
 
@@ -60,21 +58,14 @@ fn reason(here: &Here, answer: &Answer) -> String {
 
 /// No directory of the crosscheck's, and no process that has one as its own.
 fn nothing_is_left(here: &Here) {
-    let left: Vec<String> = here
-        .entries("")
-        .into_iter()
-        .filter(|name| name.starts_with("plumb-"))
-        .collect();
+    let left: Vec<String> =
+        here.entries("").into_iter().filter(|name| name.starts_with("plumb-")).collect();
     assert!(left.is_empty(), "{left:?}");
     assert!(here.entries("store/journal").is_empty());
     let place = here.path("").display().to_string();
     let mine = std::process::id();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok())
-        else {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
         let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
@@ -92,16 +83,10 @@ fn both_sides_are_in_the_record_and_take_turns() {
     let expected = "1 comparison, 4 turns, expected time about ";
     assert!(answer.err.contains(expected), "{answer:?}");
     let pairs = events(&here, "pair");
-    let first: Vec<bool> = pairs
-        .iter()
-        .map(|pair| pair["ours_first"].as_bool().unwrap())
-        .collect();
+    let first: Vec<bool> = pairs.iter().map(|pair| pair["ours_first"].as_bool().unwrap()).collect();
     assert_eq!(first, [true, false, true, false]);
     for pair in &pairs {
-        assert!(
-            (pair["theirs"][0].as_f64().unwrap() - 101.234).abs() < 1e-9,
-            "{pair}"
-        );
+        assert!((pair["theirs"][0].as_f64().unwrap() - 101.234).abs() < 1e-9, "{pair}");
         for load in ["ours_load", "theirs_load"] {
             assert!(pair[load]["cpu_s"].as_f64().unwrap() > 0.0, "{pair}");
         }
@@ -110,14 +95,7 @@ fn both_sides_are_in_the_record_and_take_turns() {
     }
     let told = &events(&here, "pairing")[0];
     assert_eq!(told["ours"][0], "plumb");
-    assert!(
-        told["theirs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|word| word == "perf"),
-        "{told}"
-    );
+    assert!(told["theirs"].as_array().unwrap().iter().any(|word| word == "perf"), "{told}");
     nothing_is_left(&here);
 }
 
@@ -212,10 +190,7 @@ fn what_is_unknown_is_said_in_a_line() {
         let answer = crosscheck(&here, &[PAIRING]);
         let reason = reason(&here, &answer);
         assert!(reason.contains(said), "{does}: {reason}");
-        assert!(
-            !answer.err.contains('\u{1b}') && !answer.out.contains('\u{1b}'),
-            "{answer:?}"
-        );
+        assert!(!answer.err.contains('\u{1b}') && !answer.out.contains('\u{1b}'), "{answer:?}");
     }
 }
 
@@ -239,10 +214,7 @@ fn what_is_not_here_is_told_with_the_way_out() {
     let mut command = command(&here, &["fio", "perf"]);
     let answer = answer(command.env("PATH", nothing).output().unwrap());
     assert_eq!(answer.code, Some(2), "{answer:?}");
-    assert!(
-        answer.err.contains("none of these tools is here"),
-        "{answer:?}"
-    );
+    assert!(answer.err.contains("none of these tools is here"), "{answer:?}");
     assert!(answer.err.contains("apt-get install"), "{answer:?}");
     assert!(here.records().is_empty());
     let listed = crosscheck(&here, &["--list", "perf", "iozone"]);
@@ -253,10 +225,7 @@ fn what_is_not_here_is_told_with_the_way_out() {
     assert!(!listed.out.contains("not compared of"), "{listed:?}");
     let listed = crosscheck(&here, &["--list", "lmbench"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    let (_, absent) = listed
-        .out
-        .split_once("\nnot compared of lmbench:\n")
-        .unwrap();
+    let (_, absent) = listed.out.split_once("\nnot compared of lmbench:\n").unwrap();
     assert!(absent.contains("\n  hello: "), "{listed:?}");
     assert!(here.records().is_empty());
 }
@@ -289,10 +258,7 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
     let after = fs::read_to_string(here.record()).unwrap();
     assert!(after.starts_with(&before), "what the run found stays");
     // A second one replaces the first.
-    let again = crosscheck(
-        &here,
-        &[PAIRING, "--into", "last", "--pairs", "2", "--json"],
-    );
+    let again = crosscheck(&here, &[PAIRING, "--into", "last", "--pairs", "2", "--json"]);
     assert_eq!(again.code, Some(0), "{again:?}");
     // Of another machine, or without an end.
     let foreign = after.replacen("\"identity\":\"", "\"identity\":\"x", 1);
@@ -301,10 +267,9 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
         .filter(|line| !line.contains("\"footer\""))
         .map(|line| format!("{line}\n"))
         .collect();
-    for (name, text, said) in [
-        ("foreign", foreign, "another machine"),
-        ("open", unfinished, "no end yet"),
-    ] {
+    for (name, text, said) in
+        [("foreign", foreign, "another machine"), ("open", unfinished, "no end yet")]
+    {
         let path = here.path(&format!("{name}.jsonl"));
         fs::write(&path, &text).unwrap();
         let answer = crosscheck(&here, &[PAIRING, "--into", path.to_str().unwrap()]);
@@ -344,17 +309,10 @@ fn with_files(here: &Here) -> (Child, u32) {
     fs::write(&program, "#!/bin/sh\necho 'ioping 1.3'\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = command(here, &[&WITH_FILES[..], &[&files]].concat());
-    let child = command
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let own = wait_for("plumb's side to make its directory", || {
         let below = format!("files/plumb-crosscheck-files-{}/ioping", child.id());
-        let made = fs::read_dir(here.path(&below))
-            .into_iter()
-            .flatten()
-            .flatten();
+        let made = fs::read_dir(here.path(&below)).into_iter().flatten().flatten();
         let mut names = made.filter_map(|entry| entry.file_name().into_string().ok());
         let made = names.find(|name| name.starts_with("plumb-"))?;
         made.rsplit('-').next()?.parse().ok()
@@ -362,20 +320,13 @@ fn with_files(here: &Here) -> (Child, u32) {
     // Else what it makes elsewhere would stay where both are killed.
     let journal = here.entries("store/journal");
     let entry = format!("-{own}.json");
-    assert!(
-        journal.iter().any(|name| name.ends_with(&entry)),
-        "{journal:?}"
-    );
+    assert!(journal.iter().any(|name| name.ends_with(&entry)), "{journal:?}");
     (child, own)
 }
 
 /// Nothing below the directory for files.
 fn no_file_is_left(here: &Here) {
-    assert!(
-        here.entries("files").is_empty(),
-        "{:?}",
-        here.entries("files")
-    );
+    assert!(here.entries("files").is_empty(), "{:?}", here.entries("files"));
     nothing_is_left(here);
 }
 
@@ -410,10 +361,7 @@ fn files_of_plumb_s_side_go_with_the_next_where_both_were_killed() {
         (!Path::new(&format!("/proc/{own}")).exists()).then_some(())
     });
     // Any command that measures.
-    let answer = crosscheck(
-        &here,
-        &["ioping", "--dir", &here.path("files").display().to_string()],
-    );
+    let answer = crosscheck(&here, &["ioping", "--dir", &here.path("files").display().to_string()]);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     no_file_is_left(&here);
 }

@@ -15,35 +15,18 @@ fn refused(cases: &[(&[&str], &[&str])]) {
         assert_eq!(answer.code, Some(2), "{args:?}: {answer:?}");
         assert_eq!(answer.out, "", "{args:?} prints no result");
         for part in *parts {
-            assert!(
-                answer.err.contains(part),
-                "{args:?} lacks `{part}`: {}",
-                answer.err
-            );
+            assert!(answer.err.contains(part), "{args:?} lacks `{part}`: {}", answer.err);
         }
-        assert!(
-            here.entries(".").is_empty(),
-            "{args:?} leaves {:?}",
-            here.entries(".")
-        );
+        assert!(here.entries(".").is_empty(), "{args:?} leaves {:?}", here.entries("."));
     }
 }
 
 #[test]
 fn selectors() {
     refused(&[
-        (
-            &["run", "selftest.ecko"],
-            &["`selftest.ecko`", "did you mean `selftest.echo`?"],
-        ),
-        (
-            &["plan", "selftest.ecko"],
-            &["did you mean `selftest.echo`?"],
-        ),
-        (
-            &["explain", "selftest.ecko"],
-            &["did you mean `selftest.echo`?", "plumb list"],
-        ),
+        (&["run", "selftest.ecko"], &["`selftest.ecko`", "did you mean `selftest.echo`?"]),
+        (&["plan", "selftest.ecko"], &["did you mean `selftest.echo`?"]),
+        (&["explain", "selftest.ecko"], &["did you mean `selftest.echo`?", "plumb list"]),
         (&["run", "nonsense"], &["`nonsense`", "plumb list"]),
         (&["run", ""], &["plumb list"]),
         (&["run", "!*"], &["leave no experiment", "plumb list"]),
@@ -53,18 +36,9 @@ fn selectors() {
             &["run", "selftest.echo:message=5"],
             &["no case parameter `message`", "it has far, messages"],
         ),
-        (
-            &["run", "selftest.echo:messages=7"],
-            &["no case", "plumb plan selftest.echo", "--set"],
-        ),
-        (
-            &["run", "selftest:messages=5"],
-            &["name one", "selftest.echo:messages=5"],
-        ),
-        (
-            &["run", "selftest.fault:fault=flood"],
-            &["`flood`", "none, error, panic"],
-        ),
+        (&["run", "selftest.echo:messages=7"], &["no case", "plumb plan selftest.echo", "--set"]),
+        (&["run", "selftest:messages=5"], &["name one", "selftest.echo:messages=5"]),
+        (&["run", "selftest.fault:fault=flood"], &["`flood`", "none, error, panic"]),
     ]);
 }
 
@@ -72,58 +46,28 @@ fn selectors() {
 fn options() {
     let set = |what| ["run", "selftest", "--set", what];
     refused(&[
-        (
-            &["run", "--preset", "fast"],
-            &["fast", "quick, standard, thorough"],
-        ),
+        (&["run", "--preset", "fast"], &["fast", "quick, standard, thorough"]),
         (&set("messages"), &["ID.PARAM=VALUE"]),
         (&set("messages=5"), &["ID.PARAM=VALUE"]),
-        (
-            &set("selftest.ecko.messages=5"),
-            &["did you mean `selftest.echo`?"],
-        ),
-        (
-            &set("selftest.echo.mesages=5"),
-            &["did you mean `messages`?", "it has far, messages"],
-        ),
-        (
-            &set("selftest.echo.messages=0"),
-            &["out of range", "1..10000"],
-        ),
+        (&set("selftest.ecko.messages=5"), &["did you mean `selftest.echo`?"]),
+        (&set("selftest.echo.mesages=5"), &["did you mean `messages`?", "it has far, messages"]),
+        (&set("selftest.echo.messages=0"), &["out of range", "1..10000"]),
         (&set("selftest.echo.messages=many"), &["it takes 1..10000"]),
         (&set("selftest.echo.messages=auto"), &["it takes 1..10000"]),
         (&set("selftest.echo.messages=9..3"), &["low..high"]),
-        (
-            &set("selftest.fault.fault=flood"),
-            &["none, error, panic, exit, first"],
-        ),
+        (&set("selftest.fault.fault=flood"), &["none, error, panic, exit, first"]),
         (&set("selftest.pulse.duration=99h"), &["out of range"]),
         (&set("selftest.pulse.duration=soon"), &["20s"]),
         (&set("selftest.pulse.duration=1s,2s"), &["one is meant"]),
-        (
-            &set("host.cpu.speed=4GHz"),
-            &["host.cpu.speed", "host.cpu.max_hz"],
-        ),
+        (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
         (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
         (&["run", "--budget", "soon"], &["--budget", "10m"]),
         (&["run", "--budget", "0s"], &["--budget", "10m"]),
-        (
-            &["run", "--budget", "18446744073709551615s"],
-            &["--budget", "30days"],
-        ),
-        (
-            &["run", "--precision", "0"],
-            &["--precision", "for example 2"],
-        ),
-        (
-            &["run", "--precision", "NaN"],
-            &["--precision", "for example 2"],
-        ),
+        (&["run", "--budget", "18446744073709551615s"], &["--budget", "30days"]),
+        (&["run", "--precision", "0"], &["--precision", "for example 2"]),
+        (&["run", "--precision", "NaN"], &["--precision", "for example 2"]),
         (&["run", "--seed", "dice"], &["--seed", "whole number"]),
-        (
-            &["run", "--resume", "last", "--seed", "1"],
-            &["--resume", "--seed"],
-        ),
+        (&["run", "--resume", "last", "--seed", "1"], &["--resume", "--seed"]),
         (&["mesure"], &["mesure", "--help"]),
     ]);
 }
@@ -147,9 +91,7 @@ fn a_cpu_that_this_process_may_not_use() {
     let here = Here::new();
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let allowed = fs::read_to_string("/proc/self/status").unwrap();
-    let allowed = allowed
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let text = allowed.unwrap().trim();
     let ends: Vec<&str> = text.split([',', '-']).collect();
     let (first, last) = (ends[0], ends[ends.len() - 1]);
@@ -159,34 +101,13 @@ fn a_cpu_that_this_process_may_not_use() {
     }
     let tied = |cpu: &str| {
         let mut taskset = here.other("taskset");
-        let args = [
-            "run",
-            "selftest.fault",
-            "--preset",
-            "rehearsal",
-            "--cpu",
-            cpu,
-        ];
-        answer(
-            taskset
-                .args(["-c", first, plumb])
-                .args(args)
-                .output()
-                .unwrap(),
-        )
+        let args = ["run", "selftest.fault", "--preset", "rehearsal", "--cpu", cpu];
+        answer(taskset.args(["-c", first, plumb]).args(args).output().unwrap())
     };
     let refused = tied(last);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(
-        refused.err.contains(&format!("CPU {last} is forbidden")),
-        "{refused:?}"
-    );
-    assert!(
-        refused
-            .err
-            .contains(&format!("usable here: --cpu {first}\n")),
-        "{refused:?}"
-    );
+    assert!(refused.err.contains(&format!("CPU {last} is forbidden")), "{refused:?}");
+    assert!(refused.err.contains(&format!("usable here: --cpu {first}\n")), "{refused:?}");
     assert_eq!(tied(first).code, Some(0));
 }
 
@@ -194,11 +115,7 @@ fn a_cpu_that_this_process_may_not_use() {
 fn directories() {
     let here = Here::new();
     fs::write(here.path("file"), "").unwrap();
-    for (dir, part) in [
-        ("absent", "exists"),
-        ("file", "another directory"),
-        ("/proc", "/proc"),
-    ] {
+    for (dir, part) in [("absent", "exists"), ("file", "another directory"), ("/proc", "/proc")] {
         let answer = here.plumb(&["run", "selftest", "--dir", dir]);
         assert_eq!(answer.code, Some(2), "{dir}: {answer:?}");
         assert!(answer.err.contains("--dir"), "{dir}: {answer:?}");
@@ -211,10 +128,7 @@ fn directories() {
     for dir in elsewhere {
         let mut plan = here.command(&["plan", "selftest.file"]);
         let plan = answer(plan.current_dir(dir).output().unwrap());
-        assert!(
-            plan.out.contains("skipped: no directory for files"),
-            "{plan:?}"
-        );
+        assert!(plan.out.contains("skipped: no directory for files"), "{plan:?}");
         assert!(plan.out.contains("it needs --dir"), "{plan:?}");
     }
 }
@@ -227,16 +141,8 @@ fn outputs_that_cannot_be_written_are_told_before_anything_is_measured() {
     for (option, target, part) in [
         ("--out", "file", "name another file with --out"),
         ("--out", dir.as_str(), "name a writable file with --out"),
-        (
-            "--out",
-            "file/record.jsonl",
-            "name a writable file with --out",
-        ),
-        (
-            "--out",
-            "/proc/record.jsonl",
-            "name a writable file with --out",
-        ),
+        ("--out", "file/record.jsonl", "name a writable file with --out"),
+        ("--out", "/proc/record.jsonl", "name a writable file with --out"),
         ("--report", "file/page.html", "name another file"),
         ("--report", "absent/page.html", "name another file"),
         ("--report", "/proc/page.html", "name another file"),
@@ -293,18 +199,12 @@ fn names_of_runs() {
         fs::write(here.path(&format!("store/{name}.jsonl")), "").unwrap();
     }
     let many = resume("2031");
-    assert!(
-        many.err.contains("3 stored runs begin with `2031`"),
-        "{many:?}"
-    );
+    assert!(many.err.contains("3 stored runs begin with `2031`"), "{many:?}");
     // A whole name is meant although another begins with it.
     for (run, part) in [("2031-02", "2031-02.jsonl"), ("last", "2031-02-2.jsonl")] {
         let one = resume(run);
         assert_eq!(one.code, Some(2), "{one:?}");
-        assert!(
-            one.err.contains(part) && one.err.contains("empty"),
-            "{one:?}"
-        );
+        assert!(one.err.contains(part) && one.err.contains("empty"), "{one:?}");
     }
 }
 
@@ -313,30 +213,20 @@ fn what_is_no_record_is_named_and_kept() {
     let here = Here::new();
     let newer = "{\"event\":\"header\",\"format\":99}\n";
     for (contents, part) in [
-        (
-            &b"\x7fELF\x02\x01\x01\x00\xff\xfe\n\x00"[..],
-            "not a plumb record",
-        ),
+        (&b"\x7fELF\x02\x01\x01\x00\xff\xfe\n\x00"[..], "not a plumb record"),
         (b"", "it is empty"),
         (b"\n", "not a plumb record"),
         (b"{\"figures\":[]}\n", "not a plumb record"),
         (b"hello\n", "not a plumb record"),
         (newer.as_bytes(), "newer plumb"),
-        (
-            b"{\"event\":\"header\",\"format\":1,\"run\":7}\n",
-            "line 1 is corrupt",
-        ),
+        (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "line 1 is corrupt"),
     ] {
         fs::write(here.path("it.jsonl"), contents).unwrap();
         let answer = here.plumb(&["run", "--resume", "it.jsonl"]);
         assert_eq!(answer.code, Some(2), "{answer:?}");
         assert!(answer.err.contains("it.jsonl"), "{answer:?}");
         assert!(answer.err.contains(part), "lacks `{part}`: {answer:?}");
-        assert_eq!(
-            fs::read(here.path("it.jsonl")).unwrap(),
-            contents,
-            "nothing is lost"
-        );
+        assert_eq!(fs::read(here.path("it.jsonl")).unwrap(), contents, "nothing is lost");
     }
     let directory = here.plumb(&["run", "--resume", "/"]);
     assert_eq!(directory.code, Some(2), "{directory:?}");
@@ -355,12 +245,7 @@ fn a_worker_is_not_for_hands() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    for args in [
-        &["list", "--all"][..],
-        &["explain", "selftest.echo"],
-        &["--help"],
-        &["man"],
-    ] {
+    for args in [&["list", "--all"][..], &["explain", "selftest.echo"], &["--help"], &["man"]] {
         let here = Here::new();
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -374,10 +259,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn a_result_that_cannot_be_written_is_an_error() {
     let here = Here::new();
-    let full = fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let answer = answer(here.command(&["list"]).stdout(full).output().unwrap());
     assert_eq!(answer.code, Some(3), "{answer:?}");
     assert!(answer.err.contains("cannot write the result"), "{answer:?}");

@@ -31,10 +31,7 @@ const MAKERS: [&str; 9] = [
 fn failed(events: &[Value]) -> (Vec<&Value>, usize) {
     let mut outcomes = of(events, "outcome");
     assert!(!outcomes.is_empty());
-    let measured = outcomes
-        .iter()
-        .filter(|outcome| outcome["outcome"] == "measured")
-        .count();
+    let measured = outcomes.iter().filter(|outcome| outcome["outcome"] == "measured").count();
     outcomes.retain(|outcome| outcome["outcome"] == "failed");
     (outcomes, measured)
 }
@@ -70,15 +67,7 @@ fn without_room_for_a_worker_there_is_no_run() {
 fn all_name_the_limit(user: &Stranger, processes: u32) -> BTreeSet<String> {
     let here = Here::new();
     let threads = "cpu.linpack.threads=all,2";
-    let args = [
-        "run",
-        "cpu",
-        "os",
-        "--preset",
-        "rehearsal",
-        "--set",
-        threads,
-    ];
+    let args = ["run", "cpu", "os", "--preset", "rehearsal", "--set", threads];
     let answer = user.plumb(&here, processes, &args);
     // Some cases failed, or all of an experiment.
     assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
@@ -140,16 +129,11 @@ impl Group {
         let name = format!("plumb-test-{name}-{}", std::process::id());
         // Version 1, else version 2.
         let mounted = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].map(PathBuf::from);
-        let mount = mounted
-            .into_iter()
-            .find(|mount| mount.join("cgroup.procs").exists())?;
+        let mount = mounted.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
         let group = Group(mount.join(name));
         fs::create_dir(&group.0).ok()?;
         // Only the kernel makes this file, where the controller is there.
-        let mut limit = fs::OpenOptions::new()
-            .write(true)
-            .open(group.0.join("pids.max"))
-            .ok()?;
+        let mut limit = fs::OpenOptions::new().write(true).open(group.0.join("pids.max")).ok()?;
         limit.write_all(most.to_string().as_bytes()).ok()?;
         Some(group)
     }
@@ -174,10 +158,7 @@ fn a_full_control_group_is_a_reason_with_a_way_out() {
     let events = events(&here.record());
     assert_eq!(end(&events), "complete", "{answer:?}");
     let text = format!("{events:?}");
-    assert!(
-        text.contains("no more processes or threads may be made"),
-        "{text}"
-    );
+    assert!(text.contains("no more processes or threads may be made"), "{text}");
     assert!(text.contains("pids.max"), "{text}");
     assert_eq!(failed(&events).1, 0, "{text}");
     // Everything has ended and is reaped.
@@ -210,9 +191,7 @@ fn no_child_outlives_a_killed_worker() {
     let mut seen: Vec<u32> = Vec::new();
     for killed in [true, true, false] {
         let worker = wait_for("another worker", || {
-            workers(pid)
-                .into_iter()
-                .find(|worker| !seen.contains(worker))
+            workers(pid).into_iter().find(|worker| !seen.contains(worker))
         });
         seen.push(worker);
         if killed {

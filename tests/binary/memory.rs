@@ -42,14 +42,8 @@ impl Group {
 
     pub fn killed(&self) -> u64 {
         let counts = fs::read_to_string(self.dir.join(self.kills)).unwrap();
-        let count = counts
-            .lines()
-            .find_map(|line| line.strip_prefix("oom_kill "));
-        count
-            .expect("kernels count since 4.13")
-            .trim()
-            .parse()
-            .unwrap()
+        let count = counts.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count.expect("kernels count since 4.13").trim().parse().unwrap()
     }
 
     /// The shell's line that joins the group and becomes the binary.
@@ -142,10 +136,7 @@ fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
     let setting = |what: &str| format!("--set memory.bandwidth.{what}");
     let chosen = ["op=read", "level=L1,DRAM", "threads=1", "limit=128MiB"].map(setting);
     // The clocks are calibrated and clock.rate is measured before any array is made.
-    let args = format!(
-        "run clock.rate memory.bandwidth --preset quick {}",
-        chosen.join(" ")
-    );
+    let args = format!("run clock.rate memory.bandwidth --preset quick {}", chosen.join(" "));
     let line = group.line(&args);
     let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
     here.wait_for(|event| event["event"] == "plan");
@@ -157,9 +148,7 @@ fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
     assert_eq!(group.killed(), 1);
     let outcomes = of(&events, "outcome");
     let of_level = |level: &str| {
-        let of_case = outcomes
-            .iter()
-            .rfind(|outcome| outcome["case"]["level"] == level);
+        let of_case = outcomes.iter().rfind(|outcome| outcome["case"]["level"] == level);
         of_case.unwrap_or_else(|| panic!("no outcome at {level}: {outcomes:?}"))
     };
     let failed = of_level("DRAM");

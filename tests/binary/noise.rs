@@ -7,13 +7,7 @@ use std::time::Duration;
 
 const RUN: [&str; 4] = ["run", "noise.activity", "--preset", "rehearsal"];
 /// Metrics that every round has, whatever there is to find.
-const ALWAYS: [&str; 5] = [
-    "read_to_read",
-    "threshold",
-    "gap_rate",
-    "lost",
-    "lost_timer",
-];
+const ALWAYS: [&str; 5] = ["read_to_read", "threshold", "gap_rate", "lost", "lost_timer"];
 
 /// What a run of the experiment left: it was measured, and no share of time is none.
 struct Run(Vec<Value>);
@@ -54,10 +48,7 @@ impl Run {
 
     fn values(&self, metric: &str) -> Vec<f64> {
         let values = self.samples(metric).into_iter();
-        values
-            .flat_map(|one| one["values"].as_array().unwrap())
-            .filter_map(Value::as_f64)
-            .collect()
+        values.flat_map(|one| one["values"].as_array().unwrap()).filter_map(Value::as_f64).collect()
     }
 
     fn notes(&self, metric: &str) -> String {
@@ -99,17 +90,9 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
     // than its quota, nothing throttles it.
     let run = (0..5)
         .map(|_| throttled_run())
-        .find(|run| {
-            run.values("lost_throttled")
-                .iter()
-                .any(|share| *share > 0.1)
-        })
+        .find(|run| run.values("lost_throttled").iter().any(|share| *share > 0.1))
         .expect("in one of five runs the quota is used up");
-    assert!(
-        run.notes("lost").contains("throttled"),
-        "{}",
-        run.notes("lost")
-    );
+    assert!(run.notes("lost").contains("throttled"), "{}", run.notes("lost"));
     let foretold = of(&run.0, "prediction").into_iter().find(|prediction| {
         prediction["metric"] == "lost_throttled"
             && prediction["because"].to_string().contains("quota")
@@ -121,11 +104,7 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
 fn all_cpus_are_two_at_least_and_a_quota_is_named() {
     let here = Here::new();
     let all = ["run", "noise.all", "--preset", "rehearsal"].join(" ");
-    let line = format!(
-        "exec taskset -c {} {} {all}",
-        last_cpu(),
-        env!("CARGO_BIN_EXE_plumb")
-    );
+    let line = format!("exec taskset -c {} {} {all}", last_cpu(), env!("CARGO_BIN_EXE_plumb"));
     // One CPU alone is noise.activity's: it is left out with the reason.
     let alone = answer(here.other("sh").args(["-c", &line]).output().unwrap());
     assert_eq!(alone.code, Some(2), "{alone:?}");
@@ -140,27 +119,18 @@ fn all_cpus_are_two_at_least_and_a_quota_is_named() {
             group.0.join("cgroup.procs").display(),
             env!("CARGO_BIN_EXE_plumb")
         );
-        let run = Run::of_all(
-            &here,
-            &answer(here.other("sh").args(["-c", &line]).output().unwrap()),
-        );
+        let run =
+            Run::of_all(&here, &answer(here.other("sh").args(["-c", &line]).output().unwrap()));
         run.notes("lost").contains("throttled the threads")
     });
-    assert!(
-        is_told,
-        "in one of five runs the quota is used up, and named"
-    );
+    assert!(is_told, "in one of five runs the quota is used up, and named");
 }
 
 #[test]
 fn one_cpu_is_enough() {
     let here = Here::new();
-    let line = format!(
-        "exec taskset -c {} {} {}",
-        last_cpu(),
-        env!("CARGO_BIN_EXE_plumb"),
-        RUN.join(" ")
-    );
+    let line =
+        format!("exec taskset -c {} {} {}", last_cpu(), env!("CARGO_BIN_EXE_plumb"), RUN.join(" "));
     let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
     let run = Run::of(&here, &answer);
     let cpu = &run.samples("lost")[0]["at"]["cpu"];
@@ -196,18 +166,10 @@ fn counters_alone_are_asked_for_and_used() {
     for kind in ["gaps", "periods"] {
         for name in run.traces(kind)[0]["names"]["cause"].as_array().unwrap() {
             let name = name.as_str().unwrap();
-            assert!(
-                name == "unattributed" || name.ends_with("(by count)"),
-                "{name}"
-            );
+            assert!(name == "unattributed" || name.ends_with("(by count)"), "{name}");
         }
     }
-    assert!(
-        !run.traces("counters")[0]["rows"]
-            .as_array()
-            .unwrap()
-            .is_empty()
-    );
+    assert!(!run.traces("counters")[0]["rows"].as_array().unwrap().is_empty());
     // No window was traced by events, and no cost of that is told.
     assert!(run.traces("gaps_traced").is_empty());
     assert!(run.samples("lost_timer")[0]["quantities"]["tick_gap_traced_ns"].is_null());
@@ -241,10 +203,7 @@ fn causes_by_time_are_shown_where_they_are_known() {
     for row in timeline["rows"].as_array().unwrap() {
         let state = &states[row[2].as_f64().unwrap() as usize];
         let start = row[0].as_f64().unwrap();
-        assert!(
-            state == "running" || starts.contains(&start),
-            "{state} at {start}"
-        );
+        assert!(state == "running" || starts.contains(&start), "{state} at {start}");
     }
 }
 
@@ -277,10 +236,7 @@ fn thousands_of_gaps_a_second_are_all_counted() {
     let causes = gaps["names"]["cause"].as_array().unwrap().len() as f64;
     assert!(rows.iter().all(|row| row[2].as_f64().unwrap() < causes));
     // Times to 0.1 ns, so that many rows stay small.
-    for value in rows
-        .iter()
-        .flat_map(|row| row.as_array().unwrap().iter().take(2))
-    {
+    for value in rows.iter().flat_map(|row| row.as_array().unwrap().iter().take(2)) {
         let tenths = value.as_f64().unwrap() * 10.0;
         assert!((tenths - tenths.round()).abs() < 1e-3, "{value}");
     }
@@ -304,10 +260,7 @@ fn the_core_clock_is_that_of_the_traced_cpu() {
         return skips::test("one-cpu");
     };
     let here = Here::new();
-    let (cpus, set) = (
-        format!("{first},{last}"),
-        format!("noise.activity.cpu={last}"),
-    );
+    let (cpus, set) = (format!("{first},{last}"), format!("noise.activity.cpu={last}"));
     let answer = here.plumb(&[&RUN[..], &["--cpu", &cpus, "--set", &set]].concat());
     let run = Run::of(&here, &answer);
     let lost = run.samples("lost")[0];
@@ -315,10 +268,7 @@ fn the_core_clock_is_that_of_the_traced_cpu() {
     let notes = run.notes("lost");
     assert!(!notes.contains("other CPUs than the round's"), "{notes}");
     let has_clock = lost["core_hz"].as_f64().is_some();
-    assert!(
-        has_clock != notes.contains(&format!("that of CPU {last}")),
-        "{lost}"
-    );
+    assert!(has_clock != notes.contains(&format!("that of CPU {last}")), "{lost}");
     let columns = run.traces("periods")[0]["columns"].to_string();
     assert_eq!(columns.contains("active_cycle"), has_clock, "{columns}");
 }

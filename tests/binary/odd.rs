@@ -45,10 +45,8 @@ fn figures(events: &[Value]) -> Vec<Value> {
     let text = report(events, "csv");
     let mut rows = csv::Reader::from_reader(text.as_bytes());
     let columns = rows.headers().unwrap().len();
-    let rows: Vec<csv::StringRecord> = rows
-        .records()
-        .map(|row| row.expect("a whole row"))
-        .collect();
+    let rows: Vec<csv::StringRecord> =
+        rows.records().map(|row| row.expect("a whole row")).collect();
     assert!(rows.iter().all(|row| row.len() == columns));
     assert_eq!(rows.len(), figures.len());
     figures
@@ -57,20 +55,14 @@ fn figures(events: &[Value]) -> Vec<Value> {
 /// Every line is a comment, or a name, labels in quotes and a number that is one.
 #[track_caller]
 fn is_openmetrics(text: &str) {
-    for line in text
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.is_empty())
-    {
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?}"));
         assert!(!line.chars().any(records::commands), "{line:?}");
         let number: f64 = value.parse().unwrap_or_else(|_| panic!("{line:?}"));
         assert!(number.is_finite(), "{line:?}");
         let metric = name.split('{').next().unwrap();
         let is_of_name = |sign: char| sign.is_ascii_alphanumeric() || sign == '_' || sign == ':';
-        assert!(
-            metric.chars().all(is_of_name) && !metric.is_empty(),
-            "{line:?}"
-        );
+        assert!(metric.chars().all(is_of_name) && !metric.is_empty(), "{line:?}");
         assert_eq!(name.contains('{'), name.ends_with('}'), "{line:?}");
     }
 }
@@ -84,10 +76,7 @@ fn everything_skipped_says_why_in_every_format() {
             assert!(text.contains("no cpu.call here"), "{format}: {text}");
         }
     }
-    let measured = figures(&events)
-        .iter()
-        .filter(|figure| !figure["value"].is_null())
-        .count();
+    let measured = figures(&events).iter().filter(|figure| !figure["value"].is_null()).count();
     assert_eq!(measured, 0);
     is_openmetrics(&report(&events, "openmetrics"));
 }
@@ -108,19 +97,11 @@ fn one_figure_is_a_report() {
 fn a_failed_family_says_why_in_every_format() {
     let events = records::failed_family(real(), "os", "the worker died of signal 11");
     for format in ["terminal", "markdown", "csv", "json", "html"] {
-        assert!(
-            report(&events, format).contains("the worker died of signal 11"),
-            "{format}"
-        );
+        assert!(report(&events, format).contains("the worker died of signal 11"), "{format}");
     }
     let figures = figures(&events);
     let of_os = |figure: &&Value| figure["experiment"] == "os.syscall";
-    assert!(
-        figures
-            .iter()
-            .filter(of_os)
-            .all(|figure| figure["value"].is_null())
-    );
+    assert!(figures.iter().filter(of_os).all(|figure| figure["value"].is_null()));
     assert!(figures.iter().any(|figure| figure["value"].is_number()));
 }
 
@@ -139,21 +120,16 @@ fn a_run_killed_at_any_line_is_a_report() {
 #[test]
 fn strange_values_are_told_or_left_out_but_never_words() {
     let mut events = real();
-    for (id, metric) in [
-        ("cpu.call", "call"),
-        ("memory.mlp", "load_time"),
-        ("os.syscall", "latency"),
-    ] {
+    for (id, metric) in
+        [("cpu.call", "call"), ("memory.mlp", "load_time"), ("os.syscall", "latency")]
+    {
         records::strange_samples(&mut events, id, metric);
     }
     for format in FORMATS {
         let text = report(&events, format);
         for wrong in ["NaN", "nan ", "-inf", "+Inf"] {
             // The page carries a library, which has words of its own.
-            assert!(
-                format == "html" || !text.contains(wrong),
-                "{format}: {wrong}"
-            );
+            assert!(format == "html" || !text.contains(wrong), "{format}: {wrong}");
         }
     }
     figures(&events);
@@ -164,10 +140,7 @@ fn strange_values_are_told_or_left_out_but_never_words() {
 fn names_of_anywhere_are_told() {
     let events = records::appended(real(), FOREIGN);
     for format in ["terminal", "markdown", "html"] {
-        assert!(
-            report(&events, format).contains("größe-Ωμέγα-主机-מחשב"),
-            "{format}"
-        );
+        assert!(report(&events, format).contains("größe-Ωμέγα-主机-מחשב"), "{format}");
     }
     figures(&events);
     is_openmetrics(&report(&events, "openmetrics"));
@@ -176,10 +149,8 @@ fn names_of_anywhere_are_told() {
 /// A text that a terminal shows and does nothing else with.
 #[track_caller]
 fn commands_nothing(what: &str, text: &str) {
-    let found: Vec<&str> = text
-        .lines()
-        .filter(|line| line.chars().any(records::commands))
-        .collect();
+    let found: Vec<&str> =
+        text.lines().filter(|line| line.chars().any(records::commands)).collect();
     assert!(found.is_empty(), "{what} has commands: {found:#?}");
 }
 
@@ -199,12 +170,7 @@ fn hostile_texts_command_no_terminal() {
     fs::write(here.path(name), "no record").unwrap();
     for args in [
         &["runs"][..],
-        &[
-            "compare",
-            "2026-11-01T10-00-00-one",
-            "2026-11-02T10-00-00-two",
-            "--all",
-        ],
+        &["compare", "2026-11-01T10-00-00-one", "2026-11-02T10-00-00-two", "--all"],
         &["trend", "cpu.call"],
         &["report", name],
         &["compare", name, "last"],
@@ -213,10 +179,7 @@ fn hostile_texts_command_no_terminal() {
     ] {
         let answer = here.plumb(args);
         let what = args.join(" ");
-        assert!(
-            answer.out.len() + answer.err.len() > 0,
-            "{what} says nothing"
-        );
+        assert!(answer.out.len() + answer.err.len() > 0, "{what} says nothing");
         commands_nothing(&what, &answer.out);
         commands_nothing(&what, &answer.err);
     }

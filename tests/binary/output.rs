@@ -10,9 +10,7 @@ const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 fn on_a_terminal(here: &Here, args: &[&str], no_color: Option<&str>) -> Answer {
     let line = format!("{} {}", env!("CARGO_BIN_EXE_plumb"), args.join(" "));
     let mut script = here.other("script");
-    script
-        .args(["-qec", &line, "/dev/null"])
-        .env("TERM", "xterm-256color");
+    script.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm-256color");
     if let Some(value) = no_color {
         script.env("NO_COLOR", value);
     }
@@ -24,18 +22,11 @@ fn progress_is_for_terminals() {
     let here = Here::new();
     let seen = on_a_terminal(&here, &REHEARSAL, None);
     assert_eq!(seen.code, Some(0), "{seen:?}");
-    assert!(
-        seen.out
-            .contains("selftest.fault/none (fault=none), round 1 of 1"),
-        "{seen:?}"
-    );
+    assert!(seen.out.contains("selftest.fault/none (fault=none), round 1 of 1"), "{seen:?}");
     let piped = here.plumb(&REHEARSAL);
     assert_eq!(piped.code, Some(0), "{piped:?}");
     assert!(!piped.err.contains("round 1 of 1"), "{piped:?}");
-    assert!(
-        !piped.err.contains('\u{1b}') && !piped.out.contains('\u{1b}'),
-        "{piped:?}"
-    );
+    assert!(!piped.err.contains('\u{1b}') && !piped.out.contains('\u{1b}'), "{piped:?}");
     assert!(piped.err.contains("the record is"), "{piped:?}");
     assert!(!piped.out.contains("the record is"), "{piped:?}");
 }

@@ -28,9 +28,7 @@ pub struct Answer {
 
 impl Here {
     pub fn new() -> Self {
-        Here {
-            dir: tempfile::tempdir().unwrap(),
-        }
+        Here { dir: tempfile::tempdir().unwrap() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -98,9 +96,7 @@ impl Here {
         wait_for("an event in the record", || {
             let record = self.records().pop()?;
             let text = fs::read_to_string(record).ok()?;
-            let lines = text
-                .split_inclusive('\n')
-                .filter(|line| line.ends_with('\n'));
+            let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
             lines
                 .map(|line| serde_json::from_str(line).unwrap())
                 .any(|event| fits(&event))
@@ -111,19 +107,14 @@ impl Here {
     /// Entries of a directory.
     pub fn entries(&self, name: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(name)).into_iter().flatten();
-        entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect()
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 }
 
 pub fn answer(output: Output) -> Answer {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("what is printed is UTF-8");
-    let answer = Answer {
-        code: output.status.code(),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    };
+    let answer =
+        Answer { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) };
     for printed in [&answer.out, &answer.err] {
         assert!(!printed.contains("panicked at"), "{answer:?}");
         assert!(!printed.contains("RUST_BACKTRACE"), "{answer:?}");
@@ -143,9 +134,7 @@ impl Stranger {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         // Each test has its own, and each of several runs of the tests too.
         let number = 16 * std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
-        (metal::process::geteuid() == 0).then_some(Stranger {
-            user: 60_000 + number % 5000,
-        })
+        (metal::process::geteuid() == 0).then_some(Stranger { user: 60_000 + number % 5000 })
     }
 
     /// Runs the binary as this user, who may have so many processes and threads.
@@ -154,10 +143,7 @@ impl Stranger {
         let copy = here.path("plumb");
         // By another process: a child that another test makes meanwhile would hold this one's open for
         // writing, and what is written cannot be run.
-        let copied = Command::new("cp")
-            .arg(env!("CARGO_BIN_EXE_plumb"))
-            .arg(&copy)
-            .status();
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_plumb")).arg(&copy).status();
         assert!(copied.unwrap().success());
         for path in [here.path(""), copy.clone()] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
@@ -165,12 +151,7 @@ impl Stranger {
         let line = format!("ulimit -u {processes}; exec \"$0\" \"$@\"");
         let mut command = here.other("bash");
         // The other groups go with root: the standard library drops them.
-        command
-            .args(["-c", &line])
-            .arg(copy)
-            .args(args)
-            .uid(self.user)
-            .gid(self.user);
+        command.args(["-c", &line]).arg(copy).args(args).uid(self.user).gid(self.user);
         answer(command.output().unwrap())
     }
 
@@ -212,14 +193,8 @@ fn processes(fits: impl Fn(u32) -> Option<bool>) -> Vec<u32> {
 /// The events of a record, each line of which must parse.
 pub fn events(record: &Path) -> Vec<Value> {
     let text = fs::read_to_string(record).unwrap();
-    assert!(
-        text.ends_with('\n'),
-        "{} ends with a line",
-        record.display()
-    );
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect()
+    assert!(text.ends_with('\n'), "{} ends with a line", record.display());
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 /// Events of a kind.
@@ -233,14 +208,9 @@ pub fn is(event: &Value, kind: &str) -> bool {
 
 /// Numbers of rounds of a series that count, and that do not.
 pub fn rounds(events: &[Value], series: &str) -> (usize, usize) {
-    let of_series: Vec<&Value> = of(events, "round")
-        .into_iter()
-        .filter(|round| round["series"] == series)
-        .collect();
-    let ok = of_series
-        .iter()
-        .filter(|round| round["status"] == "ok")
-        .count();
+    let of_series: Vec<&Value> =
+        of(events, "round").into_iter().filter(|round| round["series"] == series).collect();
+    let ok = of_series.iter().filter(|round| round["status"] == "ok").count();
     (ok, of_series.len() - ok)
 }
 
@@ -253,10 +223,7 @@ pub fn end(events: &[Value]) -> &str {
 
 /// Sends a signal, by the shell's own `kill`.
 pub fn signal(name: &str, pid: u32) {
-    let sent = Command::new("sh")
-        .args(["-c", &format!("kill -{name} {pid}")])
-        .status()
-        .unwrap();
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().unwrap();
     assert!(sent.success(), "kill -{name} {pid}");
 }
 
@@ -279,9 +246,7 @@ pub fn wait_for_worker(session: u32) -> u32 {
 
 /// Workers die with their session, but not in the same instant.
 pub fn no_worker_stays(session: u32) {
-    wait_for("the last worker's end", || {
-        workers(session).is_empty().then_some(())
-    });
+    wait_for("the last worker's end", || workers(session).is_empty().then_some(()));
 }
 
 /// Waits for the end of a child and takes what it printed.
@@ -317,9 +282,7 @@ impl Quota {
         let name = format!("plumb-test-quota-{}-{number}", std::process::id());
         // Version 1, else version 2.
         let mounted = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from);
-        let mount = mounted
-            .into_iter()
-            .find(|mount| mount.join("cgroup.procs").exists())?;
+        let mount = mounted.into_iter().find(|mount| mount.join("cgroup.procs").exists())?;
         let group = Quota(mount.join(name));
         fs::create_dir(&group.0).ok()?;
         // Only the kernel makes these files, where the controller is there.

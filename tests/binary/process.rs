@@ -16,14 +16,7 @@ fn plan_is_written(event: &Value) -> bool {
 fn a_killed_worker_costs_one_round() {
     let here = Here::new();
     let set = "selftest.pulse.duration=400ms";
-    let args = [
-        "run",
-        "selftest.pulse",
-        "--preset",
-        "rehearsal",
-        "--set",
-        set,
-    ];
+    let args = ["run", "selftest.pulse", "--preset", "rehearsal", "--set", set];
     let session = here.command(&args).spawn().unwrap();
     // Once the plan stands, the calibration's worker is gone: the next one measures.
     here.wait_for(plan_is_written);
@@ -35,10 +28,7 @@ fn a_killed_worker_costs_one_round() {
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 1));
     let void = of(&events, "round")[0];
     assert_eq!(void["status"], "void");
-    assert!(
-        void["reason"].as_str().unwrap().contains("signal: 9"),
-        "{void}"
-    );
+    assert!(void["reason"].as_str().unwrap().contains("signal: 9"), "{void}");
     assert_eq!(of(&events, "outcome")[0]["outcome"], "measured");
 }
 
@@ -47,16 +37,7 @@ fn a_signal_ends_a_run_cleanly() {
     for name in ["INT", "TERM"] {
         let here = Here::new();
         let dir = here.make_dir("files");
-        let args = [
-            "run",
-            "selftest",
-            "--preset",
-            "rehearsal",
-            "--dir",
-            &dir,
-            "--set",
-            ENDLESS,
-        ];
+        let args = ["run", "selftest", "--preset", "rehearsal", "--dir", &dir, "--set", ENDLESS];
         let session = here.command(&args).spawn().unwrap();
         let pid = session.id();
         // Everything of the first stage but the endless round is measured.
@@ -77,25 +58,13 @@ fn a_signal_ends_a_run_cleanly() {
         // Every case has its outcome, also those of the stage that was not reached.
         let outcomes = of(&events, "outcome");
         let reached = |id: &str| {
-            let mut of_id = outcomes
-                .iter()
-                .filter(|outcome| outcome["experiment"] == id);
+            let mut of_id = outcomes.iter().filter(|outcome| outcome["experiment"] == id);
             of_id.all(|outcome| outcome["outcome"] == "measured")
         };
-        assert!(
-            reached("selftest.echo") && reached("selftest.file"),
-            "{name}: {outcomes:?}"
-        );
-        assert!(
-            !reached("selftest.pulse") && !reached("selftest.sweep"),
-            "{name}"
-        );
+        assert!(reached("selftest.echo") && reached("selftest.file"), "{name}: {outcomes:?}");
+        assert!(!reached("selftest.pulse") && !reached("selftest.sweep"), "{name}");
         assert_eq!(outcomes.len(), 1 + 1 + 5 + 1 + 1 + 1, "{name}");
-        assert!(
-            here.entries("files").is_empty(),
-            "{name}: {:?}",
-            here.entries("files")
-        );
+        assert!(here.entries("files").is_empty(), "{name}: {:?}", here.entries("files"));
         assert!(here.entries("store/journal").is_empty(), "{name}");
     }
 }
@@ -110,10 +79,7 @@ fn a_signal_before_the_first_event_leaves_nothing() {
     signal("INT", session.id());
     let answer = ended(session);
     assert_eq!(answer.code, Some(4), "{answer:?}");
-    assert!(
-        answer.err.contains("before anything was measured"),
-        "{answer:?}"
-    );
+    assert!(answer.err.contains("before anything was measured"), "{answer:?}");
     assert!(here.records().is_empty(), "{:?}", here.records());
 }
 
@@ -121,14 +87,7 @@ fn a_signal_before_the_first_event_leaves_nothing() {
 fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     let here = Here::new();
     let dir = here.make_dir("files");
-    let args = [
-        "selftest.file",
-        "selftest.pulse",
-        "--preset",
-        "rehearsal",
-        "--set",
-        ENDLESS,
-    ];
+    let args = ["selftest.file", "selftest.pulse", "--preset", "rehearsal", "--set", ENDLESS];
     let args = [&["run", "--dir", &dir], &args[..]].concat();
     let mut session = here.command(&args).spawn().unwrap();
     here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
@@ -147,11 +106,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     std::fs::write(here.path("files/precious"), "").unwrap();
     let next = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal"]);
     assert_eq!(next.code, Some(0), "{next:?}");
-    assert!(
-        next.err
-            .contains(&format!("{}, which an earlier run left", left[0])),
-        "{next:?}"
-    );
+    assert!(next.err.contains(&format!("{}, which an earlier run left", left[0])), "{next:?}");
     assert_eq!(here.entries("files"), ["precious"]);
     assert!(here.entries("store/journal").is_empty());
 }
@@ -160,14 +115,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
 fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
     let here = Here::new();
     let dir = here.make_dir("files");
-    let args = [
-        "selftest.file",
-        "selftest.pulse",
-        "--preset",
-        "rehearsal",
-        "--set",
-        ENDLESS,
-    ];
+    let args = ["selftest.file", "selftest.pulse", "--preset", "rehearsal", "--set", ENDLESS];
     let args = [&["run", "--dir", &dir, "--out", "run.jsonl"], &args[..]].concat();
     let session = here.command(&args).spawn().unwrap();
     wait_for_worker(session.id());
@@ -177,10 +125,7 @@ fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
     assert_eq!(here.entries("files").len(), 1);
     let second = here.plumb(&["run", "--resume", "run.jsonl"]);
     assert_eq!(second.code, Some(2), "{second:?}");
-    assert!(
-        second.err.contains("being written by another plumb"),
-        "{second:?}"
-    );
+    assert!(second.err.contains("being written by another plumb"), "{second:?}");
     signal("INT", session.id());
     assert_eq!(ended(session).code, Some(4));
     assert!(here.entries("files").is_empty());
@@ -202,10 +147,7 @@ fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
     let output = here.other("bash").args(["-c", &limited]).output().unwrap();
     let answer = crate::plumb::answer(output);
     assert_eq!(answer.code, Some(3), "{answer:?}");
-    assert!(
-        answer.err.contains("cannot write the record run.jsonl"),
-        "{answer:?}"
-    );
+    assert!(answer.err.contains("cannot write the record run.jsonl"), "{answer:?}");
     let before = std::fs::metadata(here.path("run.jsonl")).unwrap().len();
     assert_eq!(before, blocks as u64 * 1024, "a line is torn");
     let resumed = here.plumb(&["run", "--resume", "run.jsonl"]);

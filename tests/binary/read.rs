@@ -19,9 +19,7 @@ const SMALL: [&str; 8] = [
 fn outcome<'events>(events: &'events [Value], mode: &str) -> &'events Value {
     let outcomes = of(events, "outcome").into_iter();
     let mut of_mode = outcomes.filter(|outcome| outcome["case"]["mode"] == mode);
-    of_mode
-        .next()
-        .unwrap_or_else(|| panic!("no outcome of {mode}"))
+    of_mode.next().unwrap_or_else(|| panic!("no outcome of {mode}"))
 }
 
 #[test]
@@ -34,13 +32,7 @@ fn every_mode_has_a_figure_or_a_reason_and_nothing_is_left() {
         places.map(|samples| (&samples["at"]["ground"], &samples["at"]["file_system"]));
     // Where nothing is between, nothing may be missing.
     let plain = places.any(|(ground, fs)| ground == "device" && (fs == "ext4" || fs == "xfs"));
-    for mode in [
-        "direct",
-        "direct_sync",
-        "cold",
-        "cold_no_readahead",
-        "cached",
-    ] {
+    for mode in ["direct", "direct_sync", "cold", "cold_no_readahead", "cached"] {
         let samples = of(&events, "samples").into_iter();
         let mut of_mode = samples.filter(|samples| {
             samples["case"]["mode"] == mode && samples["metric"] == "latency_per_block"
@@ -67,11 +59,7 @@ fn in_memory_nothing_is_a_device() {
     let events = here.measure(&[&["fs.read", "--dir", path], &SMALL[..]].concat());
     let samples = of(&events, "samples");
     assert!(!samples.is_empty());
-    assert!(
-        samples
-            .iter()
-            .all(|samples| samples["case"]["mode"] == "cached")
-    );
+    assert!(samples.iter().all(|samples| samples["case"]["mode"] == "cached"));
     let text = outcome(&events, "direct").to_string();
     assert!(text.contains("tmpfs") && text.contains("--dir"), "{text}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -86,14 +74,7 @@ fn a_file_for_which_there_is_no_room_is_no_attempt() {
     assert!(answer.code.is_some_and(|code| code != 0), "{answer:?}");
     let told = format!("{}{}", answer.out, answer.err);
     assert!(told.contains("64 GiB") && told.contains("--dir"), "{told}");
-    let odd = here.plumb(&[
-        "run",
-        "fs.read",
-        "--dir",
-        &dir,
-        "--set",
-        "fs.read.size=65537",
-    ]);
+    let odd = here.plumb(&["run", "fs.read", "--dir", &dir, "--set", "fs.read.size=65537"]);
     let told = format!("{}{}", odd.out, odd.err);
     assert!(told.contains("multiple of 4 KiB"), "{told}");
     assert!(here.entries("files").is_empty());

@@ -26,17 +26,13 @@ pub const FOREIGN: &str = "größe-Ωμέγα-主机-מחשב-🧪👩‍🔬-e\
 type Events = Vec<Value>;
 
 fn of_kind<'run>(events: &'run mut [Value], kind: &str) -> impl Iterator<Item = &'run mut Value> {
-    events
-        .iter_mut()
-        .filter(move |event| event["event"] == kind)
+    events.iter_mut().filter(move |event| event["event"] == kind)
 }
 
 /// The experiments of the plan.
 pub fn experiments(events: &mut [Value]) -> &mut Vec<Value> {
     let plan = of_kind(events, "plan").next().expect("a run has a plan");
-    plan["experiments"]
-        .as_array_mut()
-        .expect("experiments are a list")
+    plan["experiments"].as_array_mut().expect("experiments are a list")
 }
 
 /// Ids in the plan, in its order.
@@ -48,9 +44,7 @@ pub fn ids(events: &[Value]) -> Vec<String> {
 
 /// The experiment that an event is about; none for those of the whole run.
 fn about(event: &Value) -> Option<&str> {
-    let series = event["series"]
-        .as_str()
-        .and_then(|label| label.split('/').next());
+    let series = event["series"].as_str().and_then(|label| label.split('/').next());
     event["experiment"].as_str().or(series)
 }
 
@@ -69,10 +63,8 @@ pub fn everything_skipped(mut events: Events) -> Events {
         planned["series"] = json!([]);
         planned["derived"] = json!([]);
         planned["skipped"] = json!({"reason": reason, "needed": "another machine"});
-        outcomes.push(
-            json!({"event": "outcome", "experiment": planned["id"], "case": null,
-            "outcome": "skipped", "reason": reason}),
-        );
+        outcomes.push(json!({"event": "outcome", "experiment": planned["id"], "case": null,
+            "outcome": "skipped", "reason": reason}));
     }
     let footer = events.pop();
     events
@@ -86,14 +78,7 @@ pub fn everything_skipped(mut events: Events) -> Events {
 pub fn failed_family(mut events: Events, family: &str, reason: &str) -> Events {
     let is_of = |event: &Value| about(event).is_some_and(|id| id.split('.').next() == Some(family));
     events.retain(|event| {
-        let kept = [
-            "header",
-            "plan",
-            "prediction",
-            "outcome",
-            "footer",
-            "segment",
-        ];
+        let kept = ["header", "plan", "prediction", "outcome", "footer", "segment"];
         !is_of(event) || kept.contains(&event["event"].as_str().unwrap_or_default())
     });
     for event in of_kind(&mut events, "outcome") {
@@ -125,11 +110,7 @@ pub fn repeated(events: Events, times: u32) -> Events {
                     let first_only = |event: &&Value| n == 1 || event["event"] != "trace";
                     made.extend(pending.iter().filter(first_only).map(|event| {
                         let mut event = event.clone();
-                        let key = if event["event"] == "round" {
-                            "n"
-                        } else {
-                            "round"
-                        };
+                        let key = if event["event"] == "round" { "n" } else { "round" };
                         event[key] = json!(n);
                         for values in ["values", "n", "two_n"] {
                             // The number of a round has the name of a list of a quartet.
@@ -167,10 +148,7 @@ pub fn set_samples(
         }
         let value = value(&event["case"]);
         let fill = |list: &mut Value, value: f64| {
-            list.as_array_mut()
-                .into_iter()
-                .flatten()
-                .for_each(|old| *old = json!(value));
+            list.as_array_mut().into_iter().flatten().for_each(|old| *old = json!(value));
         };
         if event["of"] == "quartets" {
             let k = event["k"].as_f64().unwrap_or_default();
@@ -200,9 +178,7 @@ pub fn with_matrix(
     pairs: &[(usize, usize)],
     time_ns: impl Fn(usize, usize) -> f64,
 ) -> Events {
-    let mut events = only(events, |id| {
-        id == "cpu.core_to_core" || id.starts_with("clock.")
-    });
+    let mut events = only(events, |id| id == "cpu.core_to_core" || id.starts_with("clock."));
     let case = |(from, to): &(usize, usize)| json!({"from": from, "to": to});
     let label = "cpu.core_to_core/classes";
     let ours = experiments(&mut events)
@@ -241,12 +217,7 @@ fn is_free(path: &[&str]) -> bool {
             "run" | "rustc" | "plumb" | "profile" | "target" | "target_features" | "build",
             ..,
         ] => true,
-        [
-            "header",
-            "options",
-            "selectors" | "set" | "cpus" | "dir",
-            ..,
-        ] => true,
+        ["header", "options", "selectors" | "set" | "cpus" | "dir", ..] => true,
         ["header" | "segment", "host" | "environment", ..] => true,
         ["header", "peers", ..] => !within(&["calibration"]),
         ["plan", "experiments", ..] => within(&["title", "manual", "doc", "reason", "needed"]),
@@ -330,23 +301,16 @@ pub fn crosscheck() -> Events {
         ("died", "agree", 0.9, 2),
     ] {
         let ours: &[&str] = &["plumb", "run", "os.syscall"];
-        events.push(
-            json!({"event": "pairing", "rival": "perf", "name": name, "ours": ours,
-                           "theirs": ["perf", "bench", "it's"], "rows": [row(goal)]}),
-        );
+        events.push(json!({"event": "pairing", "rival": "perf", "name": name, "ours": ours,
+                           "theirs": ["perf", "bench", "it's"], "rows": [row(goal)]}));
         for n in 1..=turns {
             let ours = 80.0 * ratio * (1.0 + 0.003 * f64::from(n % 3));
-            events.push(
-                json!({"event": "pair", "rival": "perf", "pairing": name, "n": n,
-                               "ours_first": n % 2 == 1, "ours": [ours], "theirs": [80.0]}),
-            );
+            events.push(json!({"event": "pair", "rival": "perf", "pairing": name, "n": n,
+                               "ours_first": n % 2 == 1, "ours": [ours], "theirs": [80.0]}));
         }
         let (outcome, reason) = match turns {
             9 => ("measured", Value::Null),
-            _ => (
-                "failed",
-                json!("perf: signal: 9 (SIGKILL): it said nothing"),
-            ),
+            _ => ("failed", json!("perf: signal: 9 (SIGKILL): it said nothing")),
         };
         events.push(
             json!({"event": "pairing_end", "rival": "perf", "pairing": name, "outcome": outcome,

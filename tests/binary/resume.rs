@@ -7,21 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// A run of two series that was killed after its last round, before its outcomes.
 fn killed(here: &Here) -> PathBuf {
-    let args = [
-        "run",
-        "selftest.echo",
-        "selftest.fault",
-        "--preset",
-        "rehearsal",
-    ];
+    let args = ["run", "selftest.echo", "selftest.fault", "--preset", "rehearsal"];
     let answer = here.plumb(&[&args[..], &["--seed", "1", "--out", "run.jsonl"]].concat());
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let record = here.path("run.jsonl");
     let text = fs::read_to_string(&record).unwrap();
-    let last = events(&record)
-        .iter()
-        .rposition(|event| is(event, "round"))
-        .unwrap();
+    let last = events(&record).iter().rposition(|event| is(event, "round")).unwrap();
     let kept: String = text.split_inclusive('\n').take(last + 1).collect();
     fs::write(&record, kept).unwrap();
     record
@@ -40,9 +31,7 @@ fn resume(here: &Here) -> Answer {
 fn a_record_is_readable_wherever_it_was_cut() {
     let here = Here::new();
     let bytes = fs::read(killed(&here)).unwrap();
-    let ends: Vec<usize> = (1..=bytes.len())
-        .filter(|at| bytes[at - 1] == b'\n')
-        .collect();
+    let ends: Vec<usize> = (1..=bytes.len()).filter(|at| bytes[at - 1] == b'\n').collect();
     fs::create_dir_all(here.path("store")).unwrap();
     let mut cuts = vec![0, 1];
     for end in &ends {
@@ -104,19 +93,12 @@ fn a_torn_line_is_cut_and_what_is_missing_is_measured() {
     for series in ["selftest.echo", "selftest.fault/none"] {
         assert_eq!(rounds(&events, series), (1, 0), "{series}");
         let of_series = of(&events, "round");
-        let round = of_series
-            .iter()
-            .find(|round| round["series"] == series)
-            .unwrap();
+        let round = of_series.iter().find(|round| round["series"] == series).unwrap();
         assert_eq!(round["segment"], i32::from(series == lost), "{series}");
     }
     let outcomes = of(&events, "outcome");
     assert_eq!(outcomes.len(), 2);
-    assert!(
-        outcomes
-            .iter()
-            .all(|outcome| outcome["outcome"] == "measured")
-    );
+    assert!(outcomes.iter().all(|outcome| outcome["outcome"] == "measured"));
     let again = resume(&here);
     assert_eq!(again.code, Some(2), "{again:?}");
     assert!(again.err.contains("is complete"), "{again:?}");
@@ -134,14 +116,8 @@ fn what_a_kill_kept_from_being_said_is_said_before_the_first_sample() {
     let events = events(&record);
     let predictions = of(&events, "prediction");
     assert_eq!(predictions.len(), 3, "each once: {predictions:?}");
-    let first = events
-        .iter()
-        .position(|event| is(event, "samples"))
-        .unwrap();
-    let last = events
-        .iter()
-        .rposition(|event| is(event, "prediction"))
-        .unwrap();
+    let first = events.iter().position(|event| is(event, "samples")).unwrap();
+    let last = events.iter().rposition(|event| is(event, "prediction")).unwrap();
     assert!(last < first);
     assert_eq!(end(&events), "complete");
 }
@@ -149,14 +125,7 @@ fn what_a_kill_kept_from_being_said_is_said_before_the_first_sample() {
 #[test]
 fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
     let here = Here::new();
-    let args = [
-        "run",
-        "selftest.echo",
-        "--preset",
-        "quick",
-        "--precision",
-        "0.01",
-    ];
+    let args = ["run", "selftest.echo", "--preset", "quick", "--precision", "0.01"];
     let session = here.command(&args).spawn().unwrap();
     here.wait_for(|event| is(event, "round") && event["n"] == 2);
     wait_for_worker(session.id());
@@ -169,15 +138,9 @@ fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
     assert_eq!(second.code, Some(0), "{second:?}");
     let events = events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (9, 0));
-    let numbers: Vec<u64> = of(&events, "round")
-        .iter()
-        .filter_map(|r| r["n"].as_u64())
-        .collect();
+    let numbers: Vec<u64> = of(&events, "round").iter().filter_map(|r| r["n"].as_u64()).collect();
     assert_eq!(numbers, (1..=9).collect::<Vec<u64>>(), "numbers go on");
-    let ends: Vec<&Value> = of(&events, "footer")
-        .iter()
-        .map(|footer| &footer["end"])
-        .collect();
+    let ends: Vec<&Value> = of(&events, "footer").iter().map(|footer| &footer["end"]).collect();
     assert_eq!(ends, ["interrupted", "complete"]);
 }
 
@@ -185,14 +148,7 @@ fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
 fn a_look_that_was_passed_is_not_taken_again() {
     let here = Here::new();
     // The answer is always the same: the goal is met whenever a look is taken.
-    let args = [
-        "run",
-        "selftest.fault",
-        "--preset",
-        "standard",
-        "--out",
-        "run.jsonl",
-    ];
+    let args = ["run", "selftest.fault", "--preset", "standard", "--out", "run.jsonl"];
     assert_eq!(here.plumb(&args).code, Some(0));
     let record = here.path("run.jsonl");
     let mut whole = events(&record);
@@ -217,23 +173,12 @@ fn refuses(pointer: &str, value: Value, part: &str) {
     let mut whole = events(&record);
     *whole[0].pointer_mut(pointer).unwrap() = value;
     write(&record, &whole);
-    fs::write(
-        &record,
-        [fs::read(&record).unwrap(), b"{\"torn".to_vec()].concat(),
-    )
-    .unwrap();
+    fs::write(&record, [fs::read(&record).unwrap(), b"{\"torn".to_vec()].concat()).unwrap();
     let before = fs::read(&record).unwrap();
     let answer = resume(&here);
     assert_eq!(answer.code, Some(2), "{pointer}: {answer:?}");
-    assert!(
-        answer.err.contains(part),
-        "{pointer} lacks `{part}`: {answer:?}"
-    );
-    assert_eq!(
-        fs::read(&record).unwrap(),
-        before,
-        "{pointer}: nothing is touched"
-    );
+    assert!(answer.err.contains(part), "{pointer} lacks `{part}`: {answer:?}");
+    assert_eq!(fs::read(&record).unwrap(), before, "{pointer}: nothing is touched");
 }
 
 #[test]
@@ -248,22 +193,10 @@ fn a_newer_format_is_refused() {
 
 #[test]
 fn another_plan_is_refused() {
-    refuses(
-        "/options/selectors",
-        json!(["selftest.echo"]),
-        "another plan",
-    );
+    refuses("/options/selectors", json!(["selftest.echo"]), "another plan");
     refuses("/options/preset", json!("quick"), "looks after");
-    refuses(
-        "/options/set",
-        json!(["selftest.echo.messages=7"]),
-        "another plan",
-    );
-    refuses(
-        "/options/set",
-        json!(["selftest.echo.end=fails"]),
-        "other settings",
-    );
+    refuses("/options/set", json!(["selftest.echo.messages=7"]), "another plan");
+    refuses("/options/set", json!(["selftest.echo.end=fails"]), "other settings");
 }
 
 #[test]
@@ -271,11 +204,7 @@ fn damaged_options_are_refused() {
     refuses("/options/budget_s", json!(-1.0), "budget");
     refuses("/options/budget_s", json!(1e300), "budget");
     refuses("/options/preset", json!("hasty"), "`hasty` is unknown");
-    refuses(
-        "/options/selectors",
-        json!(["selftest.ecko"]),
-        "did you mean",
-    );
+    refuses("/options/selectors", json!(["selftest.ecko"]), "did you mean");
 }
 
 #[test]
@@ -284,32 +213,16 @@ fn damage_in_the_middle_is_told_with_its_line() {
     let record = killed(&here);
     let whole = fs::read_to_string(&record).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
-    for damage in [
-        "",
-        "{}",
-        "{\"event\":\"round\"}",
-        "\u{0}\u{0}\u{0}",
-        lines[0],
-    ] {
+    for damage in ["", "{}", "{\"event\":\"round\"}", "\u{0}\u{0}\u{0}", lines[0]] {
         let mut damaged = lines.clone();
         damaged[3] = damage;
         let text = damaged.join("\n") + "\n";
         fs::write(&record, &text).unwrap();
         let answer = resume(&here);
         assert_eq!(answer.code, Some(2), "{damage}: {answer:?}");
-        assert!(
-            answer.err.contains("line 4 is corrupt"),
-            "{damage}: {answer:?}"
-        );
-        assert!(
-            answer.err.contains("cut the file before that line"),
-            "{answer:?}"
-        );
-        assert_eq!(
-            fs::read_to_string(&record).unwrap(),
-            text,
-            "nothing is lost"
-        );
+        assert!(answer.err.contains("line 4 is corrupt"), "{damage}: {answer:?}");
+        assert!(answer.err.contains("cut the file before that line"), "{answer:?}");
+        assert_eq!(fs::read_to_string(&record).unwrap(), text, "nothing is lost");
     }
 }
 

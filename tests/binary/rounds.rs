@@ -18,24 +18,12 @@ fn samples<'run>(events: &'run [Value], series: &str, metric: &str) -> Vec<&'run
 fn every_kind_of_experiment_is_recorded() {
     let here = Here::new();
     let dir = here.make_dir("files");
-    let events = here.measure(&[
-        "selftest",
-        "--preset",
-        "rehearsal",
-        "--dir",
-        &dir,
-        "--seed",
-        "1",
-    ]);
+    let events = here.measure(&["selftest", "--preset", "rehearsal", "--dir", &dir, "--seed", "1"]);
     assert!(is(&events[0], "header") && is(&events[1], "plan"));
     assert_eq!(end(&events), "complete");
     assert_eq!(events[0]["seed"], 1);
     for series in ["echo", "pulse", "sweep", "file", "fault/none"] {
-        assert_eq!(
-            rounds(&events, &format!("selftest.{series}")),
-            (1, 0),
-            "{series}"
-        );
+        assert_eq!(rounds(&events, &format!("selftest.{series}")), (1, 0), "{series}");
     }
     predictions_come_first(&events);
 
@@ -45,22 +33,13 @@ fn every_kind_of_experiment_is_recorded() {
     let received = samples(&events, "selftest.echo", "received");
     assert_eq!(received[0]["values"], json!([50.0]));
     let round = of(&events, "round");
-    let round = round
-        .iter()
-        .find(|round| round["series"] == "selftest.echo")
-        .unwrap();
+    let round = round.iter().find(|round| round["series"] == "selftest.echo").unwrap();
     let environment = round["environment"].as_object().unwrap();
-    assert!(
-        environment.keys().any(|name| name.starts_with("far_")),
-        "{environment:?}"
-    );
+    assert!(environment.keys().any(|name| name.starts_with("far_")), "{environment:?}");
 
     // Once: blocks, and rows over time.
     let blocks = samples(&events, "selftest.pulse", "rate");
-    assert_eq!(
-        (text(blocks[0], "of"), &blocks[0]["k"]),
-        ("batch", &json!(0))
-    );
+    assert_eq!((text(blocks[0], "of"), &blocks[0]["k"]), ("batch", &json!(0)));
     let traces = of(&events, "trace");
     let rows = traces[0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), blocks[0]["values"].as_array().unwrap().len());
@@ -71,47 +50,27 @@ fn every_kind_of_experiment_is_recorded() {
     assert_eq!(costs.len(), 5);
     assert!(costs.iter().all(|cost| cost["of"] == "batch"));
     let derived = of(&events, "derived");
-    assert_eq!(
-        (text(derived[0], "metric"), &derived[0]["value"]),
-        ("knee", &json!(4096.0))
-    );
+    assert_eq!((text(derived[0], "metric"), &derived[0]["value"]), ("knee", &json!(4096.0)));
     let resolved = of(&events, "prediction");
     let mut resolved = resolved.iter().filter(|event| event["of"] == "derived");
-    assert!(
-        resolved.any(|event| event["at"]["step"] == 4096),
-        "`resolve` is told"
-    );
+    assert!(resolved.any(|event| event["at"]["step"] == 4096), "`resolve` is told");
     let outcomes = of(&events, "outcome");
-    let skipped: Vec<&&Value> = outcomes
-        .iter()
-        .filter(|outcome| outcome["outcome"] == "skipped")
-        .collect();
+    let skipped: Vec<&&Value> =
+        outcomes.iter().filter(|outcome| outcome["outcome"] == "skipped").collect();
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0]["reason"], "it is there to be skipped");
-    assert_eq!(
-        outcomes.len(),
-        1 + 1 + 5 + 1 + 1 + 1,
-        "every case has an outcome"
-    );
+    assert_eq!(outcomes.len(), 1 + 1 + 5 + 1 + 1 + 1, "every case has an outcome");
 
     // Files.
     assert_eq!(samples(&events, "selftest.file", "read").len(), 1);
-    assert!(
-        here.entries("files").is_empty(),
-        "{:?}",
-        here.entries("files")
-    );
+    assert!(here.entries("files").is_empty(), "{:?}", here.entries("files"));
     assert!(here.entries("store/journal").is_empty());
 }
 
 /// Each case is predicted before its first sample is written.
 fn predictions_come_first(events: &[Value]) {
     let mut measured = 0;
-    for (at, samples) in events
-        .iter()
-        .enumerate()
-        .filter(|(_, event)| is(event, "samples"))
-    {
+    for (at, samples) in events.iter().enumerate().filter(|(_, event)| is(event, "samples")) {
         let experiment = text(samples, "series").split('/').next().unwrap();
         let prior = |event: &&Value| {
             is(event, "prediction")
@@ -125,18 +84,11 @@ fn predictions_come_first(events: &[Value]) {
     }
     assert_eq!(measured, 10, "samples of all cases and metrics");
     // A derived prediction uses an earlier stage, and stands before its own samples too.
-    let derived = events
-        .iter()
-        .position(|event| event["of"] == "derived")
-        .unwrap();
+    let derived = events.iter().position(|event| event["of"] == "derived").unwrap();
     let of_series =
         |event: &Value, kind: &str, series: &str| is(event, kind) && event["series"] == series;
-    let earlier = events
-        .iter()
-        .position(|event| of_series(event, "round", "selftest.pulse"));
-    let first = events
-        .iter()
-        .position(|event| of_series(event, "samples", "selftest.sweep"));
+    let earlier = events.iter().position(|event| of_series(event, "round", "selftest.pulse"));
+    let first = events.iter().position(|event| of_series(event, "samples", "selftest.sweep"));
     assert!(earlier.unwrap() < derived && derived < first.unwrap());
 }
 
@@ -152,35 +104,18 @@ fn reasons<'run>(events: &'run [Value], fault: &str) -> Vec<&'run str> {
 fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
     let here = Here::new();
     let set = "selftest.fault.fault=error,panic,exit";
-    let answer = here.plumb(&[
-        "run",
-        "selftest.fault",
-        "--preset",
-        "rehearsal",
-        "--set",
-        set,
-    ]);
+    let answer = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal", "--set", set]);
     assert_eq!(answer.code, Some(3), "{answer:?}");
-    assert!(
-        answer.err.contains("every case of selftest.fault failed"),
-        "{answer:?}"
-    );
+    assert!(answer.err.contains("every case of selftest.fault failed"), "{answer:?}");
     let events = crate::plumb::events(&here.record());
     assert_eq!(end(&events), "complete");
     for (fault, part) in [
         ("error", "asked to fail"),
-        (
-            "panic",
-            "internal error at crates/exp-net/src/selftest/fault.rs",
-        ),
+        ("panic", "internal error at crates/exp-net/src/selftest/fault.rs"),
         ("panic", "asked to panic"),
         ("exit", "exit status: 7"),
     ] {
-        assert_eq!(
-            rounds(&events, &format!("selftest.fault/{fault}")),
-            (0, 3),
-            "{fault}"
-        );
+        assert_eq!(rounds(&events, &format!("selftest.fault/{fault}")), (0, 3), "{fault}");
         let reasons = reasons(&events, fault);
         assert_eq!(reasons.len(), 1, "{fault}");
         assert!(reasons[0].contains(part), "{fault}: {reasons:?}");
@@ -198,11 +133,7 @@ fn a_case_that_fails_takes_none_of_its_series_with_it() {
     assert!(reasons(&events, "none").is_empty());
     let samples = samples(&events, "selftest.fault/none", "answer");
     assert_eq!(samples.len(), 9);
-    assert!(
-        samples
-            .iter()
-            .all(|samples| samples["case"]["fault"] == "none")
-    );
+    assert!(samples.iter().all(|samples| samples["case"]["fault"] == "none"));
     // Alone it is all of its series, so its rounds are void.
     let here = Here::new();
     let args = ["run", "selftest.fault", "--preset", "rehearsal", "--set"];
@@ -222,10 +153,7 @@ fn rounds_count_whatever_went_wrong_before() {
         .find(|round| round["series"] == "selftest.fault/first")
         .unwrap();
     assert_eq!((text(first, "status"), &first["n"]), ("void", &json!(1)));
-    assert!(
-        text(first, "reason").contains("asked to fail in the first round"),
-        "{first}"
-    );
+    assert!(text(first, "reason").contains("asked to fail in the first round"), "{first}");
     assert_eq!(rounds(&events, "selftest.fault/error"), (0, 3));
     assert_eq!(reasons(&events, "error").len(), 1);
     assert_eq!(samples(&events, "selftest.fault/first", "answer").len(), 9);
@@ -245,21 +173,11 @@ fn rounds_go_on_to_the_last_look_until_the_goal_is_met() {
 fn a_far_end_that_fails_voids_the_round() {
     let here = Here::new();
     let set = "selftest.echo.end=fails";
-    let answer = here.plumb(&[
-        "run",
-        "selftest.echo",
-        "--preset",
-        "rehearsal",
-        "--set",
-        set,
-    ]);
+    let answer = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal", "--set", set]);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     let events = crate::plumb::events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (0, 3));
-    assert!(
-        of(&events, "samples").is_empty(),
-        "nothing of a void round counts"
-    );
+    assert!(of(&events, "samples").is_empty(), "nothing of a void round counts");
     let outcomes = of(&events, "outcome");
     let reason = text(outcomes[0], "reason");
     assert!(reason.contains("the far end was asked to fail"), "{reason}");
@@ -269,21 +187,11 @@ fn a_far_end_that_fails_voids_the_round() {
 fn the_seed_sets_the_order() {
     let order = |seed: &str| -> Vec<String> {
         let here = Here::new();
-        let args = [
-            "selftest.fault",
-            "selftest.echo",
-            "--preset",
-            "rehearsal",
-            "--seed",
-            seed,
-        ];
+        let args = ["selftest.fault", "selftest.echo", "--preset", "rehearsal", "--seed", seed];
         let set = ["--set", "selftest.fault.fault=none,error,panic,exit,first"];
         let events = here.measure(&[&args[..], &set].concat());
         let rounds = of(&events, "round");
-        rounds
-            .iter()
-            .map(|round| text(round, "series").to_owned())
-            .collect()
+        rounds.iter().map(|round| text(round, "series").to_owned()).collect()
     };
     let first = order("1");
     assert_eq!(first.len(), 1 + 1 + 3 * 3 + 2);
@@ -295,19 +203,10 @@ fn the_seed_sets_the_order() {
 fn the_budget_ends_a_run_and_says_so() {
     let here = Here::new();
     let set = ["--set", "selftest.pulse.duration=1s", "--budget", "1s"];
-    let args = [
-        "run",
-        "selftest.pulse",
-        "selftest.sweep",
-        "--preset",
-        "rehearsal",
-    ];
+    let args = ["run", "selftest.pulse", "selftest.sweep", "--preset", "rehearsal"];
     let answer = here.plumb(&[&args[..], &set].concat());
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert!(
-        answer.err.contains("before 5 cases had a round"),
-        "{answer:?}"
-    );
+    assert!(answer.err.contains("before 5 cases had a round"), "{answer:?}");
     assert!(answer.err.contains("give more with --budget"), "{answer:?}");
     let events = crate::plumb::events(&here.record());
     assert_eq!(end(&events), "budget");
@@ -321,20 +220,8 @@ fn the_budget_ends_a_run_and_says_so() {
 #[test]
 fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round() {
     let here = Here::new();
-    let args = [
-        "selftest.echo",
-        "selftest.pulse",
-        "--preset",
-        "quick",
-        "--precision",
-        "0.01",
-    ];
-    let set = [
-        "--set",
-        "selftest.pulse.duration=2500ms",
-        "--budget",
-        "2500ms",
-    ];
+    let args = ["selftest.echo", "selftest.pulse", "--preset", "quick", "--precision", "0.01"];
+    let set = ["--set", "selftest.pulse.duration=2500ms", "--budget", "2500ms"];
     let events = here.measure(&[&args[..], &set].concat());
     assert_eq!(end(&events), "budget");
     // Too short for the first looks of all: each has a round.
@@ -342,15 +229,10 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
     let reason = |id: &str| {
         let outcomes = of(&events, "outcome");
-        let of_id = outcomes
-            .into_iter()
-            .find(|outcome| outcome["experiment"] == id);
+        let of_id = outcomes.into_iter().find(|outcome| outcome["experiment"] == id);
         text(of_id.unwrap(), "reason").to_owned()
     };
-    assert_eq!(
-        reason("selftest.echo"),
-        "the budget ended it after 1 rounds"
-    );
+    assert_eq!(reason("selftest.echo"), "the budget ended it after 1 rounds");
     assert_eq!(reason("selftest.pulse"), "measured one time");
 }
 
@@ -361,27 +243,12 @@ fn a_rehearsal_of_the_whole_catalogue_passes() {
     assert_eq!(answer.code, Some(0), "{}", answer.err);
     let flat: Value = serde_json::from_str(&answer.out).unwrap();
     let figures = flat["figures"].as_array().unwrap();
-    for id in [
-        "clock.read",
-        "clock.rate",
-        "clock.loop",
-        "cpu.call",
-        "os.syscall",
-        "memory.latency",
-    ] {
+    for id in ["clock.read", "clock.rate", "clock.loop", "cpu.call", "os.syscall", "memory.latency"]
+    {
         let of = |figure: &&Value| figure["experiment"] == id;
-        assert!(
-            figures
-                .iter()
-                .filter(of)
-                .any(|figure| figure["outcome"] == "measured"),
-            "{id}"
-        );
-        let failed: Vec<&Value> = figures
-            .iter()
-            .filter(of)
-            .filter(|figure| figure["outcome"] == "failed")
-            .collect();
+        assert!(figures.iter().filter(of).any(|figure| figure["outcome"] == "measured"), "{id}");
+        let failed: Vec<&Value> =
+            figures.iter().filter(of).filter(|figure| figure["outcome"] == "failed").collect();
         assert!(failed.is_empty(), "{failed:#?}");
     }
 }
@@ -389,14 +256,8 @@ fn a_rehearsal_of_the_whole_catalogue_passes() {
 #[test]
 fn what_a_filter_leaves_announces_only_what_it_can_give() {
     let here = Here::new();
-    let plan = |selector: &str| {
-        here.plumb(&["plan", "--preset", "quick", "-v", selector])
-            .out
-    };
+    let plan = |selector: &str| here.plumb(&["plan", "--preset", "quick", "-v", selector]).out;
     assert!(plan("memory.latency").contains("level=L1 level_latency"));
     let one = plan("memory.latency:footprint=4KiB");
-    assert!(
-        one.contains("footprint=4096 latency") && !one.contains("level="),
-        "{one}"
-    );
+    assert!(one.contains("footprint=4096 latency") && !one.contains("level="), "{one}");
 }

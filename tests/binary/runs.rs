@@ -57,10 +57,8 @@ fn stored(here: &Here, name: &str) -> PathBuf {
 /// Changes the events of a record.
 fn rewrite(record: &Path, mut change: impl FnMut(&mut Vec<Value>)) {
     let text = fs::read_to_string(record).unwrap();
-    let mut events: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let mut events: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     change(&mut events);
     let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
     fs::write(record, lines.concat()).unwrap();
@@ -80,10 +78,7 @@ fn runs_are_listed_the_same_with_an_index_and_without() {
     let first = here.plumb(&["runs"]);
     assert_eq!(first.code, Some(0), "{first:?}");
     assert!(first.out.contains("2026-11-02T10:00:00Z  lab"), "{first:?}");
-    assert!(
-        first.out.contains("1 figure, 0 skipped, 0 failed"),
-        "{first:?}"
-    );
+    assert!(first.out.contains("1 figure, 0 skipped, 0 failed"), "{first:?}");
     assert!(here.path("store/index.sqlite").is_file());
     assert_eq!(here.plumb(&["runs", "list"]).out, first.out);
     fs::write(here.path("store/index.sqlite"), "damaged").unwrap();
@@ -129,10 +124,7 @@ fn so_many_runs_are_kept_of_each_machine() {
     let pruned = here.plumb(&["runs", "prune", "--keep", "1"]);
     assert_eq!(pruned.out.lines().count(), 2, "{pruned:?}");
     assert_eq!(listed(&here).len(), 2);
-    assert!(
-        stored(&here, &other).is_file(),
-        "the other machine's only run"
-    );
+    assert!(stored(&here, &other).is_file(), "the other machine's only run");
 }
 
 #[test]
@@ -140,24 +132,14 @@ fn a_file_beside_the_records_is_no_run() {
     let here = store_of(&[40.0]);
     let run = "2026-11-01T10-00-00-lab";
     let page = here.path("store").join(run).with_extension("html");
-    let shown = here.plumb(&[
-        "report",
-        "last",
-        "--format",
-        "html",
-        "-o",
-        page.to_str().unwrap(),
-    ]);
+    let shown = here.plumb(&["report", "last", "--format", "html", "-o", page.to_str().unwrap()]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let index = here.path("store/index.sqlite");
     assert_eq!(listed(&here).len(), 1);
     let before = fs::read(&page).unwrap();
     for path in [&page, &index] {
         let path = path.to_str().unwrap();
-        for args in [
-            &["runs", "delete", path][..],
-            &["runs", "export", path, "--to", "copy"],
-        ] {
+        for args in [&["runs", "delete", path][..], &["runs", "export", path, "--to", "copy"]] {
             let refused = here.plumb(args);
             assert_eq!(refused.code, Some(2), "{refused:?}");
             assert!(refused.err.contains("is no stored run"), "{refused:?}");
@@ -200,19 +182,13 @@ fn a_run_starts_while_others_look_at_the_store() {
 fn a_killed_run_is_in_no_trend() {
     let here = store_of(&[40.0, 41.0, 42.0]);
     rewrite(&stored(&here, "2026-11-02T10-00-00-lab"), |events| {
-        events
-            .pop()
-            .filter(|event| event["event"] == "footer")
-            .unwrap();
+        events.pop().filter(|event| event["event"] == "footer").unwrap();
     });
     let shown = here.plumb(&["trend", "selftest.fault"]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert!(shown.out.contains("1 figure over 2 runs"), "{shown:?}");
     assert!(!shown.out.contains("2026-11-02"), "{shown:?}");
-    assert!(
-        shown.err.contains("1 run of this machine left out"),
-        "{shown:?}"
-    );
+    assert!(shown.err.contains("1 run of this machine left out"), "{shown:?}");
 }
 
 #[test]
@@ -222,10 +198,7 @@ fn runs_are_deleted_pruned_and_exported() {
     assert_eq!(exported.code, Some(0), "{exported:?}");
     let report = here.plumb(&["report", "./two.jsonl", "--format", "json"]);
     assert_eq!(report.code, Some(0), "{report:?}");
-    assert_eq!(
-        here.plumb(&["runs", "export", "--to", "all/"]).code,
-        Some(0)
-    );
+    assert_eq!(here.plumb(&["runs", "export", "--to", "all/"]).code, Some(0));
     assert_eq!(here.entries("all").len(), 4);
     // Another file is never written over, and a record's name is no directory's.
     let two = fs::read(here.path("two.jsonl")).unwrap();
@@ -241,11 +214,7 @@ fn runs_are_deleted_pruned_and_exported() {
     assert_eq!(here.plumb(&["runs", "delete", "./two.jsonl"]).code, Some(2));
     assert_eq!(here.plumb(&["runs", "delete", "2026-11"]).code, Some(2));
     assert_eq!(here.plumb(&["runs", "prune"]).code, Some(2));
-    assert_eq!(
-        here.plumb(&["runs", "prune", "--keep", "2", "--dry-run"])
-            .code,
-        Some(0)
-    );
+    assert_eq!(here.plumb(&["runs", "prune", "--keep", "2", "--dry-run"]).code, Some(0));
     assert_eq!(listed(&here).len(), 3);
     let pruned = here.plumb(&["runs", "prune", "--keep", "1"]);
     assert!(pruned.out.contains("removed 2026-11-01"), "{pruned:?}");
@@ -294,10 +263,7 @@ fn a_shift_is_found_at_its_run_in_every_format() {
     }
     let unknown = here.plumb(&["trend", "selftest.folt"]);
     assert_eq!(unknown.code, Some(2));
-    assert!(
-        unknown.err.contains("did you mean `selftest.fault`"),
-        "{unknown:?}"
-    );
+    assert!(unknown.err.contains("did you mean `selftest.fault`"), "{unknown:?}");
     fs::remove_file(here.path("store/index.sqlite")).unwrap();
     let again = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
     assert_eq!(again.out, json.out);
@@ -323,11 +289,7 @@ fn a_read_only_store_is_read() {
             None => here.plumb(&["runs"]),
         };
         mode(0o755);
-        assert_eq!(
-            (read.out, read.err.as_str()),
-            (shown.clone(), ""),
-            "{is_kept}"
-        );
+        assert_eq!((read.out, read.err.as_str()), (shown.clone(), ""), "{is_kept}");
         assert_eq!(here.path("store/index.sqlite").exists(), is_kept);
     }
 }
@@ -336,10 +298,7 @@ fn a_read_only_store_is_read() {
 fn store_with_crosscheck() -> Here {
     let here = store_of(&[40.0, 41.0, 42.0]);
     let text = fs::read_to_string(stored(&here, "2026-11-01T10-00-00-lab")).unwrap();
-    let run: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let run: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let name = "2026-11-09T10-00-00-lab-crosscheck";
     let events = records::crosscheck_alone(&run, name, "2026-11-09T10:00:00Z");
     let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
@@ -368,10 +327,7 @@ fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
         report["run"].as_str().unwrap().to_owned()
     };
     assert_eq!(name("last"), "2026-11-03T10-00-00-lab");
-    assert_eq!(
-        name("last-crosscheck"),
-        "2026-11-09T10-00-00-lab-crosscheck"
-    );
+    assert_eq!(name("last-crosscheck"), "2026-11-09T10-00-00-lab-crosscheck");
     assert_eq!(name("2026-11-09"), "2026-11-09T10-00-00-lab-crosscheck");
     let trend = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
     let trend: Value = serde_json::from_str(&trend.out).unwrap();
@@ -405,10 +361,7 @@ fn a_crosscheck_is_reported_in_every_format() {
         ("html", "Beside other tools"),
         ("markdown", "## Beside other tools"),
         ("wiki", "perf bench 'it'\\\\''s'"),
-        (
-            "csv",
-            "perf,1.2,pipe,,os.syscall,call=getppid,latency,value,ns",
-        ),
+        ("csv", "perf,1.2,pipe,,os.syscall,call=getppid,latency,value,ns"),
         ("json", "\"verdict\": \"missed\""),
         ("openmetrics", "plumb_crosscheck_goal_met"),
     ] {

@@ -24,9 +24,7 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
     // Where others leave the group less than its quota, nothing throttles it.
     let is_told = |events: &Vec<Value>| {
         let samples = of(events, "samples").into_iter();
-        let notes: String = samples
-            .map(|samples| samples["notes"].to_string())
-            .collect();
+        let notes: String = samples.map(|samples| samples["notes"].to_string()).collect();
         notes.contains("quota throttled the processes")
     };
     let events = (0..5)
@@ -36,9 +34,7 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
     // A round in which the quota left one process alone has no whole slice, does not count, and is repeated.
     let mut rounds = of(&events, "round");
     rounds.retain(|round| round["reason"].is_null());
-    let disturbed = rounds
-        .iter()
-        .all(|round| round["disturbed"].to_string().contains("throttled"));
+    let disturbed = rounds.iter().all(|round| round["disturbed"].to_string().contains("throttled"));
     assert!(!rounds.is_empty() && disturbed, "{rounds:?}");
     // It was foretold.
     let lost = of(&events, "prediction")

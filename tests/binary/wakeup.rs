@@ -63,16 +63,10 @@ fn under_a_quota_nobody_spins() {
     };
     let here = Here::new();
     let procs = group.0.join("cgroup.procs");
-    let found = outcomes(
-        &here,
-        &after(&here, &format!("echo $$ > {}; exec", procs.display())),
-    );
+    let found = outcomes(&here, &after(&here, &format!("echo $$ > {}; exec", procs.display())));
     for (load, .., outcome, text) in found.iter().filter(|one| one.0 != "idle") {
         assert_eq!(outcome, "skipped", "{load}: {text}");
-        assert!(
-            text.contains("quota") || text.contains("a second CPU"),
-            "{text}"
-        );
+        assert!(text.contains("quota") || text.contains("a second CPU"), "{text}");
     }
 }
 
@@ -88,10 +82,7 @@ fn without_the_right_to_a_real_time_policy_its_cases_say_what_they_need() {
     assert!(!fifo.is_empty(), "{found:?}");
     for (.., outcome, text) in fifo {
         assert_eq!(outcome, "skipped", "{text}");
-        assert!(
-            text.contains("CAP_SYS_NICE") && text.contains("ulimit -r"),
-            "{text}"
-        );
+        assert!(text.contains("CAP_SYS_NICE") && text.contains("ulimit -r"), "{text}");
     }
     user.has_gone();
 }

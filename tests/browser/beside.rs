@@ -15,17 +15,13 @@ fn a_comparison_draws_both_runs_in_one_plot() {
          .filter((trace) => trace.hoverinfo !== 'skip').map((trace) => trace.name ?? '')])",
     );
     assert!(plots.len() >= 3, "{plots:?}");
-    let (_, lines) = plots
-        .iter()
-        .find(|(title, _)| title.contains("cpu.call"))
-        .expect("calls over arguments");
+    let (_, lines) =
+        plots.iter().find(|(title, _)| title.contains("cpu.call")).expect("calls over arguments");
     let (new, base): (Vec<&String>, Vec<&String>) =
         lines.iter().partition(|name| name.contains("another"));
     assert!(!new.is_empty() && new.len() == base.len(), "{lines:?}");
     // Matrices stand one below the other.
-    let grids = plots
-        .iter()
-        .filter(|(title, _)| title.contains("core_to_core"));
+    let grids = plots.iter().filter(|(title, _)| title.contains("core_to_core"));
     assert_eq!(grids.count() % 2, 0, "{plots:?}");
     let order: Vec<String> = tab.get(
         "[...document.querySelectorAll('main h2')].map((heading) => heading.textContent.trim())",
@@ -47,10 +43,7 @@ fn a_comparison_is_read_like_a_report() {
         "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((heading) => Number(heading.tagName[1]))",
     );
     assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
-    assert!(
-        levels.windows(2).all(|pair| pair[1] <= pair[0] + 1),
-        "{levels:?}"
-    );
+    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{levels:?}");
     let wrong: Vec<String> = tab.get(
         "[...document.querySelectorAll('table')].filter((table) => { \
          const heads = [...table.querySelectorAll('thead th')]; \

@@ -89,14 +89,7 @@ impl Browser {
             true => {
                 // The first process of a process namespace: all others in it end with it.
                 let mut command = Command::new("unshare");
-                command.args([
-                    "--net",
-                    "--pid",
-                    "--fork",
-                    "--kill-child",
-                    "--mount-proc",
-                    "sh",
-                ]);
+                command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);
                 command
             }
             false => Command::new("sh"),

@@ -25,10 +25,7 @@ fn what_stands_beside_other_tools_is_read_and_drawn() {
              [...table.querySelectorAll('thead th[scope=col]')].map((head) => head.textContent))",
         );
         assert_eq!(heads.len(), 2, "{heads:?}");
-        assert_eq!(
-            heads[0][..4],
-            ["compared", "plumb's figure", "plumb", "perf"]
-        );
+        assert_eq!(heads[0][..4], ["compared", "plumb's figure", "plumb", "perf"]);
         assert_eq!(heads[1], ["tool", "what it is", "why not"]);
         let verdicts: Vec<String> = tab.get(
             "[...document.querySelector('#crosscheck table').querySelectorAll('tbody tr')]\

@@ -53,17 +53,11 @@ fn both_schemes_are_readable_and_the_plots_go_along() {
     let tab = Tab::open(&page.file(), Look::DESK);
     tab.draw_all();
     let (ground, label): (f64, f64) = tab.get(LIGHT);
-    assert!(
-        ground > 200.0 && label < 120.0,
-        "light: {ground} behind {label}"
-    );
+    assert!(ground > 200.0 && label < 120.0, "light: {ground} behind {label}");
     let faint: Vec<String> = tab.get(FAINT);
     assert!(faint.is_empty(), "light: {faint:#?}");
     // The reader's system changes while the page is open.
-    let dark = Look {
-        is_dark: true,
-        ..Look::DESK
-    };
+    let dark = Look { is_dark: true, ..Look::DESK };
     tab.look(dark);
     tab.wait_for(
         "plots in the colours of the dark",
@@ -78,10 +72,7 @@ fn both_schemes_are_readable_and_the_plots_go_along() {
     let tab = Tab::open(&page.file(), dark);
     tab.draw_all();
     let (ground, label): (f64, f64) = tab.get(LIGHT);
-    assert!(
-        ground < 60.0 && label > 120.0,
-        "dark: {ground} behind {label}"
-    );
+    assert!(ground < 60.0 && label > 120.0, "dark: {ground} behind {label}");
 }
 
 #[test]
@@ -108,10 +99,7 @@ fn the_readers_choice_of_colours_goes_before_the_systems() {
     assert_ne!(word(&tab), offered);
     // The system turns dark and light again, and nothing changes.
     for is_dark in [true, false] {
-        tab.look(Look {
-            is_dark,
-            ..Look::DESK
-        });
+        tab.look(Look { is_dark, ..Look::DESK });
         tab.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
         assert_eq!(tab.eval(&dark), true, "the system's choice came through");
     }
@@ -149,9 +137,7 @@ fn a_phone_scrolls_down_only() {
          at.focus(); \
          return [table.scrollWidth, at.clientWidth, at !== document.body && document.activeElement === at]; })",
     );
-    let wide = boxes
-        .iter()
-        .filter(|(table, box_width, _)| table > box_width);
+    let wide = boxes.iter().filter(|(table, box_width, _)| table > box_width);
     assert!(wide.clone().count() >= 1, "{boxes:?}");
     assert!(wide.clone().all(|(_, _, by_key)| *by_key), "{boxes:?}");
     // The contents can be reached.
@@ -175,18 +161,12 @@ fn a_phone_scrolls_down_only() {
 #[test]
 fn without_scripts_every_table_stays_and_plots_say_where_their_figures_are() {
     let page = Page::of_everything();
-    let without = Look {
-        has_scripts: false,
-        ..Look::DESK
-    };
+    let without = Look { has_scripts: false, ..Look::DESK };
     let tab = Tab::open(&page.file(), without);
     let (tables, plots, drawn): (usize, usize, usize) = tab.get(
         "['main table', 'figure.plot', '.main-svg'].map((what) => document.querySelectorAll(what).length)",
     );
-    assert!(
-        tables >= 20 && plots >= 15 && drawn == 0,
-        "{tables} {plots} {drawn}"
-    );
+    assert!(tables >= 20 && plots >= 15 && drawn == 0, "{tables} {plots} {drawn}");
     let silent: Vec<String> = tab.get(
         "[...document.querySelectorAll('figure.plot')].filter((figure) => \
          !/JavaScript/.test(figure.textContent)).map((figure) => figure.textContent)",

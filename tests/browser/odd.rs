@@ -55,10 +55,7 @@ fn a_failed_family() {
     let reason = "the worker died of signal 11";
     let events = records::failed_family(everything(), "os", reason);
     let tab = opened(&Page::new(events.clone()));
-    for id in records::ids(&events)
-        .iter()
-        .filter(|id| id.starts_with("os."))
-    {
+    for id in records::ids(&events).iter().filter(|id| id.starts_with("os.")) {
         let text = text_of(&tab, id);
         assert!(text.contains(reason), "{id}: {text}");
     }
@@ -90,9 +87,8 @@ fn killed_at_any_line() {
 fn matrices_of_200_cpus() {
     let cpus = 200;
     // As plumb samples pairs of many CPUs: neighbours, and one in the next socket.
-    let pairs: Vec<(usize, usize)> = (0..cpus)
-        .flat_map(|from| [1, 50].map(|step| (from, (from + step) % cpus)))
-        .collect();
+    let pairs: Vec<(usize, usize)> =
+        (0..cpus).flat_map(|from| [1, 50].map(|step| (from, (from + step) % cpus))).collect();
     let time_ns = |from: usize, to: usize| if from / 50 == to / 50 { 40.0 } else { 130.0 };
     let page = Page::new(records::with_matrix(everything(), &pairs, time_ns));
     let tab = opened(&page);
@@ -104,10 +100,7 @@ fn matrices_of_200_cpus() {
     );
     assert_eq!((cells.0, cells.1), (cpus, cpus));
     for (said, expected) in cells.2.iter().zip(["40 ns", "130 ns", "130 ns"]) {
-        assert!(
-            said.as_ref().is_some_and(|said| said.ends_with(expected)),
-            "{said:?}"
-        );
+        assert!(said.as_ref().is_some_and(|said| said.ends_with(expected)), "{said:?}");
     }
     // The picture says it all; a table of 40,000 cells would say less in more room.
     let rows: usize =
@@ -138,10 +131,7 @@ fn every_pair_of_100_cpus() {
     );
     assert_eq!(said.0, pairs.len());
     for (said, expected) in said.1.iter().zip(["1.041 µs", "1.297 µs"]) {
-        assert!(
-            said.as_ref().is_some_and(|said| said.ends_with(expected)),
-            "{said:?}"
-        );
+        assert!(said.as_ref().is_some_and(|said| said.ends_with(expected)), "{said:?}");
     }
 }
 
@@ -180,10 +170,7 @@ fn names_of_anywhere() {
     let page = Page::new(events);
     let tab = opened(&page);
     let text: String = tab.get("document.querySelector('main').textContent");
-    assert!(
-        text.contains(&format!("{}{FOREIGN}", model(&everything()))),
-        "the model's name"
-    );
+    assert!(text.contains(&format!("{}{FOREIGN}", model(&everything()))), "the model's name");
     let title: String = tab.get("document.title");
     assert!(title.contains(FOREIGN), "{title}");
     let charset: String = tab.get("document.characterSet");
@@ -191,10 +178,7 @@ fn names_of_anywhere() {
 }
 
 fn model(events: &[Value]) -> String {
-    events[0]["host"]["cpu"]["model_name"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    events[0]["host"]["cpu"]["model_name"].as_str().unwrap().to_owned()
 }
 
 /// Everything that hostile text could have made in the page that is open.
@@ -227,14 +211,9 @@ fn hostile_texts_stay_texts() {
     let tab = opened(&page);
     nothing_is_planted(&tab);
     let text: String = tab.get("document.querySelector('main').textContent");
-    let commands: Vec<&str> = text
-        .lines()
-        .filter(|line| line.chars().any(records::commands))
-        .collect();
-    assert!(
-        commands.is_empty(),
-        "texts that turn others around: {commands:?}"
-    );
+    let commands: Vec<&str> =
+        text.lines().filter(|line| line.chars().any(records::commands)).collect();
+    assert!(commands.is_empty(), "texts that turn others around: {commands:?}");
     // They are there, as they are, less what no text can hold.
     let told: String = tab.get("document.body.textContent.replace(/\\s+/g, ' ')");
     let expected = format!(
@@ -267,9 +246,7 @@ fn hostile_texts_stay_texts() {
 
 #[test]
 fn hostile_names_of_experiments_and_metrics_stay_names() {
-    let events = records::only(everything(), |id| {
-        id == "cpu.call" || id == "noise.activity"
-    });
+    let events = records::only(everything(), |id| id == "cpu.call" || id == "noise.activity");
     let events = records::renamed(&events, "cpu.call", &format!("cpu.call{HOSTILE}"));
     let events = records::renamed(&events, "call", &format!("call{HOSTILE}"));
     let tab = opened(&Page::new(events));

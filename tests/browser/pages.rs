@@ -21,14 +21,8 @@ fn write(here: &Here, name: &str, events: &[Value]) {
 
 /// The events of few experiments: lines, bars, a curve and a matrix.
 pub fn some() -> Vec<Value> {
-    let selected = [
-        "clock.rate",
-        "cpu.call",
-        "cpu.peak",
-        "memory.loaded",
-        "memory.mlp",
-        "cpu.core_to_core",
-    ];
+    let selected =
+        ["clock.rate", "cpu.call", "cpu.peak", "memory.loaded", "memory.mlp", "cpu.core_to_core"];
     let events = Page::of_everything().events.clone();
     records::only(events, |id| selected.contains(&id))
 }
@@ -107,9 +101,7 @@ impl Page {
     /// The same record in a format.
     #[track_caller]
     pub fn report(&self, format: &str) -> String {
-        let answer = self
-            .here
-            .plumb(&["report", "run.jsonl", "--format", format]);
+        let answer = self.here.plumb(&["report", "run.jsonl", "--format", format]);
         assert_eq!(answer.code, Some(0), "{answer:?}");
         answer.out
     }

@@ -51,9 +51,7 @@ fn shown(view: &Value) -> Vec<(&str, &str)> {
     };
     let beside = view["beside"].as_array().into_iter().flatten();
     let names = names.into_iter().chain(beside.map(|name| (name, "y")));
-    names
-        .filter_map(|(name, axis)| Some((name.as_str()?, axis)))
-        .collect()
+    names.filter_map(|(name, axis)| Some((name.as_str()?, axis))).collect()
 }
 
 /// Whether a view shows a case at all.
@@ -64,12 +62,7 @@ fn shows(view: &Value, case: &Value) -> bool {
         let values = values.as_array().unwrap();
         case[name].is_null() || values.contains(&text(&case[name]).into())
     });
-    let along = [
-        &view["over"],
-        &view["along"],
-        &view["rows"],
-        &view["columns"],
-    ];
+    let along = [&view["over"], &view["along"], &view["rows"], &view["columns"]];
     let has = |name: &&Value| name.as_str().is_none_or(|name| !case[name].is_null());
     fits.all(|fits| fits) && along.iter().all(has)
 }
@@ -94,10 +87,8 @@ fn every_figure_of_a_view_is_in_a_plot() {
     let page = Page::of_everything();
     let tab = Tab::open(&page.file(), Look::DESK);
     tab.draw_all();
-    let numbers: HashMap<String, HashMap<String, Vec<f64>>> = tab
-        .get::<Vec<(String, HashMap<String, Vec<f64>>)>>(NUMBERS)
-        .into_iter()
-        .collect();
+    let numbers: HashMap<String, HashMap<String, Vec<f64>>> =
+        tab.get::<Vec<(String, HashMap<String, Vec<f64>>)>>(NUMBERS).into_iter().collect();
     let figures = page.figures();
     let mut events = page.events.clone();
     let (mut looked_at, mut missing) = (0, Vec::new());
@@ -134,25 +125,15 @@ fn every_figure_of_a_view_is_in_a_plot() {
 
 /// The values that are not among some numbers, which of a matrix are in a unit of its own.
 fn lost(values: &[f64], numbers: &[f64], is_scaled: bool) -> Vec<f64> {
-    let factors: &[f64] = if is_scaled {
-        &[1.0, 1e3, 1e6, 1e9]
-    } else {
-        &[1.0]
-    };
+    let factors: &[f64] = if is_scaled { &[1.0, 1e3, 1e6, 1e9] } else { &[1.0] };
     let lost = |factor: &f64| -> Vec<f64> {
         let near = |value: f64| {
             move |number: &&f64| (*number * factor - value).abs() <= 1e-3 * value.abs()
         };
         let values = values.iter().copied();
-        values
-            .filter(|value| numbers.iter().find(near(*value)).is_none())
-            .collect()
+        values.filter(|value| numbers.iter().find(near(*value)).is_none()).collect()
     };
-    factors
-        .iter()
-        .map(lost)
-        .min_by_key(Vec::len)
-        .unwrap_or_default()
+    factors.iter().map(lost).min_by_key(Vec::len).unwrap_or_default()
 }
 
 #[test]
@@ -177,9 +158,7 @@ fn values_are_drawn_where_they_belong() {
     let mut events = Page::of_everything().events.clone();
     events = records::only(events, |id| id == "cpu.call" || id == "clock.rate");
     let arguments = |case: &Value| case["arguments"].as_f64().unwrap_or_default();
-    records::set_samples(&mut events, "cpu.call", "call", &|case| {
-        100.0 + 10.0 * arguments(case)
-    });
+    records::set_samples(&mut events, "cpu.call", "call", &|case| 100.0 + 10.0 * arguments(case));
     let page = Page::new(events);
     let tab = Tab::open(&page.file(), Look::DESK);
     tab.draw_all();
@@ -194,10 +173,7 @@ fn values_are_drawn_where_they_belong() {
     assert!(plots.iter().flatten().count() >= 5, "{plots:?}");
     for places in &plots {
         for (x, y, left, top) in places {
-            assert!(
-                (y - (100.0 + 10.0 * x)).abs() < 1e-6 * y,
-                "{x} arguments are {y}"
-            );
+            assert!((y - (100.0 + 10.0 * x)).abs() < 1e-6 * y, "{x} arguments are {y}");
             for (other_x, other_y, other_left, other_top) in places {
                 assert_eq!(x > other_x, left > &(other_left + 1.0), "{places:?}");
                 assert_eq!(y > other_y, top < &(other_top - 1.0), "{places:?}");
@@ -209,9 +185,7 @@ fn values_are_drawn_where_they_belong() {
 /// The place in the window of what an expression gives, brought there first.
 #[track_caller]
 fn place(tab: &Tab, element: &str) -> (f64, f64) {
-    tab.eval(&format!(
-        "({element}).scrollIntoView({{block: 'center', inline: 'center'}})"
-    ));
+    tab.eval(&format!("({element}).scrollIntoView({{block: 'center', inline: 'center'}})"));
     tab.get(&format!(
         "(() => {{ const box = ({element}).getBoundingClientRect(); \
          return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
@@ -239,10 +213,7 @@ fn pointing_at_a_mark_says_its_value_and_interval() {
     let tab = Tab::open(&Page::of_some().file(), Look::DESK);
     for (id, marks) in [
         ("cpu.call", ".scatterlayer .points path"),
-        (
-            "cpu.peak",
-            ".barlayer .point path, .scatterlayer .points path",
-        ),
+        ("cpu.peak", ".barlayer .point path, .scatterlayer .points path"),
         ("memory.loaded", ".scatterlayer .points path"),
         ("memory.mlp", ".scatterlayer .points path"),
     ] {
@@ -280,10 +251,7 @@ fn a_cell_of_a_matrix_says_its_value() {
     let tab = Tab::open(&page.file(), Look::DESK);
     tab.draw_all();
     let plot = "document.getElementById('cpu.core_to_core').querySelector('figure.plot')";
-    let (x, y) = place(
-        &tab,
-        &format!("{plot}.querySelector('.plot .hm image, .plot image')"),
-    );
+    let (x, y) = place(&tab, &format!("{plot}.querySelector('.plot .hm image, .plot image')"));
     // Right of the middle and above it is row 1, column 2, below and left of it row 2, column 1; what lies on the
     // diagonal says nothing.
     tab.point(x, y);
@@ -292,9 +260,8 @@ fn a_cell_of_a_matrix_says_its_value() {
         "the cell to say what it is",
         &format!("{plot}.querySelector('.hoverlayer .hovertext text') !== null"),
     );
-    let said: String = tab.get(&format!(
-        "{plot}.querySelector('.hoverlayer .hovertext').textContent"
-    ));
+    let said: String =
+        tab.get(&format!("{plot}.querySelector('.hoverlayer .hovertext').textContent"));
     // Whichever of the cells around the middle it is: `from 1, to 2: 102 ns`.
     let (cell, value) = said.rsplit_once(": ").unwrap();
     let pair: Vec<usize> = cell
@@ -303,11 +270,7 @@ fn a_cell_of_a_matrix_says_its_value() {
         .collect();
     assert_eq!(pair.len(), 2, "{said:?}");
     assert_ne!(pair[0], pair[1], "{said:?}");
-    assert_eq!(
-        value,
-        format!("{} ns", time_ns(pair[0], pair[1])),
-        "{said:?}"
-    );
+    assert_eq!(value, format!("{} ns", time_ns(pair[0], pair[1])), "{said:?}");
 }
 
 #[test]
@@ -316,9 +279,8 @@ fn a_click_in_the_legend_hides_a_line_and_another_brings_it_back() {
     tab.draw_section("cpu.call");
     let plot = "document.getElementById('cpu.call').querySelector('figure.plot')";
     let toggle = format!("{plot}.querySelectorAll('.legend .traces .legendtoggle')[1]");
-    let name: String = tab.get(&format!(
-        "({toggle}).closest('.traces').querySelector('.legendtext').textContent"
-    ));
+    let name: String =
+        tab.get(&format!("({toggle}).closest('.traces').querySelector('.legendtext').textContent"));
     // A band is two lines of the library's.
     let lines = format!(
         "[...{plot}.querySelectorAll('.scatterlayer .trace')]\

@@ -63,25 +63,10 @@ impl Paper {
         let picture = Self::tool(
             &self.dir,
             "pdftoppm",
-            &[
-                "-r",
-                "40",
-                "-aa",
-                "no",
-                "-aaVector",
-                "no",
-                "-f",
-                &number,
-                "-l",
-                &number,
-                "page.pdf",
-            ],
+            &["-r", "40", "-aa", "no", "-aaVector", "no", "-f", &number, "-l", &number, "page.pdf"],
         );
         // `P6`, width and height, the greatest part, each ended by white space; then three bytes a point.
-        let head = picture
-            .iter()
-            .enumerate()
-            .filter(|(_, byte)| byte.is_ascii_whitespace());
+        let head = picture.iter().enumerate().filter(|(_, byte)| byte.is_ascii_whitespace());
         let (end, _) = head.take(4).last().expect("a picture has a head");
         let mut colours = HashMap::new();
         for point in picture[end + 1..].chunks_exact(3) {
@@ -110,17 +95,13 @@ fn plots_are_on_paper_and_whole() {
     assert!(paper.sheets.len() > 5, "{} sheets", paper.sheets.len());
     let squeezed = |text: &str| text.split_whitespace().collect::<String>();
     let sheets: Vec<String> = paper.sheets.iter().map(|sheet| squeezed(sheet)).collect();
-    let colours: Vec<_> = (0..sheets.len())
-        .map(|sheet| paper.colours(sheet))
-        .collect();
+    let colours: Vec<_> = (0..sheets.len()).map(|sheet| paper.colours(sheet)).collect();
     for (title, edges, own) in &plots {
         // A title may stand on several sheets, in tables or texts: on one of them is all of the plot, its
         // lines in their colours among it.
         let has_text = |sheet: &String| {
             let parts = edges.iter().chain([title]);
-            parts
-                .into_iter()
-                .all(|part| sheet.contains(&squeezed(part)))
+            parts.into_iter().all(|part| sheet.contains(&squeezed(part)))
         };
         let is_whole = sheets.iter().zip(&colours).any(|(sheet, colours)| {
             let seen = |colour: &[u8; 3]| colours.get(colour).is_some_and(|points| *points >= 3);
@@ -138,10 +119,8 @@ fn no_heading_stands_at_the_foot_of_a_sheet() {
     );
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(headings.len() > 20, "{headings:?}");
-    for heading in headings
-        .iter()
-        .map(|heading| words(heading))
-        .filter(|heading| heading.len() > 12)
+    for heading in
+        headings.iter().map(|heading| words(heading)).filter(|heading| heading.len() > 12)
     {
         let mut sheets = paper().sheets.iter();
         let at_foot = sheets.position(|sheet| sheet.ends_with(&heading));

@@ -12,18 +12,11 @@ fn headings_are_in_order() {
          [Number(heading.tagName[1]), heading.textContent.trim()])",
     );
     assert_eq!(levels.iter().filter(|(level, _)| *level == 1).count(), 1);
-    assert_eq!(
-        levels[0].0, 1,
-        "{:?} comes before the page's heading",
-        levels[0]
-    );
+    assert_eq!(levels[0].0, 1, "{:?} comes before the page's heading", levels[0]);
     for pair in levels.windows(2) {
         assert!(pair[1].0 <= pair[0].0 + 1, "{pair:?} leaves a level out");
     }
-    assert!(
-        levels.iter().all(|(_, text)| !text.is_empty()),
-        "{levels:?}"
-    );
+    assert!(levels.iter().all(|(_, text)| !text.is_empty()), "{levels:?}");
     let ids: (usize, usize) = tab.get(
         "(() => { const ids = [...document.querySelectorAll('[id]')].map((element) => element.id); \
          return [ids.length, new Set(ids).size]; })()",
@@ -45,13 +38,8 @@ fn heard(tab: &Tab) -> Vec<(String, String)> {
     nodes
         .filter(|node| node["ignored"] == false)
         .map(|node| {
-            let text = |what: &str| {
-                node[what]["value"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .trim()
-                    .to_owned()
-            };
+            let text =
+                |what: &str| node[what]["value"].as_str().unwrap_or_default().trim().to_owned();
             (text("role"), text("name"))
         })
         .collect()
@@ -69,19 +57,12 @@ fn everything_has_a_name() {
     );
     let heard = heard(&tab);
     let of = |roles: &[&str]| -> Vec<&str> {
-        let fits = heard
-            .iter()
-            .filter(|(role, _)| roles.contains(&role.as_str()));
+        let fits = heard.iter().filter(|(role, _)| roles.contains(&role.as_str()));
         fits.map(|(_, name)| name.as_str()).collect()
     };
     let nameless = |names: &[&str]| names.iter().filter(|name| name.is_empty()).count();
-    for roles in [
-        &["link"],
-        &["button"],
-        &["heading"],
-        &["DisclosureTriangle"],
-        &["columnheader"],
-    ] {
+    for roles in [&["link"], &["button"], &["heading"], &["DisclosureTriangle"], &["columnheader"]]
+    {
         let names = of(roles);
         assert_eq!(nameless(&names), 0, "{roles:?}: {names:?}");
     }
@@ -136,11 +117,7 @@ fn the_keyboard_skips_the_contents_and_opens_what_is_folded() {
     let tab = Tab::open(&Page::of_everything().file(), Look::DESK);
     tab.press("Tab");
     let first = tab.eval(FOCUSED);
-    let target = first["to"]
-        .as_str()
-        .unwrap_or_default()
-        .strip_prefix('#')
-        .unwrap_or_default();
+    let target = first["to"].as_str().unwrap_or_default().strip_prefix('#').unwrap_or_default();
     let skips: bool = tab.get(&format!(
         "(document.getElementById('{target}')?.matches('main, main > :first-child, main h1')) ?? false"
     ));
@@ -149,12 +126,7 @@ fn the_keyboard_skips_the_contents_and_opens_what_is_folded() {
     tab.press("Enter");
     tab.press("Tab");
     let inside = "document.activeElement.closest('main') !== null";
-    assert_eq!(
-        tab.eval(inside),
-        true,
-        "after the skip comes {}",
-        tab.eval(FOCUSED)
-    );
+    assert_eq!(tab.eval(inside), true, "after the skip comes {}", tab.eval(FOCUSED));
     // On through the page: everything that has the keyboard is seen to have it, as soon as what came near the
     // window with it is laid out.
     for _ in 0..25 {
@@ -165,9 +137,7 @@ fn the_keyboard_skips_the_contents_and_opens_what_is_folded() {
     // What is folded opens by its key.
     let folded = "[...document.querySelectorAll('details:not([open]) > summary')]\
          .find((summary) => summary.checkVisibility())";
-    tab.eval(&format!(
-        "(window.folded = ({folded}).parentElement).firstElementChild.focus()"
-    ));
+    tab.eval(&format!("(window.folded = ({folded}).parentElement).firstElementChild.focus()"));
     tab.press("Enter");
     tab.wait_for("it to open", "window.folded.open === true");
     tab.is_quiet();
@@ -185,9 +155,7 @@ fn the_contents_lead_to_sections() {
         assert!(links.contains(section), "{section} is not in the contents");
     }
     let last = sections.last().unwrap();
-    tab.eval(&format!(
-        "document.querySelector('nav a[href=\"{last}\"]').click()"
-    ));
+    tab.eval(&format!("document.querySelector('nav a[href=\"{last}\"]').click()"));
     tab.wait_for(
         "the section to come into the window",
         &format!(

@@ -23,19 +23,9 @@ pub struct Look {
 }
 
 impl Look {
-    pub const DESK: Look = Look {
-        width: 1200,
-        height: 900,
-        is_dark: false,
-        has_scripts: true,
-        is_phone: false,
-    };
-    pub const PHONE: Look = Look {
-        width: 390,
-        height: 844,
-        is_phone: true,
-        ..Look::DESK
-    };
+    pub const DESK: Look =
+        Look { width: 1200, height: 900, is_dark: false, has_scripts: true, is_phone: false };
+    pub const PHONE: Look = Look { width: 390, height: 844, is_phone: true, ..Look::DESK };
 }
 
 /// A page that is open; its window closes with it.
@@ -52,14 +42,8 @@ impl Tab {
     #[track_caller]
     pub fn open(page: &Path, look: Look) -> Tab {
         let tab = Tab::empty(look);
-        tab.call(
-            "Page.navigate",
-            json!({"url": format!("file://{}", page.display())}),
-        );
-        tab.wait_for(
-            "the page to be loaded",
-            "document.readyState === 'complete'",
-        );
+        tab.call("Page.navigate", json!({"url": format!("file://{}", page.display())}));
+        tab.wait_for("the page to be loaded", "document.readyState === 'complete'");
         if look.has_scripts {
             tab.wait_for(
                 "the page to be ready",
@@ -108,14 +92,8 @@ impl Tab {
             "Target.setAutoAttach",
             json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true}),
         );
-        tab.call(
-            "Emulation.setFocusEmulationEnabled",
-            json!({"enabled": true}),
-        );
-        tab.call(
-            "Emulation.setScriptExecutionDisabled",
-            json!({"value": !look.has_scripts}),
-        );
+        tab.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
+        tab.call("Emulation.setScriptExecutionDisabled", json!({"value": !look.has_scripts}));
         tab.look(look);
         tab
     }
@@ -168,10 +146,7 @@ impl Tab {
         let deadline = Instant::now() + PATIENCE;
         while self.eval(expression) != json!(true) {
             let complaints = self.complaints();
-            assert!(
-                Instant::now() < deadline,
-                "waited in vain for {what}; {complaints:?}"
-            );
+            assert!(Instant::now() < deadline, "waited in vain for {what}; {complaints:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -233,11 +208,7 @@ impl Tab {
             _ => panic!("no key {key} is known here"),
         };
         let name = if key == "Space" { " " } else { key };
-        let down = if text.is_empty() {
-            "rawKeyDown"
-        } else {
-            "keyDown"
-        };
+        let down = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
         for kind in [down, "keyUp"] {
             let mut event = json!({"type": kind, "key": name, "code": code,
                 "windowsVirtualKeyCode": number});
@@ -272,10 +243,7 @@ impl Tab {
             if let Some(file) = file {
                 return file;
             }
-            assert!(
-                Instant::now() < deadline,
-                "no file of this page: {events:?}"
-            );
+            assert!(Instant::now() < deadline, "no file of this page: {events:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -290,9 +258,7 @@ impl Tab {
                 "Network.requestWillBeSent" => {
                     let url = params["request"]["url"].as_str()?;
                     let is_page = params["type"] == "Document" && url.starts_with("file://");
-                    let stays = ["data:", "blob:", "about:"]
-                        .iter()
-                        .any(|own| url.starts_with(own));
+                    let stays = ["data:", "blob:", "about:"].iter().any(|own| url.starts_with(own));
                     (!is_page && !stays).then(|| format!("asked for {url}"))
                 }
                 "Network.webSocketCreated" | "Network.webTransportCreated" => {
@@ -329,8 +295,7 @@ impl Drop for Tab {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let context = json!({"browserContextId": self.context});
-            self.browser
-                .call(None, "Target.disposeBrowserContext", context);
+            self.browser.call(None, "Target.disposeBrowserContext", context);
         }
     }
 }

@@ -66,11 +66,7 @@ pub fn run(machine: &Machine, script: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let archive = dir.path().join("files.cpio");
     let modules = machine.network.map(|_| kernel("modules/order"));
-    fs::write(
-        &archive,
-        files(&dir, machine.programs, modules.as_deref(), script),
-    )
-    .unwrap();
+    fs::write(&archive, files(&dir, machine.programs, modules.as_deref(), script)).unwrap();
     let mut command = match machine.network {
         Some(namespace) => {
             let mut command = Command::new("ip");
@@ -140,11 +136,8 @@ fn watch(machine: &mut Child) -> String {
 /// programs, their libraries, and the script.
 fn files(dir: &TempDir, programs: &[&str], modules: Option<&Path>, script: &str) -> Vec<u8> {
     let plumb = dir.path().join("plumb");
-    let stripped = Command::new("strip")
-        .arg("-o")
-        .arg(&plumb)
-        .arg(env!("CARGO_BIN_EXE_plumb"))
-        .status();
+    let stripped =
+        Command::new("strip").arg("-o").arg(&plumb).arg(env!("CARGO_BIN_EXE_plumb")).status();
     assert!(stripped.expect("strip, of binutils").success());
     let busybox = ["/bin/busybox", "/usr/bin/busybox"]
         .into_iter()

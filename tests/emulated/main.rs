@@ -28,9 +28,7 @@ fn ip(arguments: &[&str]) {
 
 /// The CPU that takes what a machine's only card receives, from `/proc/interrupts` and the lines' CPUs.
 fn taker(told: &str) -> usize {
-    let row = told
-        .lines()
-        .find(|line| line.ends_with("virtio0") || line.contains("-input.0"));
+    let row = told.lines().find(|line| line.ends_with("virtio0") || line.contains("-input.0"));
     let row = row.unwrap_or_else(|| panic!("no line for what is received:\n{told}"));
     let line = row.split(':').next().unwrap().trim();
     let file = format!("/proc/irq/{line}/effective_affinity_list ");

@@ -72,11 +72,7 @@ impl Server {
             .stderr(log)
             .spawn()
             .expect("scripts/test installs iproute2");
-        let server = Server {
-            namespace,
-            child,
-            dir,
-        };
+        let server = Server { namespace, child, dir };
         server.wait();
         server
     }
@@ -106,9 +102,7 @@ impl Drop for Server {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.namespace])
-            .status();
+        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
     }
 }
 
@@ -192,16 +186,10 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
         assert_eq!(told.unwrap()["at"]["cpu"], cpu);
     }
     let facts = part(&console, "record");
-    for fact in [
-        "\"file_system\":\"nfs4\"",
-        "vers=4.2",
-        "\"server\":\"10.0.2.2\"",
-    ] {
+    for fact in ["\"file_system\":\"nfs4\"", "vers=4.2", "\"server\":\"10.0.2.2\""] {
         assert!(facts.contains(fact), "{fact}");
     }
     assert_eq!(part(&console, "left"), "");
-    let left = fs::read_dir(server.dir.path().join("export"))
-        .unwrap()
-        .count();
+    let left = fs::read_dir(server.dir.path().join("export")).unwrap().count();
     assert_eq!(left, 0);
 }

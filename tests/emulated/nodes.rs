@@ -100,21 +100,16 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     let report = part(&console, "report");
     println!("{report}");
     let record = part(&console, "record").lines();
-    let events: Vec<Value> = record
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect();
+    let events: Vec<Value> =
+        record.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
 
     // Two rows and three columns, each cell with its rates, its latency and its distance.
     let samples = of(&events, "samples");
-    let all: BTreeSet<(u64, u64)> = (0..2)
-        .flat_map(|row| (0..3).map(move |at| (row, at)))
-        .collect();
+    let all: BTreeSet<(u64, u64)> =
+        (0..2).flat_map(|row| (0..3).map(move |at| (row, at))).collect();
     for metric in ["bandwidth", "node_bandwidth", "latency"] {
-        let cells: Vec<&Value> = samples
-            .iter()
-            .filter(|samples| samples["metric"] == metric)
-            .copied()
-            .collect();
+        let cells: Vec<&Value> =
+            samples.iter().filter(|samples| samples["metric"] == metric).copied().collect();
         let found: BTreeSet<(u64, u64)> = cells.iter().map(|cell| pair(cell)).collect();
         assert_eq!((found, cells.len()), (all.clone(), 6), "{metric}");
         for cell in cells {
@@ -123,15 +118,8 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     }
     check_ratios(&events);
     check_absences(&events);
-    for matrix in [
-        "latency",
-        "bandwidth",
-        "latency ratio (and the firmware's distance)",
-    ] {
-        assert!(
-            report.contains(&format!("  {matrix}\n  cpu_node \\ memory_node")),
-            "{report}"
-        );
+    for matrix in ["latency", "bandwidth", "latency ratio (and the firmware's distance)"] {
+        assert!(report.contains(&format!("  {matrix}\n  cpu_node \\ memory_node")), "{report}");
     }
     check_plan(part(&console, "plan"));
 }
@@ -141,26 +129,16 @@ fn check_cell(cell: &Value) {
     let value = cell["values"][0].as_f64().unwrap();
     assert!(value > 0.0 && value.is_finite(), "{cell}");
     let at = &cell["at"];
-    assert_eq!(
-        at["distance"], DISTANCES[row as usize][column as usize],
-        "{cell}"
-    );
+    assert_eq!(at["distance"], DISTANCES[row as usize][column as usize], "{cell}");
     assert_eq!(at["local_distance"], 10, "{cell}");
     assert_eq!(at["verified"], "move_pages,getcpu", "{cell}");
     let (cpus, list) = [(["0", "1"], "0-1"), (["2", "3"], "2-3")][row as usize];
-    assert_eq!(
-        (&at["node_cpus"], &at["team"]),
-        (&json!(list), &json!(list)),
-        "{cell}"
-    );
+    assert_eq!((&at["node_cpus"], &at["team"]), (&json!(list), &json!(list)), "{cell}");
     assert!(cpus.contains(&at["alone"].as_str().unwrap()), "{cell}");
     // Nothing was refused by the kernel: what could not be asked would be a note.
     let notes = cell["notes"].as_array().into_iter().flatten();
     let notes: Vec<&str> = notes.filter_map(Value::as_str).collect();
-    assert!(
-        !notes.iter().any(|note| note.contains("not possible")),
-        "{cell}"
-    );
+    assert!(!notes.iter().any(|note| note.contains("not possible")), "{cell}");
     if cell["metric"] == "bandwidth" {
         let kernels = ["copy", "scale", "add", "triad"];
         let rates = kernels.map(|kernel| cell["quantities"][kernel].as_f64().unwrap());
@@ -173,9 +151,7 @@ fn check_cell(cell: &Value) {
 fn check_ratios(events: &[Value]) {
     let samples = of(events, "samples");
     let value = |metric: &str, cell: (u64, u64)| {
-        let mut found = samples
-            .iter()
-            .filter(|of| of["metric"] == metric && pair(of) == cell);
+        let mut found = samples.iter().filter(|of| of["metric"] == metric && pair(of) == cell);
         found.next().unwrap()["values"][0].as_f64().unwrap()
     };
     let derived = of(events, "derived");
@@ -183,18 +159,11 @@ fn check_ratios(events: &[Value]) {
     for ratio in derived {
         let (row, column) = pair(ratio);
         assert_ne!(row, column);
-        let metric = ratio["metric"]
-            .as_str()
-            .unwrap()
-            .strip_suffix("_ratio")
-            .unwrap();
+        let metric = ratio["metric"].as_str().unwrap().strip_suffix("_ratio").unwrap();
         let wanted = value(metric, (row, column)) / value(metric, (row, row));
         let found = ratio["value"].as_f64().unwrap();
         assert!((found / wanted - 1.0).abs() < 1e-6, "{ratio}: {wanted}");
-        assert_eq!(
-            ratio["at"]["distance"], DISTANCES[row as usize][column as usize],
-            "{ratio}"
-        );
+        assert_eq!(ratio["at"]["distance"], DISTANCES[row as usize][column as usize], "{ratio}");
         assert_eq!(ratio["at"]["local_distance"], 10, "{ratio}");
     }
 }
@@ -202,19 +171,14 @@ fn check_ratios(events: &[Value]) {
 /// The node without memory to speak of is answered for, and nothing else is missing.
 fn check_absences(events: &[Value]) {
     let outcomes = of(events, "outcome");
-    let absent: Vec<_> = outcomes
-        .iter()
-        .filter(|outcome| outcome["outcome"] != "measured")
-        .collect();
+    let absent: Vec<_> =
+        outcomes.iter().filter(|outcome| outcome["outcome"] != "measured").collect();
     let cells: Vec<(u64, u64)> = absent.iter().map(|outcome| pair(outcome)).collect();
     assert_eq!(cells, [(0, 3), (1, 3)], "{absent:?}");
     for outcome in absent {
         assert_eq!(outcome["outcome"], "skipped");
         let reason = outcome["reason"].as_str().unwrap();
-        assert!(
-            reason.contains("node 3 has") && reason.contains("free memory"),
-            "{reason}"
-        );
+        assert!(reason.contains("node 3 has") && reason.contains("free memory"), "{reason}");
     }
 }
 

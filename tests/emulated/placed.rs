@@ -46,11 +46,7 @@ impl Agent {
             .stdout(Stdio::null())
             .spawn()
             .expect("scripts/test installs iproute2");
-        let agent = Agent {
-            namespace,
-            child,
-            dir,
-        };
+        let agent = Agent { namespace, child, dir };
         let begin = Instant::now();
         while !agent.listens() {
             assert!(begin.elapsed() < PATIENCE, "the agent does not listen");
@@ -77,9 +73,7 @@ impl Drop for Agent {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.namespace])
-            .status();
+        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
     }
 }
 
@@ -118,9 +112,7 @@ fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
         let mut all = of_kind("samples");
         assert!(all.any(|of| of["case"]["placement"] == place), "{place}");
         let mut predicted = of_kind("prediction");
-        let told = predicted
-            .find(|of| of["case"]["placement"] == place)
-            .unwrap();
+        let told = predicted.find(|of| of["case"]["placement"] == place).unwrap();
         let near = &told["at"]["near_cpu"];
         match place {
             "free" => assert_eq!(told["at"]["near_cpus"], "0-1"),

@@ -59,10 +59,7 @@ fn slices(console: &str, name: &str) -> Vec<Slice> {
                 && event["metric"] == "slice"
                 && event["case"]["processes"] == processes
         };
-        events
-            .iter()
-            .find(is)
-            .unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
+        events.iter().find(is).unwrap_or_else(|| panic!("{kind} of {processes}: {console}"))
     };
     let case = |processes: &u64| {
         let prediction = of("prediction", *processes);
@@ -106,10 +103,7 @@ struct Boot {
 
 fn boot() -> Boot {
     let console = guest::run(&MACHINE, SCRIPT);
-    assert!(
-        console.contains("untold=0\n") && console.contains("told=0\n"),
-        "{console}"
-    );
+    assert!(console.contains("untold=0\n") && console.contains("told=0\n"), "{console}");
     let (mut told, mut differs) = (part(&console, "report").to_owned(), None);
     // Two CPUs: twice 6 ms. EEVDF has none.
     let is_cfs = console.contains("latency=12000000\n");
@@ -127,11 +121,7 @@ fn boot() -> Boot {
                 slice.high / 1e6
             );
             assert!(slice.because.contains(scheduler), "{}", slice.because);
-            assert!(
-                slice.because.contains(words) || !is_cfs,
-                "{}",
-                slice.because
-            );
+            assert!(slice.because.contains(words) || !is_cfs, "{}", slice.because);
             let is_inside = (1.0 - LATE) * slice.low <= slice.median
                 && slice.median <= (1.0 + LATE) * slice.high;
             inside += usize::from(is_inside);

@@ -61,10 +61,8 @@ fn a_tickless_cpu_is_told_by_plumb_and_by_the_kernels_tracer() {
     assert!(console.contains("run=0\n"), "{console}");
     println!("{}", part(&console, "report"));
     let record = part(&console, "record");
-    let events: Vec<Value> = record
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect();
+    let events: Vec<Value> =
+        record.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
     check_activity(&events);
     check_all(&events);
     println!("{}", check_beside(record, top, hist));
@@ -102,9 +100,7 @@ fn check_lost(events: &[Value], case: &Value, share: f64) {
         let of = events.iter().filter(move |event| event["event"] == kind);
         of.filter(|event| event["case"] == *case)
     };
-    let gaps = of_case("trace")
-        .find(|trace| trace["kind"] == "gaps")
-        .unwrap();
+    let gaps = of_case("trace").find(|trace| trace["kind"] == "gaps").unwrap();
     assert_eq!(gaps["dropped"], 0, "{gaps}");
     let window_ns = of_case("samples")
         .find_map(|samples| samples["quantities"]["gaps_window_ns"].as_f64())
@@ -125,10 +121,7 @@ fn check_all(events: &[Value]) {
     };
     let (all, first, other) = (share(json!("all")), share(json!(1)), share(json!(3)));
     let mean = f64::midpoint(first, other);
-    assert!(
-        first.min(other) <= all && all <= first.max(other),
-        "{all}: {first} {other}"
-    );
+    assert!(first.min(other) <= all && all <= first.max(other), "{all}: {first} {other}");
     assert!((all - mean).abs() <= 0.1 * mean, "{all}: {first} {other}");
     for cpu in [json!("all"), json!(1), json!(3)] {
         let lost = one(events, "noise.all", &json!({ "cpu": cpu }), "lost");
@@ -162,35 +155,20 @@ fn check_beside(record: &str, top: &str, hist: &str) -> String {
     }
     let told = python.output().expect("scripts/test installs python3");
     let text = String::from_utf8(told.stdout).unwrap();
-    assert!(
-        told.status.success(),
-        "{}",
-        String::from_utf8_lossy(&told.stderr)
-    );
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     let lines: Vec<&str> = text.lines().collect();
-    let begins = [
-        "plumb, CPU 1:",
-        "rtla, CPU 1:",
-        "plumb, CPU 3:",
-        "rtla, CPU 3:",
-    ];
+    let begins = ["plumb, CPU 1:", "rtla, CPU 1:", "plumb, CPU 3:", "rtla, CPU 3:"];
     assert_eq!(lines.len(), begins.len(), "{text}");
     for (line, begin) in lines.iter().zip(begins) {
         assert!(line.starts_with(begin), "{text}");
-        assert!(
-            line.contains(" s, noise ") && line.contains("%, "),
-            "{text}"
-        );
+        assert!(line.contains(" s, noise ") && line.contains("%, "), "{text}");
     }
     text
 }
 
 /// The tool's output as `scripts/agree/noise` reads it.
 fn read(form: &str, output: &str) -> Value {
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/scripts/agree/osnoise_output.py"
-    );
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/agree/osnoise_output.py");
     let mut python = Command::new("python3")
         .args([script, form])
         .stdin(Stdio::piped())
@@ -210,26 +188,16 @@ fn check_top(table: &Value) {
     let cpus: Vec<&String> = table.as_object().unwrap().keys().collect();
     assert_eq!(cpus, ["1", "3"]);
     for row in table.as_object().unwrap().values() {
-        let figure = |name: &str| {
-            row[name]
-                .as_f64()
-                .unwrap_or_else(|| panic!("{name}: {row}"))
-        };
+        let figure = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
         let (runtime, noise) = (figure("runtime_us"), figure("noise_us"));
         assert!(figure("periods") >= 1.0, "{row}");
         // A period's run ends with the first read after 300 ms: late by what is noise then.
         let late = runtime - 300_000.0 * figure("periods");
         assert!(late >= -1.0, "{row}");
-        assert!(
-            late <= figure("periods") * (figure("max_single_us") + 1000.0),
-            "{row}"
-        );
+        assert!(late <= figure("periods") * (figure("max_single_us") + 1000.0), "{row}");
         assert!(noise <= runtime, "{row}");
         let available = 100.0 * (runtime - noise) / runtime;
-        assert!(
-            (figure("available_percent") - available).abs() < 0.001,
-            "{row}"
-        );
+        assert!((figure("available_percent") - available).abs() < 0.001, "{row}");
         assert!(figure("max_noise_us") <= noise, "{row}");
         assert!(figure("max_single_us") <= figure("max_noise_us"), "{row}");
         for kind in ["hardware", "nmi", "softirq", "thread"] {
@@ -249,11 +217,7 @@ fn check_hist(rows: &Value) {
     let cpus: Vec<&String> = rows.as_object().unwrap().keys().collect();
     assert_eq!(cpus, ["1", "3"]);
     for row in rows.as_object().unwrap().values() {
-        let figure = |name: &str| {
-            row[name]
-                .as_f64()
-                .unwrap_or_else(|| panic!("{name}: {row}"))
-        };
+        let figure = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
         let buckets = row["buckets"].as_object().unwrap();
         assert!(!buckets.is_empty(), "{row}");
         let held: f64 = buckets.values().map(|count| count.as_f64().unwrap()).sum();

@@ -25,11 +25,7 @@ impl Agent {
     pub fn start(lab: &Lab) -> Agent {
         let (far, near) = (key(lab, End::Far), key(lab, End::Near));
         if !lab.dir(End::Far).join("key").exists() {
-            lab.in_net(
-                End::Far,
-                env!("CARGO_BIN_EXE_plumb"),
-                &["agent", "--new-key", &far],
-            );
+            lab.in_net(End::Far, env!("CARGO_BIN_EXE_plumb"), &["agent", "--new-key", &far]);
             let copied = Command::new("cp").args(["-p", &far, &near]).status();
             assert!(copied.unwrap().success());
         }
@@ -50,19 +46,8 @@ impl Agent {
     pub fn serves(&mut self, lab: &Lab) {
         assert!(self.program.is_running(), "{}", self.program.said());
         let run = lab.run("selftest.echo", &url(), &[]);
-        assert_eq!(
-            run.answer.code,
-            Some(0),
-            "{:?}\n{}",
-            run.answer,
-            self.program.said()
-        );
-        assert_eq!(
-            run.ended("selftest.echo", "measured").len(),
-            1,
-            "{:?}",
-            run.answer
-        );
+        assert_eq!(run.answer.code, Some(0), "{:?}\n{}", run.answer, self.program.said());
+        assert_eq!(run.ended("selftest.echo", "measured").len(), 1, "{:?}", run.answer);
     }
 
     /// Ends it, as a user does.
@@ -119,9 +104,7 @@ impl Lab {
         let record = self.records().pop().expect("a run goes on");
         let text = fs::read_to_string(record).unwrap();
         // The last line may still be written.
-        let lines = text
-            .split_inclusive('\n')
-            .filter(|line| line.ends_with('\n'));
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
         events.filter(|event| is(event, "round")).collect()
     }
@@ -129,10 +112,7 @@ impl Lab {
     /// Bytes that have come in at the far end's interface.
     pub fn arrived_bytes(&self) -> u64 {
         let file = "/sys/class/net/eth0/statistics/rx_bytes";
-        self.in_net(End::Far, "cat", &[file])
-            .trim()
-            .parse()
-            .unwrap()
+        self.in_net(End::Far, "cat", &[file]).trim().parse().unwrap()
     }
 
     /// Waits until so much has come in at the far end from now on.
@@ -167,10 +147,7 @@ impl Recorded {
         let samples = self.events.iter();
         samples
             .filter(|event| is(event, "samples") && event["metric"] == metric)
-            .filter(|event| {
-                case.iter()
-                    .all(|(name, value)| event["case"][name] == *value)
-            })
+            .filter(|event| case.iter().all(|(name, value)| event["case"][name] == *value))
             .collect()
     }
 
@@ -187,10 +164,7 @@ impl Recorded {
     pub fn events_of(&self, metric: &str, case: &[(&str, Value)]) -> Vec<f64> {
         let mut values = self.values(metric, case);
         for histogram in self.histograms(metric) {
-            if case
-                .iter()
-                .any(|(name, value)| histogram["case"][name] != *value)
-            {
+            if case.iter().any(|(name, value)| histogram["case"][name] != *value) {
                 continue;
             }
             let scale = histogram["scale"].as_f64().unwrap();
@@ -206,9 +180,7 @@ impl Recorded {
     /// The distributions of a metric.
     pub fn histograms(&self, metric: &str) -> Vec<&Value> {
         let histograms = of(&self.events, "histogram").into_iter();
-        histograms
-            .filter(|event| event["metric"] == metric)
-            .collect()
+        histograms.filter(|event| event["metric"] == metric).collect()
     }
 
     pub fn rounds(&self) -> Vec<&Value> {

@@ -25,10 +25,8 @@ struct Claim {
 fn compare(experiment: &str, settings: &[String], claims: &[Claim]) {
     let lab = Lab::delayed(EACH_WAY);
     let agent = Agent::start(&lab);
-    let settings: Vec<&str> = settings
-        .iter()
-        .flat_map(|setting| ["--set", setting.as_str()])
-        .collect();
+    let settings: Vec<&str> =
+        settings.iter().flat_map(|setting| ["--set", setting.as_str()]).collect();
     attempts(experiment, || {
         lab.log().take();
         let run = lab.run(experiment, &url(), &settings);
@@ -52,19 +50,9 @@ fn is_as_seen(claim: &Claim, run: &Recorded, trips: &[Echo]) -> Result<(), Strin
         // Buckets of a distribution are within a hundredth.
         assert!(*value > 0.99 * held_ns, "{value} ns, held for {held_ns}");
     }
-    assert!(
-        trips.len() >= values.len(),
-        "{} of {}",
-        trips.len(),
-        values.len()
-    );
+    assert!(trips.len() >= values.len(), "{} of {}", trips.len(), values.len());
     let seen = median(trips.iter().map(Echo::round_trip_ns).collect());
-    let what = format!(
-        "{} {:?}, {} values, ns",
-        claim.metric,
-        claim.case,
-        values.len()
-    );
+    let what = format!("{} {:?}, {} values, ns", claim.metric, claim.case, values.len());
     near(&what, median(values), seen, SHARE)
 }
 
@@ -72,23 +60,14 @@ fn is_as_seen(claim: &Claim, run: &Recorded, trips: &[Echo]) -> Result<(), Strin
 fn told(experiment: &str, kind: Kind, trips: &[Echo]) {
     let mut table = "there_read_us,there_written_us,back_read_us,back_written_us\n".to_owned();
     for echo in trips {
-        let stamps = [
-            echo.up_read_ns,
-            echo.up_written_ns,
-            echo.down_read_ns,
-            echo.down_written_ns,
-        ];
+        let stamps = [echo.up_read_ns, echo.up_written_ns, echo.down_read_ns, echo.down_written_ns];
         let stamps = stamps.map(|ns| format!("{:.1}", ns / 1e3));
         table += &(stamps.join(",") + "\n");
     }
     let name = format!("relay-{experiment}-{kind:?}.csv").replace(['(', ')'], "-");
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::write(&file, table).unwrap();
-    println!(
-        "{} round trips by the relay's stamps: {}",
-        trips.len(),
-        file.display()
-    );
+    println!("{} round trips by the relay's stamps: {}", trips.len(), file.display());
 }
 
 #[test]
@@ -107,20 +86,13 @@ fn of_messages() {
         case: vec![("protocol", json!(protocol))],
         kind,
     };
-    let claims = [
-        claim("tcp", Kind::Tcp(MESSAGE)),
-        claim("udp", Kind::Udp(MESSAGE)),
-    ];
+    let claims = [claim("tcp", Kind::Tcp(MESSAGE)), claim("udp", Kind::Udp(MESSAGE))];
     compare("net.rtt", &settings, &claims);
 }
 
 #[test]
 fn of_icmp() {
-    let claim = |metric| Claim {
-        metric,
-        case: vec![("message", json!(56))],
-        kind: Kind::Icmp,
-    };
+    let claim = |metric| Claim { metric, case: vec![("message", json!(56))], kind: Kind::Icmp };
     let claims = [claim("round_trip"), claim("kernel_round_trip")];
     compare("net.ping", &["net.ping.message=56".to_owned()], &claims);
 }
@@ -128,16 +100,8 @@ fn of_icmp() {
 #[test]
 fn of_new_connections() {
     let set = |setting: &str| format!("net.connect.{setting}");
-    let settings = [
-        set("listener=ready"),
-        set("closer=client"),
-        set("connections=4"),
-        set("warm_up=1"),
-    ];
-    let claims = [Claim {
-        metric: "connect",
-        case: Vec::new(),
-        kind: Kind::Connect,
-    }];
+    let settings =
+        [set("listener=ready"), set("closer=client"), set("connections=4"), set("warm_up=1")];
+    let claims = [Claim { metric: "connect", case: Vec::new(), kind: Kind::Connect }];
     compare("net.connect", &settings, &claims);
 }

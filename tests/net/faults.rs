@@ -9,12 +9,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// One case that lasts: transfers of 16 MiB, on a cable that takes seconds for each.
-const LASTING: &[&str] = &[
-    "--set",
-    "net.bandwidth.transfer=fixed_16M",
-    "--set",
-    "net.bandwidth.direction=up",
-];
+const LASTING: &[&str] =
+    &["--set", "net.bandwidth.transfer=fixed_16M", "--set", "net.bandwidth.direction=up"];
 /// Bytes of payload that only a bandwidth case moves.
 const MIDDLE_BYTES: u64 = 4_000_000;
 const BITS_PER_S: u64 = 50_000_000;
@@ -51,9 +47,7 @@ fn is_void_in(lab: &Lab, limit: Duration, words: &[&str], lose: impl FnOnce()) {
     let before = lab.rounds().len();
     let since = Instant::now();
     lose();
-    let round = wait_within(PATIENCE, "the round's end", || {
-        lab.rounds().into_iter().nth(before)
-    });
+    let round = wait_within(PATIENCE, "the round's end", || lab.rounds().into_iter().nth(before));
     let waited = since.elapsed();
     println!("{waited:?} later: {round}");
     assert_eq!(round["status"], "void", "{round}");
@@ -116,10 +110,7 @@ fn an_agent_that_is_killed_under_ssh() {
         line == concat!(env!("CARGO_BIN_EXE_plumb"), "\0agent\0").as_bytes()
     });
     let agent = agent.expect("ssh has started an agent");
-    let words = [
-        "the far end peer (ssh:",
-        "the other end closed the connection",
-    ];
+    let words = ["the far end peer (ssh:", "the other end closed the connection"];
     is_void_in(&lab, CASE, &words, || signal("KILL", agent));
     // Another one is started, and the rest is measured: one round of it is enough.
     wait_within(PATIENCE, "a round that counts", || {
@@ -141,9 +132,7 @@ fn an_agent_that_is_killed() {
     let run = lab.recorded(run, PATIENCE);
     has_failed(&run, &[LOST, "nobody listens there"]);
     // What it had started has gone with it.
-    wait_for("the end of the agent's worker", || {
-        lab.processes(End::Far).is_empty().then_some(())
-    });
+    wait_for("the end of the agent's worker", || lab.processes(End::Far).is_empty().then_some(()));
     drop(agent);
     let mut next = Agent::start(&lab);
     next.serves(&lab);
@@ -154,11 +143,7 @@ fn an_agent_that_is_killed() {
 #[test]
 fn a_far_worker_that_is_killed() {
     let (lab, mut agent, mut run) = in_the_middle();
-    let killed = [
-        "the far end peer",
-        "the worker ended without a result",
-        "signal: 9 (SIGKILL)",
-    ];
+    let killed = ["the far end peer", "the worker ended without a result", "signal: 9 (SIGKILL)"];
     let pid = agent.program.pid();
     let kill = || {
         for worker in workers(pid) {
@@ -188,9 +173,7 @@ fn a_near_end_that_is_killed() {
     let (lab, mut agent, run) = in_the_middle();
     signal("KILL", run.pid());
     let _ = run.ended(PATIENCE);
-    wait_for("the end of the far worker", || {
-        workers(agent.program.pid()).is_empty().then_some(())
-    });
+    wait_for("the end of the far worker", || workers(agent.program.pid()).is_empty().then_some(()));
     wait_for("the end of what the near end started", || {
         lab.processes(End::Near).is_empty().then_some(())
     });

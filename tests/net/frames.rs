@@ -16,7 +16,11 @@ pub enum Frame {
         payload_bytes: usize,
     },
     /// An echo or the answer to one.
-    Icmp { answer: bool, id: u16, number: u16 },
+    Icmp {
+        answer: bool,
+        id: u16,
+        number: u16,
+    },
 }
 
 const SYN: u8 = 2;
@@ -59,11 +63,7 @@ pub fn parse(frame: &[u8]) -> Option<Frame> {
                 8 => false,
                 _ => return None,
             };
-            Some(Frame::Icmp {
-                answer,
-                id: word(inner, 4)?,
-                number: word(inner, 6)?,
-            })
+            Some(Frame::Icmp { answer, id: word(inner, 4)?, number: word(inner, 6)? })
         }
         _ => None,
     }
@@ -126,39 +126,17 @@ fn question(passed: &Passed, kind: Kind) -> Option<Frame> {
     let is_up = passed.way == Way::Up;
     let turned = |(from, to): (u16, u16)| if is_up { (from, to) } else { (to, from) };
     match (kind, passed.frame) {
-        (
-            Kind::Tcp(bytes),
-            Frame::Tcp {
-                ports,
-                payload_bytes,
-                ..
-            },
-        ) if payload_bytes == bytes => {
+        (Kind::Tcp(bytes), Frame::Tcp { ports, payload_bytes, .. }) if payload_bytes == bytes => {
             let ports = turned(ports);
-            Some(Frame::Tcp {
-                ports,
-                flags: ACK,
-                payload_bytes,
-            })
+            Some(Frame::Tcp { ports, flags: ACK, payload_bytes })
         }
-        (
-            Kind::Udp(bytes),
-            Frame::Udp {
-                ports,
-                payload_bytes,
-            },
-        ) if payload_bytes == bytes => {
+        (Kind::Udp(bytes), Frame::Udp { ports, payload_bytes }) if payload_bytes == bytes => {
             let ports = turned(ports);
-            Some(Frame::Udp {
-                ports,
-                payload_bytes,
-            })
+            Some(Frame::Udp { ports, payload_bytes })
         }
-        (Kind::Icmp, Frame::Icmp { answer, id, number }) if answer != is_up => Some(Frame::Icmp {
-            answer: false,
-            id,
-            number,
-        }),
+        (Kind::Icmp, Frame::Icmp { answer, id, number }) if answer != is_up => {
+            Some(Frame::Icmp { answer: false, id, number })
+        }
         (Kind::Connect, Frame::Tcp { ports, flags, .. }) => {
             let wanted = if is_up { SYN } else { SYN | ACK };
             let ports = turned(ports);
@@ -198,31 +176,17 @@ mod tests {
     fn frames_are_read() {
         let udp = frame(17, &[1, 0, 2, 0, 0, 11, 0, 0, b'a', b'b', b'c']);
         let ports = (256, 512);
-        assert_eq!(
-            parse(&udp),
-            Some(Frame::Udp {
-                ports,
-                payload_bytes: 3
-            })
-        );
+        assert_eq!(parse(&udp), Some(Frame::Udp { ports, payload_bytes: 3 }));
         let mut segment = [1, 0, 2, 0].to_vec();
         segment.extend([0; 8]);
         segment.extend([0x50, 2, 0, 0, 0, 0, 0, 0, b'x']);
         assert_eq!(
             parse(&frame(6, &segment)),
-            Some(Frame::Tcp {
-                ports,
-                flags: 2,
-                payload_bytes: 1
-            })
+            Some(Frame::Tcp { ports, flags: 2, payload_bytes: 1 })
         );
         assert_eq!(
             parse(&frame(1, &[8, 0, 0, 0, 0, 7, 0, 9])),
-            Some(Frame::Icmp {
-                answer: false,
-                id: 7,
-                number: 9
-            })
+            Some(Frame::Icmp { answer: false, id: 7, number: 9 })
         );
         let mut part = udp.clone();
         part[14 + 7] = 1;
@@ -233,20 +197,12 @@ mod tests {
     }
 
     fn at(way: Way, frame: Frame, read_ns: f64) -> Passed {
-        Passed {
-            way,
-            frame,
-            read_ns,
-            written_ns: read_ns + 10.0,
-        }
+        Passed { way, frame, read_ns, written_ns: read_ns + 10.0 }
     }
 
     #[test]
     fn answers_belong_to_the_message_of_their_own_conversation() {
-        let udp = |ports| Frame::Udp {
-            ports,
-            payload_bytes: 64,
-        };
+        let udp = |ports| Frame::Udp { ports, payload_bytes: 64 };
         let passed = [
             at(Way::Up, udp((1, 9)), 0.0),
             at(Way::Up, udp((2, 9)), 1.0),
@@ -256,32 +212,22 @@ mod tests {
             at(Way::Down, udp((9, 1)), 50.0),
             at(Way::Down, udp((9, 1)), 60.0),
         ];
-        let trips: Vec<f64> = echoes(&passed, Kind::Udp(64))
-            .iter()
-            .map(|echo| echo.round_trip_ns())
-            .collect();
+        let trips: Vec<f64> =
+            echoes(&passed, Kind::Udp(64)).iter().map(|echo| echo.round_trip_ns()).collect();
         assert_eq!(trips, [29.0, 30.0]);
         assert!(echoes(&passed, Kind::Udp(63)).is_empty());
     }
 
     #[test]
     fn a_connection_begins_with_two_segments() {
-        let tcp = |ports, flags| Frame::Tcp {
-            ports,
-            flags,
-            payload_bytes: 0,
-        };
+        let tcp = |ports, flags| Frame::Tcp { ports, flags, payload_bytes: 0 };
         let passed = [
             at(Way::Up, tcp((1, 9), 2), 0.0),
             at(Way::Down, tcp((9, 1), 18), 20.0),
             at(Way::Up, tcp((1, 9), 16), 40.0),
         ];
         assert_eq!(echoes(&passed, Kind::Connect).len(), 1);
-        let icmp = |answer, number| Frame::Icmp {
-            answer,
-            id: 5,
-            number,
-        };
+        let icmp = |answer, number| Frame::Icmp { answer, id: 5, number };
         let passed = [
             at(Way::Up, icmp(false, 1), 0.0),
             at(Way::Up, icmp(false, 2), 5.0),

@@ -58,12 +58,7 @@ impl Lab {
     pub fn delayed(each_way: Duration) -> Lab {
         let mut lab = Lab::apart();
         let path = |end| Path::new("/run/netns").join(lab.net(end));
-        lab.relay = Some(Relay::start(
-            &path(End::Near),
-            &path(End::Far),
-            DEVICE,
-            each_way,
-        ));
+        lab.relay = Some(Relay::start(&path(End::Near), &path(End::Far), DEVICE, each_way));
         lab.bring_up();
         lab
     }
@@ -102,10 +97,7 @@ impl Lab {
         for (end, other, address) in [(End::Near, End::Far, FAR), (End::Far, End::Near, NEAR)] {
             let mac = self.in_net(other, "cat", &["/sys/class/net/eth0/address"]);
             let mac = mac.trim();
-            self.ip(
-                end,
-                &["neigh", "replace", address, "lladdr", mac, "dev", DEVICE],
-            );
+            self.ip(end, &["neigh", "replace", address, "lladdr", mac, "dev", DEVICE]);
         }
     }
 
@@ -200,11 +192,8 @@ impl Lab {
         let mut command = self.here.other("ip");
         let dir = self.dir(end);
         // A program of the test's own goes before the system's.
-        let path = format!(
-            "{}:{}",
-            dir.join("ssh").display(),
-            std::env::var("PATH").unwrap_or_default()
-        );
+        let path =
+            format!("{}:{}", dir.join("ssh").display(), std::env::var("PATH").unwrap_or_default());
         command
             .env("PATH", path)
             .env("PLUMB_STORE", dir.join("store"))
@@ -257,9 +246,7 @@ impl Lab {
     /// Processes that run at an end.
     pub fn processes(&self, end: End) -> Vec<u32> {
         let told = told(Command::new("ip").args(["netns", "pids", &self.net(end)]));
-        told.lines()
-            .map(|line| line.trim().parse().unwrap())
-            .collect()
+        told.lines().map(|line| line.trim().parse().unwrap()).collect()
     }
 
     /// Waits until no program is left at either end, and sees that none has left a file but its records.
@@ -315,9 +302,7 @@ impl Program {
 
     /// What it has printed so far, its complaints last.
     pub fn said(&self) -> String {
-        [&self.out, &self.err]
-            .map(|path| fs::read_to_string(path).unwrap_or_default())
-            .concat()
+        [&self.out, &self.err].map(|path| fs::read_to_string(path).unwrap_or_default()).concat()
     }
 
     pub fn is_running(&mut self) -> bool {
@@ -363,10 +348,7 @@ fn ip(arguments: &[&str]) {
 /// What a command says that must end well.
 #[track_caller]
 fn told(command: &mut Command) -> String {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .expect("scripts/test installs iproute2");
+    let output = command.stdin(Stdio::null()).output().expect("scripts/test installs iproute2");
     assert!(
         output.status.success(),
         "{command:?} (namespaces need root): {}",
@@ -378,9 +360,8 @@ fn told(command: &mut Command) -> String {
 /// The names in a directory, sorted; none where there is no directory.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

@@ -99,10 +99,7 @@ pub fn serve_ssh(lab: &Lab) -> (Program, String) {
     fs::write(path("ssh_config"), client).unwrap();
     let own = lab.dir(End::Near).join("ssh");
     fs::create_dir(&own).unwrap();
-    let script = format!(
-        "#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n",
-        path("ssh_config")
-    );
+    let script = format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", path("ssh_config"));
     let ssh = own.join("ssh");
     // As Stranger's copy: what is still open for writing in a child of another test cannot be run.
     let written = Command::new("sh")
@@ -110,17 +107,10 @@ pub fn serve_ssh(lab: &Lab) -> (Program, String) {
         .args([ssh.to_str().unwrap(), &script])
         .status();
     assert!(written.unwrap().success());
-    assert_eq!(
-        fs::metadata(&ssh).unwrap().permissions().mode() & 0o777,
-        0o755
-    );
+    assert_eq!(fs::metadata(&ssh).unwrap().permissions().mode() & 0o777, 0o755);
     // Its place for what it gave up rights for: it wants one, empty, of root's.
     fs::create_dir_all("/run/sshd").unwrap();
-    let server = lab.start(
-        End::Far,
-        "/usr/sbin/sshd",
-        &["-D", "-e", "-f", &path("sshd_config")],
-    );
+    let server = lab.start(End::Far, "/usr/sbin/sshd", &["-D", "-e", "-f", &path("sshd_config")]);
     crate::plumb::wait_for("a server of ssh", || {
         let listens = lab.in_net(End::Far, "ss", &["-Hltn", "sport = :2222"]);
         (!listens.is_empty()).then_some(())
@@ -176,13 +166,7 @@ fn a_plumb_of_another_release_is_refused() {
     let pattern = format!("s/{}/{changed}/g", own.replace('.', "\\."));
     let line = "sed \"$2\" \"$0\" >\"$1\" && chmod 755 \"$1\"";
     let made = Command::new("sh")
-        .args([
-            "-c",
-            line,
-            env!("CARGO_BIN_EXE_plumb"),
-            other.to_str().unwrap(),
-            &pattern,
-        ])
+        .args(["-c", line, env!("CARGO_BIN_EXE_plumb"), other.to_str().unwrap(), &pattern])
         .status();
     assert!(made.unwrap().success());
     let told = lab.in_net(End::Far, other.to_str().unwrap(), &["--version"]);
@@ -190,10 +174,7 @@ fn a_plumb_of_another_release_is_refused() {
         told.contains(changed),
         "the version is not a text of this binary, change it another way: {told}"
     );
-    let url = format!(
-        "exec:PLUMB_STORE=/nonexistent {} agent --data {FAR}",
-        other.display()
-    );
+    let url = format!("exec:PLUMB_STORE=/nonexistent {} agent --data {FAR}", other.display());
     let answer = lab.run("selftest.echo", &url, &[]).answer;
     assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in [own, changed] {

@@ -56,10 +56,7 @@ fn adds_up(run: &Recorded) {
         // Values are written with seven digits.
         let sum: f64 = each.iter().sum();
         assert!((sum - loss).abs() < 1e-6, "{each:?} of {loss}");
-        assert!(
-            each.iter().all(|part| (0.0..=1.0).contains(part)),
-            "{each:?}"
-        );
+        assert!(each.iter().all(|part| (0.0..=1.0).contains(part)), "{each:?}");
     }
 }
 
@@ -67,8 +64,8 @@ fn adds_up(run: &Recorded) {
 fn sum(run: &Recorded, metric: &str, quantity: &str) -> u64 {
     let samples = run.samples(metric, &[]).into_iter();
     let of = samples.map(|samples| samples["quantities"][quantity].as_f64());
-    of.map(|value| value.unwrap_or_else(|| panic!("{metric} has no {quantity}")))
-        .sum::<f64>() as u64
+    of.map(|value| value.unwrap_or_else(|| panic!("{metric} has no {quantity}"))).sum::<f64>()
+        as u64
 }
 
 /// Two counts of the same, which are printed; a round that did not count makes them differ.
@@ -77,14 +74,8 @@ fn same(what: &str, run: &Recorded, ours: u64, theirs: u64) -> Result<(), String
     if ours == theirs {
         return Ok(());
     }
-    let void = run
-        .rounds()
-        .iter()
-        .filter(|round| round["status"] != "ok")
-        .count();
-    Err(format!(
-        "{what}: {ours} is not {theirs}; {void} rounds are void"
-    ))
+    let void = run.rounds().iter().filter(|round| round["status"] != "ok").count();
+    Err(format!("{what}: {ours} is not {theirs}; {void} rounds are void"))
 }
 
 /// What is between sent and arrived.
@@ -137,18 +128,10 @@ fn datagrams_that_the_receiver_has_no_room_for() {
         let dropped = udp_count(&lab, End::Far, "RcvbufErrors") - before;
         let came = lab.counted(End::Far, "came") - came;
         let sent = sum(&run, "bandwidth", "sent_messages");
-        println!(
-            "sent: plumb {sent}, came {came}; rounds: {}",
-            run.rounds().len()
-        );
+        println!("sent: plumb {sent}, came {came}; rounds: {}", run.rounds().len());
         same("no room", &run, sum(&run, "loss", "dropped"), dropped)?;
         // A veth pair has no room either where its own queue is full.
-        same(
-            "lost on the way",
-            &run,
-            on_the_way(&run),
-            sent.saturating_sub(came),
-        )
+        same("lost on the way", &run, on_the_way(&run), sent.saturating_sub(came))
     });
     agent.ends();
     lab.is_left_clean();
@@ -156,11 +139,7 @@ fn datagrams_that_the_receiver_has_no_room_for() {
 
 /// Packets that the near end's shaper had no room for.
 fn shaper_drops(lab: &Lab) -> u64 {
-    let told = lab.in_net(
-        End::Near,
-        "tc",
-        &["-s", "-j", "qdisc", "show", "dev", "eth0"],
-    );
+    let told = lab.in_net(End::Near, "tc", &["-s", "-j", "qdisc", "show", "dev", "eth0"]);
     let told: Value = serde_json::from_str(&told).unwrap();
     told[0]["drops"].as_u64().unwrap()
 }
@@ -223,11 +202,7 @@ fn round_trips_of_datagrams_that_are_lost_count_as_long() {
         let there = sum_of_quantity(&run, "round_trip", "lost_there");
         println!("lost there: plumb {there}, nft {lost}");
         assert_eq!(sum_of_quantity(&run, "round_trip", "lost_back"), 0.0);
-        if 0.0 < there && there <= lost as f64 {
-            Ok(())
-        } else {
-            Err(format!("{there} of {lost}"))
-        }
+        if 0.0 < there && there <= lost as f64 { Ok(()) } else { Err(format!("{there} of {lost}")) }
     });
     agent.ends();
     lab.is_left_clean();
@@ -238,11 +213,7 @@ fn echoes_that_are_lost_count_as_long() {
     let lab = Lab::new();
     lab.filter(End::Far, &rules("icmp type echo-request", LOSING_FEW));
     let agent = Agent::start(&lab);
-    let run = lab.run(
-        "net.ping",
-        &url(),
-        &["--json", "--set", "net.ping.arrivals=saturated"],
-    );
+    let run = lab.run("net.ping", &url(), &["--json", "--set", "net.ping.arrivals=saturated"]);
     assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
     are_censored(&run, "round_trip");
     are_censored(&run, "kernel_round_trip");
@@ -261,11 +232,8 @@ fn echoes_that_are_lost_count_as_long() {
 /// What never came back is in the distribution, above all that did.
 #[track_caller]
 fn are_censored(run: &Recorded, metric: &str) {
-    let above: u64 = run
-        .histograms(metric)
-        .iter()
-        .map(|histogram| histogram["above"].as_u64().unwrap())
-        .sum();
+    let above: u64 =
+        run.histograms(metric).iter().map(|histogram| histogram["above"].as_u64().unwrap()).sum();
     assert!(above > 0, "{metric}");
     let told: Value = serde_json::from_str(&run.answer.out).unwrap();
     let mut figures = told["figures"].as_array().unwrap().iter();

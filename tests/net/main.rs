@@ -2,10 +2,7 @@
 //! agents in them. Needs root; scripts/test installs the programs. Figures are held against what the cable
 //! is known to do, and only where plumb is not the noise.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![expect(
-    clippy::print_stdout,
-    reason = "figures stand with a test, whether it fails or not"
-)]
+#![expect(clippy::print_stdout, reason = "figures stand with a test, whether it fails or not")]
 
 mod agents;
 mod cable;
@@ -45,9 +42,5 @@ fn near(what: &str, found: f64, expected: f64, share: f64) -> Result<(), String>
     let ratio = found / expected;
     let said = format!("{what}: {found:.6e}, expected {expected:.6e}, ratio {ratio:.4}");
     println!("{said}");
-    if (ratio - 1.0).abs() <= share {
-        Ok(())
-    } else {
-        Err(said)
-    }
+    if (ratio - 1.0).abs() <= share { Ok(()) } else { Err(said) }
 }

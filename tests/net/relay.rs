@@ -128,12 +128,7 @@ impl Log {
             return;
         };
         let since = |at: Instant| (at - start).as_nanos() as f64;
-        let passed = Passed {
-            way,
-            frame,
-            read_ns: since(held.read),
-            written_ns: since(written),
-        };
+        let passed = Passed { way, frame, read_ns: since(held.read), written_ns: since(written) };
         self.passed.lock().unwrap().push(passed);
     }
 

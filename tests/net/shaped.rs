@@ -40,13 +40,8 @@ fn tells_of_the_shapers(run: &Recorded, most: f64) {
     for host in [&header["host"], &header["peers"][0]["host"]] {
         let interfaces = host["net"]["interfaces"].as_array().unwrap();
         let cable = interfaces.iter().find(|one| one["name"] == "eth0").unwrap();
-        let [shaper] = cable["shaping"].as_array().unwrap().as_slice() else {
-            panic!("{cable}")
-        };
-        assert_eq!(
-            (&shaper["kind"], &shaper["place"]),
-            (&json!("tbf"), &json!("root"))
-        );
+        let [shaper] = cable["shaping"].as_array().unwrap().as_slice() else { panic!("{cable}") };
+        assert_eq!((&shaper["kind"], &shaper["place"]), (&json!("tbf"), &json!("root")));
         assert_eq!(shaper["bits_per_second"], BITS_PER_S);
         let burst = shaper["burst_bytes"].as_u64().unwrap();
         assert!(burst.abs_diff(BURST_BYTES) < 64, "{burst}");

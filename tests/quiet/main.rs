@@ -55,9 +55,7 @@ fn events_with(cases: &str, settings: &[&str]) -> Vec<Value> {
         .find(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
         .expect("a run was stored");
     let text = fs::read_to_string(record).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The sets of values of a metric.
@@ -80,10 +78,7 @@ fn best(samples: &[Value], metric: &str) -> Option<f64> {
 /// Median of a quantity beside a metric's values over the rounds of a run.
 fn quantity(samples: &[Value], metric: &str, name: &str) -> Option<f64> {
     let of = of_metric(samples, metric);
-    median(
-        of.filter_map(|one| one["quantities"][name].as_f64())
-            .collect(),
-    )
+    median(of.filter_map(|one| one["quantities"][name].as_f64()).collect())
 }
 
 fn values(samples: &Value) -> Vec<f64> {

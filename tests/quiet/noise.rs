@@ -65,13 +65,8 @@ fn the_tick_is_found_at_the_rate_of_the_kernel() {
         let found = activity(cpu());
         let with_tick = rounds(&found, "tick_period");
         let all = rounds(&found, "lost");
-        let told = format!(
-            "{with_tick} of {all} rounds, {:?}",
-            figure(&found, "tick_period")
-        );
-        let tickless = notes(&found, "lost")
-            .iter()
-            .any(|note| note.contains("tickless"));
+        let told = format!("{with_tick} of {all} rounds, {:?}", figure(&found, "tick_period"));
+        let tickless = notes(&found, "lost").iter().any(|note| note.contains("tickless"));
         if tickless {
             return (format!("{told}: the CPU has no tick"), with_tick == 0);
         }
@@ -89,30 +84,21 @@ fn a_gap_made_on_purpose_is_found_with_period_length_and_cause() {
         let disturber = disturber(cpu);
         let found = activity(cpu);
         drop(disturber);
-        let periods: Vec<f64> = found
-            .iter()
-            .filter(|one| one["metric"] == "other_period")
-            .flat_map(values)
-            .collect();
+        let periods: Vec<f64> =
+            found.iter().filter(|one| one["metric"] == "other_period").flat_map(values).collect();
         let length = figure(&found, "other_gap").unwrap_or(0.0);
         let notes = notes(&found, "other_period");
         let told = format!(
             "periods {periods:?} in {} rounds, length {length:.0} ns, {notes:?}",
             rounds(&found, "lost")
         );
-        let right = periods
-            .iter()
-            .filter(|ns| (*ns / every_ns - 1.0).abs() < 0.01)
-            .count();
+        let right = periods.iter().filter(|ns| (*ns / every_ns - 1.0).abs() < 0.01).count();
         let is_period = 2 * right > rounds(&found, "lost");
         // The switches to it and back are in the gap.
         let is_length = (0.9 * for_ns..1.5 * for_ns).contains(&length);
         let is_thread = notes.iter().any(|note| note.contains("thread"));
         // Of each 7 ms it takes at least 200 us.
         let lost = figure(&found, "lost").unwrap_or(0.0);
-        (
-            told,
-            is_period && is_length && is_thread && lost > 0.9 * for_ns / every_ns,
-        )
+        (told, is_period && is_length && is_thread && lost > 0.9 * for_ns / every_ns)
     });
 }

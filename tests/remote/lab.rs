@@ -48,15 +48,7 @@ impl Lab {
             client,
         ]);
         for (net, address) in [(server, SERVER), (client, CLIENT)] {
-            ip(&[
-                "-n",
-                net,
-                "addr",
-                "add",
-                &format!("{address}/24"),
-                "dev",
-                "eth0",
-            ]);
+            ip(&["-n", net, "addr", "add", &format!("{address}/24"), "dev", "eth0"]);
             ip(&["-n", net, "link", "set", "eth0", "up"]);
         }
         fs::create_dir(lab.export()).unwrap();
@@ -86,11 +78,7 @@ impl Lab {
             if shell.stderr(Stdio::null()).status().unwrap().success() {
                 return program;
             }
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "{name} does not listen:\n{}",
-                program.said()
-            );
+            assert!(begin.elapsed() < PATIENCE, "{name} does not listen:\n{}", program.said());
             sleep(Duration::from_millis(50));
         }
     }
@@ -107,14 +95,7 @@ impl Lab {
         let out = fs::File::create(&log).unwrap();
         let child = Command::new("ip")
             .args(["netns", "exec", net])
-            .args([
-                "unshare",
-                "--mount",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--mount-proc",
-            ])
+            .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
             .args(["bash", "-c", script])
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
@@ -133,13 +114,8 @@ impl Lab {
     /// The records that were written so far.
     pub fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("store"));
-        let paths = entries
-            .into_iter()
-            .flatten()
-            .map(|entry| entry.unwrap().path());
-        paths
-            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-            .collect()
+        let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect()
     }
 
     /// Waits until the only record holds an event of this kind and experiment.
@@ -150,8 +126,7 @@ impl Lab {
             let records = self.records().into_iter();
             let mut texts = records.filter_map(|record| fs::read_to_string(record).ok());
             let is_there = texts.any(|text| {
-                text.lines()
-                    .any(|line| line.contains(&kind) && line.contains(&experiment))
+                text.lines().any(|line| line.contains(&kind) && line.contains(&experiment))
             });
             if is_there {
                 return;
@@ -207,9 +182,7 @@ impl Program {
             at += 1;
         }
         for process in &all[1..] {
-            let status = Command::new("kill")
-                .args(["-STOP", &process.to_string()])
-                .status();
+            let status = Command::new("kill").args(["-STOP", &process.to_string()]).status();
             assert!(status.unwrap().success());
         }
     }
@@ -218,9 +191,7 @@ impl Program {
 fn children(process: u32) -> Vec<u32> {
     let list = format!("/proc/{process}/task/{process}/children");
     let text = fs::read_to_string(list).unwrap_or_default();
-    text.split_whitespace()
-        .map(|word| word.parse().unwrap())
-        .collect()
+    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
 impl Drop for Program {
@@ -239,10 +210,8 @@ impl Drop for Lab {
 }
 
 fn ip(arguments: &[&str]) {
-    let Output { status, stderr, .. } = Command::new("ip")
-        .args(arguments)
-        .output()
-        .expect("scripts/test installs iproute2");
+    let Output { status, stderr, .. } =
+        Command::new("ip").args(arguments).output().expect("scripts/test installs iproute2");
     assert!(
         status.success(),
         "ip {arguments:?} (namespaces need root): {}",
@@ -253,9 +222,8 @@ fn ip(arguments: &[&str]) {
 /// The names in a directory, sorted.
 pub fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

@@ -2,10 +2,7 @@
 //! and plumb are in network namespaces of their own, so these tests need root; scripts/test installs the
 //! servers. Figures mean nothing here; what is read, counted, predicted, refused and given up is real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![expect(
-    clippy::print_stdout,
-    reason = "what plumb said stands with a test that fails"
-)]
+#![expect(clippy::print_stdout, reason = "what plumb said stands with a test that fails")]
 
 mod lab;
 mod nfs;
@@ -22,9 +19,7 @@ fn take_events(lab: &Lab) -> Vec<Value> {
     let text = fs::read_to_string(&records[0]).unwrap();
     fs::remove_file(&records[0]).unwrap();
     let lines = text.lines();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Samples of a metric of fs.remote, of all its cases.

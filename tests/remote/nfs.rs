@@ -61,25 +61,16 @@ fn check_run(lab: &Lab, version: u32) {
         assert_eq!(one["case"]["size"], "whole");
         let asked = quantity(one, "asked_bytes");
         // Every block came over the connection, with the heads of its answer.
-        assert!(
-            quantity(one, "server_bytes") > asked && asked >= 8.0 * 4096.0,
-            "{one}"
-        );
+        assert!(quantity(one, "server_bytes") > asked && asked >= 8.0 * 4096.0, "{one}");
         assert!(quantity(one, "tcp_rtt_ns") > 0.0, "{one}");
-        assert!(
-            quantity(one, "tcp_min_rtt_ns") <= quantity(one, "tcp_rtt_ns"),
-            "{one}"
-        );
+        assert!(quantity(one, "tcp_min_rtt_ns") <= quantity(one, "tcp_rtt_ns"), "{one}");
         assert_eq!(quantity(one, "nfs_version"), f64::from(version));
         assert_eq!(quantity(one, "cache_share"), 0.0);
         assert_eq!(quantity(one, "file_bytes"), BYTES as f64);
         assert!(one["notes"].to_string().contains("libnfs.so."), "{one}");
     }
     let predictions = text_of(&events, "prediction");
-    assert!(
-        predictions.contains("a virtual link (eth0)"),
-        "{predictions}"
-    );
+    assert!(predictions.contains("a virtual link (eth0)"), "{predictions}");
 }
 
 #[test]
@@ -87,17 +78,11 @@ fn a_file_is_read_without_a_mount_and_never_written() {
     let lab = Lab::new();
     let _server = serve(&lab, "3,4");
     let file = lab.export().join("data");
-    let before = (
-        fs::read(&file).unwrap(),
-        fs::metadata(&file).unwrap().mtime_nsec(),
-    );
+    let before = (fs::read(&file).unwrap(), fs::metadata(&file).unwrap().mtime_nsec());
     check_run(&lab, 4);
     check_run(&lab, 3);
     assert_eq!(names(&lab.export()), ["data"]);
-    let after = (
-        fs::read(&file).unwrap(),
-        fs::metadata(&file).unwrap().mtime_nsec(),
-    );
+    let after = (fs::read(&file).unwrap(), fs::metadata(&file).unwrap().mtime_nsec());
     assert!(before == after);
 
     // What is no file of a size that can be read is refused with its reason.
@@ -105,12 +90,9 @@ fn a_file_is_read_without_a_mount_and_never_written() {
     fs::write(lab.export().join("small"), [0; 100]).unwrap();
     let pipe = lab.export().join("pipe");
     assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
-    for (name, word) in [
-        ("directory", "ISDIR"),
-        ("pipe", "INVAL"),
-        ("small", "100 B"),
-        ("none", "NOENT"),
-    ] {
+    for (name, word) in
+        [("directory", "ISDIR"), ("pipe", "INVAL"), ("small", "100 B"), ("none", "NOENT")]
+    {
         let (code, said) = lab.plumb(&format!(
             "run fs.remote --preset rehearsal --set 'fs.remote.path=nfs://{SERVER}/exp/{name}?version=4'"
         ));

@@ -74,14 +74,8 @@ fn files_below_a_mount_are_made_read_and_removed() {
         match one["case"]["mode"] == "cached" {
             true => assert!(notes.contains("from this machine's page cache"), "{notes}"),
             false => {
-                assert!(
-                    notes.contains("the server was given these 128 KiB"),
-                    "{notes}"
-                );
-                assert!(
-                    notes.contains("nobody counts what this file system asks"),
-                    "{notes}"
-                );
+                assert!(notes.contains("the server was given these 128 KiB"), "{notes}");
+                assert!(notes.contains("nobody counts what this file system asks"), "{notes}");
             }
         }
     }
@@ -98,15 +92,8 @@ fn files_below_a_mount_are_made_read_and_removed() {
         assert!(all.contains(fact), "{fact}\n{all}");
     }
     let predictions = text_of(&events, "prediction");
-    assert!(
-        predictions.contains("a program behind FUSE (fuse.sshfs)"),
-        "{predictions}"
-    );
-    assert!(
-        names(&lab.export()).is_empty(),
-        "{:?}",
-        names(&lab.export())
-    );
+    assert!(predictions.contains("a program behind FUSE (fuse.sshfs)"), "{predictions}");
+    assert!(names(&lab.export()).is_empty(), "{:?}", names(&lab.export()));
 }
 
 #[test]
@@ -122,10 +109,7 @@ fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
     let words: Vec<&str> = said.split_whitespace().collect();
     let words = words.join(" ");
     assert!(words.contains("fs.remote: 3 rounds do not count"), "{said}");
-    assert!(
-        words.contains("any more: its server or its program is gone"),
-        "{said}"
-    );
+    assert!(words.contains("any more: its server or its program is gone"), "{said}");
     assert!(measured(&events, "clock.read"), "{said}");
 }
 
@@ -142,10 +126,7 @@ fn a_link_that_leads_back_to_this_machine_is_no_remote_place() {
     assert_eq!(samples(&events, "latency").len(), 0, "{said}");
     assert_ne!(code, Some(0), "{said}");
     let words: Vec<&str> = said.split_whitespace().collect();
-    assert!(
-        words.join(" ").contains("name the place that it leads to"),
-        "{said}"
-    );
+    assert!(words.join(" ").contains("name the place that it leads to"), "{said}");
     assert!(names(&elsewhere).is_empty(), "{:?}", names(&elsewhere));
 }
 
@@ -158,10 +139,7 @@ fn what_is_not_remote_is_refused_with_the_way_out() {
         ("somewhere", "no absolute path"),
         ("smb://server/share", "only nfs://"),
         ("nfs://server", "names no file"),
-        (
-            "'nfs://server/exp/file?version=4&readahead=65536'",
-            "readahead=65536 is none",
-        ),
+        ("'nfs://server/exp/file?version=4&readahead=65536'", "readahead=65536 is none"),
         ("none", "no remote directory was named"),
     ] {
         let (_, said) = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));

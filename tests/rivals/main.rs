@@ -29,10 +29,7 @@ fn every_packaged_tool_runs_beside_plumb() {
     assert_eq!(done.status.code(), Some(0));
     let flat: Value = serde_json::from_slice(&done.stdout).unwrap();
     let text = fs::read_to_string(&record).unwrap();
-    let events: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &'static str| events.iter().filter(move |event| event["event"] == kind);
     for rival in of("rival") {
         let is_packaged = rival["package"].is_string();
@@ -68,10 +65,7 @@ fn every_packaged_tool_runs_beside_plumb() {
         let name = &rival["name"];
         let is_measured = |end: &&Value| end["rival"] == *name && end["outcome"] == "measured";
         let may_fail = MAY_FAIL.iter().any(|(known, _)| name == known);
-        assert!(
-            may_fail || of("pairing_end").any(|end| is_measured(&end)),
-            "{name}"
-        );
+        assert!(may_fail || of("pairing_end").any(|end| is_measured(&end)), "{name}");
     }
     let rivals = flat["crosscheck"].as_array().unwrap().iter();
     let pairings = rivals.filter_map(|rival| rival["pairings"].as_array());
@@ -89,9 +83,8 @@ fn every_packaged_tool_runs_beside_plumb() {
 
 /// No directory of it, and no process that it started.
 fn nothing_is_left(dir: &Path) {
-    let names = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: Vec<String> = names.filter(|name| name.starts_with("plumb-")).collect();
     assert!(left.is_empty(), "{left:?}");
     let journal = fs::read_dir(dir.join("store/journal")).unwrap();

@@ -27,10 +27,7 @@ fn direct_reads_of_btrfs_are_no_fakes() {
     are_measured(&events, &["fs.read", "fs.contention"]);
     // Its number is no disk's: what one disk counts is not taken for all.
     for samples in of(&events, "samples") {
-        assert!(
-            samples["quantities"].get("device_bytes").is_none(),
-            "{samples}"
-        );
+        assert!(samples["quantities"].get("device_bytes").is_none(), "{samples}");
     }
     assert!(disk.left().is_empty());
 }

@@ -19,10 +19,7 @@ impl Disk {
 
     /// The same with further options.
     pub fn with(kind: &str, bytes: u64, options: &str) -> Option<Disk> {
-        let mut disk = Disk {
-            dir: tempfile::tempdir().unwrap(),
-            is_mounted: false,
-        };
+        let mut disk = Disk { dir: tempfile::tempdir().unwrap(), is_mounted: false };
         fs::create_dir(disk.path()).unwrap();
         let image = disk.image();
         // Blocks of the file come as they are needed.
@@ -35,10 +32,7 @@ impl Disk {
 
     /// Of a kind that lies in memory alone.
     pub fn in_memory(kind: &str) -> Option<Disk> {
-        let mut disk = Disk {
-            dir: tempfile::tempdir().unwrap(),
-            is_mounted: false,
-        };
+        let mut disk = Disk { dir: tempfile::tempdir().unwrap(), is_mounted: false };
         fs::create_dir(disk.path()).unwrap();
         disk.mount(&["-t", kind, kind]).then_some(disk)
     }
@@ -70,10 +64,7 @@ impl Disk {
     /// Brings it back.
     pub fn mount_again(&self) -> Result<(), String> {
         let image = self.image();
-        run(
-            "mount",
-            &["-o", "loop", image.to_str().unwrap(), &self.text()],
-        )
+        run("mount", &["-o", "loop", image.to_str().unwrap(), &self.text()])
     }
 
     /// As text for an argument.
@@ -94,9 +85,7 @@ impl Disk {
         while bytes >= 1 << 16 {
             let more = format!("{bytes}");
             let text = path.to_str().unwrap();
-            let have = fs::metadata(&path)
-                .map_or(0, |found| found.len())
-                .to_string();
+            let have = fs::metadata(&path).map_or(0, |found| found.len()).to_string();
             if run("fallocate", &["-o", &have, "-l", &more, text]).is_err() {
                 bytes /= 2;
             }
@@ -137,10 +126,8 @@ pub fn entries(dir: &Path) -> Vec<PathBuf> {
 
 /// Runs a program that must succeed; else what it said.
 fn run(program: &str, args: &[&str]) -> Result<(), String> {
-    let output = Command::new(program)
-        .args(args)
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+    let output =
+        Command::new(program).args(args).output().map_err(|error| format!("{program}: {error}"))?;
     match output.status.success() {
         true => Ok(()),
         false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),

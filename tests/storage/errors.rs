@@ -94,22 +94,12 @@ fn a_device_that_turns_read_only_costs_what_it_held() {
     };
     let here = Here::new();
     let dir = faulty.text();
-    let args = [
-        "run",
-        "selftest.file",
-        "selftest.echo",
-        "--preset",
-        "rehearsal",
-        "--dir",
-        &dir,
-    ];
+    let args = ["run", "selftest.file", "selftest.echo", "--preset", "rehearsal", "--dir", &dir];
     // It is written slowly, and refused in the middle.
     faulty.set(On::Write, 1, How::Slow(Duration::from_millis(20)));
     let set = ["--set", "selftest.file.size=1MiB"];
     let session = here.command(&[&args[..], &set].concat()).spawn().unwrap();
-    wait_for("the middle of the file", || {
-        (faulty.asked(On::Write) > 10).then_some(())
-    });
+    wait_for("the middle of the file", || (faulty.asked(On::Write) > 10).then_some(()));
     faulty.set_read_only(true);
     let answer = ended(session);
     assert_eq!(answer.code, Some(3), "{answer:?}");

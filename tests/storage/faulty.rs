@@ -92,11 +92,7 @@ impl Faulty {
         config.acl = SessionACL::All;
         let server = Server(Arc::clone(&state));
         match fuser::spawn_mount(server, dir.path(), &config) {
-            Ok(session) => Some(Faulty {
-                state,
-                session: Some(session),
-                dir,
-            }),
+            Ok(session) => Some(Faulty { state, session: Some(session), dir }),
             Err(error) => {
                 skips::part("mount", error);
                 None
@@ -170,10 +166,7 @@ impl Drop for Faulty {
         self.mend();
         if let Some(session) = self.session.take() {
             // Who still has something open there keeps it from being unmounted; not for long.
-            let _ = std::process::Command::new("umount")
-                .arg("-l")
-                .arg(self.dir.path())
-                .status();
+            let _ = std::process::Command::new("umount").arg("-l").arg(self.dir.path()).status();
             drop(session);
         }
     }
@@ -290,11 +283,7 @@ impl Files {
             ctime: UNIX_EPOCH,
             crtime: UNIX_EPOCH,
             kind,
-            perm: if kind == FileType::Directory {
-                0o777
-            } else {
-                0o666
-            },
+            perm: if kind == FileType::Directory { 0o777 } else { 0o666 },
             nlink: 1,
             uid: metal::process::geteuid(),
             gid: 0,
@@ -322,17 +311,12 @@ impl Filesystem for Server {
             let number = *state.files.dir(parent)?.get(name).ok_or(Errno::ENOENT)?;
             state.files.attributes(number)
         });
-        answer!(self, reply, found, |reply: ReplyEntry, of| reply.entry(
-            &TTL,
-            &of,
-            Generation(0)
-        ));
+        answer!(self, reply, found, |reply: ReplyEntry, of| reply.entry(&TTL, &of, Generation(0)));
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let found = self.on(On::Look, |state| state.files.attributes(ino.0));
-        answer!(self, reply, found, |reply: ReplyAttr, of| reply
-            .attr(&TTL, &of));
+        answer!(self, reply, found, |reply: ReplyAttr, of| reply.attr(&TTL, &of));
     }
 
     fn setattr(
@@ -359,17 +343,12 @@ impl Filesystem for Server {
             }
             state.files.attributes(ino.0)
         });
-        answer!(self, reply, set, |reply: ReplyAttr, of| reply
-            .attr(&TTL, &of));
+        answer!(self, reply, set, |reply: ReplyAttr, of| reply.attr(&TTL, &of));
     }
 
     fn mkdir(&self, _: &Request, at: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
         let made = self.make(at, name, Node::Dir(BTreeMap::new()));
-        answer!(self, reply, made, |reply: ReplyEntry, of| reply.entry(
-            &TTL,
-            &of,
-            Generation(0)
-        ));
+        answer!(self, reply, made, |reply: ReplyEntry, of| reply.entry(&TTL, &of, Generation(0)));
     }
 
     fn create(
@@ -423,8 +402,7 @@ impl Filesystem for Server {
             let end = (start + size as usize).min(bytes.len());
             Ok(bytes[start..end].to_vec())
         });
-        answer!(self, reply, read, |reply: ReplyData, bytes: Vec<u8>| reply
-            .data(&bytes));
+        answer!(self, reply, read, |reply: ReplyData, bytes: Vec<u8>| reply.data(&bytes));
     }
 
     fn write(
@@ -450,8 +428,7 @@ impl Filesystem for Server {
             bytes[start..end].copy_from_slice(data);
             Ok(data.len() as u32)
         });
-        answer!(self, reply, written, |reply: ReplyWrite, bytes| reply
-            .written(bytes));
+        answer!(self, reply, written, |reply: ReplyWrite, bytes| reply.written(bytes));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -496,15 +473,6 @@ impl Filesystem for Server {
         let state = lock(&self.0);
         let blocks = state.files.room / BLOCK;
         let free = blocks.saturating_sub(state.files.used() / BLOCK);
-        reply.statfs(
-            blocks,
-            free,
-            free,
-            1000,
-            900,
-            BLOCK as u32,
-            255,
-            BLOCK as u32,
-        );
+        reply.statfs(blocks, free, free, 1000, 900, BLOCK as u32, 255, BLOCK as u32);
     }
 }

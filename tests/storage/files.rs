@@ -38,11 +38,7 @@ fn what_has_no_room_is_refused_before_anything_is_written() {
     let dir = disk.text();
     let answer = here.plumb(&run(&["fs.read"], "quick", &dir));
     assert_eq!(answer.code, Some(2), "{answer:?}");
-    for words in [
-        "may be written here",
-        "--dir DIR with more free space",
-        "fs.read.size",
-    ] {
+    for words in ["may be written here", "--dir DIR with more free space", "fs.read.size"] {
         assert!(answer.err.contains(words), "{words}: {answer:?}");
     }
     assert_eq!(disk.left(), NOTHING);
@@ -109,10 +105,7 @@ fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
     assert!(voids.count() >= 1, "{answer:?}");
     for id in ["fs.read", "fs.io"] {
         for (_, reason) in outcomes(&events, id) {
-            assert!(
-                reason.contains("hangs") && reason.contains(&dir),
-                "{id}: {reason}"
-            );
+            assert!(reason.contains("hangs") && reason.contains(&dir), "{id}: {reason}");
         }
     }
     are_measured(&events, &["selftest.echo"]);
@@ -125,17 +118,8 @@ fn a_device_that_fails_in_a_case_costs_that_case() {
     };
     let here = Here::new();
     let dir = faulty.text();
-    let sizes = [
-        "--set",
-        "fs.read.size=1MiB",
-        "--set",
-        "fs.read.mode=direct,cold",
-    ];
-    let args = [
-        &run(&["fs.read", "selftest.echo"], "quick", &dir)[..],
-        &sizes,
-    ]
-    .concat();
+    let sizes = ["--set", "fs.read.size=1MiB", "--set", "fs.read.mode=direct,cold"];
+    let args = [&run(&["fs.read", "selftest.echo"], "quick", &dir)[..], &sizes].concat();
     let session = here.command(&args).spawn().unwrap();
     here.wait_for(|event| is(event, "round") && event["series"].to_string().contains("fs.read"));
     faulty.set(On::Read, 5, How::Error(Errno::EIO));
@@ -144,11 +128,7 @@ fn a_device_that_fails_in_a_case_costs_that_case() {
     let events = events(&here.record());
     assert_eq!(end(&events), "complete");
     let told = cases(&events, "fs.read", "direct");
-    assert!(
-        told.iter()
-            .any(|(_, reason)| reason.contains("Input/output error")),
-        "{told:?}"
-    );
+    assert!(told.iter().any(|(_, reason)| reason.contains("Input/output error")), "{told:?}");
     assert_eq!(faulty.paths(), NOTHING);
 }
 
@@ -165,10 +145,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     let found = events(&here.record());
     for (how, reason) in cases(&found, "fs.read", "\"direct\"") {
         assert_eq!(how, "failed");
-        assert!(
-            reason.contains("cache: O_DIRECT is missing here"),
-            "{reason}"
-        );
+        assert!(reason.contains("cache: O_DIRECT is missing here"), "{reason}");
     }
     for (how, reason) in cases(&found, "fs.read", "\"cold\"") {
         assert_eq!(how, "measured", "{reason}");

@@ -13,14 +13,8 @@ use std::time::{Duration, Instant};
 const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
 
 /// Nine files and one case; the preset follows.
-const FEW_STATS: [&str; 6] = [
-    "fs.metadata",
-    "--set",
-    "fs.metadata.entries=9",
-    "--set",
-    "fs.metadata.call=stat",
-    "--preset",
-];
+const FEW_STATS: [&str; 6] =
+    ["fs.metadata", "--set", "fs.metadata.entries=9", "--set", "fs.metadata.call=stat", "--preset"];
 
 /// Runs an experiment with one file, and others.
 fn args(faulty: &Faulty) -> Vec<String> {
@@ -129,14 +123,8 @@ fn a_server_that_makes_files_slowly_does_not_hang() {
     // The first is the run's directory. In all they take longer than a worker may be silent.
     faulty.set(On::Make, 1, How::Slow(Duration::from_secs(4)));
     let here = Here::new();
-    let answer = here.plumb(
-        &[
-            &["run"],
-            &FEW_STATS[..],
-            &["rehearsal", "--dir", &faulty.text()],
-        ]
-        .concat(),
-    );
+    let answer =
+        here.plumb(&[&["run"], &FEW_STATS[..], &["rehearsal", "--dir", &faulty.text()]].concat());
     assert_eq!(answer.code, Some(0), "{answer:?}");
     are_measured(&events(&here.record()), &["fs.metadata"]);
     assert!(faulty.asked(On::Make) >= 11);
@@ -151,12 +139,7 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
     };
     let here = Here::new();
     let dir = faulty.text();
-    let args = [
-        &["run", "selftest.echo"],
-        &FEW_STATS[..],
-        &["quick", "--dir", &dir],
-    ]
-    .concat();
+    let args = [&["run", "selftest.echo"], &FEW_STATS[..], &["quick", "--dir", &dir]].concat();
     let session = here.command(&args).spawn().unwrap();
     let pid = session.id();
     hold_when(pid, || has_round(here.records().pop(), "fs.metadata"));
@@ -168,13 +151,8 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
     let (how, reason) = outcomes(&events, "fs.metadata")[0];
     assert_eq!(how, "measured", "{reason}");
     // 20 s and what a round takes as stated; without the watch it were 30 s at least.
-    let told = reason
-        .split_once("from the worker for 2")
-        .map(|(_, rest)| rest);
-    assert!(
-        told.is_some_and(|rest| rest[1..].starts_with(" s")),
-        "{reason}"
-    );
+    let told = reason.split_once("from the worker for 2").map(|(_, rest)| rest);
+    assert!(told.is_some_and(|rest| rest[1..].starts_with(" s")), "{reason}");
     are_measured(&events, &["selftest.echo"]);
 }
 
@@ -188,9 +166,7 @@ fn a_signal_ends_the_wait_for_a_directory() {
     let args = args(&faulty);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let session = here.command(&args).spawn().unwrap();
-    wait_for("a look that hangs", || {
-        (faulty.unanswered() > 0).then_some(())
-    });
+    wait_for("a look that hangs", || (faulty.unanswered() > 0).then_some(()));
     signal("INT", session.id());
     let answer = ended(session);
     assert_eq!(answer.code, Some(4), "{answer:?}");
@@ -244,9 +220,7 @@ fn a_signal_ends_a_run_that_hangs() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let session = here.command(&args).spawn().unwrap();
     let pid = session.id();
-    wait_for("a read that hangs", || {
-        (faulty.unanswered() > 0).then_some(())
-    });
+    wait_for("a read that hangs", || (faulty.unanswered() > 0).then_some(()));
     signal("INT", pid);
     let answer = ended(session);
     assert_eq!(answer.code, Some(4), "{answer:?}");
@@ -268,9 +242,7 @@ fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut session = here.command(&args).spawn().unwrap();
     let pid = session.id();
-    wait_for("a write that hangs", || {
-        (faulty.unanswered() > 0).then_some(())
-    });
+    wait_for("a write that hangs", || (faulty.unanswered() > 0).then_some(()));
     wait_for_worker(pid);
     signal("KILL", pid);
     session.wait().unwrap();

@@ -111,16 +111,10 @@ fn a_whole_rehearsal_opens_no_block_device_for_writing() {
     // Its own record, at least; what the trace says is understood.
     let record = here.record();
     assert!(opened.contains(&record), "{opened:?}");
-    let devices: Vec<&PathBuf> = opened
-        .iter()
-        .filter(|path| path.starts_with("/dev"))
-        .collect();
+    let devices: Vec<&PathBuf> = opened.iter().filter(|path| path.starts_with("/dev")).collect();
     for path in &devices {
         let harmless = ["/dev/null", "/dev/shm", "/dev/tty", "/dev/cpu_dma_latency"];
-        assert!(
-            harmless.iter().any(|it| path.starts_with(it)),
-            "{devices:?}"
-        );
+        assert!(harmless.iter().any(|it| path.starts_with(it)), "{devices:?}");
     }
     for path in &opened {
         let is_block = fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());

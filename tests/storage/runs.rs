@@ -8,9 +8,7 @@ pub fn outcomes<'run>(events: &'run [Value], experiment: &str) -> Vec<(&'run str
     let outcomes = of(events, "outcome").into_iter();
     let of_it = outcomes.filter(|outcome| outcome["experiment"] == experiment);
     let text = |value: &'run Value| value.as_str().unwrap_or_default();
-    of_it
-        .map(|outcome| (text(&outcome["outcome"]), text(&outcome["reason"])))
-        .collect()
+    of_it.map(|outcome| (text(&outcome["outcome"]), text(&outcome["reason"]))).collect()
 }
 
 /// The only case of an experiment has failed, and the reason has these words.
@@ -43,9 +41,7 @@ pub fn hold_when(session: u32, mut is_so: impl FnMut() -> bool) {
 pub fn has_round(record: Option<std::path::PathBuf>, series: &str) -> bool {
     let text = record.and_then(|record| std::fs::read_to_string(record).ok());
     let text = text.unwrap_or_default();
-    let lines = text
-        .split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'));
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .any(|event| is(&event, "round") && event["series"] == series)

@@ -140,10 +140,8 @@ fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
     };
     let here = Here::new();
     let dir = disk.text();
-    let mut session = here
-        .command(&args(&dir, "quick", "selftest.file.size=4KiB"))
-        .spawn()
-        .unwrap();
+    let mut session =
+        here.command(&args(&dir, "quick", "selftest.file.size=4KiB")).spawn().unwrap();
     let pid = session.id();
     wait_for("the run's directory", || disk.left().pop());
     signal("KILL", pid);

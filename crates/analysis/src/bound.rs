@@ -44,12 +44,9 @@ impl BoundCheck {
 
 /// The rule's value in one round; `None` where an input was not measured in it.
 pub fn evaluate(rule: &Bound, round: &RoundSamples) -> Option<f64> {
-    let value = rule
-        .inputs
-        .iter()
-        .try_fold(rule.constant, |product, (name, exponent)| {
-            Some(product * round.quantity(name)?.powi(*exponent))
-        })?;
+    let value = rule.inputs.iter().try_fold(rule.constant, |product, (name, exponent)| {
+        Some(product * round.quantity(name)?.powi(*exponent))
+    })?;
     value.is_finite().then_some(value)
 }
 
@@ -70,8 +67,6 @@ pub fn check(rule: &Bound, rounds: &[(RoundSamples, f64)]) -> BoundCheck {
         rule: rule.clone(),
         value: median(&values),
         evaluated: undisturbed().count(),
-        beyond: undisturbed()
-            .filter(|(bound, value, _)| is_beyond(*bound, *value))
-            .count(),
+        beyond: undisturbed().filter(|(bound, value, _)| is_beyond(*bound, *value)).count(),
     }
 }

@@ -7,7 +7,7 @@ use super::held;
 use super::index::series_label;
 use super::misses::Miss;
 use super::verdict::Verdict;
-use record::event::{PredictionKind, Round, RoundStatus};
+use record::event::{Condition as Counted, PredictionKind, Round, RoundStatus};
 use record::metric::Better;
 use record::run::Run;
 use stats::width::{PROBED, SHARED};
@@ -18,8 +18,8 @@ struct Cause {
     touches: &'static [&'static str],
     /// Verdicts that it can explain.
     explains: &'static [Verdict],
-    /// Words of a prediction's own reason that say that the prediction counted the condition in.
-    counted_in: &'static [&'static str],
+    /// What predictions call the condition where they counted it in: it is then no cause of a miss.
+    counted_as: Option<Counted>,
     /// The condition.
     fact: Fact,
     /// The cause, as a clause.
@@ -36,12 +36,7 @@ const TLB_REACH: u64 = 64 * 4096;
 
 const SLOWER: &[Verdict] = &[Verdict::Slower];
 const FASTER: &[Verdict] = &[Verdict::Faster];
-const EITHER: &[Verdict] = &[
-    Verdict::Slower,
-    Verdict::Faster,
-    Verdict::Above,
-    Verdict::Below,
-];
+const EITHER: &[Verdict] = &[Verdict::Slower, Verdict::Faster, Verdict::Above, Verdict::Below];
 const NOISE: &[Verdict] = &[Verdict::Slower, Verdict::Above];
 
 /// System calls, faults and switches: what crosses into the kernel.
@@ -51,15 +46,7 @@ const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
 
 /// What has its CPU to itself: a thread that waits for one there waits for other programs, and not
 /// for a party of its own experiment.
-const ALONE: &[&str] = &[
-    "clock.",
-    "cpu.",
-    "memory.",
-    "noise.",
-    "os.syscall",
-    "os.signal",
-    "fs.",
-];
+const ALONE: &[&str] = &["clock.", "cpu.", "memory.", "noise.", "os.syscall", "os.signal", "fs."];
 
 /// What a device answers.
 const FILES: &[&str] = &["fs.", "memory.fault"];
@@ -68,119 +55,112 @@ const CAUSES: &[Cause] = &[
     Cause {
         touches: &[],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Part(SHARED, PROBED, 0.05),
         text: "another tenant used its core beside it (width probe)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Share("steal_ns", 0.005),
         text: "the hypervisor gave time to others during its rounds (steal)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Share("throttled_ns", 0.005),
         text: "the control group's CPU quota throttled its rounds",
     },
     Cause {
         touches: ALONE,
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::RunDelay(0.05),
         text: "other programs had its CPU (run delay)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Share("minded_run_delay_ns", 0.05),
         text: "other programs had its CPUs when its device had answered (run delay)",
     },
     Cause {
         touches: &["os.schedule"],
         explains: EITHER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Sum("foreign_switches", 0.0),
         text: "others ran on the CPU between its processes, by the kernel's count of switches",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::ClockMoved(0.02),
         text: "the core clock moved during a round (turbo, power or heat limit)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Sum("migrations", 0.0),
         text: "the measuring thread was migrated",
     },
     Cause {
         touches: &["memory.", "fs.", "os."],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Sum("major_faults", 0.0),
         text: "pages had to be read from a device during its rounds",
     },
     Cause {
         touches: KERNEL,
         explains: SLOWER,
-        counted_in: &["page-table isolation"],
+        counted_as: Some(Counted::PageTableIsolation),
         fact: Fact::Host("/kernel/mitigations", Test::Contains("PTI")),
         text: "page-table isolation is on (every entry and exit switches page tables)",
     },
     Cause {
         touches: KERNEL,
         explains: SLOWER,
-        counted_in: &["seccomp"],
+        counted_as: Some(Counted::Seccomp),
         fact: Fact::Host("/kernel/seccomp", Test::MoreThan(0.0)),
         text: "a seccomp filter looks at every system call",
     },
     Cause {
-        touches: &[
-            "os.switch",
-            "os.process",
-            "os.thread",
-            "net.",
-            "noise.",
-            "clock.read",
-        ],
+        touches: &["os.switch", "os.process", "os.thread", "net.", "noise.", "clock.read"],
         explains: NOISE,
-        counted_in: &["hypervisor"],
+        counted_as: Some(Counted::Hypervisor),
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: "interrupts, idle and timer accesses of a virtual machine may exit to the hypervisor",
     },
     Cause {
         touches: MEMORY,
         explains: SLOWER,
-        counted_in: &["nested"],
+        counted_as: Some(Counted::NestedPaging),
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: NESTED_PAGING,
     },
     Cause {
         touches: FILES,
         explains: FASTER,
-        counted_in: &["virtual disk"],
+        counted_as: Some(Counted::VirtualDisk),
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: DISK_IN_MEMORY,
     },
     Cause {
         touches: FILES,
         explains: SLOWER,
-        counted_in: &["virtual disk"],
+        counted_as: Some(Counted::VirtualDisk),
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: DISK_SHARED,
     },
     Cause {
         touches: &["fs.sync"],
         explains: FASTER,
-        counted_in: &["write cache", "outlive"],
+        counted_as: Some(Counted::WriteCache),
         fact: Fact::Host("/block/disks", Test::Present),
         text: "the device's write cache may outlive a loss of power (capacitors, a battery), or flushes of it \
                are not heeded",
@@ -188,7 +168,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         touches: &["fs.sync", "fs.metadata"],
         explains: SLOWER,
-        counted_in: &["journal"],
+        counted_as: Some(Counted::Journal),
         fact: Fact::Host("/block/disks", Test::Present),
         text: "a sync waits for others' changes in the same journal, and where CPUs are taken for the turn \
                of the kernel's own threads",
@@ -196,91 +176,91 @@ const CAUSES: &[Cause] = &[
     Cause {
         touches: &["cpu.", "clock.", "memory.", "os."],
         explains: FASTER,
-        counted_in: &["core clock"],
+        counted_as: Some(Counted::CoreClock),
         fact: Fact::ClockAboveCounter(0.1),
         text: "the core runs well above the counter's nominal rate (turbo)",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
-        counted_in: &["core clock"],
+        counted_as: Some(Counted::CoreClock),
         fact: Fact::Host("/cpu/cpus/0/frequency/governor", Test::Is("powersave")),
         text: "the frequency governor is powersave",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
-        counted_in: &["core clock"],
+        counted_as: Some(Counted::CoreClock),
         fact: Fact::Host("/cpu/cpus/0/frequency/governor", Test::Is("ondemand")),
         text: "the frequency governor raises the clock only after some load (ondemand)",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
-        counted_in: &["core clock"],
+        counted_as: Some(Counted::CoreClock),
         fact: Fact::Host("/cpu/turbo/enabled", Test::Is("false")),
         text: "turbo is switched off",
     },
     Cause {
         touches: &["memory."],
         explains: SLOWER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/memory/thp/enabled", Test::Is("never")),
         text: "transparent huge pages are off (large footprints miss the TLB)",
     },
     Cause {
         touches: &["memory.", "os.process"],
         explains: EITHER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/memory/thp/enabled", Test::Is("always")),
         text: "transparent huge pages are always on and khugepaged may change pages meanwhile",
     },
     Cause {
         touches: &["memory."],
         explains: SLOWER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/memory/numa_balancing", Test::Is("true")),
         text: "automatic NUMA balancing unmaps pages to see who uses them",
     },
     Cause {
         touches: &["memory."],
         explains: SLOWER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/memory/ksm/running", Test::Is("true")),
         text: "same-page merging (KSM) scans memory",
     },
     Cause {
         touches: &["memory.", "fs."],
         explains: SLOWER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/memory/swap_used_bytes", Test::MoreThan(0.0)),
         text: "swap is in use",
     },
     Cause {
         touches: &["cpu.", "memory.", "os.", "noise."],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/cpu/smt_active", Test::Is("true")),
         text: "SMT is active (whatever runs on the sibling shares the core)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/limits/cpu_quota", Test::Present),
         text: "a CPU quota is set for this control group",
     },
     Cause {
         touches: FILES,
         explains: SLOWER,
-        counted_in: &[],
+        counted_as: None,
         fact: Fact::Host("/limits/io/0", Test::Present),
         text: "a control group limits reads and writes of a disk",
     },
     Cause {
         touches: &["clock.", "os.syscall", "noise."],
         explains: SLOWER,
-        counted_in: &["clock source"],
+        counted_as: Some(Counted::ClockSource),
         fact: Fact::Host("/kernel/clock_source/current", Test::IsNot("tsc")),
         text: "the kernel's clock source is not the TSC",
     },
@@ -299,10 +279,7 @@ pub fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
         return Vec::new();
     }
     let misses: Vec<&Miss> = misses.iter().filter(|miss| miss.is_certain).collect();
-    let rounds: Vec<Vec<&Round>> = misses
-        .iter()
-        .map(|miss| rounds_of(run, miss.figure))
-        .collect();
+    let rounds: Vec<Vec<&Round>> = misses.iter().map(|miss| rounds_of(run, miss.figure)).collect();
     let mut held: Vec<(&Cause, usize)> = CAUSES
         .iter()
         .map(|cause| {
@@ -356,20 +333,14 @@ fn is_counted_in(cause: &Cause, miss: &Miss) -> bool {
     if cause.fact.is_of_rounds() {
         return false;
     }
-    let because = match miss.of {
-        PredictionKind::Derived => return true,
-        PredictionKind::Prior => miss.figure.prior.as_ref(),
-    };
-    let because = because.map_or("", |judged| judged.prediction.because.as_str());
-    cause.counted_in.iter().any(|words| because.contains(words))
+    let counted = miss.figure.prior.iter().flat_map(|judged| &judged.prediction.conditions);
+    miss.of == PredictionKind::Derived
+        || counted.into_iter().any(|of| cause.counted_as == Some(*of))
 }
 
 fn touches(cause: &Cause, figure: &Figure) -> bool {
     let is_of_experiment = cause.touches.is_empty()
-        || cause
-            .touches
-            .iter()
-            .any(|prefix| figure.experiment.starts_with(prefix));
+        || cause.touches.iter().any(|prefix| figure.experiment.starts_with(prefix));
     // Samples of a core alone exclude its neighbours.
     let is_past =
         matches!(cause.fact, Fact::Part(SHARED, ..)) && figure.condition == Some(Condition::Alone);
@@ -396,24 +367,18 @@ fn metric(figure: &Figure) -> &str {
 /// experiment where it has none), and not those that it left out as disturbed.
 fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
     let plan = run.plan.iter().flat_map(|plan| &plan.experiments);
-    let series = plan
-        .filter(|planned| planned.id == figure.experiment)
-        .flat_map(|planned| &planned.series);
+    let series =
+        plan.filter(|planned| planned.id == figure.experiment).flat_map(|planned| &planned.series);
     let labels: Vec<String> = series
         .clone()
         .filter(|series| series.cases.contains(&figure.case))
         .map(|series| series_label(&figure.experiment, series))
         .collect();
     let labels = match labels.is_empty() {
-        true => series
-            .map(|series| series_label(&figure.experiment, series))
-            .collect(),
+        true => series.map(|series| series_label(&figure.experiment, series)).collect(),
         false => labels,
     };
-    let uses_disturbed = figure
-        .stats
-        .as_ref()
-        .is_none_or(|stats| stats.used_disturbed);
+    let uses_disturbed = figure.stats.as_ref().is_none_or(|stats| stats.used_disturbed);
     let counts = |round: &Round| {
         figure.rounds.is_empty()
             || figure.rounds.iter().any(|point| {
@@ -430,7 +395,7 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUSES, Cause, Condition, EITHER, Fact, NESTED_PAGING, SHARED, touches};
+    use super::{CAUSES, Cause, Condition, Counted, EITHER, Fact, NESTED_PAGING, SHARED, touches};
     use crate::figure::Figure;
     use crate::held::tests::{figure, limited};
     use crate::misses::Miss;
@@ -482,7 +447,7 @@ mod tests {
 
     /// A read of the sample that takes 171 ns where 60 to 120 were predicted before the run and 70 to
     /// 140 from earlier figures, without steal, with some of the window waited for the CPU.
-    fn run_of(run_delay: f64, because: &str) -> Run {
+    fn run_of(run_delay: f64, counted: &[Counted]) -> Run {
         let mut run = Run::new(sample::header());
         for mut event in sample::events() {
             match &mut event {
@@ -493,7 +458,7 @@ mod tests {
                     round.environment.insert("run_delay_ns".to_owned(), delay);
                 }
                 Event::Prediction(predicted) if predicted.experiment == "os.syscall" => {
-                    predicted.prediction.because = because.to_owned();
+                    predicted.prediction.conditions = counted.to_vec();
                 }
                 _ => {}
             }
@@ -515,7 +480,7 @@ mod tests {
 
     #[test]
     fn what_is_true_of_the_machine_explains_no_miss_of_earlier_figures() {
-        let run = run_of(0.0, "120 to 280 cycles");
+        let run = run_of(0.0, &[]);
         let of_machine = causes(&run, PredictionKind::Prior);
         assert_eq!(of_machine.len(), 1, "{of_machine:?}");
         assert!(of_machine[0].contains("seccomp"));
@@ -524,18 +489,18 @@ mod tests {
 
     #[test]
     fn what_a_prediction_counts_in_explains_no_miss_of_it() {
-        let run = run_of(0.0, "a seccomp filter runs at every call, 40 to 400 cycles");
+        let run = run_of(0.0, &[Counted::Seccomp]);
         assert!(causes(&run, PredictionKind::Prior).is_empty());
     }
 
     #[test]
     fn a_cpu_that_others_had_comes_first_and_explains_both_kinds() {
         const DELAY: &str = "other programs had its CPU (run delay)";
-        let run = run_of(0.06, "120 to 280 cycles");
+        let run = run_of(0.06, &[]);
         let told = causes(&run, PredictionKind::Prior);
         assert_eq!((told[0].as_str(), told.len()), (DELAY, 2), "{told:?}");
         assert_eq!(causes(&run, PredictionKind::Derived), [DELAY]);
-        let little = run_of(0.04, "120 to 280 cycles");
+        let little = run_of(0.04, &[]);
         assert!(causes(&little, PredictionKind::Derived).is_empty());
     }
 
@@ -544,11 +509,7 @@ mod tests {
         let run = limited();
         let case = [("op", "read"), ("mode", "direct"), ("block", "4096")];
         let figure = figure("fs.io", &case, ("iops", Unit::OpPerS), 301.0);
-        let range = |low: f64| Range {
-            low,
-            likely: low,
-            high: 2.0 * low,
-        };
+        let range = |low: f64| Range { low, likely: low, high: 2.0 * low };
         let miss = |verdict, low| Miss {
             figure: &figure,
             of: PredictionKind::Prior,
@@ -566,7 +527,7 @@ mod tests {
 
     #[test]
     fn an_uncertain_miss_and_a_published_one_have_no_cause() {
-        let run = run_of(0.5, "120 to 280 cycles");
+        let run = run_of(0.5, &[]);
         let all = figures(&run);
         let mut missed = misses::worst(&all, 10);
         assert!(!super::of(&run, &missed).is_empty());

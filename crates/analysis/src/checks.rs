@@ -33,10 +33,8 @@ const FALL: f64 = 0.03;
 /// Fails the figures that a check disproves, with the reason. Rounds are not repeated for it: a fall
 /// shows only once the estimates of two cases are there.
 pub fn apply(figures: &mut [Figure]) {
-    let disproved: Vec<(usize, String)> = LADDERS
-        .iter()
-        .flat_map(|ladder| falls(ladder, figures))
-        .collect();
+    let disproved: Vec<(usize, String)> =
+        LADDERS.iter().flat_map(|ladder| falls(ladder, figures)).collect();
     for (at, reason) in disproved {
         figures[at].outcome = Ending::Failed;
         figures[at].reason = Some(reason);
@@ -48,15 +46,8 @@ pub fn apply(figures: &mut [Figure]) {
 fn falls(ladder: &Ladder, figures: &[Figure]) -> Vec<(usize, String)> {
     let mut rails: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
     for (at, figure) in figures.iter().enumerate() {
-        if let Some(along) = figure
-            .case
-            .int(ladder.along)
-            .filter(|_| is_rung(ladder, figure))
-        {
-            rails
-                .entry(rest(&figure.case, ladder.along))
-                .or_default()
-                .push((along, at));
+        if let Some(along) = figure.case.int(ladder.along).filter(|_| is_rung(ladder, figure)) {
+            rails.entry(rest(&figure.case, ladder.along)).or_default().push((along, at));
         }
     }
     let mut found = Vec::new();
@@ -90,10 +81,7 @@ fn falls(ladder: &Ladder, figures: &[Figure]) -> Vec<(usize, String)> {
 fn is_rung(ladder: &Ladder, figure: &Figure) -> bool {
     figure.experiment == ladder.experiment
         && figure.outcome == Ending::Measured
-        && figure
-            .metric
-            .as_ref()
-            .is_some_and(|metric| metric.name == ladder.metric)
+        && figure.metric.as_ref().is_some_and(|metric| metric.name == ladder.metric)
         && ladder
             .only
             .iter()

@@ -154,10 +154,7 @@ impl Bout<'_> {
             let share =
                 |load: &Load| Some(of(load)? / load.cpu_s).filter(|share| share.is_finite());
             let [ours, theirs] = self.loads.each_ref().map(share);
-            let is_notable = [ours, theirs]
-                .into_iter()
-                .flatten()
-                .any(|share| share > most);
+            let is_notable = [ours, theirs].into_iter().flatten().any(|share| share > most);
             let percent = |share: Option<f64>| {
                 share.map_or("?".to_owned(), |share| format!("{:.1}", share * 100.0))
             };
@@ -170,11 +167,7 @@ impl Bout<'_> {
         };
         let all = [
             told("the hypervisor took", STOLEN, |load| load.steal_s),
-            told(
-                "others, or the kernel for itself, had at least",
-                OTHERS,
-                |load| load.others_s,
-            ),
+            told("others, or the kernel for itself, had at least", OTHERS, |load| load.others_s),
         ];
         let all: Vec<String> = all.into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
@@ -198,21 +191,13 @@ pub fn rivals(run: &Run) -> Vec<Beside<'_>> {
     let mut all: Vec<Beside> = crosscheck
         .rivals
         .iter()
-        .map(|rival| Beside {
-            name: &rival.name,
-            rival: Some(rival),
-            bouts: Vec::new(),
-        })
+        .map(|rival| Beside { name: &rival.name, rival: Some(rival), bouts: Vec::new() })
         .collect();
     for pairing in &crosscheck.pairings {
         let bout = bout(run, pairing);
         match all.iter_mut().find(|beside| beside.name == pairing.rival) {
             Some(beside) => beside.bouts.push(bout),
-            None => all.push(Beside {
-                name: &pairing.rival,
-                rival: None,
-                bouts: vec![bout],
-            }),
+            None => all.push(Beside { name: &pairing.rival, rival: None, bouts: vec![bout] }),
         }
     }
     all
@@ -221,9 +206,7 @@ pub fn rivals(run: &Run) -> Vec<Beside<'_>> {
 /// All rows of a record's crosscheck, in its order.
 pub fn rows(run: &Run) -> Vec<Compared<'_>> {
     let pairings = run.crosscheck.pairings.iter();
-    pairings
-        .flat_map(|pairing| bout(run, pairing).rows)
-        .collect()
+    pairings.flat_map(|pairing| bout(run, pairing).rows).collect()
 }
 
 /// How many rows have each verdict.
@@ -263,9 +246,7 @@ pub fn tally(rows: &[Compared<'_>]) -> Tally {
 fn bout<'run>(run: &'run Run, pairing: &'run Pairing) -> Bout<'run> {
     let is_own = |rival: &str, name: &str| rival == pairing.rival && name == pairing.name;
     let pairs = run.crosscheck.pairs.iter();
-    let pairs: Vec<&Pair> = pairs
-        .filter(|pair| is_own(&pair.rival, &pair.pairing))
-        .collect();
+    let pairs: Vec<&Pair> = pairs.filter(|pair| is_own(&pair.rival, &pair.pairing)).collect();
     let mut ends = run.crosscheck.ends.iter();
     let end = ends.rfind(|end| is_own(&end.rival, &end.pairing));
     let rows = pairing.rows.iter().enumerate();
@@ -285,13 +266,8 @@ fn bout<'run>(run: &'run Run, pairing: &'run Pairing) -> Bout<'run> {
         pairing,
         end,
         turns: pairs.len(),
-        loads: [
-            together(|pair| pair.ours_load),
-            together(|pair| pair.theirs_load),
-        ],
-        rows: rows
-            .map(|(at, row)| compared(pairing, row, at, &pairs, end))
-            .collect(),
+        loads: [together(|pair| pair.ours_load), together(|pair| pair.theirs_load)],
+        rows: rows.map(|(at, row)| compared(pairing, row, at, &pairs, end)).collect(),
     }
 }
 
@@ -340,9 +316,7 @@ fn verdict(
     }
     let ends = interval.filter(|_| pairs >= JUDGED_FROM);
     // What is no timing does not scatter.
-    let ends = ends
-        .map(|ends| (ends.low, ends.high))
-        .or(once.then_some((ratio, ratio)));
+    let ends = ends.map(|ends| (ends.low, ends.high)).or(once.then_some((ratio, ratio)));
     let Some((low, high)) = ends else {
         return Verdict::NotJudged;
     };

@@ -15,10 +15,8 @@ const CERTAIN: f64 = 0.8;
 /// The experiment's derived figures; a predicted one that was not found says so.
 pub fn of_experiment(run: &Run, experiment: &PlannedExperiment) -> Vec<Figure> {
     let mut figures = Vec::new();
-    let has_samples = run
-        .samples
-        .iter()
-        .any(|samples| experiment_of(&samples.series) == experiment.id);
+    let has_samples =
+        run.samples.iter().any(|samples| experiment_of(&samples.series) == experiment.id);
     for case in &experiment.derived {
         for metric in experiment.metrics.iter().filter(|metric| metric.derived) {
             match run.derived(&experiment.id, case, &metric.name) {
@@ -63,9 +61,8 @@ fn of_value(
             .filter(|samples| experiment_of(&samples.series) == experiment.id)
             .filter_map(|samples| samples.core_hz)
             .collect();
-        figure.cycles = median(&clocks)
-            .zip(figure.value)
-            .map(|(core_hz, value)| value * core_hz / 1e9);
+        figure.cycles =
+            median(&clocks).zip(figure.value).map(|(core_hz, value)| value * core_hz / 1e9);
         if figure.cycles.is_none() && !run.header.is_published() {
             figure.no_cycles = Some("no round of the experiment knew its core clock".to_owned());
         }

@@ -44,8 +44,7 @@ impl Distribution {
                     let values = round.condition.values(samples);
                     let count = values.len();
                     let before = all.listed.len();
-                    all.listed
-                        .extend(values.into_iter().filter(|x| x.is_finite()));
+                    all.listed.extend(values.into_iter().filter(|x| x.is_finite()));
                     all.dropped += count - (all.listed.len() - before);
                 }
             }
@@ -89,16 +88,11 @@ impl Distribution {
         }
         if self.counted.is_empty() && self.censored == 0 {
             let sorted = sorted(&self.listed);
-            return qs
-                .iter()
-                .filter_map(|q| quantile_of_sorted(&sorted, *q))
-                .collect();
+            return qs.iter().filter_map(|q| quantile_of_sorted(&sorted, *q)).collect();
         }
         let merged = self.merged();
         let total = self.count();
-        qs.iter()
-            .filter_map(|q| at_rank(&merged, *q, total))
-            .collect()
+        qs.iter().filter_map(|q| at_rank(&merged, *q, total)).collect()
     }
 
     /// Mean, deviation and extremes of the samples that ended; `None` without any.
@@ -119,10 +113,8 @@ impl Distribution {
         let offset = |value: f64| value - first.0;
         let sum: f64 = merged.iter().map(|(x, n)| offset(*x) * *n as f64).sum();
         let mean = sum / total;
-        let squares: f64 = merged
-            .iter()
-            .map(|(x, n)| (offset(*x) - mean).powi(2) * *n as f64)
-            .sum();
+        let squares: f64 =
+            merged.iter().map(|(x, n)| (offset(*x) - mean).powi(2) * *n as f64).sum();
         Some(Summary {
             mean: first.0 + mean,
             stddev: (total > 1.0).then(|| (squares / (total - 1.0)).sqrt()),
@@ -149,10 +141,7 @@ impl Distribution {
         let values = self.representative();
         let found = outliers(&values);
         let scale = self.ended() as f64 / values.len().max(1) as f64;
-        (
-            (found.count() as f64 * scale).round() as u64,
-            found.mean_without,
-        )
+        ((found.count() as f64 * scale).round() as u64, found.mean_without)
     }
 
     /// The modes as (centre, share).

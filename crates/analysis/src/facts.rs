@@ -56,11 +56,9 @@ impl Fact {
     /// Whether the run, or the given rounds of it, meet the condition.
     pub fn holds(self, run: &Run, rounds: &[&Round]) -> bool {
         match self {
-            Fact::Host(pointer, test) => run
-                .header
-                .host
-                .pointer(pointer)
-                .is_some_and(|value| test.holds(value)),
+            Fact::Host(pointer, test) => {
+                run.header.host.pointer(pointer).is_some_and(|value| test.holds(value))
+            }
             Fact::Share(counter, share) => {
                 let windows = rounds.iter().map(|round| window_ns(round, counter));
                 let windows: f64 = windows.sum();
@@ -81,11 +79,9 @@ impl Fact {
             Fact::Sum(counter, least) => sum(rounds, counter) > least,
             Fact::ClockMoved(ratio) => rounds.iter().any(|round| {
                 let clock = |name| round.environment.get(name).copied();
-                clock("core_hz_before")
-                    .zip(clock("core_hz_after"))
-                    .is_some_and(|(before, after)| {
-                        (after - before).abs() > ratio * before.min(after)
-                    })
+                clock("core_hz_before").zip(clock("core_hz_after")).is_some_and(
+                    |(before, after)| (after - before).abs() > ratio * before.min(after),
+                )
             }),
             Fact::ClockAboveCounter(ratio) => {
                 let clocks = &run.header.calibration;
@@ -116,10 +112,7 @@ pub fn stated_levels(run: &Run) -> Vec<(String, f64)> {
 }
 
 fn sum(rounds: &[&Round], counter: &str) -> f64 {
-    rounds
-        .iter()
-        .filter_map(|round| round.environment.get(counter))
-        .sum()
+    rounds.iter().filter_map(|round| round.environment.get(counter)).sum()
 }
 
 impl Test {

@@ -73,11 +73,7 @@ pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
 }
 
 fn finding(severity: Severity, about: &str, text: impl Into<String>) -> Finding {
-    Finding {
-        severity,
-        about: about.to_owned(),
-        text: text.into(),
-    }
+    Finding { severity, about: about.to_owned(), text: text.into() }
 }
 
 /// Why a core has no usable width probe, in words.
@@ -114,9 +110,7 @@ fn probe(run: &Run) -> Vec<Finding> {
         .into_iter()
         .collect();
     let seen = seen(run);
-    let fast = seen
-        .share(|seen| seen.fast)
-        .filter(|fast| *fast > LEVEL_LOST);
+    let fast = seen.share(|seen| seen.fast).filter(|fast| *fast > LEVEL_LOST);
     all.extend(fast.map(|fast| {
         about_run(
             Severity::Warning,
@@ -127,9 +121,7 @@ fn probe(run: &Run) -> Vec<Finding> {
             ),
         )
     }));
-    let shared = seen
-        .share(|seen| seen.shared)
-        .filter(|shared| *shared > SHARED_NOTED);
+    let shared = seen.share(|seen| seen.shared).filter(|shared| *shared > SHARED_NOTED);
     all.extend(shared.map(|shared| {
         about_run(
             Severity::Note,
@@ -150,10 +142,7 @@ fn of_run(run: &Run) -> Vec<Finding> {
     let about_run = |severity, text: String| finding(severity, "run", text);
     let mut all = Vec::new();
     if run.plan.is_none() && !run.header.is_crosscheck() {
-        all.push(about_run(
-            Severity::Error,
-            "it ended before its plan was written".to_owned(),
-        ));
+        all.push(about_run(Severity::Error, "it ended before its plan was written".to_owned()));
     }
     match &run.footer {
         None => all.push(about_run(
@@ -198,10 +187,7 @@ fn of_run(run: &Run) -> Vec<Finding> {
         ));
     }
     if !run.segments.is_empty() {
-        all.push(about_run(
-            Severity::Note,
-            format!("it was resumed {} times", run.segments.len()),
-        ));
+        all.push(about_run(Severity::Note, format!("it was resumed {} times", run.segments.len())));
     }
     all
 }
@@ -244,11 +230,8 @@ fn of_rounds(run: &Run) -> Vec<Finding> {
     }
     let health = health(run);
     if health.disturbed > 0 {
-        let reasons: Vec<String> = health
-            .reasons
-            .iter()
-            .map(|(reason, count)| format!("{reason} in {count}"))
-            .collect();
+        let reasons: Vec<String> =
+            health.reasons.iter().map(|(reason, count)| format!("{reason} in {count}")).collect();
         all.push(finding(
             Severity::Note,
             "run",
@@ -291,19 +274,13 @@ impl<'run> Group<'run> {
         let mut planned = run.plan.iter().flat_map(|plan| &plan.experiments);
         let planned = planned.find(|planned| planned.id == about);
         let names = planned.map(|planned| Names::of(planned, &figures));
-        Group {
-            about,
-            figures,
-            names,
-        }
+        Group { about, figures, names }
     }
 
     /// Metric and case with the value, as the discussion names them: what a reader needs to find it.
     fn name(&self, figure: &Figure) -> String {
         let name = self.names.as_ref().map(|names| names.figure(figure));
-        let name = name
-            .filter(|name| name != self.about)
-            .unwrap_or_else(|| "it".to_owned());
+        let name = name.filter(|name| name != self.about).unwrap_or_else(|| "it".to_owned());
         let metric = figure.metric.as_ref();
         let value = metric
             .zip(figure.value)
@@ -399,9 +376,7 @@ fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
                 1 => format!("1 figure {one}"),
                 _ => format!("{total} figures {many}"),
             };
-            let parts = counts
-                .iter()
-                .map(|(experiment, count)| format!("{experiment} {count}"));
+            let parts = counts.iter().map(|(experiment, count)| format!("{experiment} {count}"));
             let parts: Vec<String> = parts.collect();
             let text = format!("{what} ({})", parts.join(", "));
             Some(finding(Severity::Note, "run", text))
@@ -412,12 +387,7 @@ fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
 /// One finding per kind of note that several figures may carry.
 fn noted(group: &Group) -> Vec<Finding> {
     let kinds = [
-        (
-            "disturbed:",
-            ["rests", "rest"],
-            "on disturbed rounds",
-            Severity::Warning,
-        ),
+        ("disturbed:", ["rests", "rest"], "on disturbed rounds", Severity::Warning),
         (
             "cache:",
             ["comes", "come"],
@@ -456,11 +426,8 @@ fn missed(run: &Run, group: &Group, kind: PredictionKind) -> Vec<Finding> {
             missed.entry(miss.verdict).or_default().push(miss);
         }
     }
-    let judged = group
-        .figures
-        .iter()
-        .filter(|figure| misses::judged(figure, kind).is_some())
-        .count();
+    let judged =
+        group.figures.iter().filter(|figure| misses::judged(figure, kind).is_some()).count();
     let from = match kind {
         PredictionKind::Prior => "",
         PredictionKind::Derived => " from earlier figures",
@@ -471,9 +438,9 @@ fn missed(run: &Run, group: &Group, kind: PredictionKind) -> Vec<Finding> {
             misses::sort(&mut missed);
             let worst = missed.first()?;
             let unit = worst.figure.metric.as_ref()?.unit;
-            let factor = worst.factor.map_or_else(String::new, |factor| {
-                format!(", by a factor of {}", digits(factor))
-            });
+            let factor = worst
+                .factor
+                .map_or_else(String::new, |factor| format!(", by a factor of {}", digits(factor)));
             let text = format!(
                 "{} of {judged} figures {}{from} (most: {} against {}{factor}); {}",
                 missed.len(),
@@ -494,10 +461,7 @@ fn explained(run: &Run, missed: &[Miss]) -> String {
         (0, 1) => return "but its interval reaches into what was predicted".to_owned(),
         (0, _) => return "but their intervals reach into what was predicted".to_owned(),
         (certain, all) if certain < all => {
-            format!(
-                "the intervals of {} reach into what was predicted; ",
-                all - certain
-            )
+            format!("the intervals of {} reach into what was predicted; ", all - certain)
         }
         _ => String::new(),
     };

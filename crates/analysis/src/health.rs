@@ -37,18 +37,12 @@ impl Health {
 
 /// Summarises the rounds.
 pub fn health(run: &Run) -> Health {
-    let counting: Vec<&Round> = run
-        .rounds
-        .iter()
-        .filter(|round| round.status == RoundStatus::Ok)
-        .collect();
+    let counting: Vec<&Round> =
+        run.rounds.iter().filter(|round| round.status == RoundStatus::Ok).collect();
     Health {
         rounds: counting.len(),
         void: run.rounds.len() - counting.len(),
-        disturbed: counting
-            .iter()
-            .filter(|round| !round.disturbed.is_empty())
-            .count(),
+        disturbed: counting.iter().filter(|round| !round.disturbed.is_empty()).count(),
         reasons: reasons(&counting),
         steal: share(&counting, "steal_ns"),
         run_delay: share(&counting, "run_delay_ns"),
@@ -63,8 +57,7 @@ pub(super) fn seen(run: &Run) -> Seen {
     let last = run.segments.last().map_or(0, |segment| segment.n);
     let first = run.samples.iter().filter(|samples| samples.visit == 0);
     let readings = first.flat_map(|samples| samples.width.iter().copied());
-    run.width_level(last)
-        .map_or_else(Seen::default, |level| Seen::of(readings, level))
+    run.width_level(last).map_or_else(Seen::default, |level| Seen::of(readings, level))
 }
 
 /// What disturbed some rounds, the most frequent first, with the number of rounds.
@@ -122,9 +115,7 @@ pub(super) fn window_ns(round: &Round, counter: &str) -> f64 {
 /// What rounds counted of a part, over what they counted of the whole.
 pub(super) fn part(rounds: &[&Round], part: &str, whole: &str) -> Option<f64> {
     let sum = |name: &str| -> f64 {
-        let counts = rounds
-            .iter()
-            .filter_map(|round| round.environment.get(name));
+        let counts = rounds.iter().filter_map(|round| round.environment.get(name));
         counts.sum()
     };
     let whole = sum(whole);

@@ -61,9 +61,7 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
         false => ("write_bytes", "writes"),
     };
     let block = figure.case.int("block").unwrap_or(4096) as f64;
-    let binding = list(host, "/limits/io")
-        .iter()
-        .filter(|limit| limit["device"] == number);
+    let binding = list(host, "/limits/io").iter().filter(|limit| limit["device"] == number);
     let each = binding.flat_map(|limit| {
         let (bytes, requests) = (limit[of_bytes].as_f64(), limit[of_requests].as_f64());
         let group = limit["group"].as_str().unwrap_or_default();
@@ -91,10 +89,9 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
 fn of_way(run: &Run, figure: &Figure) -> Vec<Limit> {
     let mut peers = run.header.peers.iter();
     let far = figure.case.text("far").unwrap_or_default();
-    let (Some(peer), true) = (
-        peers.find(|peer| peer.name == far),
-        matches!(name(figure), "bandwidth" | "burst"),
-    ) else {
+    let (Some(peer), true) =
+        (peers.find(|peer| peer.name == far), matches!(name(figure), "bandwidth" | "burst"))
+    else {
         return Vec::new();
     };
     let sender = match figure.case.text("direction") {
@@ -189,13 +186,7 @@ pub(super) mod tests {
             let of = of.parse().map_or_else(|_| Value::from(*of), Value::Int);
             figure.case = figure.case.with(name, of);
         }
-        figure.metric = Some(Metric::new(
-            metric.0,
-            "",
-            metric.1,
-            Better::Higher,
-            Kind::Os,
-        ));
+        figure.metric = Some(Metric::new(metric.0, "", metric.1, Better::Higher, Kind::Os));
         figure.value = Some(value);
         let number = Value::from("254:0");
         figure.at.insert("device_number".to_owned(), number);
@@ -227,12 +218,7 @@ pub(super) mod tests {
         assert_eq!(told("direct", "read", "4096", "latency", 300.0), None);
         let elsewhere = Figure {
             at: Default::default(),
-            ..figure(
-                "fs.read",
-                &[("mode", "direct")],
-                ("iops", Unit::OpPerS),
-                300.0,
-            )
+            ..figure("fs.read", &[("mode", "direct")], ("iops", Unit::OpPerS), 300.0)
         };
         assert_eq!(by(&run, &elsewhere), None);
     }

@@ -38,10 +38,7 @@ pub fn used_rounds(figure: &Figure) -> Vec<f64> {
     if figure.interval != Interval::Rounds {
         return figure.value.into_iter().collect();
     }
-    let with_disturbed = figure
-        .stats
-        .as_ref()
-        .is_some_and(|stats| stats.used_disturbed);
+    let with_disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
     let used = |disturbed: bool| with_disturbed || !disturbed;
     let rounds = figure.rounds.iter().filter(|round| used(round.disturbed));
     rounds.map(|round| round.value).collect()

@@ -73,10 +73,7 @@ impl RoundSamples<'_> {
 
     /// The same samples by another condition.
     pub fn under(&self, condition: Condition) -> Self {
-        RoundSamples {
-            condition,
-            ..self.clone()
-        }
+        RoundSamples { condition, ..self.clone() }
     }
 
     /// Samples of the first visit that a probe classified, and those of them that were alone.
@@ -92,25 +89,14 @@ impl RoundSamples<'_> {
 impl<'run> Index<'run> {
     /// Indexes the rounds that count.
     pub fn of(run: &'run Run) -> Self {
-        let mut index = Index {
-            samples: HashMap::new(),
-            histograms: HashMap::new(),
-            rounds: HashMap::new(),
-        };
+        let mut index =
+            Index { samples: HashMap::new(), histograms: HashMap::new(), rounds: HashMap::new() };
         for samples in &run.samples {
-            let address = (
-                samples.series.as_str(),
-                &samples.case,
-                samples.metric.as_str(),
-            );
+            let address = (samples.series.as_str(), &samples.case, samples.metric.as_str());
             index.samples.entry(address).or_default().push(samples);
         }
         for histogram in &run.histograms {
-            let address = (
-                histogram.series.as_str(),
-                &histogram.case,
-                histogram.metric.as_str(),
-            );
+            let address = (histogram.series.as_str(), &histogram.case, histogram.metric.as_str());
             index.histograms.entry(address).or_default().push(histogram);
         }
         for round in &run.rounds {
@@ -129,12 +115,7 @@ impl<'run> Index<'run> {
             .into_iter()
             .flatten()
             .map(|samples| samples.round)
-            .chain(
-                histograms
-                    .into_iter()
-                    .flatten()
-                    .map(|histogram| histogram.round),
-            )
+            .chain(histograms.into_iter().flatten().map(|histogram| histogram.round))
             .collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -157,9 +138,5 @@ impl<'run> Index<'run> {
 }
 
 fn of_round<'run, T>(all: Option<&Vec<&'run T>>, is_of: impl Fn(&T) -> bool) -> Vec<&'run T> {
-    all.into_iter()
-        .flatten()
-        .copied()
-        .filter(|one| is_of(one))
-        .collect()
+    all.into_iter().flatten().copied().filter(|one| is_of(one)).collect()
 }

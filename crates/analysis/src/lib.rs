@@ -71,10 +71,7 @@ fn of_experiment(run: &Run, index: &Index, experiment: &PlannedExperiment) -> Ve
     let unplanned = |outcome: &&Outcome| {
         outcome.experiment == experiment.id
             && outcome.outcome != Ending::Measured
-            && outcome
-                .case
-                .as_ref()
-                .map_or(figures.is_empty(), |case| !planned.contains(case))
+            && outcome.case.as_ref().map_or(figures.is_empty(), |case| !planned.contains(case))
     };
     let absent: Vec<Figure> = run
         .outcomes

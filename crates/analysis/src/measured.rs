@@ -39,30 +39,20 @@ pub fn of_case(
             of_metric(run, experiment, case, metric, rounds)
         })
         .collect();
-    if figures.is_empty() {
-        vec![without_samples(run, &experiment.id, case)]
-    } else {
-        figures
-    }
+    if figures.is_empty() { vec![without_samples(run, &experiment.id, case)] } else { figures }
 }
 
 fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
     let (outcome, reason) = match run.outcome(experiment, case) {
         Some(outcome) if outcome.outcome != Ending::Measured => (
             outcome.outcome,
-            outcome
-                .reason
-                .clone()
-                .unwrap_or_else(|| "no reason was given".to_owned()),
+            outcome.reason.clone().unwrap_or_else(|| "no reason was given".to_owned()),
         ),
         Some(_) => (
             Ending::Failed,
             "its outcome says measured, but no round that counts has a sample of it".to_owned(),
         ),
-        None => (
-            Ending::Skipped,
-            "the run ended before its first round".to_owned(),
-        ),
+        None => (Ending::Skipped, "the run ended before its first round".to_owned()),
     };
     let mut figure = Figure::absent(experiment, outcome, reason);
     figure.case = case.clone();
@@ -134,10 +124,7 @@ fn of_metric(
     };
     let as_found = under(&found, Condition::AsFound)?;
     let mut figure = match is_printed_alone(metric.over, alone.samples.len()) {
-        true => Figure {
-            as_found: Some(Box::new(as_found)),
-            ..under(&alone, Condition::Alone)?
-        },
+        true => Figure { as_found: Some(Box::new(as_found)), ..under(&alone, Condition::Alone)? },
         false => as_found,
     };
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
@@ -188,9 +175,7 @@ pub fn blank(run: &Run, experiment: &PlannedExperiment, case: &CaseId, metric: &
         Some(Ending::Skipped | Ending::Measured) | None => Ending::Measured,
     };
     if outcome.is_none() {
-        figure
-            .notes
-            .push("the run ended before this case was finished".to_owned());
+        figure.notes.push("the run ended before this case was finished".to_owned());
     }
     figure.case = case.clone();
     figure.metric = Some(metric.clone());
@@ -206,10 +191,7 @@ fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
             Some((round, value))
         })
         .collect();
-    Rounds {
-        without_value: count - samples.len(),
-        samples,
-    }
+    Rounds { without_value: count - samples.len(), samples }
 }
 
 fn is_event(rounds: &[(RoundSamples, f64)]) -> bool {
@@ -231,17 +213,9 @@ fn resolved(rounds: &[(RoundSamples, f64)]) -> BTreeMap<String, Value> {
     }
     let joined = |mut values: Vec<Value>| match values.len() {
         1 => values.remove(0),
-        _ => Value::Text(
-            values
-                .iter()
-                .map(Value::to_string)
-                .collect::<Vec<_>>()
-                .join("; "),
-        ),
+        _ => Value::Text(values.iter().map(Value::to_string).collect::<Vec<_>>().join("; ")),
     };
-    seen.into_iter()
-        .map(|(name, values)| (name, joined(values)))
-        .collect()
+    seen.into_iter().map(|(name, values)| (name, joined(values))).collect()
 }
 
 fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
@@ -289,10 +263,7 @@ fn stats(
         max: summary.max,
         outliers,
         mean_without_outliers,
-        modes: modes
-            .into_iter()
-            .map(|(centre, share)| ModeShare { centre, share })
-            .collect(),
+        modes: modes.into_iter().map(|(centre, share)| ModeShare { centre, share }).collect(),
         best_round: estimate.best,
         median_all: estimate.median_all,
         median_undisturbed: estimate.median_undisturbed,
@@ -330,18 +301,10 @@ fn apart(modes: Vec<(f64, f64)>, of: &str) -> Vec<(f64, f64)> {
 /// `event`, `batch(k)`, or `batch(a..b)` where rounds chose different batches.
 fn sample_label<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> String {
     let rounds: Vec<&RoundSamples> = rounds.collect();
-    if rounds
-        .iter()
-        .all(|round| round.samples.is_empty() || !round.histograms.is_empty())
-    {
+    if rounds.iter().all(|round| round.samples.is_empty() || !round.histograms.is_empty()) {
         return "event".to_owned();
     }
-    let raws = || {
-        rounds
-            .iter()
-            .flat_map(|round| &round.samples)
-            .map(|samples| &samples.raw)
-    };
+    let raws = || rounds.iter().flat_map(|round| &round.samples).map(|samples| &samples.raw);
     let sizes: Vec<u64> = raws()
         .filter_map(|raw| match raw {
             Raw::Event { .. } => None,
@@ -365,10 +328,7 @@ fn set_estimate(
     let ends: Option<Ends> = match repeat {
         Repeat::Rounds => {
             if estimate.used < LEAST_ROUNDS {
-                figure.notes.push(format!(
-                    "no interval: {} rounds, six are needed",
-                    estimate.used
-                ));
+                figure.notes.push(format!("no interval: {} rounds, six are needed", estimate.used));
             }
             estimate.interval
         }
@@ -401,10 +361,8 @@ fn of_blocks(
         .all(|samples| matches!(samples.raw, Raw::Batch { k: 0, .. }));
     if are_blocks && samples.len() >= LEAST_BLOCKS {
         // Neighbours are joined: fewer, longer blocks depend less on each other.
-        let joined: Vec<f64> = samples
-            .chunks(samples.len().div_ceil(MOST_BLOCKS))
-            .filter_map(median)
-            .collect();
+        let joined: Vec<f64> =
+            samples.chunks(samples.len().div_ceil(MOST_BLOCKS)).filter_map(median).collect();
         let note = format!(
             "interval from {} blocks of time, taken as independent: too few to show their memory",
             joined.len()
@@ -424,9 +382,8 @@ fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
     }
     let used = figure.rounds.iter();
     let used = used.filter(|round| with_disturbed || !round.disturbed);
-    let cycles: Option<Vec<f64>> = used
-        .map(|round| Some(round.value * round.core_hz? / 1e9))
-        .collect();
+    let cycles: Option<Vec<f64>> =
+        used.map(|round| Some(round.value * round.core_hz? / 1e9)).collect();
     figure.cycles = cycles.and_then(|cycles| median(&cycles));
     if figure.cycles.is_none() {
         figure.no_cycles =
@@ -446,10 +403,7 @@ pub fn settle_predictions(
         [PredictionKind::Prior, PredictionKind::Derived].map(|of| run.prediction(&key, of));
     for event in events.into_iter().flatten() {
         for (name, value) in &event.at {
-            figure
-                .at
-                .entry(name.clone())
-                .or_insert_with(|| value.clone());
+            figure.at.entry(name.clone()).or_insert_with(|| value.clone());
         }
     }
     let [prior, derived] = events.map(|event| event.map(|event| event.prediction.clone()));

@@ -70,13 +70,9 @@ pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
 /// How a figure missed a kind of prediction.
 pub fn of(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
     let judged = judged(figure, kind)?;
-    let verdict = judged
-        .verdict
-        .filter(|verdict| *verdict != Verdict::Within)?;
+    let verdict = judged.verdict.filter(|verdict| *verdict != Verdict::Within)?;
     let (range, value) = (judged.prediction.range?, figure.value?);
-    let reaches_in = figure
-        .ci
-        .is_some_and(|(low, high)| low <= range.high && high >= range.low);
+    let reaches_in = figure.ci.is_some_and(|(low, high)| low <= range.high && high >= range.low);
     Some(Miss {
         figure,
         of: kind,
@@ -105,11 +101,7 @@ mod tests {
 
     #[test]
     fn factors_are_over_the_nearer_end() {
-        let range = |low, high| Range {
-            low,
-            likely: low,
-            high,
-        };
+        let range = |low, high| Range { low, likely: low, high };
         assert_eq!(factor(30.0, &range(10.0, 20.0)), Some(1.5));
         assert_eq!(factor(5.0, &range(10.0, 20.0)), Some(2.0));
         assert_eq!(factor(0.0, &range(10.0, 20.0)), None);
@@ -139,14 +131,10 @@ mod tests {
         // All of what was predicted, and more.
         worst_of_all.expect("was found").ci = Some((0.0, 1e12));
         let found = worst(&all, 100);
-        let of_it: Vec<usize> = (0..found.len())
-            .filter(|at| found[*at].figure.label() == first)
-            .collect();
+        let of_it: Vec<usize> =
+            (0..found.len()).filter(|at| found[*at].figure.label() == first).collect();
         assert!(of_it.iter().all(|at| !found[*at].is_certain));
         let others = found.len() - of_it.len();
-        assert!(
-            others > 0 && of_it.iter().all(|at| *at >= others),
-            "{of_it:?}"
-        );
+        assert!(others > 0 && of_it.iter().all(|at| *at >= others), "{of_it:?}");
     }
 }

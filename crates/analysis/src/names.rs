@@ -21,11 +21,7 @@ impl<'run> Names<'run> {
     pub fn of(planned: &'run PlannedExperiment, figures: &[&'run Figure]) -> Self {
         let (derived, measured): (Vec<&Figure>, Vec<&Figure>) =
             figures.iter().partition(|figure| is_derived(figure));
-        Names {
-            planned,
-            measured: varying(&measured),
-            derived: varying(&derived),
-        }
+        Names { planned, measured: varying(&measured), derived: varying(&derived) }
     }
 
     /// What distinguishes the figure's case: `random, 64 MiB`; empty where nothing does.
@@ -153,9 +149,7 @@ fn varying<'run>(figures: &[&'run Figure]) -> Vec<&'run str> {
     let first = figures.first();
     names.retain(|name| {
         let of_first = first.and_then(|figure| figure.case.get(name));
-        figures
-            .iter()
-            .any(|figure| figure.case.get(name) != of_first)
+        figures.iter().any(|figure| figure.case.get(name) != of_first)
     });
     names
 }
@@ -172,22 +166,13 @@ mod tests {
         let run = sample::run();
         let all = figures(&run);
         let plan = run.plan.as_ref().expect("the sample has a plan");
-        let planned = plan
-            .experiments
-            .iter()
-            .find(|one| one.id == "memory.latency");
+        let planned = plan.experiments.iter().find(|one| one.id == "memory.latency");
         let planned = planned.expect("the sample has a ladder");
-        let own: Vec<&Figure> = all
-            .iter()
-            .filter(|one| one.experiment == planned.id)
-            .collect();
+        let own: Vec<&Figure> = all.iter().filter(|one| one.experiment == planned.id).collect();
         let names = Names::of(planned, &own);
         assert_eq!(names.figure(own[6]), "latency (64 KiB)");
         let level = own.iter().find(|one| one.case.text("level") == Some("L2"));
-        assert_eq!(
-            names.figure(level.expect("has levels")),
-            "level latency (L2)"
-        );
+        assert_eq!(names.figure(level.expect("has levels")), "level latency (L2)");
         let operations = ["getppid", "read", "time-vdso"];
         let calls: Vec<Figure> = operations
             .iter()

@@ -48,12 +48,7 @@ pub fn of(
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
         notes.push(beyond(check, metric.unit));
     }
-    notes.extend(
-        figure
-            .no_cycles
-            .iter()
-            .map(|why| format!("no cycles: {why}")),
-    );
+    notes.extend(figure.no_cycles.iter().map(|why| format!("no cycles: {why}")));
     notes
 }
 
@@ -108,16 +103,12 @@ fn censored(stats: &Stats, unit: Unit) -> Option<String> {
 fn at_resolution(run: &Run, stats: &Stats, unit: Unit) -> Option<String> {
     let clock = &run.header.calibration;
     let grain_ns = clock.resolution_ns + clock.pair_cost_ns;
-    let near: Vec<&str> = [
-        ("p50", stats.p50),
-        ("p90", stats.p90),
-        ("p99", stats.p99),
-        ("max", stats.max),
-    ]
-    .into_iter()
-    .filter(|(_, value)| *value <= AT_RESOLUTION * grain_ns)
-    .map(|(name, _)| name)
-    .collect();
+    let near: Vec<&str> =
+        [("p50", stats.p50), ("p90", stats.p90), ("p99", stats.p99), ("max", stats.max)]
+            .into_iter()
+            .filter(|(_, value)| *value <= AT_RESOLUTION * grain_ns)
+            .map(|(name, _)| name)
+            .collect();
     (!near.is_empty()).then(|| {
         format!(
             "at resolution: {} lie within 5x of the clock's resolution ({}) and pair cost ({})",
@@ -155,11 +146,7 @@ fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
     }
     let share = voids as f64 / (voids + kept).max(1) as f64;
     (share > VOIDED).then(|| {
-        format!(
-            "{voids} of {} quartets ({:.0} %) are left out: {why}",
-            voids + kept,
-            share * 100.0
-        )
+        format!("{voids} of {} quartets ({:.0} %) are left out: {why}", voids + kept, share * 100.0)
     })
 }
 
@@ -189,10 +176,7 @@ fn segments(figure: &Figure) -> Option<String> {
     let mut segments: Vec<u32> = figure.rounds.iter().map(|round| round.segment).collect();
     segments.dedup();
     (segments.len() > 1).then(|| {
-        format!(
-            "spans {} segments: the run was resumed between its rounds",
-            segments.len()
-        )
+        format!("spans {} segments: the run was resumed between its rounds", segments.len())
     })
 }
 
@@ -202,9 +186,7 @@ pub fn beyond(check: &BoundCheck, unit: Unit) -> String {
         Side::AtMost => "above the most that is possible",
         Side::AtLeast => "below the least that is possible",
     };
-    let limit = check
-        .value
-        .map_or_else(String::new, |value| format!(" ({})", render(value, unit)));
+    let limit = check.value.map_or_else(String::new, |value| format!(" ({})", render(value, unit)));
     let word = match (check.is_impossible(), check.rule.warns_only) {
         (true, _) => "impossible",
         (false, true) => "suspicious (the bound rests on a guess or a nominal rate)",

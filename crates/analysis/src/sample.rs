@@ -44,10 +44,7 @@ pub fn ladder() -> Vec<(u64, f64)> {
 
 /// A case of the ladder.
 pub fn rung(footprint: u64) -> CaseId {
-    CaseId::new()
-        .with("pattern", "random")
-        .with("pages", "huge")
-        .with("footprint", footprint)
+    CaseId::new().with("pattern", "random").with("pages", "huge").with("footprint", footprint)
 }
 
 /// A case of the system calls.
@@ -122,9 +119,7 @@ pub fn header() -> Header {
         },
         identity: "5f3c9a7e11d0b264".into(),
         host: host(),
-        environment: environment
-            .map(|(name, text)| (name.to_owned(), text.to_owned()))
-            .into(),
+        environment: environment.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
         peers: Vec::new(),
         calibration: Calibration {
             width: None,
@@ -222,18 +217,9 @@ fn plan() -> Plan {
                 Better::Lower,
                 Kind::Hardware,
             ),
-            Metric::derived(
-                "level_size",
-                "Of a level.",
-                Unit::B,
-                Better::None,
-                Kind::Hardware,
-            ),
+            Metric::derived("level_size", "Of a level.", Unit::B, Better::None, Kind::Hardware),
         ],
-        ladder()
-            .iter()
-            .map(|(footprint, _)| rung(*footprint))
-            .collect(),
+        ladder().iter().map(|(footprint, _)| rung(*footprint)).collect(),
     );
     latency.units = BTreeMap::from([("footprint".to_owned(), Unit::B)]);
     latency.view = View::Line {
@@ -254,10 +240,7 @@ fn plan() -> Plan {
         vec![CaseId::new()],
     );
     rate.repeat = Repeat::Once { duration_s: 2.5 };
-    rate.view = View::Timeline {
-        trace: "series".into(),
-        beside: Vec::new(),
-    };
+    rate.view = View::Timeline { trace: "series".into(), beside: Vec::new() };
     let mut numa = planned("memory.numa", "Memory of other nodes", vec![], vec![]);
     numa.series.clear();
     numa.skipped = Some(Absence {
@@ -276,10 +259,7 @@ fn plan() -> Plan {
         vec![metric("hop", Unit::Ns, Better::Lower, Kind::Os)],
         vec![CaseId::new()],
     );
-    pipe.view = View::Bars {
-        metric: "hop".into(),
-        cases: Cases::default(),
-    };
+    pipe.view = View::Bars { metric: "hop".into(), cases: Cases::default() };
     Plan {
         experiments: vec![rate, syscall, pipe, latency, numa],
         stages: vec![vec!["clock.rate".into()], vec!["memory.latency".into()]],
@@ -303,15 +283,13 @@ fn predicted(
         case,
         metric: metric.to_owned(),
         of: PredictionKind::Prior,
-        prediction: Prediction {
-            range: range.map(|[low, likely, high]| Range { low, likely, high }),
-            because: match range {
+        prediction: Prediction::new(
+            range.map(|[low, likely, high]| Range { low, likely, high }),
+            match range {
                 Some(_) => "4 to 5 cycles at 2.4 to 3.9 GHz (family table; virtual machine widens)",
                 None => "unknown: nothing tells the clock source of the hypervisor",
-            }
-            .into(),
-            bound: None,
-        },
+            },
+        ),
         at: BTreeMap::new(),
     }
 }
@@ -327,31 +305,11 @@ fn predictions() -> Vec<Event> {
     for (name, size) in [("L1", 32 * KIB), ("L2", 512 * KIB), ("L3", 16 * MIB)] {
         let size = size as f64;
         let range = Some([size / 1.5, size, size * 1.5]);
-        all.push(predicted(
-            "memory.latency",
-            level(name),
-            "level_size",
-            range,
-        ));
+        all.push(predicted("memory.latency", level(name), "level_size", range));
     }
-    all.push(predicted(
-        "os.syscall",
-        call("getppid"),
-        "latency",
-        Some([40.0, 60.0, 110.0]),
-    ));
-    all.push(predicted(
-        "os.syscall",
-        call("read"),
-        "latency",
-        Some([60.0, 80.0, 120.0]),
-    ));
-    let mut vdso = predicted(
-        "os.syscall",
-        call("time-vdso"),
-        "latency",
-        Some([1.0, 2.0, 4.0]),
-    );
+    all.push(predicted("os.syscall", call("getppid"), "latency", Some([40.0, 60.0, 110.0])));
+    all.push(predicted("os.syscall", call("read"), "latency", Some([60.0, 80.0, 120.0])));
+    let mut vdso = predicted("os.syscall", call("time-vdso"), "latency", Some([1.0, 2.0, 4.0]));
     vdso.prediction.bound = Some(Bound {
         side: Side::AtLeast,
         constant: 4e9,
@@ -362,18 +320,8 @@ fn predictions() -> Vec<Event> {
     });
     all.push(vdso);
     all.push(predicted("os.pipe", CaseId::new(), "hop", None));
-    all.push(predicted(
-        "clock.rate",
-        CaseId::new(),
-        "counter",
-        Some([2.4e9, 2.445e9, 2.5e9]),
-    ));
-    let mut derived = predicted(
-        "os.syscall",
-        call("read"),
-        "latency",
-        Some([70.0, 95.0, 140.0]),
-    );
+    all.push(predicted("clock.rate", CaseId::new(), "counter", Some([2.4e9, 2.445e9, 2.5e9])));
+    let mut derived = predicted("os.syscall", call("read"), "latency", Some([70.0, 95.0, 140.0]));
     derived.of = PredictionKind::Derived;
     derived.prediction.because = "null call plus copying one byte".into();
     all.push(derived);
@@ -395,10 +343,7 @@ fn quartets(latency_ns: f64, spread: f64, seed: u64) -> Raw {
     let n = vec![per_batch * latency_ns + 40.0; 20];
     Raw::Quartets {
         k,
-        two_n: samples
-            .zip(&n)
-            .map(|(sample, n)| n + per_batch * sample)
-            .collect(),
+        two_n: samples.zip(&n).map(|(sample, n)| n + per_batch * sample).collect(),
         n,
         voids: u32::from(seed.is_multiple_of(7)),
     }
@@ -436,13 +381,8 @@ fn round(series: &str, n: u32, status: RoundStatus, disturbed: &[&str]) -> Event
         window_ns: 5e8,
         status,
         cpus: vec![1],
-        environment: environment
-            .map(|(name, value)| (name.to_owned(), value))
-            .into(),
-        disturbed: disturbed
-            .iter()
-            .map(|reason| (*reason).to_owned())
-            .collect(),
+        environment: environment.map(|(name, value)| (name.to_owned(), value)).into(),
+        disturbed: disturbed.iter().map(|reason| (*reason).to_owned()).collect(),
         failed: Vec::new(),
     })
 }
@@ -453,13 +393,7 @@ fn latency_round(n: u32) -> Vec<Event> {
         .map(|(footprint, latency)| {
             let seed = footprint + u64::from(n);
             let value = latency * (1.0 + 0.01 * wobble(seed));
-            samples(
-                "memory.latency",
-                n,
-                rung(footprint),
-                "latency",
-                quartets(value, 0.02, seed),
-            )
+            samples("memory.latency", n, rung(footprint), "latency", quartets(value, 0.02, seed))
         })
         .collect();
     events.push(round("memory.latency", n, RoundStatus::Ok, &[]));
@@ -467,11 +401,7 @@ fn latency_round(n: u32) -> Vec<Event> {
 }
 
 fn syscall_round(n: u32) -> Vec<Event> {
-    let disturbed: &[&str] = if n > 2 {
-        &["steal 1.8 % of the window"]
-    } else {
-        &[]
-    };
+    let disturbed: &[&str] = if n > 2 { &["steal 1.8 % of the window"] } else { &[] };
     let value = |mid: f64, seed: u64| mid * (1.0 + 0.015 * wobble(seed + u64::from(n)));
     let of = |name: &str, mid: f64, seed: u64| {
         let raw = quartets(value(mid, seed), 0.03, seed + u64::from(n));
@@ -499,22 +429,10 @@ fn pipe_round(n: u32) -> Vec<Event> {
 }
 
 fn rate_round() -> Vec<Event> {
-    let values: Vec<f64> = (0..10)
-        .map(|i| 2.445e9 * (1.0 + 1e-6 * wobble(i)))
-        .collect();
-    let rows = values
-        .iter()
-        .enumerate()
-        .map(|(i, hz)| vec![i as f64 * 0.25, *hz])
-        .collect();
+    let values: Vec<f64> = (0..10).map(|i| 2.445e9 * (1.0 + 1e-6 * wobble(i))).collect();
+    let rows = values.iter().enumerate().map(|(i, hz)| vec![i as f64 * 0.25, *hz]).collect();
     vec![
-        samples(
-            "clock.rate",
-            1,
-            CaseId::new(),
-            "counter",
-            Raw::Batch { k: 0, values },
-        ),
+        samples("clock.rate", 1, CaseId::new(), "counter", Raw::Batch { k: 0, values }),
         Event::Trace(Trace {
             series: "clock.rate".into(),
             round: 1,
@@ -572,18 +490,8 @@ fn outcomes() -> Vec<Event> {
     let refused = "futex: Operation not permitted (os error 1)";
     let disabled = "io_uring is disabled by kernel.io_uring_disabled";
     all.extend([
-        outcome(
-            "os.syscall",
-            Some(call("futex")),
-            Ending::Failed,
-            Some(refused),
-        ),
-        outcome(
-            "os.syscall",
-            Some(call("io-uring-nop")),
-            Ending::Skipped,
-            Some(disabled),
-        ),
+        outcome("os.syscall", Some(call("futex")), Ending::Failed, Some(refused)),
+        outcome("os.syscall", Some(call("io-uring-nop")), Ending::Skipped, Some(disabled)),
         measured("os.pipe", CaseId::new()),
         measured("clock.rate", CaseId::new()),
         outcome("memory.numa", None, Ending::Skipped, Some("one NUMA node")),

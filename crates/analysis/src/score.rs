@@ -85,10 +85,7 @@ pub fn off<'a>(figures: impl Iterator<Item = &'a Figure>) -> Option<Off> {
         .filter(|figure| figure.outcome == Ending::Measured)
         .filter_map(|figure| {
             let likely = figure.prior.as_ref()?.prediction.range?.likely;
-            figure
-                .value
-                .filter(|value| *value > 0.0 && likely > 0.0)
-                .map(|value| value / likely)
+            figure.value.filter(|value| *value > 0.0 && likely > 0.0).map(|value| value / likely)
         })
         .collect();
     let factors: Vec<f64> = ratios.iter().map(|ratio| ratio.max(1.0 / ratio)).collect();
@@ -135,15 +132,10 @@ mod tests {
             let mut figure = Figure::absent("os.x", Ending::Measured, String::new());
             (figure.value, figure.ci) = (Some(value), Some((value / 2.0, value * 2.0)));
             figure.prior = Some(Judged {
-                prediction: Prediction {
-                    range: Some(Range {
-                        low: 10.0,
-                        likely: 15.0,
-                        high: 20.0,
-                    }),
-                    because: String::new(),
-                    bound: None,
-                },
+                prediction: Prediction::new(
+                    Some(Range { low: 10.0, likely: 15.0, high: 20.0 }),
+                    String::new(),
+                ),
                 verdict: Some(verdict),
             });
             figure

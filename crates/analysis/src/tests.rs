@@ -12,10 +12,7 @@ use record::key::{CaseId, Key};
 use record::run::Run;
 
 fn of<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) -> &'a Figure {
-    figures
-        .iter()
-        .find(|figure| figure.key() == Some(Key::new(experiment, case, metric)))
-        .unwrap()
+    figures.iter().find(|figure| figure.key() == Some(Key::new(experiment, case, metric))).unwrap()
 }
 
 fn run_of(change: impl Fn(&mut Event)) -> Run {
@@ -42,10 +39,7 @@ fn a_ladder_rung_has_estimate_interval_and_cycles() {
     let stats = rung.stats.as_ref().unwrap();
     assert_eq!((stats.rounds, stats.disturbed, stats.samples), (6, 0, 120));
     assert_eq!(stats.of, "batch(10000)");
-    assert_eq!(
-        stats.best_round,
-        rung.rounds.iter().map(|round| round.value).reduce(f64::min)
-    );
+    assert_eq!(stats.best_round, rung.rounds.iter().map(|round| round.value).reduce(f64::min));
     assert_eq!(rung.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
 }
 
@@ -57,10 +51,7 @@ fn events_that_never_ended_are_said_as_at_least() {
     let rung = of(&figures, "memory.latency", &case, "latency");
     let stats = rung.stats.as_ref().unwrap();
     assert_eq!((stats.samples, stats.censored), (60, 12));
-    assert_eq!(
-        (stats.p50, stats.p90, stats.p99, stats.max),
-        (10.0, 20.0, 20.0, 20.0)
-    );
+    assert_eq!((stats.p50, stats.p90, stats.p99, stats.max), (10.0, 20.0, 20.0, 20.0));
     assert_eq!(stats.at_least, ["p90", "p99", "max"]);
     let told = rung.notes.iter().find(|note| note.contains("never ended"));
     let told = told.expect("it is said");
@@ -68,10 +59,8 @@ fn events_that_never_ended_are_said_as_at_least() {
     assert!(told.contains("p90, p99, max is at least 20 ns"), "{told}");
     // Every report says so, and of how many.
     let found = findings(&run, &figures);
-    let of_them: Vec<&Finding> = found
-        .iter()
-        .filter(|finding| finding.text.contains("never ended"))
-        .collect();
+    let of_them: Vec<&Finding> =
+        found.iter().filter(|finding| finding.text.contains("never ended")).collect();
     let [warning] = of_them[..] else {
         panic!("{found:?}");
     };
@@ -87,37 +76,24 @@ fn disturbed_rounds_that_cannot_be_spared_are_used_and_told() {
     assert_eq!((stats.rounds, stats.disturbed, stats.used), (6, 4, 6));
     assert!(stats.used_disturbed);
     assert!(
-        read.notes
-            .iter()
-            .any(|note| note.starts_with("disturbed: 4 of 6")),
+        read.notes.iter().any(|note| note.starts_with("disturbed: 4 of 6")),
         "{:?}",
         read.notes
     );
     assert_eq!(read.prior.as_ref().unwrap().verdict, Some(Verdict::Slower));
-    assert_eq!(
-        read.derived.as_ref().unwrap().verdict,
-        Some(Verdict::Slower)
-    );
+    assert_eq!(read.derived.as_ref().unwrap().verdict, Some(Verdict::Slower));
 }
 
 #[test]
 fn a_value_beyond_its_bound_is_failed_and_impossible() {
     // Two undisturbed rounds lie below 4 cycles at 3.2 GHz.
     let figures = figures(&sample::run());
-    let vdso = of(
-        &figures,
-        "os.syscall",
-        &sample::call("time-vdso"),
-        "latency",
-    );
+    let vdso = of(&figures, "os.syscall", &sample::call("time-vdso"), "latency");
     let bound = vdso.bound.as_ref().unwrap();
     assert_eq!((bound.evaluated, bound.beyond), (2, 2));
     assert!((bound.value.unwrap() - 1.25).abs() < 0.01);
     assert_eq!(vdso.outcome, Ending::Failed);
-    assert_eq!(
-        vdso.prior.as_ref().unwrap().verdict,
-        Some(Verdict::Impossible)
-    );
+    assert_eq!(vdso.prior.as_ref().unwrap().verdict, Some(Verdict::Impossible));
     assert!(vdso.value.is_some(), "the value stays visible");
 }
 
@@ -132,12 +108,7 @@ fn one_round_beyond_a_bound_only_warns() {
         }
     });
     let figures = figures(&run);
-    let vdso = of(
-        &figures,
-        "os.syscall",
-        &sample::call("time-vdso"),
-        "latency",
-    );
+    let vdso = of(&figures, "os.syscall", &sample::call("time-vdso"), "latency");
     assert_eq!(vdso.outcome, Ending::Measured);
     assert!(vdso.bound.as_ref().unwrap().warns());
     assert!(vdso.notes.iter().any(|note| note.starts_with("suspicious")));
@@ -150,19 +121,11 @@ fn events_tell_resolution_and_modes() {
     let stats = hop.stats.as_ref().unwrap();
     assert_eq!((stats.of.as_str(), stats.modes.len()), ("event", 2));
     assert!(
-        hop.notes
-            .iter()
-            .any(|note| note.starts_with("at resolution: p50 lie")),
+        hop.notes.iter().any(|note| note.starts_with("at resolution: p50 lie")),
         "{:?}",
         hop.notes
     );
-    assert!(
-        hop.notes
-            .iter()
-            .any(|note| note.starts_with("two modes: 66 %")),
-        "{:?}",
-        hop.notes
-    );
+    assert!(hop.notes.iter().any(|note| note.starts_with("two modes: 66 %")), "{:?}", hop.notes);
     assert_eq!(hop.prior.as_ref().unwrap().verdict, None);
 }
 
@@ -180,16 +143,10 @@ fn once_takes_its_interval_from_blocks() {
 fn absences_have_reasons() {
     let figures = figures(&sample::run());
     let reason = |label: &str| {
-        let figure = figures
-            .iter()
-            .find(|figure| figure.label() == label)
-            .unwrap();
+        let figure = figures.iter().find(|figure| figure.label() == label).unwrap();
         (figure.outcome, figure.reason.clone().unwrap())
     };
-    assert_eq!(
-        reason("memory.numa"),
-        (Ending::Skipped, "one NUMA node".into())
-    );
+    assert_eq!(reason("memory.numa"), (Ending::Skipped, "one NUMA node".into()));
     assert_eq!(reason("os.syscall:call=futex").0, Ending::Failed);
     assert_eq!(reason("os.syscall:call=io-uring-nop").0, Ending::Skipped);
 }
@@ -203,16 +160,8 @@ fn derived_values_are_judged_and_carry_doubt() {
     assert!((l1.cycles.unwrap() - 4.0).abs() < 0.05);
     let l3 = of(&figures, "memory.latency", &level("L3"), "level_size");
     assert_eq!(l3.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
-    assert!(
-        l3.notes
-            .iter()
-            .any(|note| note.starts_with("uncertain: found in 70 %"))
-    );
-    assert!(
-        !figures
-            .iter()
-            .any(|figure| figure.label().contains("level=DRAM level_size"))
-    );
+    assert!(l3.notes.iter().any(|note| note.starts_with("uncertain: found in 70 %")));
+    assert!(!figures.iter().any(|figure| figure.label().contains("level=DRAM level_size")));
 }
 
 #[test]
@@ -228,22 +177,11 @@ fn a_killed_run_says_what_is_missing() {
     let figures = figures(&run);
     let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
     assert_eq!((rung.ci, rung.value.is_some()), (None, true));
-    assert!(
-        rung.notes
-            .iter()
-            .any(|note| note.contains("six are needed"))
-    );
-    let absent = figures
-        .iter()
-        .find(|figure| figure.experiment == "os.pipe")
-        .unwrap();
+    assert!(rung.notes.iter().any(|note| note.contains("six are needed")));
+    let absent = figures.iter().find(|figure| figure.experiment == "os.pipe").unwrap();
     assert_eq!(absent.outcome, Ending::Skipped);
     let findings = findings(&run, &figures);
-    assert!(
-        findings
-            .iter()
-            .any(|finding| finding.text.contains("it has no last line"))
-    );
+    assert!(findings.iter().any(|finding| finding.text.contains("it has no last line")));
     assert!(super::figures(&Run::new(sample::header())).is_empty());
 }
 
@@ -277,22 +215,10 @@ fn findings_name_what_a_reader_must_see() {
     let run = sample::run();
     let findings = findings(&run, &figures(&run));
     for (severity, about, part) in [
-        (
-            Severity::Error,
-            "os.syscall",
-            "futex failed: futex: Operation not permitted",
-        ),
-        (
-            Severity::Error,
-            "os.syscall",
-            "impossible: 2 of 2 undisturbed rounds lie below",
-        ),
+        (Severity::Error, "os.syscall", "futex failed: futex: Operation not permitted"),
+        (Severity::Error, "os.syscall", "impossible: 2 of 2 undisturbed rounds lie below"),
         (Severity::Warning, "run", "drifted by 71"),
-        (
-            Severity::Warning,
-            "os.syscall",
-            "one round does not count: the worker died of signal 9",
-        ),
+        (Severity::Warning, "os.syscall", "one round does not count: the worker died of signal 9"),
         (Severity::Note, "run", "two modes (os.pipe 1"),
         (Severity::Note, "run", "the time budget ended"),
         (
@@ -314,11 +240,7 @@ fn findings_name_what_a_reader_must_see() {
             "{severity:?} {about} {part}: {findings:#?}"
         );
     }
-    assert!(
-        !findings
-            .iter()
-            .any(|finding| finding.text.contains("ladder"))
-    );
+    assert!(!findings.iter().any(|finding| finding.text.contains("ladder")));
 }
 
 #[test]
@@ -366,18 +288,9 @@ fn a_ladder_that_falls_a_little_at_every_rung_is_seen() {
     }
     assert!(share < 1.0, "the ladder goes beyond 32 MiB");
     let figures = figures(&run);
-    let failed = figures
-        .iter()
-        .filter(|figure| figure.outcome == Ending::Failed);
-    let reasons: Vec<&str> = failed
-        .filter_map(|figure| figure.reason.as_deref())
-        .collect();
-    assert!(
-        reasons
-            .iter()
-            .any(|reason| reason.contains("cannot be faster")),
-        "{reasons:?}"
-    );
+    let failed = figures.iter().filter(|figure| figure.outcome == Ending::Failed);
+    let reasons: Vec<&str> = failed.filter_map(|figure| figure.reason.as_deref()).collect();
+    assert!(reasons.iter().any(|reason| reason.contains("cannot be faster")), "{reasons:?}");
 }
 
 #[test]
@@ -432,14 +345,9 @@ fn what_a_cache_gave_is_a_finding() {
         }
     });
     let found = findings(&run, &figures(&run));
-    let of_cache: Vec<&Finding> = found
-        .iter()
-        .filter(|finding| finding.text.contains("from a cache"))
-        .collect();
+    let of_cache: Vec<&Finding> =
+        found.iter().filter(|finding| finding.text.contains("from a cache")).collect();
     assert_eq!(of_cache.len(), 1, "{found:?}");
     assert_eq!(of_cache[0].severity, Severity::Warning);
-    assert!(
-        of_cache[0].text.starts_with("one figure comes"),
-        "{of_cache:?}"
-    );
+    assert!(of_cache[0].text.starts_with("one figure comes"), "{of_cache:?}");
 }

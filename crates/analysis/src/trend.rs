@@ -83,21 +83,15 @@ pub struct Changed {
 /// default deviation between runs is none.
 pub fn trends(runs: Vec<TrendRun>, figures: Vec<Over>) -> Trends {
     let mut chance = Chance::default();
-    let p_values: Vec<Option<f64>> = figures
-        .iter()
-        .map(|over| p_value(&values(over), &mut chance))
-        .collect();
+    let p_values: Vec<Option<f64>> =
+        figures.iter().map(|over| p_value(&values(over), &mut chance)).collect();
     let tested: Vec<f64> = p_values.iter().flatten().copied().collect();
     let mut believed = benjamini_hochberg(&tested, RATE).into_iter();
     let mut trends = Vec::new();
     for (over, p) in figures.into_iter().zip(p_values) {
         let is_believed = p.is_some() && believed.next().unwrap_or(false);
         let found = match is_believed {
-            true => shifts(
-                &values(&over),
-                over.kind.default_between_run_sd(),
-                &mut chance,
-            ),
+            true => shifts(&values(&over), over.kind.default_between_run_sd(), &mut chance),
             false => Vec::new(),
         };
         let changed = (0..found.len())
@@ -106,11 +100,7 @@ pub fn trends(runs: Vec<TrendRun>, figures: Vec<Over>) -> Trends {
                 environment: environment(&runs, &over, &found, index),
             })
             .collect();
-        trends.push(Trend {
-            over,
-            p,
-            shifts: changed,
-        });
+        trends.push(Trend { over, p, shifts: changed });
     }
     Trends { runs, trends }
 }
@@ -127,14 +117,10 @@ fn environment(
     index: usize,
 ) -> Vec<(String, String, String)> {
     let first = index.checked_sub(1).map_or(0, |before| shifts[before].at);
-    let end = shifts
-        .get(index + 1)
-        .map_or(over.points.len(), |next| next.at);
+    let end = shifts.get(index + 1).map_or(over.points.len(), |next| next.at);
     let at = shifts[index].at;
     let of = |points: &[RunPoint], name: &str| -> Option<Option<String>> {
-        let mut texts = points
-            .iter()
-            .map(|point| runs[point.run].environment.get(name).cloned());
+        let mut texts = points.iter().map(|point| runs[point.run].environment.get(name).cloned());
         let one = texts.next()?;
         texts.all(|text| text == one).then_some(one)
     };
@@ -157,10 +143,7 @@ impl Trend {
     /// The level of each point: the median of the runs between two shifts.
     pub fn levels(&self) -> Vec<f64> {
         let whole = median(&values(&self.over)).unwrap_or(f64::NAN);
-        let first = self
-            .shifts
-            .first()
-            .map_or(whole, |first| first.shift.before);
+        let first = self.shifts.first().map_or(whole, |first| first.shift.before);
         let level = |index: usize| {
             let passed = self.shifts.iter().rev();
             let mut passed = passed.filter(|changed| changed.shift.at <= index);
@@ -230,9 +213,7 @@ mod tests {
     }
 
     fn shifted(found: &Trends) -> Vec<usize> {
-        (0..found.trends.len())
-            .filter(|index| !found.trends[*index].shifts.is_empty())
-            .collect()
+        (0..found.trends.len()).filter(|index| !found.trends[*index].shifts.is_empty()).collect()
     }
 
     #[test]

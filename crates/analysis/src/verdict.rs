@@ -34,10 +34,7 @@ pub const VERDICTS: &[(Verdict, &str)] = &[
 impl Verdict {
     /// The spelling in files and reports.
     pub fn text(self) -> &'static str {
-        VERDICTS
-            .iter()
-            .find(|(verdict, _)| *verdict == self)
-            .map_or("", |(_, text)| text)
+        VERDICTS.iter().find(|(verdict, _)| *verdict == self).map_or("", |(_, text)| text)
     }
 }
 
@@ -75,11 +72,7 @@ mod tests {
 
     #[test]
     fn words_respect_the_better_direction() {
-        let range = Range {
-            low: 10.0,
-            likely: 15.0,
-            high: 20.0,
-        };
+        let range = Range { low: 10.0, likely: 15.0, high: 20.0 };
         for (value, unit, better, expected) in [
             ((9.0, 10.0), Unit::Ns, Better::Lower, Verdict::Within),
             ((20.0, 30.0), Unit::Ns, Better::Lower, Verdict::Within),
@@ -92,11 +85,7 @@ mod tests {
             ((21.0, 22.0), Unit::B, Better::None, Verdict::Above),
             ((21.0, 22.0), Unit::Ratio, Better::Lower, Verdict::Above),
         ] {
-            assert_eq!(
-                judge(value, &range, unit, better),
-                expected,
-                "{value:?} {unit}"
-            );
+            assert_eq!(judge(value, &range, unit, better), expected, "{value:?} {unit}");
         }
     }
 }

@@ -35,12 +35,8 @@ const SHARES: [(&str, u64); 7] = [
 ];
 
 /// Models of disks in a provider's network.
-pub const NETWORKED: [&str; 4] = [
-    "Amazon Elastic Block Store",
-    "nvme_card-pd",
-    "PersistentDisk",
-    "MSFT NVMe Accelerator",
-];
+pub const NETWORKED: [&str; 4] =
+    ["Amazon Elastic Block Store", "nvme_card-pd", "PersistentDisk", "MSFT NVMe Accelerator"];
 /// How makers of flash begin their models: behind such a name, and the host's local ones, a guest's NVMe disk
 /// is the thing itself. A hypervisor's own is called after it.
 const MAKERS: [&str; 15] = [
@@ -72,9 +68,7 @@ pub fn is_virtual(disk: &Disk, site: &Site) -> bool {
     let driver = disk.driver.as_deref().unwrap_or_default();
     site.host.kernel.virtualisation.is_guest == Some(true)
         || disk.is_virtual
-        || ["virtio", "xen", "vmw", "hv_"]
-            .iter()
-            .any(|kind| driver.starts_with(kind))
+        || ["virtio", "xen", "vmw", "hv_"].iter().any(|kind| driver.starts_with(kind))
 }
 
 /// Whether a disk is reached by NVMe.
@@ -85,9 +79,7 @@ pub fn is_nvme(disk: &Disk) -> bool {
 /// Whether a disk's model begins with one of these names, whatever their case.
 pub fn begins(disk: &Disk, names: &[&str]) -> bool {
     let model = disk.model.as_deref().unwrap_or_default().to_uppercase();
-    names
-        .iter()
-        .any(|name| model.starts_with(&name.to_uppercase()))
+    names.iter().any(|name| model.starts_with(&name.to_uppercase()))
 }
 
 /// What an experiment may write in the directory for files, in bytes; nothing without one.
@@ -131,9 +123,7 @@ pub fn affords(site: &Site, experiment: &str, bytes: u64, setting: &str) -> Resu
         render(bytes as f64, Unit::B),
         render(allowed as f64, Unit::B)
     ))
-    .needs(format!(
-        "--dir DIR with more free space, or --set {experiment}.{setting}"
-    )))
+    .needs(format!("--dir DIR with more free space, or --set {experiment}.{setting}")))
 }
 
 /// The device below the directory for files.
@@ -166,11 +156,7 @@ pub fn below(site: &Site) -> Result<Below<'_>, Skip> {
         ))
         .needs(WAY_OUT));
     }
-    Ok(Below {
-        disk,
-        number,
-        mount,
-    })
+    Ok(Below { disk, number, mount })
 }
 
 /// The mounted file system that holds a path.
@@ -181,9 +167,7 @@ pub fn mount_of<'site>(site: &'site Site, path: &Path) -> Option<&'site Mount> {
 /// The disk below a mounted file system, and the `major:minor` under which it counts.
 pub fn disk_of<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
     let by_number = site.host.block.disk_of(mount);
-    by_number
-        .map(|disk| (disk, mount.number.clone()))
-        .or_else(|| by_name(site, mount))
+    by_number.map(|disk| (disk, mount.number.clone())).or_else(|| by_name(site, mount))
 }
 
 /// Whether a disk is no file and no memory that poses as one.
@@ -196,9 +180,8 @@ pub fn counts_itself(disk: &Disk) -> bool {
 fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
     let name = mount.source.strip_prefix("/dev/")?;
     let disks = site.host.block.disks.iter();
-    let disk = disks
-        .filter(|disk| name.starts_with(&disk.name))
-        .max_by_key(|disk| disk.name.len())?;
+    let disk =
+        disks.filter(|disk| name.starts_with(&disk.name)).max_by_key(|disk| disk.name.len())?;
     Some((disk, disk.number.clone()?))
 }
 
@@ -261,11 +244,7 @@ pub struct Written {
 /// What a device was given to write; `None` without a line of its number. Partitions count no flushes:
 /// those are the whole disk's (`disk`).
 pub fn device_written(number: &str, disk: Option<&str>) -> Option<Written> {
-    written_of(
-        &std::fs::read_to_string("/proc/diskstats").ok()?,
-        number,
-        disk,
-    )
+    written_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number, disk)
 }
 
 fn written_of(diskstats: &str, number: &str, disk: Option<&str>) -> Option<Written> {
@@ -297,28 +276,19 @@ fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
 pub fn own_read_bytes() -> Option<u64> {
-    own_of(
-        &std::fs::read_to_string("/proc/thread-self/io").ok()?,
-        "read_bytes:",
-    )
+    own_of(&std::fs::read_to_string("/proc/thread-self/io").ok()?, "read_bytes:")
 }
 
 /// Bytes that all threads of the process had devices read, the kernel's threads of an io_uring
 /// included; `None` where the kernel does not count them.
 pub fn process_read_bytes() -> Option<u64> {
-    own_of(
-        &std::fs::read_to_string("/proc/self/io").ok()?,
-        "read_bytes:",
-    )
+    own_of(&std::fs::read_to_string("/proc/self/io").ok()?, "read_bytes:")
 }
 
 /// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a page
 /// becomes dirty.
 pub fn process_written_bytes() -> Option<u64> {
-    own_of(
-        &std::fs::read_to_string("/proc/self/io").ok()?,
-        "write_bytes:",
-    )
+    own_of(&std::fs::read_to_string("/proc/self/io").ok()?, "write_bytes:")
 }
 
 fn own_of(io: &str, name: &str) -> Option<u64> {
@@ -361,11 +331,7 @@ mod tests {
             let below = below(&site).unwrap_or_else(|skip| panic!("{dir}: {}", skip.reason));
             assert_eq!((below.disk.name.as_str(), &*below.number), ("sdb", number));
         }
-        for (dir, word) in [
-            ("/tmp", "tmpfs"),
-            ("/root", "overlay"),
-            ("/image/x", "loop0"),
-        ] {
+        for (dir, word) in [("/tmp", "tmpfs"), ("/root", "overlay"), ("/image/x", "loop0")] {
             let site = site(dir);
             let skip = below(&site).err().expect("no device");
             assert!(skip.reason.contains(word), "{}", skip.reason);
@@ -383,10 +349,7 @@ mod tests {
 
     #[test]
     fn an_amount_is_cut_to_a_power_of_two_and_never_grows() {
-        assert_eq!(
-            [0, 1, 2, 3, 1023, 1024].map(coarse),
-            [0, 1, 2, 2, 512, 1024]
-        );
+        assert_eq!([0, 1, 2, 3, 1023, 1024].map(coarse), [0, 1, 2, 2, 512, 1024]);
         assert_eq!(coarse(u64::MAX), 1 << 63);
     }
 

@@ -162,10 +162,7 @@ impl Params {
 
     /// The settings of a card that have a value, which `auto` is not.
     pub fn settings(&self, card: &Card) -> BTreeMap<String, Value> {
-        let settings = card
-            .params
-            .iter()
-            .filter(|param| param.role == Role::Setting);
+        let settings = card.params.iter().filter(|param| param.role == Role::Setting);
         let of = |param: &Param| {
             let value = self.chosen(param.name)?.first()?;
             Some((param.name.to_owned(), value.clone()))
@@ -234,10 +231,7 @@ impl Site {
     #[must_use]
     pub fn toward(&self, far: &str) -> Site {
         let named = self.peers.iter().find(|peer| peer.name == far);
-        Site {
-            peer: named.cloned(),
-            ..self.clone()
-        }
+        Site { peer: named.cloned(), ..self.clone() }
     }
 }
 
@@ -265,10 +259,7 @@ pub struct Skip {
 impl Skip {
     /// A skip that nothing on this machine would help.
     pub fn because(reason: impl Into<String>) -> Self {
-        Skip {
-            reason: reason.into(),
-            needed: None,
-        }
+        Skip { reason: reason.into(), needed: None }
     }
 
     /// Adds what would help.
@@ -281,10 +272,7 @@ impl Skip {
 
 impl From<Skip> for Absence {
     fn from(skip: Skip) -> Self {
-        Absence {
-            reason: skip.reason,
-            needed: skip.needed,
-        }
+        Absence { reason: skip.reason, needed: skip.needed }
     }
 }
 
@@ -316,9 +304,7 @@ impl Known {
 
     /// A figure by its parts.
     pub fn get(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<f64> {
-        self.values
-            .get(&Key::new(experiment, case, metric))
-            .copied()
+        self.values.get(&Key::new(experiment, case, metric)).copied()
     }
 
     /// All figures of an experiment's metric with their cases, in case order.
@@ -355,14 +341,7 @@ pub struct DerivedValue {
 impl DerivedValue {
     /// A bare value.
     pub fn new(case: CaseId, metric: &'static str, value: f64) -> Self {
-        DerivedValue {
-            case,
-            metric,
-            value,
-            cell: None,
-            at: BTreeMap::new(),
-            notes: Vec::new(),
-        }
+        DerivedValue { case, metric, value, cell: None, at: BTreeMap::new(), notes: Vec::new() }
     }
 }
 
@@ -377,20 +356,12 @@ pub fn manual_of(source: &str) -> String {
 
 /// An interval in the metric's unit, or the reason why nothing can be said.
 pub fn predicted(low: f64, likely: f64, high: f64, because: impl Into<String>) -> Prediction {
-    Prediction {
-        range: Some(Range { low, likely, high }),
-        because: because.into(),
-        bound: None,
-    }
+    Prediction::new(Some(Range { low, likely, high }), because)
 }
 
 /// Nothing can be predicted, and why.
 pub fn unknown(because: impl Into<String>) -> Prediction {
-    Prediction {
-        range: None,
-        because: because.into(),
-        bound: None,
-    }
+    Prediction::new(None, because)
 }
 
 /// Warm-up and core clock around the window of one case.
@@ -408,17 +379,12 @@ pub fn shared_round_cost(site: &Site, series: &Series) -> Duration {
 pub fn windows_round_cost(site: &Site, windows: usize) -> Duration {
     let window = Duration::from_nanos(site.case_ns) + CASE_OVERHEAD;
     let windows = u32::try_from(windows).unwrap_or(u32::MAX);
-    window
-        .saturating_mul(windows)
-        .saturating_add(WORKER_OVERHEAD)
+    window.saturating_mul(windows).saturating_add(WORKER_OVERHEAD)
 }
 
 /// Attaches a bound to a prediction.
 pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
-    Prediction {
-        bound: Some(bound),
-        ..prediction
-    }
+    Prediction { bound: Some(bound), ..prediction }
 }
 
 /// An experiment: a question with a method. One file implements it.

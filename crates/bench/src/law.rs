@@ -80,6 +80,11 @@ impl Law {
         Law::term(Share::Software, range, because)
     }
 
+    /// A term whose shares nobody knows, by its ends and its best guess.
+    pub fn new(low: f64, likely: f64, high: f64, because: impl Display) -> Law {
+        Law::of(range(low, likely, high), because)
+    }
+
     /// A term whose shares nobody knows.
     pub fn of(range: Range, because: impl Display) -> Law {
         Law::term(Share::Both, range, because)
@@ -137,6 +142,12 @@ impl Law {
     pub fn counting(mut self, condition: Condition) -> Law {
         self.count_in(&[condition]);
         self
+    }
+
+    /// Counts a condition in where it holds.
+    #[must_use]
+    pub fn counting_if(self, holds: bool, condition: Condition) -> Law {
+        if holds { self.counting(condition) } else { self }
     }
 
     fn count_in(&mut self, conditions: &[Condition]) {
@@ -248,11 +259,7 @@ pub fn sum(a: Range, b: Range) -> Range {
 
 /// The interval of `a - b`, independent of each other; it may reach below zero.
 pub fn difference(a: Range, b: Range) -> Range {
-    let negative = Range {
-        low: -b.high,
-        likely: -b.likely,
-        high: -b.low,
-    };
+    let negative = Range { low: -b.high, likely: -b.likely, high: -b.low };
     sum(a, negative)
 }
 
@@ -261,20 +268,12 @@ pub fn product(a: Range, b: Range) -> Range {
     let likely = a.likely * b.likely;
     let below = (a.likely / a.low).ln().hypot((b.likely / b.low).ln());
     let above = (a.high / a.likely).ln().hypot((b.high / b.likely).ln());
-    Range {
-        low: likely * (-below).exp(),
-        likely,
-        high: likely * above.exp(),
-    }
+    Range { low: likely * (-below).exp(), likely, high: likely * above.exp() }
 }
 
 /// The interval of `scale / a`, for positive `a`.
 pub fn inverse(scale: f64, a: Range) -> Range {
-    Range {
-        low: scale / a.high,
-        likely: scale / a.likely,
-        high: scale / a.low,
-    }
+    Range { low: scale / a.high, likely: scale / a.likely, high: scale / a.low }
 }
 
 /// An interval from its ends and its best guess.
@@ -294,7 +293,33 @@ pub fn around(value: f64, share: f64) -> Range {
 
 #[cfg(test)]
 mod tests {
-    use super::{around, difference, inverse, product, range, sum};
+    use super::{Law, Share, around, difference, inverse, product, range, sum};
+    use record::event::Condition;
+
+    #[test]
+    fn terms_add_with_their_shares_reasons_and_conditions() {
+        let entry =
+            Law::hardware(range(7.0, 10.0, 14.0), "10 ns of entry").counting(Condition::Seccomp);
+        let work = Law::software(range(6.0, 10.0, 13.0), "a pipe locked").and("a page taken");
+        let prediction = (entry + work).times(2.0).prediction();
+        let range = prediction.range.unwrap();
+        assert_eq!((range.low, range.likely, range.high), (30.0, 40.0, 50.0));
+        assert_eq!(
+            prediction.because,
+            "base hardware: 10 ns of entry; software: a pipe locked; a page taken"
+        );
+        assert_eq!(prediction.conditions, [Condition::Seccomp]);
+        let shares = prediction.shares.unwrap();
+        assert_eq!((shares.hardware.likely, shares.software.likely), (20.0, 20.0));
+    }
+
+    #[test]
+    fn a_law_with_a_term_of_unknown_share_has_no_shares() {
+        let law =
+            Law::measured(100.0, 0.1, "measured") + Law::software(range(1.0, 20.0, 30.0), "work");
+        assert_eq!(law.clone().prediction().shares, None);
+        assert_eq!(Law::term(Share::Both, law.range, "").because(), "");
+    }
 
     #[test]
     fn independent_parts_add_in_quadrature() {

@@ -4,6 +4,7 @@
 
 pub mod device;
 pub mod experiment;
+pub mod law;
 pub mod link;
 pub mod measure;
 pub mod pair;

@@ -141,6 +141,7 @@ mod tests {
     use super::{Class, classes, cpus, of, place, present};
     use crate::experiment::fixtures::{recorded, sites};
     use record::case::Case;
+    use record::key::CaseId;
 
     #[test]
     fn every_class_that_a_machine_has_is_there_once_nearest_first() {

@@ -100,14 +100,11 @@ pub fn fill(buffer: &mut [u8], seed: u64, offset: u64) {
 /// Whether a buffer holds what the file of `seed` has from `offset` on.
 pub fn right(buffer: &[u8], seed: u64, offset: u64) -> bool {
     let mut expected = [0_u8; BLOCK_BYTES];
-    buffer
-        .chunks(BLOCK_BYTES)
-        .enumerate()
-        .all(|(index, chunk)| {
-            let expected = &mut expected[..chunk.len()];
-            fill(expected, seed, offset + (index * BLOCK_BYTES) as u64);
-            chunk == expected
-        })
+    buffer.chunks(BLOCK_BYTES).enumerate().all(|(index, chunk)| {
+        let expected = &mut expected[..chunk.len()];
+        fill(expected, seed, offset + (index * BLOCK_BYTES) as u64);
+        chunk == expected
+    })
 }
 
 /// splitmix64's finaliser: neighbours' seeds have nothing in common.

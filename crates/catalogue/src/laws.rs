@@ -16,12 +16,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const PRESETS: [Preset; 4] = [
-    Preset::Rehearsal,
-    Preset::Quick,
-    Preset::Standard,
-    Preset::Thorough,
-];
+const PRESETS: [Preset; 4] = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
 
 const HEADINGS: [&str; 6] = [
     "## Question",
@@ -44,11 +39,7 @@ fn offer(experiment: &'static dyn Experiment, site: &Site, preset: Preset) -> Op
     match experiment.series(site, &params) {
         Ok(offer) => Some(offer),
         Err(skip) => {
-            assert!(
-                skip.reason.len() > 3,
-                "{}: a skip has a reason",
-                experiment.card().id
-            );
+            assert!(skip.reason.len() > 3, "{}: a skip has a reason", experiment.card().id);
             None
         }
     }
@@ -59,9 +50,7 @@ fn every_experiment_offers_something_on_some_recorded_host() {
     for preset in PRESETS {
         let sites = sites(preset);
         for (_, experiment) in all() {
-            let offers = sites
-                .iter()
-                .filter_map(|(_, site)| offer(experiment, site, preset));
+            let offers = sites.iter().filter_map(|(_, site)| offer(experiment, site, preset));
             assert!(
                 offers.count() > 0
                     || is_for_longer(experiment, &sites, preset)
@@ -84,10 +73,7 @@ fn what_changes_from_one_minute_to_the_next_is_in_no_setting() {
                 let mut planned = |allowance_bytes: u64, available_bytes: u64| {
                     site.host.memory.available_bytes = Some(available_bytes);
                     site.host.limits.memory_left_bytes = None;
-                    site.dir = site.dir.take().map(|dir| DirFacts {
-                        allowance_bytes,
-                        ..dir
-                    });
+                    site.dir = site.dir.take().map(|dir| DirFacts { allowance_bytes, ..dir });
                     let series = offer(experiment, &site, preset)?.series.into_iter();
                     let of = |series: Series| (series.name, series.cases.len(), series.settings);
                     Some(series.map(of).collect::<Vec<_>>())
@@ -169,11 +155,7 @@ fn manuals_have_all_headings_in_order() {
         assert_eq!(found, HEADINGS, "{}", experiment.card().id);
         for section in manual.split("## ").skip(1) {
             let text = section.split_once('\n').map_or("", |(_, text)| text);
-            assert!(
-                text.trim().len() > 4,
-                "{}: {section} is empty",
-                experiment.card().id
-            );
+            assert!(text.trim().len() > 4, "{}: {section} is empty", experiment.card().id);
         }
     }
 }
@@ -213,18 +195,11 @@ fn parameters_are_documented_used_and_their_defaults_are_in_range() {
             assert!(param.doc.len() > 3, "{}.{} has no doc", card.id, param.name);
             for default in param.defaults {
                 let parsed = parse_values(default, param);
-                assert!(
-                    parsed.is_ok(),
-                    "{}.{}: {default}: {parsed:?}",
-                    card.id,
-                    param.name
-                );
+                assert!(parsed.is_ok(), "{}.{}: {default}: {parsed:?}", card.id, param.name);
             }
             // Names are labels in OpenMetrics, where every sample has one of these.
             let mut letters = param.name.bytes();
-            let is_label = letters
-                .next()
-                .is_some_and(|first| first.is_ascii_lowercase())
+            let is_label = letters.next().is_some_and(|first| first.is_ascii_lowercase())
                 && letters
                     .all(|letter| letter.is_ascii_lowercase() || b"_0123456789".contains(&letter));
             assert!(
@@ -268,11 +243,7 @@ fn dependencies_exist_and_form_no_circle() {
     fn depth(id: &str, above: usize) -> usize {
         assert!(above < 20, "{id} depends on itself");
         let card = find(id).expect("a dependency exists").card();
-        card.after
-            .iter()
-            .map(|id| depth(id, above + 1))
-            .max()
-            .unwrap_or(above)
+        card.after.iter().map(|id| depth(id, above + 1)).max().unwrap_or(above)
     }
     for (family, experiment) in all() {
         depth(experiment.card().id, 0);
@@ -306,23 +277,11 @@ fn check_cases(host: &str, experiment: &dyn Experiment, offer: &Offer) {
         .map(|param| param.name)
         .collect();
     let (mut seen, mut labels) = (BTreeSet::new(), BTreeSet::new());
-    assert!(
-        !offer.series.is_empty(),
-        "{host}: {} offers nothing and gives no reason",
-        card.id
-    );
+    assert!(!offer.series.is_empty(), "{host}: {} offers nothing and gives no reason", card.id);
     for series in &offer.series {
         assert_eq!(series.experiment, card.id);
-        assert!(
-            labels.insert(series.label()),
-            "{host}: series {} twice",
-            series.label()
-        );
-        assert!(
-            !series.cases.is_empty(),
-            "{host}: series {} is empty",
-            series.label()
-        );
+        assert!(labels.insert(series.label()), "{host}: series {} twice", series.label());
+        assert!(!series.cases.is_empty(), "{host}: series {} is empty", series.label());
         for case in &series.cases {
             let mut rest = names.iter();
             for (name, value) in &case.id.0 {
@@ -335,20 +294,10 @@ fn check_cases(host: &str, experiment: &dyn Experiment, offer: &Offer) {
                 let param = card.params.iter().find(|param| param.name == name).unwrap();
                 if let Domain::Symbols(symbols) = param.domain {
                     let text = value.text().expect("a symbol");
-                    assert!(
-                        symbols.contains(&text),
-                        "{host}: {} {}: {text}",
-                        card.id,
-                        case.id
-                    );
+                    assert!(symbols.contains(&text), "{host}: {} {}: {text}", card.id, case.id);
                 }
             }
-            assert!(
-                seen.insert(case.id.to_string()),
-                "{host}: {} {} twice",
-                card.id,
-                case.id
-            );
+            assert!(seen.insert(case.id.to_string()), "{host}: {} {} twice", card.id, case.id);
         }
     }
 }
@@ -362,21 +311,13 @@ fn every_case_has_a_sane_prior() {
                     continue;
                 };
                 let metrics = |derived| {
-                    experiment
-                        .card()
-                        .metrics
-                        .iter()
-                        .filter(move |m: &&Metric| m.derived == derived)
+                    experiment.card().metrics.iter().filter(move |m: &&Metric| m.derived == derived)
                 };
                 for case in offer.series.iter().flat_map(|series| &series.cases) {
                     metrics(false)
                         .for_each(|metric| check_prior(&host, experiment, &site, case, metric));
                 }
-                for case in experiment
-                    .derivable(&site, &offer.series)
-                    .into_iter()
-                    .map(Case::new)
-                {
+                for case in experiment.derivable(&site, &offer.series).into_iter().map(Case::new) {
                     let predicted = metrics(true)
                         .filter(|metric| experiment.predict(&site, None, &case, metric).is_some());
                     assert!(
@@ -392,30 +333,16 @@ fn every_case_has_a_sane_prior() {
 }
 
 fn check_prior(host: &str, experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
-    let about = format!(
-        "{host}: {} {} {}",
-        experiment.card().id,
-        case.id,
-        metric.name
-    );
+    let about = format!("{host}: {} {} {}", experiment.card().id, case.id, metric.name);
     let prediction = experiment.predict(site, None, case, metric);
     let prediction = prediction.unwrap_or_else(|| panic!("{about}: silence is not allowed"));
     assert!(prediction.because.len() > 3, "{about}: because of what?");
     if let Some(range) = prediction.range {
-        assert!(
-            range.low.is_finite() && range.high.is_finite(),
-            "{about}: {range:?}"
-        );
-        assert!(
-            range.low <= range.likely && range.likely <= range.high,
-            "{about}: {range:?}"
-        );
+        assert!(range.low.is_finite() && range.high.is_finite(), "{about}: {range:?}");
+        assert!(range.low <= range.likely && range.likely <= range.high, "{about}: {range:?}");
     }
     if let Some(bound) = prediction.bound {
-        assert!(
-            bound.constant.is_finite() && bound.uncertainty >= 0.0,
-            "{about}: {bound:?}"
-        );
+        assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
     }
 }
 
@@ -426,11 +353,8 @@ fn presets_keep_their_time_on_every_recorded_host() {
         for (host, site) in sites(preset) {
             let (selection, settings) = (Selection::default(), Settings::default());
             let planned = plan(FAMILIES, &selection, &settings, preset, budget, &site).unwrap();
-            let least: Duration = planned
-                .work
-                .iter()
-                .map(|work| work.whole(preset.looks()[0]))
-                .sum();
+            let least: Duration =
+                planned.work.iter().map(|work| work.whole(preset.looks()[0])).sum();
             // Of a thorough run's time a good third is one series that is measured one time only,
             // and as long as stated: cpu.sustained.
             let allowed = match preset {
@@ -445,11 +369,7 @@ fn presets_keep_their_time_on_every_recorded_host() {
                 "{host}: {} takes {least:?} for six rounds of everything, {allowed:?} of {budget:?} are allowed",
                 preset.name()
             );
-            assert!(
-                planned.plan.eta_s <= budget.as_secs_f64(),
-                "{host}: {}",
-                planned.plan.eta_s
-            );
+            assert!(planned.plan.eta_s <= budget.as_secs_f64(), "{host}: {}", planned.plan.eta_s);
         }
     }
 }
@@ -470,14 +390,7 @@ fn a_placement_that_no_case_has_is_told() {
     let selection = Selection::parse(&["net.rtt".to_owned()], FAMILIES).unwrap();
     for (host, site) in sites(Preset::Quick) {
         let budget = default_budget(Preset::Quick);
-        let planned = plan(
-            FAMILIES,
-            &selection,
-            &settings,
-            Preset::Quick,
-            budget,
-            &site,
-        );
+        let planned = plan(FAMILIES, &selection, &settings, Preset::Quick, budget, &site);
         assert!(planned.is_err(), "{host} has no peer");
     }
 }
@@ -488,13 +401,7 @@ fn a_filter_that_passes_nothing_is_told() {
     let selection = Selection::parse(&["selftest.echo:messages=3".to_owned()], FAMILIES).unwrap();
     let settings = Settings::default();
     let (_, site) = &sites[0];
-    let nothing = plan(
-        FAMILIES,
-        &selection,
-        &settings,
-        Preset::Quick,
-        Duration::from_secs(9),
-        site,
-    );
+    let nothing =
+        plan(FAMILIES, &selection, &settings, Preset::Quick, Duration::from_secs(9), site);
     assert!(nothing.is_err_and(|error| error.to_string().contains("messages")));
 }

@@ -32,14 +32,9 @@ fn case_of(selector: &str) -> (&str, Case) {
         let params = params(experiment.card(), Preset::Standard, &[]);
         experiment.series(&site, &params).ok()
     });
-    let mut cases = offers
-        .flat_map(|offer| offer.series)
-        .flat_map(|series| series.cases);
+    let mut cases = offers.flat_map(|offer| offer.series).flat_map(|series| series.cases);
     let case = cases.find(|case| case.id.to_string() == filter);
-    (
-        id,
-        case.unwrap_or_else(|| panic!("{selector} is offered nowhere")),
-    )
+    (id, case.unwrap_or_else(|| panic!("{selector} is offered nowhere")))
 }
 
 /// Where the code that a case times lies.
@@ -58,10 +53,7 @@ fn the_same_operation_is_the_same_code() {
         let bodies = [one, other].map(|[selector, metric]| {
             let (id, case) = case_of(selector);
             let card = find(id).expect("it is in the catalogue").card();
-            assert!(
-                card.metrics.iter().any(|known| known.name == metric),
-                "{selector} {metric}"
-            );
+            assert!(card.metrics.iter().any(|known| known.name == metric), "{selector} {metric}");
             body(id, &case).unwrap_or_else(|| panic!("nothing tells the code of {selector}"))
         });
         assert_eq!(bodies[0], bodies[1], "{} and {}", one[0], other[0]);
@@ -74,9 +66,6 @@ fn no_call_of_a_clock_lacks_its_row() {
     let rows = rows();
     for call in Call::ALL.iter().filter(|call| call.clock().is_some()) {
         let selector = format!("os.syscall:call={}", call.text());
-        assert!(
-            rows.iter().any(|[_, other]| other[0] == selector),
-            "{selector}"
-        );
+        assert!(rows.iter().any(|[_, other]| other[0] == selector), "{selector}");
     }
 }

@@ -81,9 +81,7 @@ impl Moves<'_> {
         let cases = cases(conditions, &self.ours(conditions))?;
         let bytes = cases.first().and_then(|case| case.int("footprint_total"));
         bytes.ok_or_else(|| {
-            let why = cases
-                .first()
-                .and_then(|case| case.at.get("impossible")?.text());
+            let why = cases.first().and_then(|case| case.at.get("impossible")?.text());
             Skip::because(why.unwrap_or("the arrays have no size here"))
         })
     }
@@ -133,9 +131,8 @@ pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, S
     let experiment = catalogue::find(ours.experiment)
         .ok_or_else(|| Skip::because(format!("plumb has no {}", ours.experiment)))?;
     let settings = ours.set.iter();
-    let texts: Vec<String> = settings
-        .map(|(name, value)| format!("{}.{name}={value}", ours.experiment))
-        .collect();
+    let texts: Vec<String> =
+        settings.map(|(name, value)| format!("{}.{name}={value}", ours.experiment)).collect();
     let settings = Settings::parse(&texts, FAMILIES).map_err(|bad| Skip::because(bad.0))?;
     let site = Site {
         host: conditions.host.clone(),
@@ -152,11 +149,7 @@ pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, S
     }
     let mut cases = Vec::new();
     for series in offer.series {
-        cases.extend(
-            experiment
-                .resolve(&site, &Default::default(), series)?
-                .cases,
-        );
+        cases.extend(experiment.resolve(&site, &Default::default(), series)?.cases);
     }
     Ok(cases)
 }
@@ -166,11 +159,7 @@ pub(super) fn team(conditions: &Conditions) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let mut team = Vec::new();
     for cpu in &conditions.cpus {
-        let siblings = conditions
-            .host
-            .cpu
-            .cpu(*cpu)
-            .map(|cpu| cpu.smt_siblings.as_slice());
+        let siblings = conditions.host.cpu.cpu(*cpu).map(|cpu| cpu.smt_siblings.as_slice());
         if !taken.contains(cpu) {
             team.push(*cpu);
         }

@@ -97,11 +97,7 @@ mod tests {
     fn texts_of_a_program_are_told() {
         let own = told(Path::new("/proc/self/exe"));
         let (first, rest) = own.split_once('\n').expect("lines");
-        assert!(
-            first
-                .strip_prefix(ZEROED)
-                .is_some_and(|count| count.parse::<u64>().is_ok())
-        );
+        assert!(first.strip_prefix(ZEROED).is_some_and(|count| count.parse::<u64>().is_ok()));
         assert!(!rest.is_empty());
         assert_eq!(told(Path::new("/proc/self/status")), "");
         assert_eq!(told(Path::new("/nowhere")), "");

@@ -32,26 +32,16 @@ fn ours(ours: &Ours, site: &Site) -> Duration {
         ..site.clone()
     };
     let set = ours.set.iter();
-    let set: Vec<String> = set
-        .map(|(name, value)| format!("{}.{name}={value}", ours.experiment))
-        .collect();
+    let set: Vec<String> =
+        set.map(|(name, value)| format!("{}.{name}={value}", ours.experiment)).collect();
     let selection = Selection::parse(&[ours.experiment.to_owned()], FAMILIES);
     let settings = Settings::parse(&set, FAMILIES);
     let (Ok(selection), Ok(settings)) = (selection, settings) else {
         return ours.budget;
     };
-    let planned = plan(
-        FAMILIES,
-        &selection,
-        &settings,
-        ours.preset,
-        ours.budget,
-        &site,
-    );
+    let planned = plan(FAMILIES, &selection, &settings, ours.preset, ours.budget, &site);
     let first = &ours.preset.looks()[..1];
-    planned.map_or(ours.budget, |planned| {
-        stated_eta(&planned.work, first, ours.budget)
-    })
+    planned.map_or(ours.budget, |planned| stated_eta(&planned.work, first, ours.budget))
 }
 
 #[cfg(test)]

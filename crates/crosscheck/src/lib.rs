@@ -177,16 +177,9 @@ pub struct Theirs {
 impl Theirs {
     /// All programs that it takes, the first one first.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
-        let commands = self
-            .prepare
-            .iter()
-            .chain(self.server.iter().map(|server| &server.command));
-        let first = commands
-            .filter_map(|command| command.first())
-            .map(String::as_str);
-        std::iter::once(self.program)
-            .chain(self.behind.iter().copied())
-            .chain(first)
+        let commands = self.prepare.iter().chain(self.server.iter().map(|server| &server.command));
+        let first = commands.filter_map(|command| command.first()).map(String::as_str);
+        std::iter::once(self.program).chain(self.behind.iter().copied()).chain(first)
     }
 }
 

@@ -16,11 +16,7 @@ pub(super) struct Before {
 impl Before {
     /// Of these CPUs, now.
     pub fn now(cpus: &[usize]) -> Before {
-        Before {
-            counters: counters(cpus),
-            own_ns: own_ns(),
-            at: Instant::now(),
-        }
+        Before { counters: counters(cpus), own_ns: own_ns(), at: Instant::now() }
     }
 
     /// What has happened on these CPUs since, once all that the side started has been waited for.
@@ -41,9 +37,7 @@ fn of(had: &Snapshot, length_ns: u64, own_ns: u64, is_alone: bool) -> Load {
     let steal_ns = had.steal_ns().filter(|_| has_any);
     let busy_ns: Option<u64> = had.cpus.values().map(|cpu| cpu.busy_ns).sum();
     let busy_ns = busy_ns.filter(|_| has_any && is_alone);
-    let others_ns = busy_ns
-        .zip(steal_ns)
-        .map(|(busy, steal)| busy.saturating_sub(steal + own_ns));
+    let others_ns = busy_ns.zip(steal_ns).map(|(busy, steal)| busy.saturating_sub(steal + own_ns));
     Load {
         cpu_s: seconds(length_ns) * had.cpus.len() as f64,
         steal_s: steal_ns.map(seconds),
@@ -76,10 +70,7 @@ mod tests {
             };
             (id, counters)
         };
-        Snapshot {
-            cpus: cpus.iter().map(cpu).collect(),
-            ..Snapshot::default()
-        }
+        Snapshot { cpus: cpus.iter().map(cpu).collect(), ..Snapshot::default() }
     }
 
     const S: u64 = 1_000_000_000;
@@ -87,24 +78,15 @@ mod tests {
     #[test]
     fn others_had_what_neither_the_side_nor_the_hypervisor_had() {
         let one = of(&had(&[(1, 3 * S, S / 2)]), 4 * S, 2 * S, true);
-        assert_eq!(
-            (one.cpu_s, one.steal_s, one.others_s),
-            (4.0, Some(0.5), Some(0.5))
-        );
+        assert_eq!((one.cpu_s, one.steal_s, one.others_s), (4.0, Some(0.5), Some(0.5)));
         // Its own time on other CPUs too.
         let elsewhere = of(&had(&[(1, 3 * S, 0), (2, S, 0)]), 4 * S, 6 * S, true);
         assert_eq!((elsewhere.cpu_s, elsewhere.others_s), (8.0, Some(0.0)));
         let with_far_end = of(&had(&[(1, 3 * S, S)]), 4 * S, S, false);
-        assert_eq!(
-            (with_far_end.steal_s, with_far_end.others_s),
-            (Some(1.0), None)
-        );
+        assert_eq!((with_far_end.steal_s, with_far_end.others_s), (Some(1.0), None));
         let unknown = of(&Snapshot::default(), S, 0, true);
         assert_eq!((unknown.steal_s, unknown.others_s), (None, None));
-        let hidden = Snapshot {
-            cpus: [(1, CpuCounters::default())].into(),
-            ..Snapshot::default()
-        };
+        let hidden = Snapshot { cpus: [(1, CpuCounters::default())].into(), ..Snapshot::default() };
         assert_eq!(of(&hidden, S, 0, true).steal_s, None);
     }
 

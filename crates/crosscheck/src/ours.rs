@@ -13,32 +13,20 @@ use std::path::Path;
 
 /// The arguments of a run whose record is `record`.
 pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
-    let mut args: Vec<String> = ["run", ours.experiment, "--preset", ours.preset.name()]
-        .map(str::to_owned)
-        .into();
+    let mut args: Vec<String> =
+        ["run", ours.experiment, "--preset", ours.preset.name()].map(str::to_owned).into();
     // With such a goal a run ends at its first look.
     args.extend(["--precision", "100", "--budget"].map(str::to_owned));
-    args.push(
-        humantime::format_duration(ours.budget)
-            .to_string()
-            .replace(' ', ""),
-    );
+    args.push(humantime::format_duration(ours.budget).to_string().replace(' ', ""));
     args.push("--cpu".to_owned());
     args.push(host::format_cpus(&ours.cpus));
     if let Some(dir) = &ours.dir {
         args.extend(["--dir".to_owned(), dir.display().to_string()]);
     }
     for (name, value) in &ours.set {
-        args.extend([
-            "--set".to_owned(),
-            format!("{}.{name}={value}", ours.experiment),
-        ]);
+        args.extend(["--set".to_owned(), format!("{}.{name}={value}", ours.experiment)]);
     }
-    args.extend([
-        "--json".to_owned(),
-        "--out".to_owned(),
-        record.display().to_string(),
-    ]);
+    args.extend(["--json".to_owned(), "--out".to_owned(), record.display().to_string()]);
     args
 }
 
@@ -62,12 +50,7 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
         };
     }
     let figure = figure?;
-    let stats = || {
-        figure
-            .stats
-            .as_ref()
-            .context("a derived figure has no samples")
-    };
+    let stats = || figure.stats.as_ref().context("a derived figure has no samples");
     let value = match row.statistic {
         Statistic::Value => figure.value.context("it has no value")?,
         Statistic::Best => {
@@ -84,11 +67,7 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
         Statistic::MeanOfAll => {
             let counted = counted(run, ours.experiment, &figure.case, row.metric);
             let total: f64 = counted.iter().map(|(_, count)| count).sum();
-            counted
-                .iter()
-                .map(|(value, count)| value * count)
-                .sum::<f64>()
-                / total
+            counted.iter().map(|(value, count)| value * count).sum::<f64>() / total
         }
         Statistic::MedianOfAll => {
             middle(counted(run, ours.experiment, &figure.case, row.metric)).context("no events")?
@@ -111,15 +90,8 @@ fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Fig
     let label = || format!("{} {} of {}", row.metric, row.case, ours.experiment);
     let is_meant = |figure: &&Figure| {
         figure.experiment == ours.experiment
-            && figure
-                .metric
-                .as_ref()
-                .is_some_and(|metric| metric.name == row.metric)
-            && row
-                .case
-                .0
-                .iter()
-                .all(|(name, value)| figure.case.get(name) == Some(value))
+            && figure.metric.as_ref().is_some_and(|metric| metric.name == row.metric)
+            && row.case.0.iter().all(|(name, value)| figure.case.get(name) == Some(value))
     };
     let meant: Vec<&Figure> = all.iter().filter(is_meant).collect();
     match meant.as_slice() {
@@ -131,11 +103,7 @@ fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Fig
         )),
         [] => {
             let absent = all.iter().find_map(|figure| figure.reason.as_deref());
-            Err(anyhow!(
-                "no figure {}: {}",
-                label(),
-                absent.unwrap_or("none was planned")
-            ))
+            Err(anyhow!("no figure {}: {}", label(), absent.unwrap_or("none was planned")))
         }
         several => Err(anyhow!("{} figures are {}", several.len(), label())),
     }
@@ -196,12 +164,8 @@ mod tests {
         let known = analysis::sample::run();
         let mut samples = known.samples[0].clone();
         samples.case = CaseId::new();
-        samples.raw = Raw::Quartets {
-            k: 10,
-            n: vec![100.0, 100.0],
-            two_n: vec![200.0, 240.0],
-            voids: 0,
-        };
+        samples.raw =
+            Raw::Quartets { k: 10, n: vec![100.0, 100.0], two_n: vec![200.0, 240.0], voids: 0 };
         let mut run = Run::new(sample::own().header);
         let experiment = samples.series.split('/').next().map(str::to_owned);
         let experiment = experiment.expect("a series has a name");

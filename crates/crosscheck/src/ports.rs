@@ -21,10 +21,7 @@ pub(super) fn free_ports() -> Result<[u16; 4]> {
             let (found, datagrams, stream) = free().context("no free port on loopback")?;
             // Held in either case, so that another is given next.
             held.push((stream, datagrams.ok()));
-            if held
-                .last()
-                .is_some_and(|(_, datagrams)| datagrams.is_some())
-            {
+            if held.last().is_some_and(|(_, datagrams)| datagrams.is_some()) {
                 *port = found;
                 break;
             }
@@ -35,12 +32,7 @@ pub(super) fn free_ports() -> Result<[u16; 4]> {
 
 /// Whether a TCP socket listens, or a UDP one is open, at a port of this host.
 pub(super) fn is_listening(port: u16) -> bool {
-    let tables = [
-        ("tcp", true),
-        ("tcp6", true),
-        ("udp", false),
-        ("udp6", false),
-    ];
+    let tables = [("tcp", true), ("tcp6", true), ("udp", false), ("udp6", false)];
     tables.iter().any(|(table, is_tcp)| {
         let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
         text.lines().skip(1).any(|line| {

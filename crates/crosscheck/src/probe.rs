@@ -34,24 +34,11 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
         return Ok(Err(absent(rival)));
     };
     if rival.version_args.is_empty() {
-        let of_file = Output {
-            answer: binary::told(&program),
-            ..Output::default()
-        };
+        let of_file = Output { answer: binary::told(&program), ..Output::default() };
         return Ok(judge(rival, name, &of_file));
     }
-    let args: Vec<String> = rival
-        .version_args
-        .iter()
-        .map(|&arg| arg.to_owned())
-        .collect();
-    let call = Call {
-        program: &program,
-        args: &args,
-        environment: &[],
-        cpus: &[],
-        dir,
-    };
+    let args: Vec<String> = rival.version_args.iter().map(|&arg| arg.to_owned()).collect();
+    let call = Call { program: &program, args: &args, environment: &[], cpus: &[], dir };
     let said = match call.run(TELLING, stop) {
         Ok((_, output)) => output,
         Err(error) if session::is_interrupt(&error) => return Err(error),
@@ -72,20 +59,13 @@ fn judge(rival: &Rival, program: &'static str, said: &Output) -> Result<Found, S
             "it tells no version, and plumb reads {oldest} and later: {}",
             first_line(said)
         ))),
-        (_, version) => Ok(Found {
-            version: version.unwrap_or_default(),
-            program,
-        }),
+        (_, version) => Ok(Found { version: version.unwrap_or_default(), program }),
     }
 }
 
 /// The first line that a program said.
 fn first_line(said: &Output) -> String {
-    let mut lines = said
-        .stdout
-        .lines()
-        .chain(said.stderr.lines())
-        .map(str::trim);
+    let mut lines = said.stdout.lines().chain(said.stderr.lines()).map(str::trim);
     let line = lines.find(|line| !line.is_empty());
     line.unwrap_or("it said nothing").to_owned()
 }
@@ -108,9 +88,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
         return Some(PathBuf::from(name)).filter(is_program);
     }
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|dir| dir.join(name))
-        .find(is_program)
+    env::split_paths(&path).map(|dir| dir.join(name)).find(is_program)
 }
 
 /// The numbers of a version, for comparing: `3.12-rc1` is 3, 12, 1.
@@ -131,10 +109,7 @@ mod tests {
     #[test]
     fn what_is_too_old_or_tells_no_version_is_not_run() {
         let fio = RIVALS.iter().find(|rival| rival.name == "fio").unwrap();
-        let said = |text: &str| Output {
-            stdout: text.to_owned(),
-            ..Output::default()
-        };
+        let said = |text: &str| Output { stdout: text.to_owned(), ..Output::default() };
         let judged = |text: &str| judge(fio, "fio", &said(text));
         assert_eq!(judged("fio-3.33\n").unwrap().version, "3.33");
         assert_eq!(judged("fio-3.16\n").unwrap().version, "3.16");
@@ -142,10 +117,7 @@ mod tests {
         assert!(old.reason.contains("too old"), "{old:?}");
         assert!(old.needed.is_some());
         let none = judged("not found for this kernel\n").unwrap_err();
-        assert!(
-            none.reason.contains("not found for this kernel"),
-            "{none:?}"
-        );
+        assert!(none.reason.contains("not found for this kernel"), "{none:?}");
     }
 
     #[test]

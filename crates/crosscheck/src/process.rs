@@ -134,11 +134,7 @@ impl Running {
     /// What it has said so far.
     pub fn output(&self) -> Output {
         let [stdout, stderr] = self.said.each_ref().map(|file| text(file));
-        Output {
-            stdout,
-            stderr,
-            answer: String::new(),
-        }
+        Output { stdout, stderr, answer: String::new() }
     }
 
     /// Ends it and all that came of it, by their numbers: descendants, and those that lost their parent and
@@ -264,9 +260,7 @@ fn of_pid(pid: u32) -> Option<Process> {
 fn is_marked(pid: u32, mark: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let marked = format!("{MARK}={mark}");
-    environment
-        .split(|byte| *byte == 0)
-        .any(|one| one == marked.as_bytes())
+    environment.split(|byte| *byte == 0).any(|one| one == marked.as_bytes())
 }
 
 /// One line of /proc/PID/stat: its second field is in brackets and may hold anything.
@@ -277,12 +271,7 @@ fn of_stat(line: &str) -> Option<Process> {
     let parent = rest.next()?.parse().ok()?;
     let _group = rest.next()?;
     let session = rest.next()?.parse().ok()?;
-    Some(Process {
-        pid,
-        parent,
-        session,
-        is_dead: matches!(state, "Z" | "X"),
-    })
+    Some(Process { pid, parent, session, is_dead: matches!(state, "Z" | "X") })
 }
 
 /// The beginning of a file as text, without what steers a terminal.
@@ -304,20 +293,12 @@ mod tests {
     use super::{Process, family, of_stat, owner};
 
     fn process(pid: u32, parent: u32, session: u32) -> Process {
-        Process {
-            pid,
-            parent,
-            session,
-            is_dead: false,
-        }
+        Process { pid, parent, session, is_dead: false }
     }
 
     #[test]
     fn a_family_is_what_came_of_one_whatever_its_session() {
-        let dead = Process {
-            is_dead: true,
-            ..process(10, 5, 10)
-        };
+        let dead = Process { is_dead: true, ..process(10, 5, 10) };
         let all = [
             process(5, 1, 5),
             process(10, 5, 10),
@@ -349,14 +330,8 @@ mod tests {
     #[test]
     fn an_owner_stands_in_the_mark() {
         let with = |mark: &str| format!("A=1\0PLUMB_CROSSCHECK={mark}\0B=2").into_bytes();
-        assert_eq!(
-            owner(&with("/tmp/plumb-crosscheck-scratch-77/fio/call")),
-            Some(77)
-        );
+        assert_eq!(owner(&with("/tmp/plumb-crosscheck-scratch-77/fio/call")), Some(77));
         assert_eq!(owner(&with("/tmp/other-77/fio/call")), None);
-        assert_eq!(
-            owner(b"PLUMB_STORE=/tmp/plumb-crosscheck-scratch-77/store"),
-            None
-        );
+        assert_eq!(owner(b"PLUMB_STORE=/tmp/plumb-crosscheck-scratch-77/store"), None);
     }
 }

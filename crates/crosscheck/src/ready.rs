@@ -59,19 +59,10 @@ pub(super) fn ready(
         let Some(program) = program else {
             continue;
         };
-        let conditions = Conditions {
-            version: version.unwrap_or_default(),
-            ..conditions
-        };
+        let conditions = Conditions { version: version.unwrap_or_default(), ..conditions };
         let mut pairings = pairings(rival, &conditions, program);
         pairings.retain(|pairing| is_wanted(&pairing.name));
-        found.push(Ready {
-            rival,
-            limit: setting.limit,
-            conditions,
-            pairings,
-            program,
-        });
+        found.push(Ready { rival, limit: setting.limit, conditions, pairings, program });
     }
     Ok(found)
 }
@@ -113,23 +104,15 @@ impl Ready {
         if pairing.theirs.server.is_none() {
             return Ok(pairing.clone());
         }
-        let conditions = Conditions {
-            ports: free_ports()?,
-            ..self.conditions.clone()
-        };
+        let conditions = Conditions { ports: free_ports()?, ..self.conditions.clone() };
         let mut again = pairings(self.rival, &conditions, self.program).into_iter();
-        Ok(again
-            .find(|one| one.name == pairing.name)
-            .unwrap_or_else(|| pairing.clone()))
+        Ok(again.find(|one| one.name == pairing.name).unwrap_or_else(|| pairing.clone()))
     }
 
     /// A pairing as the record has it.
     pub fn told(&self, pairing: &Pairing) -> events::Pairing {
         let theirs = &pairing.theirs;
-        let environment = theirs
-            .environment
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
+        let environment = theirs.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let environment: Vec<String> = environment.collect();
         // As it is started: with the environment, pinned.
         let shown = |cpus: &[usize], command: &[String]| -> Vec<String> {
@@ -141,9 +124,8 @@ impl Ready {
             words.extend_from_slice(command);
             self.nameless(words)
         };
-        let command: Vec<String> = std::iter::once(theirs.program.to_owned())
-            .chain(theirs.args.iter().cloned())
-            .collect();
+        let command: Vec<String> =
+            std::iter::once(theirs.program.to_owned()).chain(theirs.args.iter().cloned()).collect();
         let record = self.conditions.scratch.join(OURS);
         let ours = std::iter::once("plumb".to_owned()).chain(ours::args(&pairing.ours, &record));
         let prepare = theirs.prepare.iter();
@@ -157,10 +139,7 @@ impl Ready {
                 .map(|(name, text)| ((*name).to_owned(), self.without_paths(text)))
                 .collect(),
             prepare: prepare.map(|one| shown(&theirs.cpus, one)).collect(),
-            server: theirs
-                .server
-                .as_ref()
-                .map(|server| shown(&server.cpus, &server.command)),
+            server: theirs.server.as_ref().map(|server| shown(&server.cpus, &server.command)),
             rows: pairing.rows.iter().map(|row| told(pairing, row)).collect(),
             once: pairing.is_once,
         }
@@ -172,21 +151,14 @@ impl Ready {
 
     /// A text with a word for each directory that exists only while this runs.
     fn without_paths(&self, text: &str) -> String {
-        let Conditions {
-            scratch,
-            files,
-            in_memory,
-            ..
-        } = &self.conditions;
+        let Conditions { scratch, files, in_memory, .. } = &self.conditions;
         let dirs = [
             (events::DIR, Some(scratch)),
             (events::FILES, files.as_ref()),
             (events::MEMORY, in_memory.as_ref()),
         ];
         dirs.into_iter().fold(text.to_owned(), |text, (word, dir)| {
-            dir.map_or(text.clone(), |dir| {
-                text.replace(&dir.display().to_string(), word)
-            })
+            dir.map_or(text.clone(), |dir| text.replace(&dir.display().to_string(), word))
         })
     }
 }
@@ -232,28 +204,18 @@ mod tests {
         let told = iperf3.told(&iperf3.pairings[0]);
         let server = told.server.expect("its far end").join(" ");
         assert!(server.starts_with("taskset -c "), "{server}");
-        assert!(
-            server.contains("iperf3 -s -B 127.0.0.1 -p 5301"),
-            "{server}"
-        );
+        assert!(server.contains("iperf3 -s -B 127.0.0.1 -p 5301"), "{server}");
         let fio = ready("fio");
         let told = fio.told(&fio.pairings[0]);
         let prepared = told.prepare.concat().join(" ");
-        assert!(
-            prepared.contains("fio") && prepared.contains("FILES"),
-            "{prepared}"
-        );
+        assert!(prepared.contains("fio") && prepared.contains("FILES"), "{prepared}");
         for words in [&told.ours, &told.theirs] {
             let line = words.join(" ");
             assert!(line.contains("FILES") && !line.contains("/tmp/"), "{line}");
         }
         let hpcc = ready("hpcc");
         let told = hpcc.told(&hpcc.pairings[0]);
-        assert!(
-            told.inputs["hpccinf.txt"].contains('\n'),
-            "{:?}",
-            told.inputs
-        );
+        assert!(told.inputs["hpccinf.txt"].contains('\n'), "{:?}", told.inputs);
         // Shared memory of ranks.
         let mut all = hpcc.pairings.iter().map(|pairing| hpcc.told(pairing));
         assert!(all.any(|told| told.theirs.iter().any(|word| word.ends_with("=MEMORY"))));
@@ -269,15 +231,8 @@ mod tests {
         let ports = &now.theirs.server.as_ref().unwrap().ports;
         assert_ne!(*ports, planned.theirs.server.as_ref().unwrap().ports);
         assert!(ports.iter().all(|port| *port != taken));
-        assert!(
-            now.theirs.args.contains(&ports[0].to_string()),
-            "{:?}",
-            now.theirs.args
-        );
+        assert!(now.theirs.args.contains(&ports[0].to_string()), "{:?}", now.theirs.args);
         let other = ready("perf");
-        assert_eq!(
-            other.now(&other.pairings[0]).unwrap().name,
-            other.pairings[0].name
-        );
+        assert_eq!(other.now(&other.pairings[0]).unwrap().name, other.pairings[0].name);
     }
 }

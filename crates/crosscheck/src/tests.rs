@@ -14,10 +14,7 @@ use std::time::Duration;
 
 /// What a program said on standard output.
 pub(super) fn said(stdout: &str) -> Output {
-    Output {
-        stdout: stdout.to_owned(),
-        ..Output::default()
-    }
+    Output { stdout: stdout.to_owned(), ..Output::default() }
 }
 
 /// Demands that a recorded output was read as this value.
@@ -47,12 +44,7 @@ pub(super) fn conditions(site: &Site, preset: Preset, cpus: usize) -> Conditions
 /// All pairings of all rivals on the recorded machines, by all presets, with one CPU and with all.
 fn all(mut each: impl FnMut(&'static Rival, &Site, &Conditions, &[Pairing])) {
     for site in sites() {
-        for preset in [
-            Preset::Rehearsal,
-            Preset::Quick,
-            Preset::Standard,
-            Preset::Thorough,
-        ] {
+        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
             for cpus in [1, 2, usize::MAX] {
                 let conditions = conditions(&site, preset, cpus);
                 for rival in RIVALS {
@@ -74,15 +66,8 @@ fn names_are_unique_and_can_be_typed() {
     };
     let mut rivals = BTreeSet::new();
     for rival in RIVALS {
-        assert!(
-            is_plain(rival.name) && rivals.insert(rival.name),
-            "{}",
-            rival.name
-        );
-        let says_its_name = rival
-            .about
-            .to_lowercase()
-            .starts_with(&format!("{}:", rival.name));
+        assert!(is_plain(rival.name) && rivals.insert(rival.name), "{}", rival.name);
+        let says_its_name = rival.about.to_lowercase().starts_with(&format!("{}:", rival.name));
         assert!(
             !rival.about.is_empty() && !says_its_name && !rival.programs.is_empty(),
             "{}",
@@ -93,33 +78,17 @@ fn names_are_unique_and_can_be_typed() {
         let mut names = BTreeSet::new();
         for pairing in pairings {
             let label = format!("{}: {}", rival.name, pairing.name);
-            assert!(
-                is_plain(&pairing.name) && names.insert(&pairing.name),
-                "{label}"
-            );
-            assert!(
-                pairing.skip.is_some() || !pairing.rows.is_empty(),
-                "{label}"
-            );
+            assert!(is_plain(&pairing.name) && names.insert(&pairing.name), "{label}");
+            assert!(pairing.skip.is_some() || !pairing.rows.is_empty(), "{label}");
             let rows: BTreeSet<&str> = pairing.rows.iter().map(|row| row.name.as_str()).collect();
             assert_eq!(rows.len(), pairing.rows.len(), "{label}: names of rows");
-            assert!(
-                pairing.rows.len() == 1 || !rows.contains(""),
-                "{label}: nameless rows"
-            );
+            assert!(pairing.rows.len() == 1 || !rows.contains(""), "{label}: nameless rows");
             for row in &pairing.rows {
-                assert!(
-                    row.difference.len() > 20,
-                    "{label}: {}: what differs?",
-                    row.name
-                );
+                assert!(row.difference.len() > 20, "{label}: {}: what differs?", row.name);
                 assert!(row.times.is_finite() && row.times > 0.0, "{label}");
             }
             if let Some(skip) = &pairing.skip {
-                assert!(
-                    !skip.reason.is_empty() && !skip.reason.contains('\n'),
-                    "{label}"
-                );
+                assert!(!skip.reason.is_empty() && !skip.reason.contains('\n'), "{label}");
             }
         }
     });
@@ -153,12 +122,7 @@ fn what_stands_beside_a_rival_is_planned() {
         }),
         ..site
     };
-    for preset in [
-        Preset::Rehearsal,
-        Preset::Quick,
-        Preset::Standard,
-        Preset::Thorough,
-    ] {
+    for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
         for rival in RIVALS {
             for pairing in (rival.pairings)(&conditions(&site, preset, 2)) {
                 if pairing.skip.is_none() {
@@ -180,52 +144,25 @@ fn planned(rival: &Rival, pairing: &Pairing, site: &Site) {
         .collect();
     let settings =
         Settings::parse(&set, FAMILIES).unwrap_or_else(|error| panic!("{label}: {error}"));
-    let site = Site {
-        cpus: ours.cpus.clone(),
-        ..site.clone()
-    };
-    let planned = plan(
-        FAMILIES,
-        &selection,
-        &settings,
-        ours.preset,
-        ours.budget,
-        &site,
-    )
-    .unwrap_or_else(|error| panic!("{label}: {error}"));
+    let site = Site { cpus: ours.cpus.clone(), ..site.clone() };
+    let planned = plan(FAMILIES, &selection, &settings, ours.preset, ours.budget, &site)
+        .unwrap_or_else(|error| panic!("{label}: {error}"));
     let [work, ..] = planned.work.as_slice() else {
-        panic!(
-            "{label}: nothing is planned, {:?}",
-            planned.plan.experiments[0].skipped
-        );
+        panic!("{label}: nothing is planned, {:?}", planned.plan.experiments[0].skipped);
     };
     let card = work.experiment.card();
-    let measured = planned
-        .work
-        .iter()
-        .flat_map(|work| work.series.cases.iter().cloned());
-    let derived = planned
-        .plan
-        .experiments
-        .iter()
-        .flat_map(|planned| planned.derived.iter());
+    let measured = planned.work.iter().flat_map(|work| work.series.cases.iter().cloned());
+    let derived = planned.plan.experiments.iter().flat_map(|planned| planned.derived.iter());
     let derived: Vec<Case> = derived.map(|id| Case::new(id.clone())).collect();
     let measured: Vec<Case> = measured.collect();
     for row in &pairing.rows {
         let metric = card.metrics.iter().find(|metric| metric.name == row.metric);
         let metric = metric.unwrap_or_else(|| panic!("{label}: no metric {}", row.metric));
         let cases = if metric.derived { &derived } else { &measured };
-        let fits = |case: &&Case| {
-            row.case
-                .0
-                .iter()
-                .all(|(name, value)| case.id.get(name) == Some(value))
-        };
-        let found: Vec<String> = cases
-            .iter()
-            .filter(fits)
-            .map(|case| case.id.to_string())
-            .collect();
+        let fits =
+            |case: &&Case| row.case.0.iter().all(|(name, value)| case.id.get(name) == Some(value));
+        let found: Vec<String> =
+            cases.iter().filter(fits).map(|case| case.id.to_string()).collect();
         // A statistic of its own may read something else of the run, in another unit.
         let is_own = matches!(row.statistic, Statistic::Own(..));
         assert!(
@@ -327,11 +264,7 @@ fn damaged_answers_do_no_harm() {
                 .flat_map(|pairing| pairing.rows.into_iter().map(|row| row.what))
                 .collect();
         let recorded = testdata(rival);
-        assert!(
-            !recorded.is_empty(),
-            "{} has no recorded output",
-            rival.name
-        );
+        assert!(!recorded.is_empty(), "{} has no recorded output", rival.name);
         for (_, text) in recorded {
             for _ in 0..40 {
                 let mut letters: Vec<char> = text.chars().collect();
@@ -341,16 +274,12 @@ fn damaged_answers_do_no_harm() {
                 letters.truncate(random.usize(1..=letters.len()));
                 for _ in 0..random.usize(0..4) {
                     let at = random.usize(0..letters.len());
-                    letters[at] = *random
-                        .choice(&['9', '-', '.', ' ', '\n', 'e', '{', '"'])
-                        .unwrap();
+                    letters[at] =
+                        *random.choice(&['9', '-', '.', ' ', '\n', 'e', '{', '"']).unwrap();
                 }
                 let damaged: String = letters.into_iter().collect();
-                let said = Output {
-                    stdout: damaged.clone(),
-                    stderr: damaged.clone(),
-                    answer: damaged,
-                };
+                let said =
+                    Output { stdout: damaged.clone(), stderr: damaged.clone(), answer: damaged };
                 let _ = (rival.version)(&said);
                 for what in &whats {
                     let _ = (rival.parse)(&said, what);
@@ -362,9 +291,7 @@ fn damaged_answers_do_no_harm() {
 
 /// The recorded outputs of a rival: names and texts.
 fn testdata(rival: &Rival) -> Vec<(String, String)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/testdata")
-        .join(rival.name);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/testdata").join(rival.name);
     let entries = std::fs::read_dir(dir).into_iter().flatten();
     entries
         .map(|entry| entry.unwrap())

@@ -105,10 +105,8 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
         (None, false) => setting.pairs,
     };
     let pairings = all.iter().flat_map(|ready| &ready.pairings);
-    let wanted: Vec<(&Pairing, u32)> = pairings
-        .map(|pairing| (pairing, turns(pairing)))
-        .filter(|(_, turns)| *turns > 0)
-        .collect();
+    let wanted: Vec<(&Pairing, u32)> =
+        pairings.map(|pairing| (pairing, turns(pairing))).filter(|(_, turns)| *turns > 0).collect();
     let total = wanted.iter().map(|(_, turns)| u64::from(*turns)).sum();
     let rival = Duration::from_secs_f64(setting.conditions.seconds);
     let expected = wanted
@@ -121,13 +119,8 @@ pub fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) ->
         for pairing in &ready.pairings {
             let pairing = &ready.now(pairing)?;
             observer.event(&Event::Pairing(ready.told(pairing)))?;
-            let mut bout = Bout {
-                ready,
-                pairing,
-                store: &setting.store,
-                stop,
-                observer: &mut *observer,
-            };
+            let mut bout =
+                Bout { ready, pairing, store: &setting.store, stop, observer: &mut *observer };
             let outcome = bout.all(turns(pairing), done, total);
             done += u64::from(turns(pairing));
             let (ending, why) = match outcome {
@@ -207,15 +200,10 @@ impl Bout<'_> {
         for command in &theirs.prepare {
             self.prepare(command)?;
         }
-        let server = theirs
-            .server
-            .as_ref()
-            .map(|server| self.serve(server))
-            .transpose()?;
+        let server = theirs.server.as_ref().map(|server| self.serve(server)).transpose()?;
         let label = format!("{}: {}", self.ready.rival.name, self.pairing.name);
         for n in 1..=turns {
-            self.observer
-                .progress(&label, done + u64::from(n - 1), total);
+            self.observer.progress(&label, done + u64::from(n - 1), total);
             let pair = match self.turn(n, &program) {
                 // Chance may spoil one; what does not end would not end again.
                 Err(error)
@@ -277,21 +265,16 @@ impl Bout<'_> {
             .with_context(|| format!("{} (which prepares)", command[0]))?;
         match status.success() {
             true => Ok(()),
-            false => bail!(
-                "{} (which prepares): {status}: {}",
-                command[0],
-                last(&command[0], &said)
-            ),
+            false => {
+                bail!("{} (which prepares): {status}: {}", command[0], last(&command[0], &said))
+            }
         }
     }
 
     /// Starts the far end and waits until it listens.
     fn serve(&self, server: &Server) -> Result<Running> {
         let (program, args) = found(&server.command)?;
-        let call = Call {
-            cpus: &server.cpus,
-            ..self.call(&program, args)
-        };
+        let call = Call { cpus: &server.cpus, ..self.call(&program, args) };
         if let Some(port) = server.ports.iter().find(|port| is_listening(**port)) {
             bail!("port {port}, which its server takes, is another's already");
         }
@@ -327,16 +310,9 @@ impl Bout<'_> {
             .with_context(|| theirs.program.to_owned())?;
         let load = before.load(&theirs.cpus, theirs.server.is_none());
         if !status.success() {
-            bail!(
-                "{}: {status}: {}",
-                theirs.program,
-                last(theirs.program, &said)
-            );
+            bail!("{}: {status}: {}", theirs.program, last(theirs.program, &said));
         }
-        let said = Output {
-            answer: left.map(|file| answer(&file)).unwrap_or_default(),
-            ..said
-        };
+        let said = Output { answer: left.map(|file| answer(&file)).unwrap_or_default(), ..said };
         let rows = self.pairing.rows.iter();
         let values = rows.map(|row| {
             let value = (self.ready.rival.parse)(&said, &row.what).map_err(|why| anyhow!(why))?;
@@ -374,9 +350,7 @@ impl Bout<'_> {
         }
         let untold = || format!("plumb: {status}: {}", last("plumb", &said));
         let file = fs::File::open(&path).with_context(untold)?;
-        let run = record::codec::read(BufReader::new(file))
-            .context("plumb's record")?
-            .run;
+        let run = record::codec::read(BufReader::new(file)).context("plumb's record")?.run;
         let _ = fs::remove_file(&path);
         let rows = self.pairing.rows.iter();
         let values = rows.map(|row| ours::value(&run, &self.pairing.ours, row));
@@ -398,10 +372,7 @@ impl Bout<'_> {
         });
         match synced {
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                bail!(
-                    "the directory for files does not answer for {} s",
-                    SETTLING.as_secs()
-                )
+                bail!("the directory for files does not answer for {} s", SETTLING.as_secs())
             }
             _ => Ok(()),
         }

@@ -8,12 +8,8 @@ pub(super) fn virtualisation(root: &Root, outside: &Outside) -> Virtualisation {
     let dmi = |name: &str| root.line(&format!("sys/class/dmi/id/{name}"));
     let (system_vendor, product) = (dmi("sys_vendor"), dmi("product_name"));
     let signature = outside.leaf(0x4000_0000, 0).map(|leaf| {
-        let bytes = [leaf.ebx, leaf.ecx, leaf.edx]
-            .map(u32::to_le_bytes)
-            .concat();
-        String::from_utf8_lossy(&bytes)
-            .trim_matches(['\0', ' '])
-            .to_string()
+        let bytes = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat();
+        String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_string()
     });
     // CPUID 1 ECX bit 31 is reserved for hypervisors to set (Intel SDM 2A, AMD APM 3).
     let bit = outside.leaf(1, 0).map(|leaf| leaf.ecx >> 31 == 1);
@@ -29,16 +25,11 @@ pub(super) fn virtualisation(root: &Root, outside: &Outside) -> Virtualisation {
                 .map(|kind| if kind == "xen" { "Xen".into() } else { kind })
         })
         .or_else(|| {
-            root.exists("proc/device-tree/hypervisor/compatible")
-                .then(|| "KVM".to_string())
+            root.exists("proc/device-tree/hypervisor/compatible").then(|| "KVM".to_string())
         })
         .or_else(|| from_dmi().map(str::to_string));
     Virtualisation {
-        is_guest: if hypervisor.is_some() {
-            Some(true)
-        } else {
-            guest_bit
-        },
+        is_guest: if hypervisor.is_some() { Some(true) } else { guest_bit },
         hypervisor,
         system_vendor,
         product,
@@ -63,10 +54,7 @@ fn hypervisor_of_signature(signature: &str) -> Option<&'static str> {
         ("prl hyperv", "Parallels"),
         ("ACRNACRNACRN", "ACRN"),
     ];
-    table
-        .iter()
-        .find(|(name, _)| signature.trim() == *name)
-        .map(|(_, kind)| *kind)
+    table.iter().find(|(name, _)| signature.trim() == *name).map(|(_, kind)| *kind)
 }
 
 /// Only names that never stand for a whole physical machine. `Amazon EC2` does on metal instances,
@@ -96,17 +84,11 @@ pub(super) fn container(root: &Root) -> Container {
         evidence.push(fact);
     };
     // gVisor's /proc/version is fixed text.
-    if root
-        .line("proc/version")
-        .is_some_and(|text| text.contains("gVisor"))
-    {
+    if root.line("proc/version").is_some_and(|text| text.contains("gVisor")) {
         mark("gvisor", "/proc/version names gVisor".to_string());
     }
     let environ = root.read("proc/1/environ").unwrap_or_default();
-    if let Some(name) = environ
-        .split('\0')
-        .find_map(|entry| entry.strip_prefix("container="))
-    {
+    if let Some(name) = environ.split('\0').find_map(|entry| entry.strip_prefix("container=")) {
         mark(name, format!("init was started with container={name}"));
     }
     for name in ["run/systemd/container", "run/host/container-manager"] {
@@ -118,10 +100,7 @@ pub(super) fn container(root: &Root) -> Container {
         mark("podman", "/run/.containerenv exists".to_string());
     }
     if root.exists("run/secrets/kubernetes.io") {
-        mark(
-            "kubernetes",
-            "/run/secrets/kubernetes.io exists".to_string(),
-        );
+        mark("kubernetes", "/run/secrets/kubernetes.io exists".to_string());
     }
     if root.exists(".dockerenv") {
         mark("docker", "/.dockerenv exists".to_string());
@@ -149,23 +128,13 @@ mod tests {
     #[test]
     fn marks_name_the_runtime() {
         let check = |tree: &str, runtime: Option<&str>| {
-            assert_eq!(
-                container(&Root::tree(tree)).runtime.as_deref(),
-                runtime,
-                "{tree}"
-            );
+            assert_eq!(container(&Root::tree(tree)).runtime.as_deref(), runtime, "{tree}");
         };
         check("", None);
         check("== .dockerenv\n", Some("docker"));
         check("== run/.containerenv\n== .dockerenv\n", Some("podman"));
-        check(
-            "== proc/1/environ\nPATH=/bin\0container=lxc\0\n",
-            Some("lxc"),
-        );
-        check(
-            "== proc/self/cgroup\n0::/kubepods.slice/x\n",
-            Some("kubernetes"),
-        );
+        check("== proc/1/environ\nPATH=/bin\0container=lxc\0\n", Some("lxc"));
+        check("== proc/self/cgroup\n0::/kubepods.slice/x\n", Some("kubernetes"));
         check("== proc/self/cgroup\n0::/user.slice\n", None);
     }
 
@@ -174,11 +143,7 @@ mod tests {
         let check = |tree: &str, guest: Option<bool>, name: Option<&str>| {
             let root = Root::tree(tree);
             let found = virtualisation(&root, &Outside::recorded(&root));
-            assert_eq!(
-                (found.is_guest, found.hypervisor.as_deref()),
-                (guest, name),
-                "{tree}"
-            );
+            assert_eq!((found.is_guest, found.hypervisor.as_deref()), (guest, name), "{tree}");
         };
         check("", None, None);
         check(
@@ -187,11 +152,7 @@ mod tests {
             Some("KVM"),
         );
         // A bare machine answers leaf 40000000h with the highest basic leaf's data.
-        check(
-            "== cpuid.txt\n1 0 0 0 0 0\n40000000 0 0 4b4d564b 564b4d56 4d\n",
-            Some(false),
-            None,
-        );
+        check("== cpuid.txt\n1 0 0 0 0 0\n40000000 0 0 4b4d564b 564b4d56 4d\n", Some(false), None);
         check(
             "== sys/class/dmi/id/sys_vendor\nAmazon EC2\n== sys/class/dmi/id/product_name\nc7g.metal\n",
             None,
@@ -202,10 +163,6 @@ mod tests {
             Some(true),
             Some("KVM"),
         );
-        check(
-            "== proc/cpuinfo\nflags\t\t: fpu hypervisor\n",
-            Some(true),
-            None,
-        );
+        check("== proc/cpuinfo\nflags\t\t: fpu hypervisor\n", Some(true), None);
     }
 }

@@ -116,15 +116,10 @@ impl Block {
     pub fn mount_of(&self, path: &str) -> Option<&Mount> {
         let holds = |target: &str| {
             target == "/"
-                || path
-                    .strip_prefix(target)
-                    .is_some_and(|r| r.is_empty() || r.starts_with('/'))
+                || path.strip_prefix(target).is_some_and(|r| r.is_empty() || r.starts_with('/'))
         };
         // max_by_key returns the last of equal elements, as a later mount hides an earlier one.
-        self.mounts
-            .iter()
-            .filter(|m| holds(&m.target))
-            .max_by_key(|m| m.target.len())
+        self.mounts.iter().filter(|m| holds(&m.target)).max_by_key(|m| m.target.len())
     }
 
     /// The disk below a mount; `None` for network file systems, overlays, tmpfs, btrfs subvolumes.
@@ -143,10 +138,7 @@ pub(super) fn read(root: &Root) -> Block {
     Block {
         disks: names
             .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
-            .map(|disk| Disk {
-                counted: counted(&diskstats, &disk.name),
-                ..disk
-            })
+            .map(|disk| Disk { counted: counted(&diskstats, &disk.name), ..disk })
             .collect(),
         mounts: mountinfo.lines().filter_map(parse_mount).collect(),
     }
@@ -159,10 +151,7 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         return None;
     }
     let queue = |field: &str| root.number::<u64>(&format!("{dir}/queue/{field}"));
-    let parts = root
-        .list(dir)
-        .into_iter()
-        .filter(|part| part.starts_with(&name));
+    let parts = root.list(dir).into_iter().filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
     let below = below(root, dir);
     Some(Disk {
@@ -176,17 +165,11 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         logical_block_bytes: queue("logical_block_size"),
         physical_block_bytes: queue("physical_block_size"),
         queue_requests: queue("nr_requests"),
-        driver: below
-            .iter()
-            .find_map(|at| root.link_name(&format!("{at}/driver"))),
+        driver: below.iter().find_map(|at| root.link_name(&format!("{at}/driver"))),
         is_virtual: !root.exists(&format!("{dir}/device")),
         number: root.line(&format!("{dir}/dev")),
-        partitions: parts
-            .filter_map(|part| root.line(&format!("{dir}/{part}/dev")))
-            .collect(),
-        node: below
-            .iter()
-            .find_map(|at| root.number(&format!("{at}/numa_node"))),
+        partitions: parts.filter_map(|part| root.line(&format!("{dir}/{part}/dev"))).collect(),
+        node: below.iter().find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
         interrupts: irq::of(root, dir),
         counted: None,
@@ -234,10 +217,7 @@ pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
         let text = root.line(&format!("{device}/{field}"))?;
         text.split_whitespace().next()?.parse::<f64>().ok()
     };
-    let width = |field: &str| {
-        root.number::<u32>(&format!("{device}/{field}"))
-            .filter(|&w| w > 0)
-    };
+    let width = |field: &str| root.number::<u32>(&format!("{device}/{field}")).filter(|&w| w > 0);
     Some(PcieLink {
         gts: speed("current_link_speed")?,
         width: width("current_link_width")?,
@@ -280,12 +260,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
         return None;
     }
     let mut options: Vec<&str> = before.get(5)?.split(',').collect();
-    for option in after
-        .next()
-        .unwrap_or("")
-        .split(',')
-        .filter(|option| !option.is_empty())
-    {
+    for option in after.next().unwrap_or("").split(',').filter(|option| !option.is_empty()) {
         if !options.contains(&option) {
             options.push(option);
         }
@@ -302,10 +277,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
 /// Whether something is mounted at `target` now, as /proc/self/mountinfo says. Looking at the place itself
 /// could wait for a server that is gone.
 pub fn is_mounted(mountinfo: &str, target: &str) -> bool {
-    mountinfo
-        .lines()
-        .filter_map(parse_mount)
-        .any(|mount| mount.target == target)
+    mountinfo.lines().filter_map(parse_mount).any(|mount| mount.target == target)
 }
 
 /// The mount of a number (`mnt_id` of /proc/self/fdinfo), as /proc/self/mountinfo says.
@@ -316,15 +288,8 @@ pub fn mount_with_id(mountinfo: &str, id: u64) -> Option<Mount> {
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
 pub(super) fn unescape(text: &str) -> String {
-    let octal = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    octal.iter().fold(text.to_string(), |text, (code, sign)| {
-        text.replace(code, sign)
-    })
+    let octal = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    octal.iter().fold(text.to_string(), |text, (code, sign)| text.replace(code, sign))
 }
 
 #[cfg(test)]
@@ -339,10 +304,8 @@ mod tests {
 
     #[test]
     fn the_longest_and_latest_mount_wins() {
-        let block = Block {
-            disks: vec![],
-            mounts: MOUNTS.lines().filter_map(parse_mount).collect(),
-        };
+        let block =
+            Block { disks: vec![], mounts: MOUNTS.lines().filter_map(parse_mount).collect() };
         let source = |path: &str| block.mount_of(path).map(|mount| mount.source.as_str());
         assert_eq!(source("/data one/file"), Some("/dev/sdb1"));
         assert_eq!(source("/data one/x/y"), Some("/dev/sdb3"));
@@ -362,14 +325,8 @@ mod tests {
         let text = "   8  0 sda 500 0 8000 250 7 3 16 9 0 300 259\n   8  1 sda1 1 0 8 1 0 0 0 0 0 1 1\n\
             254 0 vda 10 1 64 5 20 2 128 6 3 11 40 1 0 8 2 4 77\n";
         let old = counted(text, "sda").expect("a line");
-        assert_eq!(
-            (old.reads, old.read_bytes, old.read_ms),
-            (500, 8000 * 512, 250)
-        );
-        assert_eq!(
-            (old.writes, old.written_bytes, old.write_ms),
-            (7, 16 * 512, 9)
-        );
+        assert_eq!((old.reads, old.read_bytes, old.read_ms), (500, 8000 * 512, 250));
+        assert_eq!((old.writes, old.written_bytes, old.write_ms), (7, 16 * 512, 9));
         assert_eq!((old.busy_ms, old.flushes), (300, None));
         let new = counted(text, "vda").expect("a line");
         assert_eq!((new.busy_ms, new.flushes), (11, Some((4, 77))));
@@ -399,10 +356,7 @@ mod tests {
         assert_eq!(block.disks.len(), 1);
         assert_eq!(block.disks[0].size_bytes, 51200);
         let mount = block.mount_of("/data one/x").expect("it is mounted");
-        assert_eq!(
-            block.disk_of(mount).map(|disk| disk.name.as_str()),
-            Some("sdb")
-        );
+        assert_eq!(block.disk_of(mount).map(|disk| disk.name.as_str()), Some("sdb"));
         let rootfs = block.mount_of("/").expect("it is mounted");
         assert_eq!(block.disk_of(rootfs), None);
     }

@@ -76,12 +76,8 @@ impl Caches {
 
     /// The last-level cache of one CPU: of those that hold data, the one of the highest level.
     pub fn last(&self, cpu: usize) -> Option<&Cache> {
-        let data = self
-            .levels
-            .iter()
-            .filter(|cache| cache.kind != CacheKind::Instruction);
-        data.filter(|cache| cache.serves(cpu))
-            .max_by_key(|cache| cache.level)
+        let data = self.levels.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+        data.filter(|cache| cache.serves(cpu)).max_by_key(|cache| cache.level)
     }
 
     /// Entries that data accesses to pages of one size can use at one TLB level; structures that
@@ -100,10 +96,7 @@ impl Caches {
     pub fn last_level_total_bytes(&self) -> Option<u64> {
         let level = self.levels.iter().map(|cache| cache.level).max()?;
         let last = self.levels.iter().filter(|cache| cache.level == level);
-        Some(
-            last.map(|cache| cache.size_bytes * cache.instances().unwrap_or(1) as u64)
-                .sum(),
-        )
+        Some(last.map(|cache| cache.size_bytes * cache.instances().unwrap_or(1) as u64).sum())
     }
 }
 
@@ -136,11 +129,7 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Caches {
         }
     }
     levels.sort_by_key(|cache| (cache.level, cache.kind, cache.shared_by.first().cloned()));
-    Caches {
-        levels,
-        tlbs: tlb::read(outside),
-        source: source.map(str::to_string),
-    }
+    Caches { levels, tlbs: tlb::read(outside), source: source.map(str::to_string) }
 }
 
 fn same_geometry(a: &Cache, b: &Cache) -> bool {
@@ -182,9 +171,7 @@ fn add(levels: &mut Vec<Cache>, mut found: Cache) {
     match twin {
         Some(cache) => {
             // An instance without a shared list is one CPU's own and may repeat on odd machines.
-            found
-                .shared_by
-                .retain(|group| !cache.shared_by.contains(group));
+            found.shared_by.retain(|group| !cache.shared_by.contains(group));
             cache.shared_by.append(&mut found.shared_by);
         }
         None => levels.push(found),
@@ -192,19 +179,14 @@ fn add(levels: &mut Vec<Cache>, mut found: Cache) {
 }
 
 fn instance(root: &Root, dir: &str, cpu: usize) -> Option<Cache> {
-    let number = |name: &str| {
-        root.number::<u32>(&format!("{dir}/{name}"))
-            .filter(|&n| n > 0)
-    };
+    let number = |name: &str| root.number::<u32>(&format!("{dir}/{name}")).filter(|&n| n > 0);
     let kind = match root.line(&format!("{dir}/type"))?.as_str() {
         "Data" => CacheKind::Data,
         "Instruction" => CacheKind::Instruction,
         "Unified" => CacheKind::Unified,
         _ => return None,
     };
-    let shared = root
-        .cpus(&format!("{dir}/shared_cpu_list"))
-        .filter(|cpus| !cpus.is_empty());
+    let shared = root.cpus(&format!("{dir}/shared_cpu_list")).filter(|cpus| !cpus.is_empty());
     let line_bytes = number("coherency_line_size");
     let (ways, sets) = (number("ways_of_associativity"), number("number_of_sets"));
     let product = || Some(u64::from(ways?) * u64::from(sets?) * u64::from(line_bytes?));
@@ -235,17 +217,12 @@ fn size_bytes(root: &Root, dir: &str) -> Option<u64> {
 
 /// Leaf 4 (Intel SDM 2A) or 8000001Dh (AMD APM 3), which have the same layout.
 fn from_cpuid(outside: &Outside) -> Vec<Cache> {
-    let leaf = if outside
-        .leaf(0x8000_001d, 0)
-        .is_some_and(|leaf| leaf.eax & 0x1f != 0)
-    {
+    let leaf = if outside.leaf(0x8000_001d, 0).is_some_and(|leaf| leaf.eax & 0x1f != 0) {
         0x8000_001d
     } else {
         4
     };
-    (0..16)
-        .map_while(|subleaf| cache_of(outside.leaf(leaf, subleaf)?))
-        .collect()
+    (0..16).map_while(|subleaf| cache_of(outside.leaf(leaf, subleaf)?)).collect()
 }
 
 fn cache_of(leaf: super::CpuidLeaf) -> Option<Cache> {
@@ -289,9 +266,6 @@ mod tests {
         assert_eq!(sizes, [48, 64, 2048, 491_520]);
         assert_eq!(caches[0].ways, Some(12));
         assert_eq!(caches[2].inclusive, Some(true));
-        assert_eq!(
-            (caches[3].level, caches[3].sharers, caches[3].instances()),
-            (3, 2, None)
-        );
+        assert_eq!((caches[3].level, caches[3].sharers, caches[3].instances()), (3, 2, None));
     }
 }

@@ -52,9 +52,7 @@ pub fn cached_bytes(memory_stat: &str) -> Option<u64> {
 /// Why there is no such place.
 pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, String> {
     let groups = groups(root);
-    let v1 = groups
-        .iter()
-        .find(|group| group.version == 1 && group.controls("memory"));
+    let v1 = groups.iter().find(|group| group.version == 1 && group.controls("memory"));
     let (parent, home) = match v1 {
         Some(group) => (group, group),
         None => {
@@ -79,11 +77,7 @@ pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, String> {
             return Err(format!("/{path} may not be written by this user"));
         }
     }
-    Ok(GroupPlace {
-        version: parent.version,
-        parent: parent.dir.clone(),
-        home: home.dir.clone(),
-    })
+    Ok(GroupPlace { version: parent.version, parent: parent.dir.clone(), home: home.dir.clone() })
 }
 
 /// One group of this process, innermost first within its hierarchy.
@@ -143,10 +137,7 @@ fn parse_member(line: &str) -> Option<Member> {
     let mut fields = line.splitn(3, ':');
     let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
     let names = controllers.split(',').filter(|name| !name.is_empty());
-    Some(Member {
-        controllers: names.map(str::to_string).collect(),
-        path: path.trim().to_string(),
-    })
+    Some(Member { controllers: names.map(str::to_string).collect(), path: path.trim().to_string() })
 }
 
 fn parse_mount(line: &str) -> Option<GroupMount> {
@@ -183,11 +174,7 @@ fn ancestors(member: &Member, mounts: &[GroupMount]) -> Vec<Group> {
     let mut dir = format!("{}{}", mount.point, below.trim_end_matches('/'));
     let mut found = Vec::new();
     loop {
-        found.push(Group {
-            version,
-            controllers: member.controllers.clone(),
-            dir: dir.clone(),
-        });
+        found.push(Group { version, controllers: member.controllers.clone(), dir: dir.clone() });
         if dir.len() <= mount.point.len() {
             return found;
         }
@@ -225,9 +212,8 @@ impl Group {
         match self.version {
             2 => number("memory.swap.max"),
             _ => {
-                let both = self
-                    .controls("memory")
-                    .then(|| number("memory.memsw.limit_in_bytes"))?;
+                let both =
+                    self.controls("memory").then(|| number("memory.memsw.limit_in_bytes"))?;
                 let both = both.filter(|limit| *limit < NO_LIMIT)?;
                 Some(both.saturating_sub(self.memory_limit(root)?))
             }
@@ -274,12 +260,8 @@ impl Group {
             _ => ("memory.usage_in_bytes", "total_inactive_file "),
         };
         let usage: u64 = root.number(&format!("{}/{file}", self.dir))?;
-        let stat = root
-            .read(&format!("{}/memory.stat", self.dir))
-            .unwrap_or_default();
-        let droppable = stat
-            .lines()
-            .find_map(|line| line.strip_prefix(inactive)?.parse().ok());
+        let stat = root.read(&format!("{}/memory.stat", self.dir)).unwrap_or_default();
+        let droppable = stat.lines().find_map(|line| line.strip_prefix(inactive)?.parse().ok());
         Some(usage.saturating_sub(droppable.unwrap_or(0)))
     }
 
@@ -302,10 +284,7 @@ impl Group {
             ("write_iops_device", "wiops"),
         ];
         let mut rates: BTreeMap<String, [Option<u64>; 4]> = BTreeMap::new();
-        let file = |name: &str| {
-            root.read(&format!("{}/{name}", self.dir))
-                .unwrap_or_default()
-        };
+        let file = |name: &str| root.read(&format!("{}/{name}", self.dir)).unwrap_or_default();
         if self.version == 2 {
             // `8:16 rbps=2097152 wbps=max riops=max wiops=120`
             for line in file("io.max").lines() {
@@ -350,15 +329,9 @@ impl Group {
         } else {
             // -1 is no quota and does not parse as unsigned.
             let quota = root.number::<u64>(&format!("{}/cpu.cfs_quota_us", self.dir))?;
-            (
-                quota,
-                root.number(&format!("{}/cpu.cfs_period_us", self.dir))?,
-            )
+            (quota, root.number(&format!("{}/cpu.cfs_period_us", self.dir))?)
         };
-        (period > 0).then_some(CpuQuota {
-            quota_us: quota,
-            period_us: period,
-        })
+        (period > 0).then_some(CpuQuota { quota_us: quota, period_us: period })
     }
 
     /// CPUs that the group may use.
@@ -370,9 +343,7 @@ impl Group {
             2 => &["cpuset.cpus.effective"],
             _ => &["cpuset.effective_cpus", "cpuset.cpus"],
         };
-        let lists = names
-            .iter()
-            .filter_map(|name| root.cpus(&format!("{}/{name}", self.dir)));
+        let lists = names.iter().filter_map(|name| root.cpus(&format!("{}/{name}", self.dir)));
         lists.into_iter().find(|cpus| !cpus.is_empty())
     }
 
@@ -426,11 +397,7 @@ mod tests {
         == sys/fs/cgroup/user/app/shell/cgroup.subtree_control\n\n";
 
     fn place(version: u32, parent: &str, home: &str) -> GroupPlace {
-        GroupPlace {
-            version,
-            parent: parent.to_owned(),
-            home: home.to_owned(),
-        }
+        GroupPlace { version, parent: parent.to_owned(), home: home.to_owned() }
     }
 
     #[test]
@@ -446,10 +413,7 @@ mod tests {
         let less = writable.replace("writable=sys/fs/cgroup/user/app/cgroup.procs\n", "");
         let root = second("/user/app/shell", &format!("{DELEGATED}{less}"));
         let refused = memory_place(&root).unwrap_err();
-        assert!(
-            refused.contains("/sys/fs/cgroup/user/app/cgroup.procs"),
-            "{refused}"
-        );
+        assert!(refused.contains("/sys/fs/cgroup/user/app/cgroup.procs"), "{refused}");
     }
 
     /// Recorded from Linux 6.1 in an emulated machine whose root group hands on memory: the process in a
@@ -463,22 +427,12 @@ mod tests {
         for (tree, own) in recorded {
             let home = format!("sys/fs/cgroup/{own}");
             let root = Root::tree(&format!("{tree}== facts.txt\neuid=0\n"));
-            assert_eq!(
-                memory_place(&root),
-                Ok(place(2, "sys/fs/cgroup", &home)),
-                "{own}"
-            );
+            assert_eq!(memory_place(&root), Ok(place(2, "sys/fs/cgroup", &home)), "{own}");
             let refused = memory_place(&Root::tree(tree)).unwrap_err();
             assert!(refused.contains("may not be written"), "{refused}");
-            let limits: Vec<Option<u64>> = groups(&root)
-                .iter()
-                .map(|group| group.memory_limit(&root))
-                .collect();
-            let expected = if own == "service" {
-                Some(256 << 20)
-            } else {
-                None
-            };
+            let limits: Vec<Option<u64>> =
+                groups(&root).iter().map(|group| group.memory_limit(&root)).collect();
+            let expected = if own == "service" { Some(256 << 20) } else { None };
             assert_eq!(limits.into_iter().flatten().next(), expected, "{own}");
         }
     }
@@ -510,11 +464,7 @@ mod tests {
         let shell = format!("{OWN}/shell.scope");
         for (path, facts, parent) in [
             ("system.slice/plumb.service", &root, Some("system.slice")),
-            (
-                "user.slice/user-0.slice/session-1.scope",
-                &root,
-                Some("user.slice/user-0.slice"),
-            ),
+            ("user.slice/user-0.slice/session-1.scope", &root, Some("user.slice/user-0.slice")),
             ("user.slice/user-1000.slice/session-2.scope", &session, None),
             (&*shell, &desktop, Some(OWN)),
         ] {
@@ -536,10 +486,7 @@ mod tests {
 
     #[test]
     fn root_goes_up_to_the_nearest_group_that_hands_memory_on() {
-        let root = second(
-            "/system/deep/leaf",
-            &format!("{DELEGATED}== facts.txt\neuid=0\n"),
-        );
+        let root = second("/system/deep/leaf", &format!("{DELEGATED}== facts.txt\neuid=0\n"));
         let expected = place(2, "sys/fs/cgroup", "sys/fs/cgroup/system/deep/leaf");
         assert_eq!(memory_place(&root), Ok(expected));
         // The hierarchy's root may hold processes and groups with limits.
@@ -550,15 +497,9 @@ mod tests {
 
     #[test]
     fn a_container_that_sees_only_its_own_group_has_no_place() {
-        let root = second(
-            "/",
-            "== sys/fs/cgroup/cgroup.subtree_control\n\n== facts.txt\neuid=0\n",
-        );
+        let root = second("/", "== sys/fs/cgroup/cgroup.subtree_control\n\n== facts.txt\neuid=0\n");
         let refused = memory_place(&root).unwrap_err();
-        assert!(
-            refused.contains("hands the memory controller on"),
-            "{refused}"
-        );
+        assert!(refused.contains("hands the memory controller on"), "{refused}");
         let refused = memory_place(&Root::tree("")).unwrap_err();
         assert!(refused.contains("no hierarchy"), "{refused}");
     }
@@ -572,20 +513,14 @@ mod tests {
         assert_eq!(memory_place(&root), Ok(expected.clone()));
         assert_eq!(expected.limit_file(), "memory.limit_in_bytes");
         let refused = memory_place(&Root::tree(tree)).unwrap_err();
-        assert!(
-            refused.contains("/cg/memory/here may not be written"),
-            "{refused}"
-        );
+        assert!(refused.contains("/cg/memory/here may not be written"), "{refused}");
     }
 
     #[test]
     fn files_in_memory_are_counted_with_those_of_the_groups_below() {
         let first = "cache 4096\nrss 9\ntotal_cache 8192\ntotal_rss 9\n";
         assert_eq!(cached_bytes(first), Some(8192));
-        assert_eq!(
-            cached_bytes("anon 5\nfile 12288\nfile_mapped 7\n"),
-            Some(12288)
-        );
+        assert_eq!(cached_bytes("anon 5\nfile 12288\nfile_mapped 7\n"), Some(12288));
         assert_eq!(cached_bytes("file_mapped 7\n"), None);
     }
 }

@@ -12,17 +12,10 @@ pub fn choose_cpu(host: &Host, interrupts: &Snapshot) -> Option<usize> {
     let usable = host.cpu.cpus.iter().filter(|cpu| cpu.online && cpu.allowed);
     let taken = |cpu: &LogicalCpu| {
         let counters = interrupts.cpus.get(&cpu.id);
-        counters
-            .and_then(|counters| counters.unsolicited())
-            .unwrap_or(u64::MAX)
+        counters.and_then(|counters| counters.unsolicited()).unwrap_or(u64::MAX)
     };
     let best = usable.min_by_key(|cpu| {
-        (
-            kind_rank(cpu.kind),
-            !is_quiet(host, cpu.id),
-            taken(cpu),
-            std::cmp::Reverse(cpu.id),
-        )
+        (kind_rank(cpu.kind), !is_quiet(host, cpu.id), taken(cpu), std::cmp::Reverse(cpu.id))
     });
     best.map(|cpu| cpu.id)
 }

@@ -119,23 +119,15 @@ impl Snapshot {
 
     /// All interrupts of all CPUs in the snapshot together; `None` when some CPU does not tell.
     pub fn interrupts(&self) -> Option<u64> {
-        self.cpus
-            .values()
-            .map(|cpu| Some(cpu.unsolicited()? + cpu.timer_interrupts?))
-            .sum()
+        self.cpus.values().map(|cpu| Some(cpu.unsolicited()? + cpu.timer_interrupts?)).sum()
     }
 }
 
 fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
-    let mut found: BTreeMap<usize, CpuCounters> = cpus
-        .iter()
-        .map(|&cpu| (cpu, CpuCounters::default()))
-        .collect();
+    let mut found: BTreeMap<usize, CpuCounters> =
+        cpus.iter().map(|&cpu| (cpu, CpuCounters::default())).collect();
     read_times(&root.read("proc/stat").unwrap_or_default(), &mut found);
-    read_interrupts(
-        &root.read("proc/interrupts").unwrap_or_default(),
-        &mut found,
-    );
+    read_interrupts(&root.read("proc/interrupts").unwrap_or_default(), &mut found);
     for (cpu, counters) in &mut found {
         counters.thermal_events = thermal_events(root, *cpu);
     }
@@ -211,10 +203,7 @@ fn read_interrupts(text: &str, found: &mut BTreeMap<usize, CpuCounters>) {
 fn throttling(root: &Root) -> (Option<u64>, Option<u64>) {
     let mut time_ns = None;
     let mut periods = None;
-    for path in cgroup::groups(root)
-        .iter()
-        .filter_map(|group| group.throttling_file(root))
-    {
+    for path in cgroup::groups(root).iter().filter_map(|group| group.throttling_file(root)) {
         let text = root.read(&path).unwrap_or_default();
         let field = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -234,9 +223,7 @@ fn throttling(root: &Root) -> (Option<u64>, Option<u64>) {
 /// `se.nr_migrations                             :                    3`
 fn migrations(root: &Root) -> Option<u64> {
     let text = root.read("proc/thread-self/sched")?;
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("se.nr_migrations"))?;
+    let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
     line.split_once(':')?.1.trim().parse().ok()
 }
 
@@ -261,10 +248,7 @@ mod tests {
         assert_eq!(cpu.unsolicited(), Some(6));
         assert_eq!(snapshot.cpus[&5], CpuCounters::default());
         assert_eq!(snapshot.steal_ns(), None);
-        assert_eq!(
-            (snapshot.run_delay_ns, snapshot.migrations),
-            (Some(600), Some(3))
-        );
+        assert_eq!((snapshot.run_delay_ns, snapshot.migrations), (Some(600), Some(3)));
         assert_eq!(snapshot.cpu_pressure_us, Some(7_287_400));
     }
 
@@ -287,10 +271,7 @@ mod tests {
         let tree = |core: u64, package: u64| {
             Root::tree("")
                 .with(&format!("{dir}/core_throttle_count"), &format!("{core}\n"))
-                .with(
-                    &format!("{dir}/package_throttle_count"),
-                    &format!("{package}\n"),
-                )
+                .with(&format!("{dir}/package_throttle_count"), &format!("{package}\n"))
         };
         let before = Snapshot::read(&tree(3, 10), &[0]);
         let delta = Snapshot::read(&tree(4, 12), &[0]).delta(&before);
@@ -307,11 +288,7 @@ mod tests {
         let snapshot = Snapshot::read(&Root::tree("").with("proc/interrupts", text), &[0]);
         let cpu = snapshot.cpus[&0];
         assert_eq!(
-            (
-                cpu.timer_interrupts,
-                cpu.device_interrupts,
-                cpu.other_interrupts
-            ),
+            (cpu.timer_interrupts, cpu.device_interrupts, cpu.other_interrupts),
             (Some(77), Some(5), Some(2))
         );
     }
@@ -321,10 +298,7 @@ mod tests {
         let v2 = "== proc/self/cgroup\n0::/a\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n\
             == cg/a/cpu.stat\nnr_throttled 3\nthrottled_usec 40\n== cg/cpu.stat\nusage_usec 1\n";
         let snapshot = Snapshot::read(&Root::tree(v2), &[]);
-        assert_eq!(
-            (snapshot.throttled_ns, snapshot.throttled_periods),
-            (Some(40_000), Some(3))
-        );
+        assert_eq!((snapshot.throttled_ns, snapshot.throttled_periods), (Some(40_000), Some(3)));
         let v1 = "== proc/self/cgroup\n1:cpu,cpuacct:/\n== proc/self/mountinfo\n\
             1 2 0:1 / /cg rw - cgroup c rw,cpu,cpuacct\n== cg/cpu.stat\nnr_throttled 1\nthrottled_time 900\n";
         assert_eq!(Snapshot::read(&Root::tree(v1), &[]).throttled_ns, Some(900));

@@ -29,13 +29,12 @@ fn parse_piece(piece: &str) -> Vec<usize> {
     let Some(stride) = stride else {
         return (low..=high).collect();
     };
-    let numbers = stride
-        .split_once('/')
-        .map(|(used, group)| (used.parse::<usize>(), group.parse::<usize>()));
+    let numbers =
+        stride.split_once('/').map(|(used, group)| (used.parse::<usize>(), group.parse::<usize>()));
     match numbers {
-        Some((Ok(used), Ok(group))) if group > 0 => (low..=high)
-            .filter(|cpu| (cpu - low) % group < used)
-            .collect(),
+        Some((Ok(used), Ok(group))) if group > 0 => {
+            (low..=high).filter(|cpu| (cpu - low) % group < used).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -45,11 +44,7 @@ pub fn format_cpus(cpus: &[usize]) -> String {
     let mut text = String::new();
     let mut rest = cpus;
     while let Some((&first, _)) = rest.split_first() {
-        let run = rest
-            .iter()
-            .enumerate()
-            .take_while(|&(n, &cpu)| cpu == first + n)
-            .count();
+        let run = rest.iter().enumerate().take_while(|&(n, &cpu)| cpu == first + n).count();
         if !text.is_empty() {
             text.push(',');
         }

@@ -95,9 +95,7 @@ pub(super) fn read(root: &Root, outside: &Outside, parts: &Parts) -> Devices {
     let links = outside.links.iter();
     let mut devices = Devices {
         pci: names.filter_map(|place| function(root, place)).collect(),
-        disks: disks
-            .map(|disk| (disk.name.clone(), disk_parts(root, &disk.name)))
-            .collect(),
+        disks: disks.map(|disk| (disk.name.clone(), disk_parts(root, &disk.name))).collect(),
         cards: links
             .filter(|(_, told)| told.firmware.is_some())
             .map(|(name, told)| {
@@ -166,9 +164,7 @@ fn disk_parts(root: &Root, name: &str) -> DiskParts {
     let place = path.split('/').rfind(|part| is_pci_place(part));
     let driver = place.and_then(|place| root.link_name(&format!("{PCI}/{place}/driver")));
     let class = place.and_then(|place| root.line(&format!("{PCI}/{place}/class")));
-    let is_raid = class
-        .and_then(|text| hexadecimal(&text))
-        .is_some_and(|code| code >> 8 == 0x0104);
+    let is_raid = class.and_then(|text| hexadecimal(&text)).is_some_and(|code| code >> 8 == 0x0104);
     let made_of = made_of(root, &dir);
     DiskParts {
         // `ATA` is what the SCSI layer calls every disk of the other kind.
@@ -178,9 +174,7 @@ fn disk_parts(root: &Root, name: &str) -> DiskParts {
         rotation_rpm: root
             .read_bytes(&format!("{dir}/device/vpd_pgb1"))
             .and_then(|page| rotation(&page)),
-        controller: driver
-            .zip(place)
-            .map(|(driver, place)| format!("{driver} at {place}")),
+        controller: driver.zip(place).map(|(driver, place)| format!("{driver} at {place}")),
         raid: made_of.or_else(|| is_raid.then(|| "by its controller".to_owned())),
     }
 }
@@ -188,10 +182,7 @@ fn disk_parts(root: &Root, name: &str) -> DiskParts {
 /// `0000:41:00.0`
 fn is_pci_place(part: &str) -> bool {
     let lengths: Vec<usize> = part.split([':', '.']).map(str::len).collect();
-    lengths == [4, 2, 2, 1]
-        && part
-            .chars()
-            .all(|c| c.is_ascii_hexdigit() || ":.".contains(c))
+    lengths == [4, 2, 2, 1] && part.chars().all(|c| c.is_ascii_hexdigit() || ":.".contains(c))
 }
 
 /// How a disk is attached, by its path below `sys/devices`.
@@ -222,15 +213,8 @@ fn link(root: &Root, name: &str, path: &str) -> Option<String> {
             None => "USB".to_owned(),
         });
     }
-    let kinds = [
-        ("end_device-", "SAS"),
-        ("mmc", "MMC"),
-        ("virtio", "virtio"),
-        ("vbd-", "Xen"),
-    ];
-    let kind = kinds
-        .iter()
-        .find(|(mark, _)| parts.iter().any(|part| part.starts_with(mark)))?;
+    let kinds = [("end_device-", "SAS"), ("mmc", "MMC"), ("virtio", "virtio"), ("vbd-", "Xen")];
+    let kind = kinds.iter().find(|(mark, _)| parts.iter().any(|part| part.starts_with(mark)))?;
     Some(kind.1.to_owned())
 }
 
@@ -262,10 +246,7 @@ fn made_of(root: &Root, dir: &str) -> Option<String> {
 
 fn memory(root: &Root, memory: &Memory) -> MemoryParts {
     let array = dmi::array(root);
-    let told = [
-        ("EDAC", edac_channels(root)),
-        ("DMI", named_channels(memory)),
-    ];
+    let told = [("EDAC", edac_channels(root)), ("DMI", named_channels(memory))];
     let channels = told.into_iter().find(|(_, count)| *count > 0);
     MemoryParts {
         slots: array.map(|array| array.slots),
@@ -285,9 +266,7 @@ fn edac_channels(root: &Root) -> usize {
         for module in root.numbered(&dir, "dimm") {
             let location = root.line(&format!("{dir}/dimm{module}/dimm_location"));
             let words = location.unwrap_or_default();
-            let mut words = words
-                .split_whitespace()
-                .skip_while(|word| *word != "channel");
+            let mut words = words.split_whitespace().skip_while(|word| *word != "channel");
             if let Some(channel) = words.nth(1) {
                 found.insert((controller, channel.to_owned()));
             }
@@ -324,16 +303,9 @@ fn unread(
     let firmware = firmware_is_silent(root, outside);
     let mut unread = BTreeMap::new();
     let mut tell = |what: &str, why: String| drop(unread.insert(what.to_owned(), why));
-    let has_policy = parts
-        .cache
-        .levels
-        .iter()
-        .any(|cache| cache.write_policy.is_some());
+    let has_policy = parts.cache.levels.iter().any(|cache| cache.write_policy.is_some());
     if !has_policy && devices.write_policies.is_empty() && !parts.cache.levels.is_empty() {
-        tell(
-            "write policy of the caches",
-            format!("the kernel does not state it, and {firmware}"),
-        );
+        tell("write policy of the caches", format!("the kernel does not state it, and {firmware}"));
     }
     if parts.memory.dimms.is_empty() {
         tell("memory modules and their rate", firmware.clone());
@@ -375,10 +347,7 @@ fn unread(
                 Some("down") => "the link is down",
                 _ => "the driver states none (a virtual link has none)",
             };
-            tell(
-                &format!("speed and duplex of {}", card.name),
-                why.to_owned(),
-            );
+            tell(&format!("speed and duplex of {}", card.name), why.to_owned());
         }
         if !devices.cards.contains_key(&card.name) {
             let why = "the driver states none";
@@ -422,10 +391,7 @@ mod tests {
              == sys/devices/system/edac/mc/mc0/dimm2/dimm_location\nchannel 1 slot 1 \n",
         );
         let function = function(&root, "0000:00:17.0".to_owned()).expect("it does something");
-        assert_eq!(
-            (function.class.as_str(), function.id.as_deref()),
-            ("SATA", Some("8086:a282"))
-        );
+        assert_eq!((function.class.as_str(), function.id.as_deref()), ("SATA", Some("8086:a282")));
         assert_eq!(super::function(&root, "0000:00:1f.0".to_owned()), None);
         let disk = disk_parts(&root, "sda");
         assert_eq!(disk.link.as_deref(), Some("SATA 6.0 Gbps"));
@@ -448,17 +414,11 @@ mod tests {
         let of = |name, path| link(&root, name, path);
         let usb = "devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/host6/block/sdc";
         assert_eq!(of("sdc", usb).as_deref(), Some("USB 5000 Mbit/s"));
-        assert_eq!(
-            of("nvme0n1", "devices/pci0000:00/x").as_deref(),
-            Some("PCIe")
-        );
+        assert_eq!(of("nvme0n1", "devices/pci0000:00/x").as_deref(), Some("PCIe"));
         let virtio = "devices/pci0000:00/0000:00:02.0/virtio1/block/vda";
         assert_eq!(of("vda", virtio).as_deref(), Some("virtio"));
         assert_eq!(of("loop0", "devices/virtual/block/loop0"), None);
-        assert_eq!(
-            disk_parts(&root, "md0").raid.as_deref(),
-            Some("raid1 of sda1, sdb1")
-        );
+        assert_eq!(disk_parts(&root, "md0").raid.as_deref(), Some("raid1 of sda1, sdb1"));
         assert_eq!(disk_parts(&root, "dm-0").raid.as_deref(), Some("LVM"));
         let behind = disk_parts(&root, "sdb");
         assert_eq!(behind.raid.as_deref(), Some("by its controller"));

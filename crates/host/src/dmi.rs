@@ -49,10 +49,7 @@ pub(super) fn dimms(root: &Root) -> Vec<Dimm> {
 /// The arrays of main memory together; `None` when the table tells of none.
 pub(super) fn array(root: &Root) -> Option<Array> {
     let table = root.read_bytes(TABLE)?;
-    let arrays: Vec<Array> = structures(&table)
-        .into_iter()
-        .filter_map(one_array)
-        .collect();
+    let arrays: Vec<Array> = structures(&table).into_iter().filter_map(one_array).collect();
     let bytes = arrays.iter().map(|array| array.maximum_bytes);
     (!arrays.is_empty()).then(|| Array {
         slots: arrays.iter().map(|array| array.slots).sum(),
@@ -86,9 +83,7 @@ fn one_array(raw: &[u8]) -> Option<Array> {
         return None;
     }
     let capacity = u32::from_le_bytes(fixed.get(0x07..0x0b)?.try_into().ok()?);
-    let extended = fixed
-        .get(0x0f..0x17)
-        .and_then(|bytes| bytes.try_into().ok());
+    let extended = fixed.get(0x0f..0x17).and_then(|bytes| bytes.try_into().ok());
     let maximum_bytes = match capacity {
         SEE_EXTENDED => extended.map(u64::from_le_bytes),
         kib => Some(u64::from(kib) << 10),
@@ -145,12 +140,7 @@ fn parse(raw: &[u8]) -> Option<Dimm> {
     let byte = |at: usize| fixed.get(at).copied();
     let word = |at: usize| Some(u16::from_le_bytes([byte(at)?, byte(at + 1)?]));
     let double = |at: usize| {
-        Some(u32::from_le_bytes([
-            byte(at)?,
-            byte(at + 1)?,
-            byte(at + 2)?,
-            byte(at + 3)?,
-        ]))
+        Some(u32::from_le_bytes([byte(at)?, byte(at + 1)?, byte(at + 2)?, byte(at + 3)?]))
     };
     // 0 is unknown; FFFFh sends the reader to the extended field.
     let speed = |at: usize, extended: usize| match word(at)? {
@@ -166,12 +156,8 @@ fn parse(raw: &[u8]) -> Option<Dimm> {
         kind: byte(0x12).and_then(kind_name).map(str::to_string),
         rated_mts: speed(0x15, 0x54),
         configured_mts: speed(0x20, 0x58),
-        data_bits: word(0x0a)
-            .filter(|&bits| bits != 0 && bits != 0xffff)
-            .map(u32::from),
-        ranks: byte(0x1b)
-            .map(|ranks| u32::from(ranks & 0xf))
-            .filter(|&ranks| ranks != 0),
+        data_bits: word(0x0a).filter(|&bits| bits != 0 && bits != 0xffff).map(u32::from),
+        ranks: byte(0x1b).map(|ranks| u32::from(ranks & 0xf)).filter(|&ranks| ranks != 0),
     })
 }
 
@@ -257,10 +243,7 @@ mod tests {
         table.extend(structure());
         table.extend([9, 200, 1]);
         let found = structures(&table);
-        assert_eq!(
-            found.iter().map(|one| one[0]).collect::<Vec<_>>(),
-            [1, 127, 17]
-        );
+        assert_eq!(found.iter().map(|one| one[0]).collect::<Vec<_>>(), [1, 127, 17]);
         assert_eq!(found[2], structure());
     }
 
@@ -298,10 +281,7 @@ mod tests {
         .concat();
         let hex: Vec<String> = table.iter().map(|byte| format!("{byte:02x}")).collect();
         let root = Root::tree(&format!("=x {TABLE}\n{}\n", hex.join(" ")));
-        let expected = Array {
-            slots: 20,
-            maximum_bytes: Some((4 << 40) + (64 << 30)),
-        };
+        let expected = Array { slots: 20, maximum_bytes: Some((4 << 40) + (64 << 30)) };
         assert_eq!(super::array(&root), Some(expected));
         let expected = BTreeMap::from([(1, "write-back".to_owned())]);
         assert_eq!(write_policies(&root), expected);

@@ -22,14 +22,8 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         ("hypervisor", hypervisor(host)),
         ("container", kernel.container.runtime.clone()),
         ("microcode", host.cpu.microcode.clone()),
-        (
-            "governor",
-            frequency.and_then(|frequency| frequency.governor.clone()),
-        ),
-        (
-            "frequency_driver",
-            frequency.and_then(|frequency| frequency.driver.clone()),
-        ),
+        ("governor", frequency.and_then(|frequency| frequency.governor.clone())),
+        ("frequency_driver", frequency.and_then(|frequency| frequency.driver.clone())),
         ("turbo", yes(host.cpu.turbo.enabled)),
         ("smt", yes(host.cpu.smt_active)),
         ("idle_driver", host.cpu.idle_driver.clone()),
@@ -48,25 +42,16 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
                 .cpu_quota
                 .map(|quota| format!("{} µs per {} µs", quota.quota_us, quota.period_us)),
         ),
-        (
-            "cgroup_memory_high_bytes",
-            bytes(host.limits.memory_high_bytes),
-        ),
+        ("cgroup_memory_high_bytes", bytes(host.limits.memory_high_bytes)),
         ("cgroup_swap_limit_bytes", bytes(host.limits.swap_bytes)),
         ("load_1m", kernel.load.map(|load| format!("{:.2}", load[0]))),
         (
             "cpu_pressure_avg10_percent",
-            kernel
-                .pressure
-                .cpu_some
-                .map(|line| format!("{:.2}", line.avg10_percent)),
+            kernel.pressure.cpu_some.map(|line| format!("{:.2}", line.avg10_percent)),
         ),
         ("nmi_watchdog", yes(kernel.nmi_watchdog)),
         ("seccomp", kernel.seccomp.map(|mode| mode.to_string())),
-        (
-            "perf_event_paranoid",
-            kernel.perf_event_paranoid.map(|level| level.to_string()),
-        ),
+        ("perf_event_paranoid", kernel.perf_event_paranoid.map(|level| level.to_string())),
         ("euid", kernel.euid.map(|euid| euid.to_string())),
     ];
     let mitigations: Vec<(String, String)> = kernel
@@ -79,10 +64,7 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         .nodes
         .iter()
         .filter_map(|node| {
-            Some((
-                format!("node{}_free_bytes", node.id),
-                node.free_bytes?.to_string(),
-            ))
+            Some((format!("node{}_free_bytes", node.id), node.free_bytes?.to_string()))
         })
         .collect();
     let shaping = host.net.interfaces.iter().filter_map(|interface| {
@@ -102,12 +84,7 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
 fn hypervisor(host: &Host) -> Option<String> {
     let guest = &host.kernel.virtualisation;
     match guest.is_guest {
-        Some(true) => Some(
-            guest
-                .hypervisor
-                .clone()
-                .unwrap_or_else(|| "unknown".to_owned()),
-        ),
+        Some(true) => Some(guest.hypervisor.clone().unwrap_or_else(|| "unknown".to_owned())),
         Some(false) => Some("none".to_owned()),
         None => None,
     }

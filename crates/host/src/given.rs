@@ -56,114 +56,34 @@ pub enum Unit {
 /// Every name that `--set host.<name>=value` accepts.
 pub const FACTS: &[Fact] = &[
     fact("cpu.base_hz", Unit::Hertz, "base frequency of a core"),
-    fact(
-        "cpu.max_hz",
-        Unit::Hertz,
-        "highest core frequency (single-core turbo)",
-    ),
-    fact(
-        "cpu.all_core_hz",
-        Unit::Hertz,
-        "core frequency when all cores work",
-    ),
-    fact(
-        "cpu.cores",
-        Unit::Count,
-        "physical cores behind this system's CPUs",
-    ),
-    fact(
-        "cpu.fma_units",
-        Unit::Count,
-        "vector fused multiply-add units per core",
-    ),
-    fact(
-        "cpu.vector_bits",
-        Unit::Count,
-        "width of one vector unit, in bits",
-    ),
+    fact("cpu.max_hz", Unit::Hertz, "highest core frequency (single-core turbo)"),
+    fact("cpu.all_core_hz", Unit::Hertz, "core frequency when all cores work"),
+    fact("cpu.cores", Unit::Count, "physical cores behind this system's CPUs"),
+    fact("cpu.fma_units", Unit::Count, "vector fused multiply-add units per core"),
+    fact("cpu.vector_bits", Unit::Count, "width of one vector unit, in bits"),
     fact("cache.l1d", Unit::Bytes, "level 1 data cache of one core"),
     fact("cache.l2", Unit::Bytes, "level 2 cache of one core"),
-    fact(
-        "cache.l3",
-        Unit::Bytes,
-        "last-level cache that one core can fill",
-    ),
-    fact(
-        "memory.mts",
-        Unit::MegaTransfers,
-        "configured transfer rate of the memory modules",
-    ),
-    fact(
-        "memory.channels",
-        Unit::Count,
-        "populated memory channels (64-bit) in all sockets",
-    ),
-    fact(
-        "memory.latency",
-        Unit::Nanoseconds,
-        "load-to-use latency of local memory",
-    ),
-    fact(
-        "memory.bandwidth",
-        Unit::BytesPerSecond,
-        "peak memory bandwidth of all sockets",
-    ),
-    fact(
-        "disk.read",
-        Unit::BytesPerSecond,
-        "sequential read rate of the disk under --dir",
-    ),
-    fact(
-        "disk.write",
-        Unit::BytesPerSecond,
-        "sequential write rate of the disk under --dir",
-    ),
-    fact(
-        "disk.read_iops",
-        Unit::PerSecond,
-        "random 4 KiB reads per second at full queue",
-    ),
-    fact(
-        "disk.write_iops",
-        Unit::PerSecond,
-        "random 4 KiB writes per second at full queue",
-    ),
-    fact(
-        "disk.read_latency",
-        Unit::Nanoseconds,
-        "one random 4 KiB read, queue depth 1",
-    ),
-    fact(
-        "disk.write_latency",
-        Unit::Nanoseconds,
-        "one 4 KiB write, queue depth 1",
-    ),
+    fact("cache.l3", Unit::Bytes, "last-level cache that one core can fill"),
+    fact("memory.mts", Unit::MegaTransfers, "configured transfer rate of the memory modules"),
+    fact("memory.channels", Unit::Count, "populated memory channels (64-bit) in all sockets"),
+    fact("memory.latency", Unit::Nanoseconds, "load-to-use latency of local memory"),
+    fact("memory.bandwidth", Unit::BytesPerSecond, "peak memory bandwidth of all sockets"),
+    fact("disk.read", Unit::BytesPerSecond, "sequential read rate of the disk under --dir"),
+    fact("disk.write", Unit::BytesPerSecond, "sequential write rate of the disk under --dir"),
+    fact("disk.read_iops", Unit::PerSecond, "random 4 KiB reads per second at full queue"),
+    fact("disk.write_iops", Unit::PerSecond, "random 4 KiB writes per second at full queue"),
+    fact("disk.read_latency", Unit::Nanoseconds, "one random 4 KiB read, queue depth 1"),
+    fact("disk.write_latency", Unit::Nanoseconds, "one 4 KiB write, queue depth 1"),
     fact("disk.flush_latency", Unit::Nanoseconds, "one cache flush"),
-    fact(
-        "disk.cache",
-        Unit::Bytes,
-        "cache in the disk or its controller",
-    ),
-    fact(
-        "disk.rpm",
-        Unit::Count,
-        "revolutions per minute of a rotating disk",
-    ),
-    fact(
-        "net.rate",
-        Unit::BitsPerSecond,
-        "rate of the link to the peer",
-    ),
+    fact("disk.cache", Unit::Bytes, "cache in the disk or its controller"),
+    fact("disk.rpm", Unit::Count, "revolutions per minute of a rotating disk"),
+    fact("net.rate", Unit::BitsPerSecond, "rate of the link to the peer"),
     fact(
         "net.shaped_rate",
         Unit::BitsPerSecond,
         "rate of a shaper on the way (tbf, htb), which counts frames without preamble, check sum and gap",
     ),
-    fact(
-        "net.mtu",
-        Unit::Bytes,
-        "smallest MTU on the way to the peer",
-    ),
+    fact("net.mtu", Unit::Bytes, "smallest MTU on the way to the peer"),
     fact("net.rtt", Unit::Nanoseconds, "round trip to the peer"),
 ];
 
@@ -202,35 +122,19 @@ impl Given {
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), GivenError> {
         let name = name.strip_prefix("host.").unwrap_or(name);
         let Some(fact) = FACTS.iter().find(|fact| fact.name == name) else {
-            return Err(GivenError::UnknownName {
-                name: name.to_string(),
-                near: near(name),
-            });
+            return Err(GivenError::UnknownName { name: name.to_string(), near: near(name) });
         };
         let Some(value) = fact.unit.parse(text) else {
             let (name, text) = (name.to_string(), text.to_string());
-            return Err(GivenError::BadValue {
-                name,
-                text,
-                example: fact.unit.example(),
-            });
+            return Err(GivenError::BadValue { name, text, example: fact.unit.example() });
         };
-        self.facts.insert(
-            name.to_string(),
-            GivenFact {
-                text: text.to_string(),
-                value,
-            },
-        );
+        self.facts.insert(name.to_string(), GivenFact { text: text.to_string(), value });
         Ok(())
     }
 
     /// A given value in the base unit of its fact.
     pub fn value(&self, name: &str) -> Option<f64> {
-        debug_assert!(
-            FACTS.iter().any(|fact| fact.name == name),
-            "{name} is not in the table"
-        );
+        debug_assert!(FACTS.iter().any(|fact| fact.name == name), "{name} is not in the table");
         self.facts.get(name).map(|fact| fact.value)
     }
 
@@ -272,9 +176,7 @@ impl Unit {
     /// Text in the base unit; positive and finite, else `None`.
     fn parse(self, text: &str) -> Option<f64> {
         let text = text.trim();
-        let end = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let number: f64 = text[..end].parse().ok()?;
         let factor = self.factor(text[end..].trim())?;
         let value = number * factor;
@@ -330,18 +232,11 @@ fn near(name: &str) -> Vec<String> {
         .iter()
         .map(|fact| {
             let same_group = fact.name.split('.').next() == Some(group);
-            (
-                edit_distance(name, fact.name) + if same_group { 0 } else { 4 },
-                fact.name,
-            )
+            (edit_distance(name, fact.name) + if same_group { 0 } else { 4 }, fact.name)
         })
         .collect();
     ranked.sort_unstable();
-    ranked
-        .into_iter()
-        .take(3)
-        .map(|(_, name)| format!("host.{name}"))
-        .collect()
+    ranked.into_iter().take(3).map(|(_, name)| format!("host.{name}")).collect()
 }
 
 /// Levenshtein's distance.
@@ -367,16 +262,8 @@ mod tests {
     fn the_table_is_sound() {
         for (n, fact) in FACTS.iter().enumerate() {
             assert!(fact.name.contains('.') && !fact.doc.is_empty());
-            assert!(
-                FACTS[..n].iter().all(|other| other.name != fact.name),
-                "{} twice",
-                fact.name
-            );
-            assert!(
-                fact.unit.parse(fact.unit.example()).is_some(),
-                "{}",
-                fact.name
-            );
+            assert!(FACTS[..n].iter().all(|other| other.name != fact.name), "{} twice", fact.name);
+            assert!(fact.unit.parse(fact.unit.example()).is_some(), "{}", fact.name);
         }
     }
 
@@ -385,13 +272,8 @@ mod tests {
         let check = |name: &str, text: &str, value: f64| {
             let mut given = Given::default();
             assert_eq!(given.set(name, text), Ok(()), "{name}={text}");
-            let found = given
-                .value(name.trim_start_matches("host."))
-                .expect("it was set");
-            assert!(
-                (found - value).abs() <= value * 1e-12,
-                "{name}={text}: {found}"
-            );
+            let found = given.value(name.trim_start_matches("host.")).expect("it was set");
+            assert!((found - value).abs() <= value * 1e-12, "{name}={text}: {found}");
         };
         check("host.disk.read", "550MB/s", 550e6);
         check("disk.write", "1.5GiB/s", 1.5 * f64::from(1u32 << 30));
@@ -409,14 +291,10 @@ mod tests {
     #[test]
     fn refusals_help() {
         let mut given = Given::default();
-        let unknown = given
-            .set("host.disk.reads", "1")
-            .expect_err("there is no such fact");
+        let unknown = given.set("host.disk.reads", "1").expect_err("there is no such fact");
         assert!(unknown.to_string().contains("host.disk.read,"), "{unknown}");
         for text in ["", "fast", "-1GHz", "4.2GB/s", "0", "1..2GHz", "inf"] {
-            let refused = given
-                .set("cpu.max_hz", text)
-                .expect_err("it is no frequency");
+            let refused = given.set("cpu.max_hz", text).expect_err("it is no frequency");
             assert!(refused.to_string().contains("4.2GHz"), "{refused}");
         }
         assert_eq!(given, Given::default());

@@ -33,10 +33,7 @@ pub(super) fn of(
     add("cpu.name", cpu.model_name.clone());
     add("cpu.family", cpu.family.map(|number| number.to_string()));
     add("cpu.model", cpu.model.map(|number| number.to_string()));
-    add(
-        "cpu.stepping",
-        cpu.stepping.map(|number| number.to_string()),
-    );
+    add("cpu.stepping", cpu.stepping.map(|number| number.to_string()));
     add("cpu.midr", cpu.midr.map(|midr| format!("{midr:#x}")));
     add("cpu.features", features(outside, cpu));
     add("cpu.count", Some(cpu.cpus.len().to_string()));
@@ -48,12 +45,7 @@ pub(super) fn of(
         );
     }
     // The kernel takes a share that changes with its version and command line: whole GiB.
-    add(
-        "memory.gib",
-        memory
-            .total_bytes
-            .map(|bytes| ((bytes + (1 << 29)) >> 30).to_string()),
-    );
+    add("memory.gib", memory.total_bytes.map(|bytes| ((bytes + (1 << 29)) >> 30).to_string()));
     add("product", kernel.virtualisation.product.clone());
     add("vendor", kernel.virtualisation.system_vendor.clone());
     add("machine-id", machine_id(root));
@@ -90,9 +82,7 @@ fn features(outside: &Outside, cpu: &Cpu) -> Option<String> {
 
 /// Never the id itself: systemd asks that it be kept confidential (machine-id(5)).
 fn machine_id(root: &Root) -> Option<String> {
-    let id = root
-        .line("etc/machine-id")
-        .filter(|id| id != "uninitialized")?;
+    let id = root.line("etc/machine-id").filter(|id| id != "uninitialized")?;
     Some(format!("{:016x}", fnv1a(format!("plumb {id}").as_bytes())))
 }
 

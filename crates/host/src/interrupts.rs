@@ -51,9 +51,8 @@ pub fn is_timer(handler: &str) -> bool {
 pub fn rows(text: &str) -> (Vec<usize>, Vec<Row>) {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default().split_whitespace();
-    let columns: Vec<Option<usize>> = header
-        .map(|name| name.strip_prefix("CPU").and_then(|id| id.parse().ok()))
-        .collect();
+    let columns: Vec<Option<usize>> =
+        header.map(|name| name.strip_prefix("CPU").and_then(|id| id.parse().ok())).collect();
     let rows = lines.filter_map(|line| row(line, &columns)).collect();
     (columns.into_iter().flatten().collect(), rows)
 }
@@ -61,11 +60,8 @@ pub fn rows(text: &str) -> (Vec<usize>, Vec<Row>) {
 fn row(line: &str, columns: &[Option<usize>]) -> Option<Row> {
     let (name, rest) = line.split_once(':')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let counts: Vec<u64> = words
-        .iter()
-        .take(columns.len())
-        .map_while(|word| word.parse().ok())
-        .collect();
+    let counts: Vec<u64> =
+        words.iter().take(columns.len()).map_while(|word| word.parse().ok()).collect();
     if columns.is_empty() || counts.len() < columns.len() {
         return None;
     }
@@ -101,9 +97,7 @@ fn what(name: &str, description: &[&str]) -> String {
     }
     let trigger = description.iter().position(|word| {
         let word = word.to_ascii_lowercase();
-        ["edge", "level", "fasteoi"]
-            .iter()
-            .any(|end| word.ends_with(end))
+        ["edge", "level", "fasteoi"].iter().any(|end| word.ends_with(end))
     });
     match trigger {
         Some(at) => description[at + 1..].join(" "),
@@ -128,10 +122,7 @@ mod tests {
             ("timer, rtc0 (interrupt 0)", Source::Device),
             ("LOC", Source::Timer),
         ];
-        assert_eq!(
-            told,
-            expected.map(|(name, source)| (name.to_owned(), source))
-        );
+        assert_eq!(told, expected.map(|(name, source)| (name.to_owned(), source)));
         assert_eq!(rows[0].counts, [(0, 1), (3, 2_041_977)]);
         assert_eq!(rows[2].what, "Local timer interrupts");
     }

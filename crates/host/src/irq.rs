@@ -152,12 +152,8 @@ msix
     #[test]
     fn a_disk_of_one_queue_interrupts_one_cpu() {
         let irqs = of(&Root::tree(VIRTIO), "sys/block/vda");
-        let expected = Irq {
-            line: 36,
-            handler: "virtio1-req.0".to_owned(),
-            cpus: vec![1],
-            count: 1_440_544,
-        };
+        let expected =
+            Irq { line: 36, handler: "virtio1-req.0".to_owned(), cpus: vec![1], count: 1_440_544 };
         assert_eq!(irqs, [expected]);
         assert_eq!(taken(&irqs, &[0, 1]), Taken::By(1));
     }

@@ -145,12 +145,8 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
     let sysctl = |name: &str| root.line(&format!("proc/sys/kernel/{name}"));
     let flag = |name: &str| sysctl(name)?.parse::<i64>().ok().map(|value| value != 0);
     let command_line = root.line("proc/cmdline");
-    let version = root
-        .line("proc/sys/kernel/version")
-        .or_else(|| version_of(root));
-    let available = root
-        .line(&format!("{CLOCK}/available_clocksource"))
-        .unwrap_or_default();
+    let version = root.line("proc/sys/kernel/version").or_else(|| version_of(root));
+    let available = root.line(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
     let status = root.read("proc/self/status").unwrap_or_default();
     Kernel {
         release: sysctl("osrelease").or_else(|| release_of(root)),
@@ -165,9 +161,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         },
         virtualisation: around::virtualisation(root, outside),
         container: around::container(root),
-        isolated: root
-            .cpus("sys/devices/system/cpu/isolated")
-            .unwrap_or_default(),
+        isolated: root.cpus("sys/devices/system/cpu/isolated").unwrap_or_default(),
         nohz_full: nohz_full(root, command_line.as_deref()),
         command_line,
         nmi_watchdog: flag("nmi_watchdog"),
@@ -203,10 +197,7 @@ fn tracers(root: &Root) -> Option<Vec<String>> {
 
 /// `Linux version 6.1.0 (…) #1 SMP …`: the third word.
 fn release_of(root: &Root) -> Option<String> {
-    root.line("proc/version")?
-        .split_whitespace()
-        .nth(2)
-        .map(str::to_string)
+    root.line("proc/version")?.split_whitespace().nth(2).map(str::to_string)
 }
 
 /// The part from `#` on.
@@ -216,10 +207,7 @@ fn version_of(root: &Root) -> Option<String> {
 }
 
 fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(name))
-        .map(str::trim)
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// One tick is the coarse clock's resolution: 4 ms at 250 Hz, 3.33 ms at 300 Hz.
@@ -234,9 +222,8 @@ fn hz_of(coarse_ns: u64) -> Option<u32> {
 /// line do.
 fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) -> Option<String> {
     if let Some(text) = root.line("sys/kernel/debug/sched/preempt") {
-        let mode = text
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+        let mode =
+            text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
         if let Some(mode) = mode {
             return Some(mode.to_string());
         }
@@ -247,9 +234,7 @@ fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) ->
     }
     if words().any(|word| word == "PREEMPT_DYNAMIC") {
         let chosen = command_line.unwrap_or_default().split_whitespace();
-        let mode = chosen
-            .filter_map(|word| word.strip_prefix("preempt="))
-            .next_back();
+        let mode = chosen.filter_map(|word| word.strip_prefix("preempt=")).next_back();
         return Some(mode.unwrap_or("dynamic").to_string());
     }
     if words().any(|word| word == "PREEMPT") {
@@ -260,26 +245,15 @@ fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) ->
 }
 
 fn distribution(root: &Root) -> Option<String> {
-    let text = root
-        .read("etc/os-release")
-        .or_else(|| root.read("usr/lib/os-release"))?;
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
-    Some(
-        value
-            .trim()
-            .trim_matches(|quote| quote == '"' || quote == '\'')
-            .to_string(),
-    )
+    let text = root.read("etc/os-release").or_else(|| root.read("usr/lib/os-release"))?;
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim().trim_matches(|quote| quote == '"' || quote == '\'').to_string())
 }
 
 fn mitigations(root: &Root) -> BTreeMap<String, String> {
     const DIR: &str = "sys/devices/system/cpu/vulnerabilities";
     let names = root.list(DIR).into_iter();
-    names
-        .filter_map(|name| Some((name.clone(), root.line(&format!("{DIR}/{name}"))?)))
-        .collect()
+    names.filter_map(|name| Some((name.clone(), root.line(&format!("{DIR}/{name}"))?))).collect()
 }
 
 /// The file says `(null)` when the kernel can and nobody asked.
@@ -287,19 +261,14 @@ fn nohz_full(root: &Root, command_line: Option<&str>) -> Vec<usize> {
     let listed = root.cpus("sys/devices/system/cpu/nohz_full");
     listed.unwrap_or_else(|| {
         let words = command_line.unwrap_or_default().split_whitespace();
-        let value = words
-            .filter_map(|word| word.strip_prefix("nohz_full="))
-            .next_back();
+        let value = words.filter_map(|word| word.strip_prefix("nohz_full=")).next_back();
         value.map(parse_cpus).unwrap_or_default()
     })
 }
 
 fn security_modules(root: &Root) -> Vec<String> {
     let text = root.line("sys/kernel/security/lsm").unwrap_or_default();
-    text.split(',')
-        .filter(|name| !name.is_empty())
-        .map(str::to_string)
-        .collect()
+    text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
 fn first_number(root: &Root, path: &str) -> Option<f64> {
@@ -313,19 +282,13 @@ fn finite(word: &str) -> Option<f64> {
 fn load(root: &Root) -> Option<[f64; 3]> {
     let text = root.line("proc/loadavg")?;
     let mut words = text.split_whitespace();
-    Some([
-        finite(words.next()?)?,
-        finite(words.next()?)?,
-        finite(words.next()?)?,
-    ])
+    Some([finite(words.next()?)?, finite(words.next()?)?, finite(words.next()?)?])
 }
 
 /// `some avg10=0.16 avg60=0.45 avg300=0.85 total=7287400` (Documentation/accounting/psi.rst).
 pub(super) fn pressure_line(root: &Root, resource: &str, who: &str) -> Option<PressureLine> {
     let text = root.read(&format!("proc/pressure/{resource}"))?;
-    let line = text
-        .lines()
-        .find(|line| line.split(' ').next() == Some(who))?;
+    let line = text.lines().find(|line| line.split(' ').next() == Some(who))?;
     let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
     Some(PressureLine {
         avg10_percent: finite(field("avg10=")?)?,
@@ -341,10 +304,7 @@ mod tests {
     #[test]
     fn releases_have_numbers() {
         let numbers = |release: Option<&str>| {
-            let kernel = Kernel {
-                release: release.map(str::to_owned),
-                ..Kernel::default()
-            };
+            let kernel = Kernel { release: release.map(str::to_owned), ..Kernel::default() };
             kernel.numbers()
         };
         assert_eq!(numbers(Some("6.1.0-18-amd64")), Some((6, 1)));
@@ -368,17 +328,9 @@ mod tests {
     fn preemption_modes() {
         let check = |debug: &str, version: &str, line: &str, mode: &str| {
             let root = Root::tree("").with("sys/kernel/debug/sched/preempt", debug);
-            assert_eq!(
-                preemption(&root, Some(version), Some(line)).as_deref(),
-                Some(mode)
-            );
+            assert_eq!(preemption(&root, Some(version), Some(line)).as_deref(), Some(mode));
         };
-        check(
-            "none voluntary (full) lazy\n",
-            "#1 SMP PREEMPT_DYNAMIC",
-            "",
-            "full",
-        );
+        check("none voluntary (full) lazy\n", "#1 SMP PREEMPT_DYNAMIC", "", "full");
         check("", "#1 SMP PREEMPT_DYNAMIC x", "quiet preempt=none", "none");
         check("", "#1 SMP PREEMPT_DYNAMIC x", "quiet", "dynamic");
         check("", "#1 SMP PREEMPT_RT x", "", "rt");

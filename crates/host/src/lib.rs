@@ -97,12 +97,7 @@ impl Host {
         let memory = memory::read(root, &outside);
         let net = net::read(root, &outside);
         let block = block::read(root);
-        let parts = devices::Parts {
-            cache: &cache,
-            memory: &memory,
-            net: &net,
-            block: &block,
-        };
+        let parts = devices::Parts { cache: &cache, memory: &memory, net: &net, block: &block };
         let devices = devices::read(root, &outside, &parts);
         let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
         Host {

@@ -90,18 +90,12 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         .iter()
         .filter_map(|group| Some((group.memory_limit(root)?, group.memory_used(root))))
         .collect();
-    let left = memory
-        .iter()
-        .map(|(limit, used)| limit.saturating_sub(used.unwrap_or(0)))
-        .min();
+    let left = memory.iter().map(|(limit, used)| limit.saturating_sub(used.unwrap_or(0))).min();
     let room = |group: &&Group| {
         let limit = group.memory_limit(root)?;
         Some(limit.saturating_sub(group.memory_used(root).unwrap_or(0)))
     };
-    let tightest = groups
-        .iter()
-        .filter(|group| room(group).is_some())
-        .min_by_key(room);
+    let tightest = groups.iter().filter(|group| room(group).is_some()).min_by_key(room);
     let least = |of: fn(&Group, &Root) -> Option<u64>| {
         groups.iter().filter_map(|group| of(group, root)).min()
     };
@@ -123,10 +117,7 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         cpu_quota,
         io: cgroup::io_limits(&groups, root),
         cpuset: groups.iter().find_map(|group| group.cpuset(root)),
-        throttling_files: groups
-            .iter()
-            .filter_map(|group| group.throttling_file(root))
-            .collect(),
+        throttling_files: groups.iter().filter_map(|group| group.throttling_file(root)).collect(),
         locked_memory: rlimit(&limits, "Max locked memory"),
         open_files: rlimit(&limits, "Max open files"),
         realtime_priority: rlimit(&limits, "Max realtime priority"),
@@ -154,16 +145,8 @@ fn version(groups: &[Group]) -> Option<String> {
 }
 
 fn effective_cpus(outside: &Outside, cpu: &Cpu, quota: Option<CpuQuota>) -> Option<f64> {
-    let usable = cpu
-        .cpus
-        .iter()
-        .filter(|one| one.online && one.allowed)
-        .count();
-    let usable = if usable > 0 {
-        usable
-    } else {
-        outside.allowed.len()
-    };
+    let usable = cpu.cpus.iter().filter(|one| one.online && one.allowed).count();
+    let usable = if usable > 0 { usable } else { outside.allowed.len() };
     if usable == 0 {
         return None;
     }
@@ -178,10 +161,7 @@ pub(super) fn rlimit(limits: &str, name: &str) -> Option<Rlimit> {
         "unlimited" => Some(None),
         number => Some(Some(number.parse().ok()?)),
     };
-    Some(Rlimit {
-        soft: bound()?,
-        hard: bound()?,
-    })
+    Some(Rlimit { soft: bound()?, hard: bound()? })
 }
 
 #[cfg(test)]
@@ -199,10 +179,7 @@ mod tests {
              == facts.txt\nallowed=0-7\n",
         );
         let limits = Host::read(&root).limits;
-        assert_eq!(
-            (limits.memory_bytes, limits.memory_used_bytes),
-            (Some(4000), Some(1000))
-        );
+        assert_eq!((limits.memory_bytes, limits.memory_used_bytes), (Some(4000), Some(1000)));
         assert_eq!(limits.memory_left_bytes, Some(100));
         assert_eq!(limits.effective_cpus, Some(0.5));
     }
@@ -224,11 +201,7 @@ mod tests {
         );
         let told = |root: &Root| {
             let limits = Host::read(root).limits;
-            (
-                limits.memory_bytes,
-                limits.memory_high_bytes,
-                limits.swap_bytes,
-            )
+            (limits.memory_bytes, limits.memory_high_bytes, limits.swap_bytes)
         };
         assert_eq!(told(&second), (None, Some(7000), Some(0)));
         assert_eq!(told(&first), (Some(4000), None, Some(1000)));
@@ -263,10 +236,7 @@ mod tests {
                 limit("cg/a", "8:0", [Some(2_097_152), None, None, None]),
             ]
         );
-        assert_eq!(
-            found(&first),
-            [limit("cg/a/b", "254:0", [Some(1000), None, None, Some(7)])]
-        );
+        assert_eq!(found(&first), [limit("cg/a/b", "254:0", [Some(1000), None, None, Some(7)])]);
         assert_eq!(found(&Root::tree("")), []);
     }
 
@@ -275,18 +245,9 @@ mod tests {
         let text = "Max open files            1024    524288   files\nMax locked memory   8   unlimited  bytes\n";
         assert_eq!(
             rlimit(text, "Max open files"),
-            Some(Rlimit {
-                soft: Some(1024),
-                hard: Some(524_288)
-            })
+            Some(Rlimit { soft: Some(1024), hard: Some(524_288) })
         );
-        assert_eq!(
-            rlimit(text, "Max locked memory"),
-            Some(Rlimit {
-                soft: Some(8),
-                hard: None
-            })
-        );
+        assert_eq!(rlimit(text, "Max locked memory"), Some(Rlimit { soft: Some(8), hard: None }));
         assert_eq!(rlimit(text, "Max cpu time"), None);
     }
 }

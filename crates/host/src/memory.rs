@@ -93,28 +93,20 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Memory {
         free_bytes: bytes_of(&meminfo, "MemFree:"),
         dirty_bytes: bytes_of(&meminfo, "Dirty:"),
         swap_total_bytes: swap_total,
-        swap_used_bytes: swap_total
-            .zip(swap_free)
-            .map(|(total, free)| total.saturating_sub(free)),
+        swap_used_bytes: swap_total.zip(swap_free).map(|(total, free)| total.saturating_sub(free)),
         page_bytes: outside.page_bytes,
         thp: transparent(root),
         huge_pages: pools(root),
         ksm: Ksm {
-            running: root
-                .number::<u32>("sys/kernel/mm/ksm/run")
-                .map(|mode| mode == 1),
+            running: root.number::<u32>("sys/kernel/mm/ksm/run").map(|mode| mode == 1),
             sharing_pages: root.number("sys/kernel/mm/ksm/pages_sharing"),
         },
         overcommit: root.number("proc/sys/vm/overcommit_memory"),
         swappiness: root.number("proc/sys/vm/swappiness"),
         dirty_ratio_percent: root.number("proc/sys/vm/dirty_ratio"),
         dirty_background_ratio_percent: root.number("proc/sys/vm/dirty_background_ratio"),
-        zswap: root
-            .line("sys/module/zswap/parameters/enabled")
-            .map(|text| text == "Y"),
-        numa_balancing: root
-            .number::<u32>("proc/sys/kernel/numa_balancing")
-            .map(|mode| mode != 0),
+        zswap: root.line("sys/module/zswap/parameters/enabled").map(|text| text == "Y"),
+        numa_balancing: root.number::<u32>("proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
         dimms: dmi::dimms(root),
     }
 }
@@ -146,11 +138,7 @@ fn transparent(root: &Root) -> TransparentHugePages {
 fn pools(root: &Root) -> Vec<HugePagePool> {
     const DIR: &str = "sys/kernel/mm/hugepages";
     let pool = |name: &String| {
-        let kib: u64 = name
-            .strip_prefix("hugepages-")?
-            .strip_suffix("kB")?
-            .parse()
-            .ok()?;
+        let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
         Some(HugePagePool {
             page_bytes: kib.checked_mul(1024)?,
             total: root.number(&format!("{DIR}/{name}/nr_hugepages"))?,

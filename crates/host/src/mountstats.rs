@@ -58,9 +58,7 @@ pub struct Operation {
 /// The counters of the NFS mount at `target`; of several on one point those of the last. `None` where
 /// nothing of NFS is mounted there.
 pub fn of(mountstats: &str, target: &str) -> Option<MountStats> {
-    all(mountstats)
-        .into_iter()
-        .rfind(|mount| mount.target == target)
+    all(mountstats).into_iter().rfind(|mount| mount.target == target)
 }
 
 /// The counters of all NFS mounts, in their order.
@@ -99,18 +97,13 @@ fn detail(mount: &mut MountStats, line: &str) {
         return;
     };
     let numbers = || -> Option<Vec<u64>> {
-        rest.split_ascii_whitespace()
-            .map(|word| word.parse().ok())
-            .collect()
+        rest.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
     };
     match name {
         "opts" => mount.options = rest.trim().to_owned(),
         "bytes" => mount.bytes = numbers().and_then(|numbers| bytes(&numbers)),
         // Operations are written in capitals; a `xprt` line has a word among its numbers.
-        _ if name
-            .chars()
-            .all(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit()) =>
-        {
+        _ if name.chars().all(|c| c.is_ascii_uppercase() || c == '_' || c.is_ascii_digit()) => {
             if let Some(operation) = numbers().and_then(|numbers| operation(&numbers)) {
                 mount.operations.insert(name.to_owned(), operation);
             }
@@ -205,22 +198,13 @@ mod tests {
         assert_eq!(mount.fs, "nfs4");
         assert!(mount.options.contains("vers=4.2"), "{}", mount.options);
         let read = mount.operations["READ"];
-        assert!(
-            read.count > 0 && read.transmissions >= read.count,
-            "{read:?}"
-        );
+        assert!(read.count > 0 && read.transmissions >= read.count, "{read:?}");
         assert!(read.rtt_ms <= read.execute_ms, "{read:?}");
         assert_eq!(read.errors, Some(0));
         // What READ brought is what the byte counters say came from the server, and heads.
         let bytes = mount.bytes.expect("counts bytes");
-        assert!(
-            read.received_bytes > bytes.server_read,
-            "{read:?} {bytes:?}"
-        );
-        assert!(
-            read.received_bytes < bytes.server_read + read.count * 400,
-            "{read:?} {bytes:?}"
-        );
+        assert!(read.received_bytes > bytes.server_read, "{read:?} {bytes:?}");
+        assert!(read.received_bytes < bytes.server_read + read.count * 400, "{read:?} {bytes:?}");
     }
 
     #[test]
@@ -274,16 +258,10 @@ mod tests {
         };
         let between = now.since(then).expect("later");
         assert_eq!((between.count, between.retransmissions()), (100, 2));
-        assert_eq!(
-            (between.rtt_ms, between.execute_ms, between.errors),
-            (40, 50, Some(1))
-        );
+        assert_eq!((between.rtt_ms, between.execute_ms, between.errors), (40, 50, Some(1)));
         // Mounted anew in between: its counters began again.
         assert_eq!(then.since(now), None);
-        let bytes = Bytes {
-            server_read: 7,
-            ..Bytes::default()
-        };
+        let bytes = Bytes { server_read: 7, ..Bytes::default() };
         assert_eq!(Bytes::default().since(bytes), None);
     }
 }

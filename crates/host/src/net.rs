@@ -93,12 +93,7 @@ impl Net {
     pub fn way_to(&self, address: IpAddr) -> Option<(&Interface, bool)> {
         // Addresses of the machine itself have a table of their own, which is not read: loopback's are known.
         if address.is_loopback() {
-            return Some((
-                self.interfaces
-                    .iter()
-                    .find(|interface| interface.loopback)?,
-                false,
-            ));
+            return Some((self.interfaces.iter().find(|interface| interface.loopback)?, false));
         }
         let leads = self.routes.iter().filter(|route| route.leads_to(address));
         let best =
@@ -226,9 +221,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         default_queueing: root.line("proc/sys/net/core/default_qdisc"),
         tcp_receive_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_rmem"),
         tcp_send_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_wmem"),
-        tcp_timestamps: root
-            .number::<u8>("proc/sys/net/ipv4/tcp_timestamps")
-            .map(|mode| mode != 0),
+        tcp_timestamps: root.number::<u8>("proc/sys/net/ipv4/tcp_timestamps").map(|mode| mode != 0),
         ping_groups,
         echoes: echoes(ping_groups, outside),
         has_loopback_v6: has_loopback_v6(root),
@@ -280,9 +273,7 @@ fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> 
     if groups.any(|group| (low..=high).contains(group)) {
         return Some(Echoes::Datagram);
     }
-    let may = outside
-        .has_net_raw
-        .or_else(|| outside.euid.map(|user| user == 0))?;
+    let may = outside.has_net_raw.or_else(|| outside.euid.map(|user| user == 0))?;
     Some(match may {
         true => Echoes::Raw,
         false => Echoes::Refused,
@@ -359,9 +350,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
         mtu_bytes: root.number(&format!("{dir}/mtu")),
         queue_packets: root.number(&format!("{dir}/tx_queue_len")),
         speed_bits_per_second: speed_mbit.map(|rate| rate.unsigned_abs() * 1_000_000),
-        duplex: root
-            .line(&format!("{dir}/duplex"))
-            .filter(|text| text != "unknown"),
+        duplex: root.line(&format!("{dir}/duplex")).filter(|text| text != "unknown"),
         driver: root.link_name(&format!("{dir}/device/driver")),
         operstate: root.line(&format!("{dir}/operstate")),
         loopback: root.number(&format!("{dir}/type")) == Some(ARPHRD_LOOPBACK),
@@ -452,12 +441,7 @@ mod tests {
             adaptive_send: false,
         };
         assert_eq!(eth0.coalescing, Some(expected));
-        let expected = Offloads {
-            tso: true,
-            gso: true,
-            gro: false,
-            lro: false,
-        };
+        let expected = Offloads { tso: true, gso: true, gro: false, lro: false };
         assert_eq!(eth0.offloads, Some(expected));
         assert!(!eth0.is_virtual);
         let (usb, veth) = (&net.interfaces[2], &net.interfaces[3]);
@@ -474,19 +458,10 @@ mod tests {
             ))
             .echoes
         };
-        assert_eq!(
-            echoes("0\t2147483647", "groups=1000"),
-            Some(Echoes::Datagram)
-        );
-        assert_eq!(
-            echoes("100 200", "groups=1000 150\neuid=1000"),
-            Some(Echoes::Datagram)
-        );
+        assert_eq!(echoes("0\t2147483647", "groups=1000"), Some(Echoes::Datagram));
+        assert_eq!(echoes("100 200", "groups=1000 150\neuid=1000"), Some(Echoes::Datagram));
         assert_eq!(echoes("1 0", "groups=0 1\neuid=0"), Some(Echoes::Raw));
-        assert_eq!(
-            echoes("1 0", "groups=0\neuid=0\nnet_raw=false"),
-            Some(Echoes::Refused)
-        );
+        assert_eq!(echoes("1 0", "groups=0\neuid=0\nnet_raw=false"), Some(Echoes::Refused));
         assert_eq!(echoes("1 0", "euid=1000\nnet_raw=true"), Some(Echoes::Raw));
         assert_eq!(echoes("1 0", "euid=1000"), Some(Echoes::Refused));
         assert_eq!(echoes("1 0", ""), None);

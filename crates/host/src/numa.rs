@@ -50,14 +50,9 @@ fn room_of(meminfo: &str) -> Option<u64> {
 
 pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
     const DIR: &str = "sys/devices/system/node";
-    let online = root
-        .cpus(&format!("{DIR}/online"))
-        .filter(|nodes| !nodes.is_empty());
+    let online = root.cpus(&format!("{DIR}/online")).filter(|nodes| !nodes.is_empty());
     let ids = online.unwrap_or_else(|| root.numbered(DIR, "node"));
-    let nodes = ids
-        .into_iter()
-        .map(|id| node(root, cpu, &format!("{DIR}/node{id}"), id))
-        .collect();
+    let nodes = ids.into_iter().map(|id| node(root, cpu, &format!("{DIR}/node{id}"), id)).collect();
     let status = root.read("proc/self/status").unwrap_or_default();
     let allowed = status
         .lines()
@@ -70,11 +65,7 @@ pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
 fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
     let listed = root.cpus(&format!("{dir}/cpulist"));
     let cpus = listed.unwrap_or_else(|| {
-        cpu.cpus
-            .iter()
-            .filter(|one| one.node == Some(id) && one.online)
-            .map(|one| one.id)
-            .collect()
+        cpu.cpus.iter().filter(|one| one.node == Some(id) && one.online).map(|one| one.id).collect()
     });
     let meminfo = root.read(&format!("{dir}/meminfo")).unwrap_or_default();
     let distances = root.line(&format!("{dir}/distance")).unwrap_or_default();
@@ -83,10 +74,7 @@ fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
         total_bytes: node_bytes(&meminfo, "MemTotal:"),
         free_bytes: node_bytes(&meminfo, "MemFree:"),
         idle_file_bytes: node_bytes(&meminfo, "Inactive(file):"),
-        distances: distances
-            .split_whitespace()
-            .filter_map(|word| word.parse().ok())
-            .collect(),
+        distances: distances.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
         memory_only: cpus.is_empty(),
         cpus,
     }
@@ -94,9 +82,7 @@ fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
 
 /// `Node 0 MemTotal:       24684084 kB`
 fn node_bytes(meminfo: &str, name: &str) -> Option<u64> {
-    let value = meminfo
-        .lines()
-        .find_map(|line| Some(line.split_once(name)?.1))?;
+    let value = meminfo.lines().find_map(|line| Some(line.split_once(name)?.1))?;
     let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }

@@ -136,21 +136,14 @@ mod tests {
 
     #[test]
     fn another_groups_victim_is_no_reason() {
-        assert_eq!(
-            version_1(1, [0, 5], 10).reason(&version_1(1, [0, 9], 11)),
-            None
-        );
+        assert_eq!(version_1(1, [0, 5], 10).reason(&version_1(1, [0, 9], 11)), None);
         assert_eq!(version_2(4, 7).reason(&version_2(4, 7)), None);
     }
 
     #[test]
     fn without_a_limit_met_it_was_the_machine() {
         let reason = version_1(1, [0, 5], 10).reason(&version_1(2, [0, 5], 11));
-        assert!(
-            reason
-                .expect("killed")
-                .contains("the machine had no memory left;")
-        );
+        assert!(reason.expect("killed").contains("the machine had no memory left;"));
     }
 
     #[test]

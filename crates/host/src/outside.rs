@@ -77,9 +77,7 @@ impl Outside {
             page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
             coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
             // Others that want the CPU just now make it shorter.
-            told_slice_ns: (0..5)
-                .filter_map(|_| metal::place::told_slice_ns().ok())
-                .max(),
+            told_slice_ns: (0..5).filter_map(|_| metal::place::told_slice_ns().ok()).max(),
             clock_ns: Some(getres_ns(Clock::MONOTONIC)),
             counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
@@ -108,9 +106,7 @@ impl Outside {
         Outside {
             arch: fact("arch"),
             cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
-            allowed: fact("allowed")
-                .map(|list| parse_cpus(&list))
-                .unwrap_or_default(),
+            allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes"),
             coarse_clock_ns: number("coarse_clock_ns"),
@@ -118,9 +114,7 @@ impl Outside {
             clock_ns: number("clock_ns"),
             counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
-            groups: fact("groups")
-                .map(|list| numbers(&list))
-                .unwrap_or_default(),
+            groups: fact("groups").map(|list| numbers(&list)).unwrap_or_default(),
             has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
             links: ToldLink::recorded(
                 &root.read("ethtool.txt").unwrap_or_default(),
@@ -132,10 +126,7 @@ impl Outside {
 
     /// The answer to one CPUID question; `None` when it was not asked.
     pub fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
-        self.cpuid
-            .iter()
-            .copied()
-            .find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
+        self.cpuid.iter().copied().find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
     }
 }
 
@@ -147,22 +138,15 @@ fn parse_leaf(line: &str) -> Option<CpuidLeaf> {
         .collect::<Result<_, _>>()
         .ok()?;
     match numbers[..] {
-        [leaf, subleaf, eax, ebx, ecx, edx] => Some(CpuidLeaf {
-            leaf,
-            subleaf,
-            eax,
-            ebx,
-            ecx,
-            edx,
-        }),
+        [leaf, subleaf, eax, ebx, ecx, edx] => {
+            Some(CpuidLeaf { leaf, subleaf, eax, ebx, ecx, edx })
+        }
         _ => None,
     }
 }
 
 fn allowed_cpus(status: &str) -> Vec<usize> {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.map(parse_cpus).unwrap_or_default()
 }
 

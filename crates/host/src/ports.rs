@@ -53,9 +53,8 @@ pub(super) fn read(root: &Root) -> Ports {
     Ports {
         range,
         // The kernel writes them as it writes lists of CPUs.
-        reserved: reserved.map_or(0, |line| {
-            parse_cpus(&line).iter().filter(|port| within(port)).count() as u64
-        }),
+        reserved: reserved
+            .map_or(0, |line| parse_cpus(&line).iter().filter(|port| within(port)).count() as u64),
         time_wait_reuse: root.number(&format!("{DIR}/tcp_tw_reuse")),
         time_wait_max: root.number(&format!("{DIR}/tcp_max_tw_buckets")),
         queue_max: root.number("proc/sys/net/core/somaxconn"),
@@ -80,9 +79,6 @@ mod tests {
         assert_eq!(few.usable(), 7);
         assert_eq!((few.time_wait_reuse, few.queue_max), (Some(2), Some(128)));
         // A range turned round is refused by the kernel, but a record may hold anything.
-        assert_eq!(
-            told("== proc/sys/net/ipv4/ip_local_port_range\n9 8\n").usable(),
-            0
-        );
+        assert_eq!(told("== proc/sys/net/ipv4/ip_local_port_range\n9 8\n").usable(), 0);
     }
 }

@@ -75,10 +75,8 @@ impl Limits {
         let own = root.read("proc/self/limits").unwrap_or_default();
         // `0.20 0.18 0.12 1/80 11206`: runnable threads of all threads.
         let load = root.line("proc/loadavg").unwrap_or_default();
-        let threads = load
-            .split_whitespace()
-            .nth(3)
-            .and_then(|field| field.split_once('/')?.1.parse().ok());
+        let threads =
+            load.split_whitespace().nth(3).and_then(|field| field.split_once('/')?.1.parse().ok());
         Limits {
             of_user: rlimit(&own, "Max processes").and_then(|limit| limit.soft),
             of_groups: cgroup::groups(root)
@@ -115,12 +113,8 @@ impl Limits {
             format!("the system may have {most} threads (kernel.threads-max), and has {has} now")
         });
         let memory = "memory for a stack may be at its limit (`ulimit -v`, memory.max)".to_owned();
-        let all: Vec<String> = of_user
-            .into_iter()
-            .chain(of_groups)
-            .chain(of_all)
-            .chain([memory])
-            .collect();
+        let all: Vec<String> =
+            of_user.into_iter().chain(of_groups).chain(of_all).chain([memory]).collect();
         all.join("; or ")
     }
 }
@@ -149,19 +143,9 @@ mod tests {
     fn a_full_group_alone_is_the_reason() {
         let limits = Limits::read(&tree("17", 20));
         let of_groups = vec![("/cg/pids/a".to_owned(), 20, 20)];
-        assert_eq!(
-            limits,
-            Limits {
-                of_user: Some(17),
-                of_groups,
-                of_all: Some((80, 9000)),
-            }
-        );
+        assert_eq!(limits, Limits { of_user: Some(17), of_groups, of_all: Some((80, 9000)) });
         let reason = limits.reason();
-        assert!(
-            reason.contains("/cg/pids/a has 20 of the 20 that its pids.max"),
-            "{reason}"
-        );
+        assert!(reason.contains("/cg/pids/a has 20 of the 20 that its pids.max"), "{reason}");
         assert!(!reason.contains("ulimit"), "{reason}");
     }
 
@@ -179,11 +163,7 @@ mod tests {
         }
         let reason = Limits::read(&tree("unlimited", 19)).reason();
         assert!(!reason.contains("this user"), "{reason}");
-        assert!(
-            Limits::read(&Root::tree(""))
-                .reason()
-                .contains("memory for a stack")
-        );
+        assert!(Limits::read(&Root::tree("")).reason().contains("memory for a stack"));
     }
 
     #[test]
@@ -210,10 +190,7 @@ mod tests {
         assert_eq!(format!("{:#}", told(anyhow::anyhow!("another"))), "another");
         let wrapped = io::Error::new(io::ErrorKind::WouldBlock, "thread 7 of 10 at once");
         let chain = format!("{:#}", told(wrapped));
-        assert!(
-            chain.contains("may be made") && chain.contains("7 of 10"),
-            "{chain}"
-        );
+        assert!(chain.contains("may be made") && chain.contains("7 of 10"), "{chain}");
         // What was said of the error before stands.
         let context = Err::<(), _>(io::Error::from_raw_os_error(11)).context("a party");
         let error = context.map_err(told).expect_err("is an error");

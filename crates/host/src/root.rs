@@ -31,10 +31,7 @@ enum Entry {
 impl Root {
     /// This machine. `outside` tells what files do not; [`Outside::live`] where nobody knows more.
     pub fn live(outside: Outside) -> Root {
-        Root {
-            place: Place::Directory(PathBuf::from("/")),
-            outside: Some(outside),
-        }
+        Root { place: Place::Directory(PathBuf::from("/")), outside: Some(outside) }
     }
 
     /// A recorded machine: a directory that holds `proc/`, `sys/`, `cpuid.txt` and `facts.txt`, or
@@ -49,15 +46,8 @@ impl Root {
                 .with_context(|| format!("cannot read the recorded host {}", archive.display()))?;
             return Ok(Root::tree(&text));
         }
-        anyhow::ensure!(
-            dir.is_dir(),
-            "{} is no recorded host: not a directory",
-            dir.display()
-        );
-        Ok(Root {
-            place: Place::Directory(dir.to_path_buf()),
-            outside: None,
-        })
+        anyhow::ensure!(dir.is_dir(), "{} is no recorded host: not a directory", dir.display());
+        Ok(Root { place: Place::Directory(dir.to_path_buf()), outside: None })
     }
 
     /// A recorded machine in one text. What comes before the first header is a comment. Headers:
@@ -83,16 +73,12 @@ impl Root {
             }
         }
         store(&mut entries, header, &body);
-        Root {
-            place: Place::Archive(entries),
-            outside: None,
-        }
+        Root { place: Place::Archive(entries), outside: None }
     }
 
     /// A text file, lossily decoded; `None` when it is missing or not readable.
     pub fn read(&self, path: &str) -> Option<String> {
-        self.read_bytes(path)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        self.read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// A file's bytes; `None` when it is missing or not readable.
@@ -127,9 +113,8 @@ impl Root {
     /// only word.
     pub fn selected(&self, path: &str) -> Option<String> {
         let text = self.line(path)?;
-        let bracketed = text
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        let bracketed =
+            text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
         Some(bracketed.unwrap_or(&text).to_string())
     }
 
@@ -137,18 +122,17 @@ impl Root {
     pub fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.place {
             Place::Directory(dir) => match std::fs::read_dir(dir.join(path)) {
-                Ok(items) => items
-                    .filter_map(|item| item.ok()?.file_name().into_string().ok())
-                    .collect(),
+                Ok(items) => {
+                    items.filter_map(|item| item.ok()?.file_name().into_string().ok()).collect()
+                }
                 Err(_) => Vec::new(),
             },
             Place::Archive(entries) => {
                 let prefix = format!("{path}/");
                 let below = entries.range(prefix.clone()..);
                 let inside = below.take_while(|(name, _)| name.starts_with(&prefix));
-                let names: BTreeSet<&str> = inside
-                    .filter_map(|(name, _)| name[prefix.len()..].split('/').next())
-                    .collect();
+                let names: BTreeSet<&str> =
+                    inside.filter_map(|(name, _)| name[prefix.len()..].split('/').next()).collect();
                 names.into_iter().map(str::to_string).collect()
             }
         };
@@ -170,11 +154,9 @@ impl Root {
     /// Target text of a symbolic link.
     pub fn link(&self, path: &str) -> Option<String> {
         match &self.place {
-            Place::Directory(dir) => std::fs::read_link(dir.join(path))
-                .ok()?
-                .into_os_string()
-                .into_string()
-                .ok(),
+            Place::Directory(dir) => {
+                std::fs::read_link(dir.join(path)).ok()?.into_os_string().into_string().ok()
+            }
             Place::Archive(entries) => match entries.get(path)? {
                 Entry::Link(target) => Some(target.clone()),
                 Entry::File(_) => None,
@@ -217,9 +199,7 @@ impl Root {
 
     /// What no file tells: given to [`Root::live`], or recorded.
     pub fn outside(&self) -> Outside {
-        self.outside
-            .clone()
-            .unwrap_or_else(|| Outside::recorded(self))
+        self.outside.clone().unwrap_or_else(|| Outside::recorded(self))
     }
 
     /// Paths of all files and links of an archive; empty for a directory.
@@ -293,18 +273,12 @@ fn expand(path: &str) -> Vec<String> {
     };
     let tails = expand(after);
     let heads = parse_cpus(list);
-    heads
-        .iter()
-        .flat_map(|n| tails.iter().map(move |tail| format!("{before}{n}{tail}")))
-        .collect()
+    heads.iter().flat_map(|n| tails.iter().map(move |tail| format!("{before}{n}{tail}"))).collect()
 }
 
 fn hex_bytes(body: &[&str]) -> Vec<u8> {
-    let digits: Vec<u8> = body
-        .iter()
-        .flat_map(|line| line.bytes())
-        .filter(u8::is_ascii_hexdigit)
-        .collect();
+    let digits: Vec<u8> =
+        body.iter().flat_map(|line| line.bytes()).filter(u8::is_ascii_hexdigit).collect();
     digits
         .chunks_exact(2)
         .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
@@ -313,12 +287,8 @@ fn hex_bytes(body: &[&str]) -> Vec<u8> {
 
 /// Splits a name so that numbers compare as numbers: `cpu10` after `cpu9`.
 fn natural_key(name: &str) -> (&str, u64, &str) {
-    let start = name
-        .find(|c: char| c.is_ascii_digit())
-        .unwrap_or(name.len());
-    let digits = name[start..]
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(name.len() - start);
+    let start = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
+    let digits = name[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len() - start);
     let number = name[start..start + digits].parse().unwrap_or(0);
     (&name[..start], number, &name[start + digits..])
 }

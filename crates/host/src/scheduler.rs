@@ -69,17 +69,14 @@ impl Scheduler {
     pub fn feature(&self, name: &str) -> Option<bool> {
         let off = format!("NO_{name}");
         let mut of = self.features.iter();
-        of.find(|feature| *feature == name || **feature == off)
-            .map(|feature| feature == name)
+        of.find(|feature| *feature == name || **feature == off).map(|feature| feature == name)
     }
 }
 
 pub(super) fn read(root: &Root, outside: &Outside) -> Scheduler {
     let debug = |name: &str| root.number(&format!("sys/kernel/debug/sched/{name}"));
     let sysctl = |name: &str| root.number(&format!("proc/sys/kernel/sched_{name}"));
-    let features = root
-        .line("sys/kernel/debug/sched/features")
-        .unwrap_or_default();
+    let features = root.line("sys/kernel/debug/sched/features").unwrap_or_default();
     Scheduler {
         base_slice_ns: debug("base_slice_ns"),
         own_slice_ns: own_slice_ns(root),
@@ -93,9 +90,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Scheduler {
 
 /// `se.slice   :   1400000`, in ns.
 fn own_slice_ns(root: &Root) -> Option<u64> {
-    let text = root
-        .read("proc/thread-self/sched")
-        .or_else(|| root.read("proc/self/sched"))?;
+    let text = root.read("proc/thread-self/sched").or_else(|| root.read("proc/self/sched"))?;
     let value = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name.trim() == "se.slice").then(|| value.trim().parse().ok())?
@@ -108,9 +103,7 @@ fn extension(root: &Root) -> Option<String> {
     // A scheduler may leave ordinary threads to the kernel's own (SCX_OPS_SWITCH_PARTIAL).
     let has_all = root.number("sys/kernel/sched_ext/switch_all") != Some(0);
     (state == "enabled" && has_all).then(|| {
-        root.line("sys/kernel/sched_ext/root/ops")
-            .filter(|name| !name.is_empty())
-            .unwrap_or(state)
+        root.line("sys/kernel/sched_ext/root/ops").filter(|name| !name.is_empty()).unwrap_or(state)
     })
 }
 
@@ -185,10 +178,7 @@ mod tests {
             assert_eq!(read(&root).own_slice_ns, slice, "{name}");
         }
         let told = |ns| {
-            let outside = Outside {
-                told_slice_ns: Some(ns),
-                ..Outside::default()
-            };
+            let outside = Outside { told_slice_ns: Some(ns), ..Outside::default() };
             super::read(&Root::tree(""), &outside).told_slice_ns
         };
         // Less than a tick tells nothing.

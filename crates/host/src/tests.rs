@@ -7,17 +7,10 @@ use super::counters::Snapshot;
 use super::cpu::{CpuidFrequency, Distance};
 use super::*;
 
-const HOSTS: &[&str] = &[
-    "vm-granite-rapids",
-    "epyc-7763-2s",
-    "alder-lake-hybrid",
-    "graviton3",
-];
+const HOSTS: &[&str] = &["vm-granite-rapids", "epyc-7763-2s", "alder-lake-hybrid", "graviton3"];
 
 fn root(name: &str) -> Root {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/hosts")
-        .join(name);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts").join(name);
     Root::at(&dir).expect("the recorded host is in the repository")
 }
 
@@ -31,14 +24,7 @@ fn geometry(host: &Host) -> Vec<(u32, CacheKind, u64, u32, usize, usize)> {
     let brief = caches.map(|cache| {
         let ways = cache.ways.expect("the tree states it");
         let instances = cache.instances().expect("sysfs lists them");
-        (
-            cache.level,
-            cache.kind,
-            cache.size_bytes / 1024,
-            ways,
-            instances,
-            cache.sharers,
-        )
+        (cache.level, cache.kind, cache.size_bytes / 1024, ways, instances, cache.sharers)
     });
     brief.collect()
 }
@@ -48,19 +34,10 @@ fn vm_granite_rapids() {
     let host = host("vm-granite-rapids");
     assert_eq!((host.cpu.family, host.cpu.model), (Some(6), Some(167)));
     let guess = &host.cpu.microarchitecture;
-    assert_eq!(
-        (guess.core, guess.by_model),
-        (Core::RedwoodCove, Some(Core::CypressCove))
-    );
+    assert_eq!((guess.core, guess.by_model), (Core::RedwoodCove, Some(Core::CypressCove)));
     assert_eq!(guess.platform.as_deref(), Some("Granite Rapids"));
-    let doubt = guess
-        .contradiction
-        .as_deref()
-        .expect("the model number is masked");
-    assert!(
-        doubt.contains("Cypress Cove") && doubt.contains("2048 KiB"),
-        "{doubt}"
-    );
+    let doubt = guess.contradiction.as_deref().expect("the model number is masked");
+    assert!(doubt.contains("Cypress Cove") && doubt.contains("2048 KiB"), "{doubt}");
     let expected = [
         (1, CacheKind::Data, 48, 12, 2, 1),
         (1, CacheKind::Instruction, 64, 16, 2, 1),
@@ -72,10 +49,7 @@ fn vm_granite_rapids() {
     assert_eq!(host.cpu.classes.len(), 1);
     assert_eq!(host.cpu.smt_active, Some(false));
     assert_eq!(host.kernel.hz, Some(250));
-    assert_eq!(
-        host.kernel.virtualisation.hypervisor.as_deref(),
-        Some("KVM")
-    );
+    assert_eq!(host.kernel.virtualisation.hypervisor.as_deref(), Some("KVM"));
     assert_eq!(host.kernel.container.runtime.as_deref(), Some("docker"));
     assert_eq!(host.kernel.clock_source.current.as_deref(), Some("tsc"));
     assert_eq!(host.kernel.preemption.as_deref(), Some("dynamic"));
@@ -85,29 +59,14 @@ fn vm_granite_rapids() {
     assert!(host.cache.tlbs.is_empty());
     assert_eq!(host.limits.cgroup.as_deref(), Some("hybrid"));
     // The groups of this machine state the kernel's "no limit".
-    assert_eq!(
-        (host.limits.memory_bytes, host.limits.cpu_quota),
-        (None, None)
-    );
+    assert_eq!((host.limits.memory_bytes, host.limits.cpu_quota), (None, None));
     assert_eq!(host.memory_ceiling_bytes(), host.memory.available_bytes);
     assert_eq!(host.limits.effective_cpus, Some(2.0));
     assert_eq!(host.numa.nodes.len(), 1);
     assert_eq!(host.memory.thp.enabled.as_deref(), Some("madvise"));
     assert_eq!(host.memory.huge_pages.len(), 2);
-    assert_eq!(
-        host.net
-            .interfaces
-            .iter()
-            .filter(|one| !one.is_virtual)
-            .count(),
-        1
-    );
-    let disk = host
-        .block
-        .disks
-        .iter()
-        .find(|disk| disk.name == "vda")
-        .expect("it is recorded");
+    assert_eq!(host.net.interfaces.iter().filter(|one| !one.is_virtual).count(), 1);
+    let disk = host.block.disks.iter().find(|disk| disk.name == "vda").expect("it is recorded");
     assert!(!disk.is_virtual && disk.size_bytes > 0);
 }
 
@@ -117,10 +76,7 @@ fn epyc_7763_2s() {
     assert_eq!(host.cpu.cpus.len(), 256);
     assert_eq!((host.cpu.cores(), host.cpu.packages()), (128, Some(2)));
     let guess = &host.cpu.microarchitecture;
-    assert_eq!(
-        (guess.core, guess.platform.as_deref()),
-        (Core::Zen3, Some("Milan"))
-    );
+    assert_eq!((guess.core, guess.platform.as_deref()), (Core::Zen3, Some("Milan")));
     assert_eq!(guess.contradiction, None);
     let expected = [
         (1, CacheKind::Data, 32, 8, 128, 2),
@@ -131,14 +87,9 @@ fn epyc_7763_2s() {
     assert_eq!(geometry(&host), expected);
     assert_eq!(host.cache.last_level_total_bytes(), Some(512 << 20));
     assert_eq!(host.cache.levels[2].inclusive, Some(true));
-    let distances = [
-        (3, Distance::Same),
-        (131, Distance::SmtSibling),
-        (7, Distance::SharedLlc),
-    ];
-    let distances = distances
-        .into_iter()
-        .chain([(8, Distance::SameSocket), (67, Distance::OtherSocket)]);
+    let distances = [(3, Distance::Same), (131, Distance::SmtSibling), (7, Distance::SharedLlc)];
+    let distances =
+        distances.into_iter().chain([(8, Distance::SameSocket), (67, Distance::OtherSocket)]);
     for (cpu, distance) in distances {
         assert_eq!(host.cpu.distance(3, cpu), Some(distance), "3 to {cpu}");
         assert_eq!(host.cpu.distance(cpu, 3), Some(distance), "{cpu} to 3");
@@ -163,25 +114,11 @@ fn epyc_7763_2s() {
     assert_eq!(host.limits.throttling_files.len(), 2);
     assert_eq!(host.kernel.isolated, [62, 63]);
     let disk = &host.block.disks[0];
-    assert_eq!(
-        disk.pcie.map(|link| (link.gts, link.width)),
-        Some((16.0, 4))
-    );
+    assert_eq!(disk.pcie.map(|link| (link.gts, link.width)), Some((16.0, 4)));
     assert_eq!((disk.driver.as_deref(), disk.node), (Some("nvme"), Some(0)));
-    let mount = host
-        .block
-        .mount_of("/var/tmp")
-        .expect("the root is mounted");
-    assert_eq!(
-        host.block.disk_of(mount).map(|disk| disk.name.as_str()),
-        Some("nvme0n1")
-    );
-    let nic = host
-        .net
-        .interfaces
-        .iter()
-        .find(|one| one.name == "ens1f0np0")
-        .expect("it is there");
+    let mount = host.block.mount_of("/var/tmp").expect("the root is mounted");
+    assert_eq!(host.block.disk_of(mount).map(|disk| disk.name.as_str()), Some("nvme0n1"));
+    let nic = host.net.interfaces.iter().find(|one| one.name == "ens1f0np0").expect("it is there");
     assert_eq!(nic.speed_bits_per_second, Some(100_000_000_000));
 }
 
@@ -195,28 +132,11 @@ fn alder_lake_hybrid() {
         .cpu
         .classes
         .iter()
-        .map(|class| {
-            (
-                class.kind,
-                class.core,
-                format_cpus(&class.cpus),
-                class.max_hz,
-            )
-        })
+        .map(|class| (class.kind, class.core, format_cpus(&class.cpus), class.max_hz))
         .collect();
     let expected = [
-        (
-            CoreKind::Performance,
-            Core::GoldenCove,
-            "0-15".to_string(),
-            Some(5_200_000_000),
-        ),
-        (
-            CoreKind::Efficiency,
-            Core::Gracemont,
-            "16-23".to_string(),
-            Some(3_900_000_000),
-        ),
+        (CoreKind::Performance, Core::GoldenCove, "0-15".to_string(), Some(5_200_000_000)),
+        (CoreKind::Efficiency, Core::Gracemont, "16-23".to_string(), Some(3_900_000_000)),
     ];
     assert_eq!(classes, expected);
     let expected = [
@@ -229,10 +149,7 @@ fn alder_lake_hybrid() {
         (3, CacheKind::Unified, 30720, 12, 1, 24),
     ];
     assert_eq!(geometry(&host), expected);
-    assert_eq!(
-        host.cache.data(1, 17).map(|cache| cache.size_bytes),
-        Some(32 << 10)
-    );
+    assert_eq!(host.cache.data(1, 17).map(|cache| cache.size_bytes), Some(32 << 10));
     assert_eq!(host.cpu.distance(0, 1), Some(Distance::SmtSibling));
     assert_eq!(host.cpu.distance(16, 17), Some(Distance::SharedLlc));
     assert_eq!(host.cpu.cpuid_frequency.tsc_hz, Some(3_187_200_000));
@@ -243,16 +160,8 @@ fn alder_lake_hybrid() {
     assert_eq!(host.cache.tlb_entries(2, 2 << 20), Some(1024));
     assert_eq!((host.kernel.hz, host.kernel.euid), (Some(1000), Some(1000)));
     assert_eq!(host.kernel.preemption.as_deref(), Some("voluntary"));
-    let wireless = host
-        .net
-        .interfaces
-        .iter()
-        .find(|one| one.wireless)
-        .expect("it has one");
-    assert_eq!(
-        (wireless.name.as_str(), wireless.speed_bits_per_second),
-        ("wlp5s0", None)
-    );
+    let wireless = host.net.interfaces.iter().find(|one| one.wireless).expect("it has one");
+    assert_eq!((wireless.name.as_str(), wireless.speed_bits_per_second), ("wlp5s0", None));
 }
 
 #[test]
@@ -273,24 +182,15 @@ fn graviton3() {
         (3, CacheKind::Unified, 32768, 16, 1, 64),
     ];
     assert_eq!(geometry(&host), expected);
-    assert_eq!(
-        host.cache.levels[0].write_policy,
-        Some(WritePolicy::WriteBack)
-    );
+    assert_eq!(host.cache.levels[0].write_policy, Some(WritePolicy::WriteBack));
     assert_eq!(format_cpus(&host.cpu.usable()), "8-23");
     // Version 1, mounted from inside the container's group.
     assert_eq!(host.limits.cgroup.as_deref(), Some("v1"));
     assert_eq!(host.limits.memory_bytes, Some(8 << 30));
     assert_eq!(host.memory_ceiling_bytes(), Some((7 << 30) + (512 << 20)));
     assert_eq!(host.limits.effective_cpus, Some(4.0));
-    assert_eq!(
-        host.limits.cpuset.as_deref().map(format_cpus).as_deref(),
-        Some("8-23")
-    );
-    assert_eq!(
-        host.kernel.virtualisation.hypervisor.as_deref(),
-        Some("KVM")
-    );
+    assert_eq!(host.limits.cpuset.as_deref().map(format_cpus).as_deref(), Some("8-23"));
+    assert_eq!(host.kernel.virtualisation.hypervisor.as_deref(), Some("KVM"));
     assert_eq!(host.kernel.container.runtime.as_deref(), Some("docker"));
     assert_eq!((host.kernel.hz, host.kernel.seccomp), (Some(100), Some(2)));
     let snapshot = Snapshot::read(&root("graviton3"), &host.cpu.usable());
@@ -303,11 +203,7 @@ fn quiet_cpus() {
     let check = |name: &str, expected: usize| {
         let (root, host) = (root(name), host(name));
         let all: Vec<usize> = host.cpu.cpus.iter().map(|cpu| cpu.id).collect();
-        assert_eq!(
-            choose_cpu(&host, &Snapshot::read(&root, &all)),
-            Some(expected),
-            "{name}"
-        );
+        assert_eq!(choose_cpu(&host, &Snapshot::read(&root, &all)), Some(expected), "{name}");
     };
     check("epyc-7763-2s", 62);
     // CPU 20 takes fewer interrupts, but is an efficiency core.
@@ -337,10 +233,7 @@ fn identity_is_stable() {
             .with("proc/cpuinfo", &later)
             .with("proc/uptime", "5.0 9.0\n")
             .with("proc/loadavg", "90.0 80.0 70.0 1/2 3\n")
-            .with(
-                "sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq",
-                "1\n",
-            )
+            .with("sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq", "1\n")
             .with("sys/devices/system/cpu/cpufreq/boost", "0\n")
             .with("proc/sys/kernel/osrelease", "9.9\n");
         let after = Host::read(&later);
@@ -418,9 +311,7 @@ fn a_missing_file_is_an_answer() {
 fn a_host_survives_serialisation() {
     for name in HOSTS {
         let mut host = host(name);
-        host.given
-            .set("host.disk.read", "550MB/s")
-            .expect("it is in the table");
+        host.given.set("host.disk.read", "550MB/s").expect("it is in the table");
         let text = serde_json::to_string(&host).expect("a host has no unserialisable part");
         let back: Host = serde_json::from_str(&text).expect("it was just written");
         assert_eq!(back, host);

@@ -81,11 +81,7 @@ fn structure(leaf: CpuidLeaf) -> Vec<Tlb> {
             kind,
             page_bytes,
             entries,
-            ways: Some(if leaf.edx >> 8 & 1 == 1 {
-                entries
-            } else {
-                ways
-            }),
+            ways: Some(if leaf.edx >> 8 & 1 == 1 { entries } else { ways }),
             source: "18h".to_string(),
         })
         .filter(|tlb| tlb.entries > 0)
@@ -111,14 +107,7 @@ const fn row(
     entries: u32,
     ways: u32,
 ) -> Descriptor {
-    Descriptor {
-        byte,
-        level,
-        kind,
-        pages,
-        entries,
-        ways,
-    }
+    Descriptor { byte, level, kind, pages, entries, ways }
 }
 
 /// Intel SDM 2A, table 3-12 (byte, level, kind, pages, entries, ways).
@@ -164,10 +153,7 @@ fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
     let words = [leaf.eax & !0xff, leaf.ebx, leaf.ecx, leaf.edx];
     let valid = words.iter().filter(|&&word| word >> 31 == 0);
     let mut found = Vec::new();
-    for byte in valid
-        .flat_map(|word| word.to_le_bytes())
-        .filter(|&byte| byte != 0)
-    {
+    for byte in valid.flat_map(|word| word.to_le_bytes()).filter(|&byte| byte != 0) {
         for row in DESCRIPTORS.iter().filter(|row| row.byte == byte) {
             let ways = if row.ways == 0 { row.entries } else { row.ways };
             found.extend(row.pages.iter().map(|&page_bytes| Tlb {
@@ -185,9 +171,8 @@ fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
 
 /// AMD APM 3, E.4.4, E.4.5 and E.4.15.
 fn from_amd(outside: &Outside) -> Vec<Tlb> {
-    let is_amd = outside
-        .leaf(0, 0)
-        .is_some_and(|leaf| leaf.ebx == 0x6874_7541 || leaf.ebx == 0x6f67_7948);
+    let is_amd =
+        outside.leaf(0, 0).is_some_and(|leaf| leaf.ebx == 0x6874_7541 || leaf.ebx == 0x6f67_7948);
     if !is_amd {
         // Intel reserves the first two leaves; answers there are not TLBs.
         return Vec::new();
@@ -196,14 +181,7 @@ fn from_amd(outside: &Outside) -> Vec<Tlb> {
     let mut add = |level, kind, page_bytes, entries: u32, ways: Option<u32>, source: &str| {
         if entries > 0 && ways != Some(0) {
             let ways = ways.map(|ways| if ways == u32::MAX { entries } else { ways });
-            found.push(Tlb {
-                level,
-                kind,
-                page_bytes,
-                entries,
-                ways,
-                source: source.to_string(),
-            });
+            found.push(Tlb { level, kind, page_bytes, entries, ways, source: source.to_string() });
         }
     };
     if let Some(leaf) = outside.leaf(0x8000_0005, 0) {
@@ -217,18 +195,8 @@ fn from_amd(outside: &Outside) -> Vec<Tlb> {
     }
     let mut pair = |level, word: u32, page, source: &str| {
         // Half-words: instruction side low, data side high; 12 bits of entries, 4 of coded ways.
-        for (half, kind) in [
-            (word & 0xffff, TlbKind::Instruction),
-            (word >> 16, TlbKind::Data),
-        ] {
-            add(
-                level,
-                kind,
-                page,
-                half & 0xfff,
-                coded_ways(half >> 12),
-                source,
-            );
+        for (half, kind) in [(word & 0xffff, TlbKind::Instruction), (word >> 16, TlbKind::Data)] {
+            add(level, kind, page, half & 0xfff, coded_ways(half >> 12), source);
         }
     };
     if let Some(leaf) = outside.leaf(0x8000_0006, 0) {
@@ -266,19 +234,15 @@ mod tests {
     use crate::Root;
 
     fn tlbs(leaves: &str) -> Vec<Tlb> {
-        read(&Outside::recorded(&Root::tree(&format!(
-            "== cpuid.txt\n{leaves}"
-        ))))
+        read(&Outside::recorded(&Root::tree(&format!("== cpuid.txt\n{leaves}"))))
     }
 
     #[test]
     fn leaf_18_lists_structures_by_page_size() {
         // 2048-entry 16-way second level for 4 KiB and 2 MiB; a full 32-entry level 1.
         let found = tlbs("18 0 2 0 0 0\n18 1 0 00100003 80 43\n18 2 0 00200001 1 121\n");
-        let brief: Vec<_> = found
-            .iter()
-            .map(|t| (t.level, t.page_bytes, t.entries, t.ways))
-            .collect();
+        let brief: Vec<_> =
+            found.iter().map(|t| (t.level, t.page_bytes, t.entries, t.ways)).collect();
         let expected = [
             (1, 4 * KIB, 32, Some(32)),
             (2, 4 * KIB, 2048, Some(16)),
@@ -291,16 +255,10 @@ mod tests {
     fn leaf_2_descriptors() {
         // Haswell: 76036301 00f0b5ff 0 00c10000.
         let found = tlbs("2 0 76036301 00f0b5ff 00000000 00c10000\n");
-        let level2: Vec<_> = found
-            .iter()
-            .filter(|t| t.level == 2)
-            .map(|t| t.entries)
-            .collect();
+        let level2: Vec<_> = found.iter().filter(|t| t.level == 2).map(|t| t.entries).collect();
         assert_eq!(level2, [1024, 1024]);
         assert!(
-            found
-                .iter()
-                .any(|t| t.kind == TlbKind::Data && t.page_bytes == GIB && t.entries == 4)
+            found.iter().any(|t| t.kind == TlbKind::Data && t.page_bytes == GIB && t.entries == 4)
         );
         // FFh and FEh name no TLB; a register with bit 31 set is not read.
         assert!(tlbs("2 0 00feff01 800000c1 0 0\n").is_empty());

@@ -38,9 +38,7 @@ pub fn mounted(root: &Root) -> Option<String> {
             _ => None,
         }
     });
-    points
-        .into_iter()
-        .find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
+    points.into_iter().find(|point| Tracepoint::read(root, point, "sched/sched_switch").is_some())
 }
 
 /// Names of the tracepoints of a `system` (`irq_vectors`), in a tracefs at `tracefs`.
@@ -48,10 +46,7 @@ pub fn of_system(root: &Root, tracefs: &str, system: &str) -> Vec<String> {
     let directory = format!("{tracefs}/events/{system}");
     let names = root.list(&directory).into_iter();
     let is_event = |name: &String| root.exists(&format!("{directory}/{name}/id"));
-    names
-        .filter(is_event)
-        .map(|name| format!("{system}/{name}"))
-        .collect()
+    names.filter(is_event).map(|name| format!("{system}/{name}")).collect()
 }
 
 impl Tracepoint {
@@ -131,20 +126,14 @@ fn field(line: &str) -> Option<(String, Field)> {
     let is_signed = value("signed:").is_some_and(|signed| signed != 0);
     let name = declaration.split_whitespace().last()?;
     let name = name.split('[').next()?.trim_start_matches('*');
-    let field = Field {
-        offset,
-        bytes,
-        is_signed,
-        is_located: declaration.starts_with("__data_loc"),
-    };
+    let field =
+        Field { offset, bytes, is_signed, is_located: declaration.starts_with("__data_loc") };
     Some((name.to_owned(), field))
 }
 
 /// `__print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })`: the only list of a format that has one.
 fn symbols(text: &str) -> BTreeMap<i64, String> {
-    let list = text
-        .split_once("__print_symbolic(")
-        .map_or("", |(_, list)| list);
+    let list = text.split_once("__print_symbolic(").map_or("", |(_, list)| list);
     let pairs = list.split('{').skip(1).filter_map(|pair| {
         let (value, rest) = pair.split_once(',')?;
         let name = rest.split('"').nth(1)?;
@@ -221,9 +210,6 @@ mod tests {
         let names = of_system(&root, "sys/kernel/debug/tracing", "sched");
         assert_eq!(names, ["sched/sched_switch"]);
         assert_eq!(mounted(&Root::tree("")), None);
-        assert_eq!(
-            Tracepoint::read(&root, "sys/kernel/debug/tracing", "irq/none"),
-            None
-        );
+        assert_eq!(Tracepoint::read(&root, "sys/kernel/debug/tracing", "irq/none"), None);
     }
 }

@@ -10,14 +10,14 @@ pub mod instruction;
 mod linpack;
 pub mod peak;
 
-use super::{Estimate, around, inverse, product, range, scaled, sum};
+use super::{Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
 use host::cpu::Frequency;
 use host::{Arch, Core, LogicalCpu};
 pub use linpack::{Solve, solve_bound, solve_operations, solve_rate};
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Condition, Range, Side};
 use record::key::CaseId;
 
 /// Taken branches per cycle that no core reaches. The fastest known designs take two; a figure
@@ -72,10 +72,9 @@ pub fn core_clock(site: &Site) -> (Range, String) {
     }
     let (stated, from) = stated_core_clock(site);
     match stated {
-        Some(Stated::Fixed(hz)) => (
-            range(0.9 * hz, hz, 1.1 * hz),
-            format!("core clock {} ({from})", ghz(hz)),
-        ),
+        Some(Stated::Fixed(hz)) => {
+            (range(0.9 * hz, hz, 1.1 * hz), format!("core clock {} ({from})", ghz(hz)))
+        }
         Some(Stated::AtMost(hz)) => (
             range(0.7 * hz, 0.97 * hz, 1.05 * hz),
             format!("core clock at most {} ({from})", ghz(hz)),
@@ -114,10 +113,7 @@ fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
             && !hardware_driver
             && let Some(hz) = frequency.min_hz
         {
-            return (
-                Some(Stated::Fixed(hz as f64)),
-                "cpufreq, governor powersave",
-            );
+            return (Some(Stated::Fixed(hz as f64)), "cpufreq, governor powersave");
         }
         if boostless && let Some(hz) = frequency.base_hz {
             let hz = frequency.ceiling_hz.map_or(hz, |ceiling| hz.min(ceiling));
@@ -162,19 +158,14 @@ fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> boo
 fn nominal_hz(site: &Site) -> Option<f64> {
     let name = site.host.cpu.model_name.as_deref()?;
     let (number, unit) = name.rsplit_once('@')?.1.trim().split_once("GHz")?;
-    unit.is_empty()
-        .then(|| number.trim().parse::<f64>().ok())
-        .flatten()
-        .map(|ghz| ghz * 1e9)
+    unit.is_empty().then(|| number.trim().parse::<f64>().ok()).flatten().map(|ghz| ghz * 1e9)
 }
 
 /// The counter's frequency in Hz, as far as anything states it.
 fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
     let cpu = &site.host.cpu;
     let stated = &cpu.cpuid_frequency;
-    let current = measuring_cpu(site)
-        .or(cpu.cpus.first())
-        .and_then(|cpu| cpu.frequency.current_hz);
+    let current = measuring_cpu(site).or(cpu.cpus.first()).and_then(|cpu| cpu.frequency.current_hz);
     if cpu.arch == Arch::Aarch64 {
         return cpu.counter_hz.map(|hz| (hz as f64, "CNTFRQ_EL0"));
     }
@@ -196,9 +187,9 @@ fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
 }
 
 /// The counter's frequency in Hz; `None` with the reason where nothing states it.
-pub fn counter_clock(site: &Site) -> Result<Estimate, String> {
+pub fn counter_clock(site: &Site) -> Result<Law, String> {
     match counter_hz(site) {
-        Some((hz, from)) => Ok(Estimate::new(
+        Some((hz, from)) => Ok(Law::new(
             0.98 * hz,
             hz,
             1.02 * hz,
@@ -214,29 +205,21 @@ pub fn counter_clock(site: &Site) -> Result<Estimate, String> {
 /// The core clock in Hz: measured by `clock.rate` where known, else [`core_clock`].
 pub fn best_core_clock(site: &Site, known: Option<&Known>) -> (Range, String) {
     match known.and_then(measured_core_hz) {
-        Some(hz) => (
-            around(hz, 0.03),
-            format!("core clock {} (measured by clock.rate)", ghz(hz)),
-        ),
+        Some(hz) => (around(hz, 0.03), format!("core clock {} (measured by clock.rate)", ghz(hz))),
         None => core_clock(site),
     }
 }
 
 /// The core clock that `clock.rate` measured, in Hz.
 pub fn measured_core_hz(known: &Known) -> Option<f64> {
-    known
-        .get("clock.rate", &CaseId::new(), "core_frequency")
-        .filter(|hz| *hz > 0.0)
+    known.get("clock.rate", &CaseId::new(), "core_frequency").filter(|hz| *hz > 0.0)
 }
 
 /// Cycles as ns, by the core clock; `because` tells of the cycles.
-pub fn time_of(site: &Site, known: Option<&Known>, cycles: Range, because: &str) -> Estimate {
+pub fn time_of(site: &Site, known: Option<&Known>, cycles: Range, because: &str) -> Law {
     let (clock, from) = best_core_clock(site, known);
     let range = product(cycles, inverse(1e9, clock));
-    Estimate {
-        range,
-        because: format!("{because} at {from}"),
-    }
+    Law::of(range, format!("{because} at {from}")).counting(Condition::CoreClock)
 }
 
 /// The costs of the measuring core, and how to name their source.
@@ -244,27 +227,18 @@ fn core_costs(site: &Site) -> (CoreCosts, String) {
     let core = core(site);
     match costs(core) {
         (costs, true) => (costs, format!("{} by plumb's table", core.name())),
-        (costs, false) => (
-            costs,
-            "an unknown core design, so any in plumb's table".to_owned(),
-        ),
+        (costs, false) => (costs, "an unknown core design, so any in plumb's table".to_owned()),
     }
 }
 
 /// Core clock over counter frequency.
-pub fn core_ratio(site: &Site) -> Result<Estimate, String> {
+pub fn core_ratio(site: &Site) -> Result<Law, String> {
     let (hz, _) = counter_hz(site)
         .ok_or("unknown: nothing states the counter's frequency, so no ratio to it")?;
     let (clock, from) = core_clock(site);
-    let because = format!(
-        "base hardware: {from}, over the counter's {}; software: none",
-        ghz(hz)
-    );
+    let because = format!("base hardware: {from}, over the counter's {}; software: none", ghz(hz));
     let ratio = range(clock.low / hz, clock.likely / hz, clock.high / hz);
-    Ok(Estimate {
-        range: ratio,
-        because,
-    })
+    Ok(Law::of(ratio, because))
 }
 
 /// A loop whose turns only count.
@@ -279,14 +253,13 @@ pub enum LoopBody {
 }
 
 /// One iteration of a loop, in ns.
-pub fn loop_iteration(site: &Site, body: LoopBody) -> Estimate {
+pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
     let (costs, source) = core_costs(site);
     let (cycles, what) = match body {
         LoopBody::Register => (costs.turn, "one taken branch".to_owned()),
-        LoopBody::Memory => (
-            costs.forward,
-            "a store forwarded to the next turn's load, and an addition".to_owned(),
-        ),
+        LoopBody::Memory => {
+            (costs.forward, "a store forwarded to the next turn's load, and an addition".to_owned())
+        }
         LoopBody::Unrolled(bodies) => (
             scaled(costs.turn, 1.0 / bodies as f64),
             format!("one taken branch for {bodies} bodies"),
@@ -328,7 +301,7 @@ pub enum CounterRead {
 }
 
 /// A read of the counter, in ns.
-pub fn counter_read(site: &Site, read: CounterRead) -> Estimate {
+pub fn counter_read(site: &Site, read: CounterRead) -> Law {
     let (costs, source) = core_costs(site);
     let arm = site.host.cpu.arch == Arch::Aarch64;
     let fences = |count: f64| scaled(costs.fence, count);
@@ -347,26 +320,29 @@ pub fn counter_read(site: &Site, read: CounterRead) -> Estimate {
     let because = format!("base hardware: {} cycles ({source})", told(cycles));
     let estimate = time_of(site, None, cycles, &because).and("software: none");
     if is_guest(site) {
-        return estimate.and("the hypervisor is taken not to trap reads of the counter");
+        return estimate
+            .and("the hypervisor is taken not to trap reads of the counter")
+            .counting(Condition::Hypervisor);
     }
     estimate
 }
 
 /// Two `cpuid` that trap: about 1.2 µs each on bare KVM, up to 70 µs where the hypervisor itself
 /// runs under one.
-fn trapped_pair() -> Estimate {
-    Estimate::new(
+fn trapped_pair() -> Law {
+    Law::new(
         1_800.0,
         8_000.0,
         60_000.0,
         "base hardware: two world switches; software: the hypervisor's exits for two trapped \
          cpuid, 1 to 3 µs each, tens where it is nested itself, which nothing tells",
     )
+    .counting(Condition::Hypervisor)
 }
 
 /// A read of the clock through the vDSO, in ns, where it does not fall back: an ordered read of
 /// the counter, and the kernel's arithmetic.
-pub fn vdso_read(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn vdso_read(site: &Site, known: Option<&Known>) -> Law {
     let (costs, source) = core_costs(site);
     let fenced = sum(costs.counter, costs.fence);
     let read = range(

@@ -70,9 +70,7 @@ pub static NETWORK: Device = Device {
     sure: false,
 };
 /// Parts of the models of the fastest media.
-const FASTEST: [&str; 6] = [
-    "OPTANE", "SSDPE21D", "SSDPED1", "SSDPEL1", "SSDPF21Q", "Z-SSD",
-];
+const FASTEST: [&str; 6] = ["OPTANE", "SSDPE21D", "SSDPED1", "SSDPEL1", "SSDPF21Q", "Z-SSD"];
 /// From the host's memory behind a hypervisor to a disk that spins and has others to serve.
 pub static UNKNOWN: Device = Device {
     name: "a device of unknown kind",
@@ -220,16 +218,8 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
         "a seek of {:.1} ms within the file, half a turn at {:.0} rpm ({}){}",
         seek.likely / 1e6,
         rpm_range.likely,
-        if rpm.is_some() {
-            "given"
-        } else {
-            "nobody told"
-        },
-        if fits {
-            ", or the drive's own buffer"
-        } else {
-            ""
-        }
+        if rpm.is_some() { "given" } else { "nobody told" },
+        if fits { ", or the drive's own buffer" } else { "" }
     );
     (random, next, how)
 }
@@ -291,11 +281,7 @@ mod tests {
         site.host.given.set("disk.rpm", "15000").expect("a fact");
         let fast = reading(&site, Some(&disk), 1e12);
         assert!((fast.random_ns.likely - 10.726e6).abs() < 1e4);
-        assert!(
-            fast.because.contains("15000 rpm (given)"),
-            "{}",
-            fast.because
-        );
+        assert!(fast.because.contains("15000 rpm (given)"), "{}", fast.because);
     }
 
     #[test]
@@ -350,10 +336,7 @@ mod tests {
         let guest = reading(&site, Some(&known), 1e9);
         assert!(guest.random_ns.high < UNKNOWN.random_ns.high);
         assert!(guest.because.contains("1000000 reads"), "{}", guest.because);
-        site.host
-            .given
-            .set("disk.read_latency", "20ms")
-            .expect("a fact");
+        site.host.given.set("disk.read_latency", "20ms").expect("a fact");
         let given = reading(&site, Some(&known), 1e9);
         assert_eq!(given.random_ns.likely, 2e7, "the user knows better");
     }
@@ -364,10 +347,7 @@ mod tests {
         let disks = site.host.block.disks.iter();
         let disk = disks.clone().find(|disk| disk.name == "vda").cloned();
         let mut disk = disk.expect("it has one");
-        assert!(
-            disk.counted
-                .is_some_and(|counted| counted.flushes.is_some())
-        );
+        assert!(disk.counted.is_some_and(|counted| counted.flushes.is_some()));
         let narrow = reading(&site, Some(&disk), 1e8);
         // 1.2 ms in the mean with some twenty in the queue; 0.85 GB/s.
         assert!(narrow.random_ns.high < 5e6 && narrow.random_ns.low == UNKNOWN.random_ns.low);
@@ -375,28 +355,17 @@ mod tests {
         disk.counted = None;
         site.host.block.disks.clear();
         let wide = reading(&site, Some(&disk), 1e8);
-        assert_eq!(
-            (wide.random_ns, wide.rate),
-            (UNKNOWN.random_ns, UNKNOWN.rate)
-        );
+        assert_eq!((wide.random_ns, wide.rate), (UNKNOWN.random_ns, UNKNOWN.rate));
     }
 
     #[test]
     fn a_link_bounds_and_what_the_user_knows_counts() {
         let mut site = bare_site();
         let mut nvme = disk("nvme0n1", false);
-        nvme.pcie = Some(PcieLink {
-            gts: 8.0,
-            width: 4,
-            max_gts: None,
-            max_width: None,
-        });
+        nvme.pcie = Some(PcieLink { gts: 8.0, width: 4, max_gts: None, max_width: None });
         let found = reading(&site, Some(&nvme), 1e9);
         assert!((found.rate.high - 3.62).abs() < 0.02, "{}", found.rate.high);
-        site.host
-            .given
-            .set("disk.read_latency", "80us")
-            .expect("a fact");
+        site.host.given.set("disk.read_latency", "80us").expect("a fact");
         site.host.given.set("disk.read", "3GB/s").expect("a fact");
         let found = reading(&site, None, 1e9);
         assert!(found.random_ns.likely == 8e4 && found.rate.likely == 3.0 && found.sure);

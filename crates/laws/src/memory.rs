@@ -13,7 +13,7 @@ pub mod numa;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest};
-use super::{Estimate, inverse, product, range, sum};
+use super::{Law, inverse, product, range, sum};
 use bench::experiment::{Known, Site};
 use cores::{costs, memory_ns};
 use host::Arch;
@@ -107,10 +107,7 @@ pub fn line_bytes(site: &Site) -> (u64, &'static str) {
     let told = site.host.cache.data(1, cpu).and_then(|l1| l1.line_bytes);
     match told.filter(|line| line.is_power_of_two() && *line >= 16) {
         Some(line) => (u64::from(line), "as the first cache is described"),
-        None => (
-            64,
-            "no cache is described; nearly every core has lines of 64 bytes",
-        ),
+        None => (64, "no cache is described; nearly every core has lines of 64 bytes"),
     }
 }
 
@@ -155,11 +152,7 @@ impl Hierarchy {
                     name,
                     bytes,
                     described,
-                    ns: if guest && at >= 2 {
-                        shared_by_others(ns, 1.4)
-                    } else {
-                        ns
-                    },
+                    ns: if guest && at >= 2 { shared_by_others(ns, 1.4) } else { ns },
                     cycles: Some(cycles),
                     sharpness: if at < 2 { 3.0 } else { 1.5 },
                 }
@@ -172,11 +165,7 @@ impl Hierarchy {
             name: MEMORY,
             bytes: range(f64::INFINITY, f64::INFINITY, f64::INFINITY),
             described: 0.0,
-            ns: if guest {
-                shared_by_others(memory, 1.2)
-            } else {
-                memory
-            },
+            ns: if guest { shared_by_others(memory, 1.2) } else { memory },
             cycles: None,
             sharpness: 1.0,
         });
@@ -220,10 +209,7 @@ impl Hierarchy {
 
     fn place(&self, footprint: f64) -> &'static str {
         let holds = |level: &&Level| footprint <= level.bytes.likely;
-        self.levels
-            .iter()
-            .find(holds)
-            .map_or(MEMORY, |level| level.name)
+        self.levels.iter().find(holds).map_or(MEMORY, |level| level.name)
     }
 }
 
@@ -262,27 +248,20 @@ fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, Strin
         let kind = dimm.kind.as_deref()?;
         Some((memory_ns(kind)?, format!("{kind} by the modules' table")))
     });
-    told.unwrap_or((
-        by_core,
-        format!("{kind_by_core}, as cores of this kind have it"),
-    ))
+    told.unwrap_or((by_core, format!("{kind_by_core}, as cores of this kind have it")))
 }
 
 fn because(site: &Site, sure: bool, kind: &str, clock: &str, described: bool) -> String {
     let design = if sure {
-        format!(
-            "load-to-use cycles of {} by plumb's table",
-            core(site).name()
-        )
+        format!("load-to-use cycles of {} by plumb's table", core(site).name())
     } else {
         "an unknown core design, so any load-to-use cycles in plumb's table".to_owned()
     };
     let sizes = match (described, &site.host.cache.source) {
         (false, _) => "cache sizes unknown".to_owned(),
-        (true, source) => format!(
-            "cache sizes from {}",
-            source.as_deref().unwrap_or("the machine")
-        ),
+        (true, source) => {
+            format!("cache sizes from {}", source.as_deref().unwrap_or("the machine"))
+        }
     };
     let guest = if is_guest(site) {
         "; a virtual machine: part of the last cache, other tenants at the memory"
@@ -293,7 +272,7 @@ fn because(site: &Site, sure: bool, kind: &str, clock: &str, described: bool) ->
 }
 
 /// Time of one load of a walk, in ns.
-pub fn load_latency(site: &Site, known: Option<&Known>, access: Access) -> Estimate {
+pub fn load_latency(site: &Site, known: Option<&Known>, access: Access) -> Law {
     let hierarchy = Hierarchy::of(site, known);
     let random = hierarchy.random(access.footprint);
     let l1 = hierarchy.l1();
@@ -312,23 +291,13 @@ pub fn load_latency(site: &Site, known: Option<&Known>, access: Access) -> Estim
         }
     };
     let walks = translation::added(site, &hierarchy, access);
-    ns = range(
-        ns.low + walks.low,
-        ns.likely + walks.likely,
-        ns.high + walks.high,
-    );
+    ns = range(ns.low + walks.low, ns.likely + walks.likely, ns.high + walks.high);
     if access.index {
-        ns = sum(
-            ns,
-            product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock)),
-        );
+        ns = sum(ns, product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock)));
     }
     let place = hierarchy.place(access.footprint);
     let size = render(access.footprint, Unit::B);
-    Estimate {
-        range: ns,
-        because: format!("{size} in {place}: {}", hierarchy.because),
-    }
+    Law::of(ns, format!("{size} in {place}: {}", hierarchy.because))
 }
 
 /// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
@@ -344,11 +313,7 @@ fn exposed(walk: Walk, in_private: bool, line: f64) -> Range {
         (Walk::Strided { stride }, false) => (strided_beyond(stride), stride),
     };
     let lines = (stride / line).min(1.0);
-    range(
-        shares.low * lines,
-        shares.likely * lines,
-        shares.high * lines,
-    )
+    range(shares.low * lines, shares.likely * lines, shares.high * lines)
 }
 
 fn strided_private(stride: f64) -> Range {
@@ -377,46 +342,36 @@ fn strided_beyond(stride: f64) -> Range {
 ///
 /// # Errors
 /// Why nothing can be said: the machine does not describe such a level.
-pub fn level_latency(site: &Site, known: Option<&Known>, name: &str) -> Result<Estimate, String> {
+pub fn level_latency(site: &Site, known: Option<&Known>, name: &str) -> Result<Law, String> {
     let hierarchy = Hierarchy::of(site, known);
     let level = hierarchy.level(name).ok_or_else(|| undescribed(name))?;
-    Ok(Estimate {
-        range: level.ns,
-        because: hierarchy.because.clone(),
-    })
+    Ok(Law::of(level.ns, hierarchy.because.clone()))
 }
 
 /// Latency of a level by name, in core cycles.
 ///
 /// # Errors
 /// As [`level_latency`].
-pub fn level_cycles(site: &Site, known: Option<&Known>, name: &str) -> Result<Estimate, String> {
+pub fn level_cycles(site: &Site, known: Option<&Known>, name: &str) -> Result<Law, String> {
     let hierarchy = Hierarchy::of(site, known);
     let level = hierarchy.level(name).ok_or_else(|| undescribed(name))?;
     let by_clock = product(
         level.ns,
-        range(
-            hierarchy.clock.low / 1e9,
-            hierarchy.clock.likely / 1e9,
-            hierarchy.clock.high / 1e9,
-        ),
+        range(hierarchy.clock.low / 1e9, hierarchy.clock.likely / 1e9, hierarchy.clock.high / 1e9),
     );
     let range = match level.cycles {
         Some(cycles) if LEVELS[..2].contains(&name) => cycles,
         Some(cycles) => range(cycles.low, cycles.likely, by_clock.high.max(cycles.high)),
         None => by_clock,
     };
-    Ok(Estimate {
-        range,
-        because: hierarchy.because.clone(),
-    })
+    Ok(Law::of(range, hierarchy.because.clone()))
 }
 
 /// Size of a cache level by name, as a ladder finds it, in bytes.
 ///
 /// # Errors
 /// As [`level_latency`]; main memory has no size to find.
-pub fn level_size(site: &Site, name: &str) -> Result<Estimate, String> {
+pub fn level_size(site: &Site, name: &str) -> Result<Law, String> {
     let hierarchy = Hierarchy::of(site, None);
     let level = hierarchy
         .level(name)
@@ -427,19 +382,15 @@ pub fn level_size(site: &Site, name: &str) -> Result<Estimate, String> {
     let range = if level.bytes.likely < 0.9 * level.described {
         range(level.bytes.low, level.bytes.likely, 1.2 * level.described)
     } else {
-        range(
-            0.65 * level.described,
-            0.95 * level.described,
-            1.25 * level.described,
-        )
+        range(0.65 * level.described, 0.95 * level.described, 1.25 * level.described)
     };
-    Ok(Estimate {
+    Ok(Law::of(
         range,
-        because: format!(
+        format!(
             "base hardware: {size} by {source}, a tenth of the loads missing at its edge; \
              software: none"
         ),
-    })
+    ))
 }
 
 fn undescribed(name: &str) -> String {
@@ -447,7 +398,7 @@ fn undescribed(name: &str) -> String {
 }
 
 /// Size of a cache line in bytes.
-pub fn line_size(site: &Site) -> Estimate {
+pub fn line_size(site: &Site) -> Law {
     let (line, from) = line_bytes(site);
     let line = line as f64;
     let told = site
@@ -459,7 +410,7 @@ pub fn line_size(site: &Site) -> Estimate {
     // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
     // or a wrong description within the same. Lines that nobody describes may be four times as long.
     let above = if told { 2.0 } else { 4.0 };
-    Estimate::new(
+    Law::new(
         line / 2.0,
         line,
         line * above,
@@ -470,13 +421,13 @@ pub fn line_size(site: &Site) -> Estimate {
 }
 
 /// Random over forward at one line a step, over a footprint beyond the private caches.
-pub fn prefetch_gain(site: &Site, footprint: f64) -> Estimate {
+pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
     let hierarchy = Hierarchy::of(site, None);
     let random = hierarchy.random(footprint).likely;
     let l1 = hierarchy.l1().likely;
     let shares = exposed(Walk::Strided { stride: LINE }, false, LINE);
     let gain = |share: f64| random / (l1 + share * (random - l1));
-    Estimate::new(
+    Law::new(
         gain(shares.high) * 0.8,
         gain(shares.likely),
         gain(shares.low) * 1.2,

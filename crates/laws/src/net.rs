@@ -20,7 +20,7 @@ mod way;
 pub use stack::{Waking, far_stack_cost, sleeps, stack_cost};
 pub use way::{Kind, Transport, Way};
 
-use super::{Estimate, around, range, scaled, sum};
+use super::{Law, around, range, scaled, sum};
 use record::event::{Bound, Range, Side};
 
 /// One way through a card and its bus at both ends, and interrupt and protocols where it arrives, in ns.
@@ -70,7 +70,7 @@ pub fn link_rate(way: &Way<'_>) -> Option<f64> {
 
 /// The payload that a way carries with every packet as large as its MTU allows, in B/s, however many
 /// streams that takes: `rate x (MTU - heads) / (MTU + frame)`.
-pub fn goodput(way: &Way<'_>, transport: Transport) -> Estimate {
+pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
     let Some(rate) = link_rate(way) else {
         let (of, what) = match way.kind() {
             Kind::Loopback => (
@@ -82,11 +82,8 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Estimate {
             }
             _ => (UNKNOWN_RATE, "a link that tells no rate"),
         };
-        return Estimate {
-            range: of,
-            because: format!("base hardware: {}; {what}", way.name()),
-        }
-        .and("host.net.rate can be given");
+        return Law::of(of, format!("base hardware: {}; {what}", way.name()))
+            .and("host.net.rate can be given");
     };
     let full = way.full_frames(transport);
     let share = full.payload as f64 / full.counted_bytes(way.is_shaped()) as f64;
@@ -95,9 +92,9 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Estimate {
     // Beyond what one core moves, several cores are needed, and may not be there.
     let low = (bytes * of.low).min(CORE_RATE.low.max(bytes * of.low * 0.1));
     let heads = if way.is_v6 { "IPv6" } else { "IPv4" };
-    Estimate {
-        range: range(low, bytes * of.likely, bytes * of.high),
-        because: format!(
+    Law::of(
+        range(low, bytes * of.likely, bytes * of.high),
+        format!(
             "base hardware: {}, of which {:.2} % is payload ({} of {} B in a frame: {heads}, {transport}{}, \
              {}); {what}",
             way.name(),
@@ -109,25 +106,21 @@ pub fn goodput(way: &Way<'_>, transport: Transport) -> Estimate {
                 (Transport::Tcp, false) => " without time stamps",
                 _ => "",
             },
-            if way.is_shaped() {
-                "as a shaper counts"
-            } else {
-                "preamble, check sum and gap"
-            },
+            if way.is_shaped() { "as a shaper counts" } else { "preamble, check sum and gap" },
         ),
-    }
+    )
 }
 
 /// What one core moves through its stack, in B/s: a stream is on one core at each end.
-pub fn core_rate() -> Estimate {
-    Estimate {
-        range: CORE_RATE,
-        because: format!(
+pub fn core_rate() -> Law {
+    Law::of(
+        CORE_RATE,
+        format!(
             "software: one core moves {:.0} to {:.0} MB/s through its stack, by offloads and MTU",
             CORE_RATE.low / 1e6,
             CORE_RATE.high / 1e6
         ),
-    }
+    )
 }
 
 /// What a wire's nominal rate allows at most, in B/s of payload; none of ways that copy memory.
@@ -140,11 +133,7 @@ pub fn link_bound(way: &Way<'_>, transport: Transport) -> Option<Bound> {
         constant: rate * share,
         inputs: Vec::new(),
         uncertainty: 0.01,
-        rule: format!(
-            "{} carries {:.1} MB/s of payload",
-            way.name(),
-            rate * share / 1e6
-        ),
+        rule: format!("{} carries {:.1} MB/s of payload", way.name(), rate * share / 1e6),
         // Nominal, perhaps given by the user, and a radio's changes while it is used.
         warns_only: true,
     })
@@ -159,59 +148,48 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
             range(0.05, 0.98, 1.01),
             "all of what the shaper lets through, unless something slower lies between",
         ),
-        _ if way.is_shaped() => (
-            range(0.97, 1.0, 1.01),
-            "all of what the shaper lets through",
-        ),
-        _ if way.has_gateway => (
-            range(0.01, 0.9, 1.002),
-            "what lies beyond the gateway may be slower",
-        ),
+        _ if way.is_shaped() => (range(0.97, 1.0, 1.01), "all of what the shaper lets through"),
+        _ if way.has_gateway => {
+            (range(0.01, 0.9, 1.002), "what lies beyond the gateway may be slower")
+        }
         Kind::Wireless => (
             RADIO_SHARE,
             "a radio gives a tenth to three quarters of what it claims, shared by both directions",
         ),
         _ if way.is_half_duplex() => (HALF_DUPLEX_SHARE, "both directions share the medium"),
         _ if usb => (USB_SHARE, "an adapter on USB, which may be slower"),
-        _ if way.far.is_none() && !way.is_given() => (
-            ONE_END_SHARE,
-            "the other end's interface is not known and may be slower",
-        ),
-        Kind::Wired => (
-            WIRE_SHARE,
-            "all of it, unless something slower lies between",
-        ),
+        _ if way.far.is_none() && !way.is_given() => {
+            (ONE_END_SHARE, "the other end's interface is not known and may be slower")
+        }
+        Kind::Wired => (WIRE_SHARE, "all of it, unless something slower lies between"),
         _ => (range(0.1, 0.95, 1.01), "as it was given"),
     }
 }
 
 /// There with so many bytes and back with so many, in ns, from driver to socket twice. A given round trip
 /// (host.net.rtt) stands for all of it but the bytes of larger messages.
-pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Estimate {
+pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Law {
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
-        return Estimate {
-            range: more.into_iter().flatten().fold(around(ns, 0.3), sum),
-            because: format!(
-                "base hardware: a round trip of {:.1} µs was given (host.net.rtt)",
-                ns / 1e3
-            ),
-        };
+        return Law::of(
+            more.into_iter().flatten().fold(around(ns, 0.3), sum),
+            format!("base hardware: a round trip of {:.1} µs was given (host.net.rtt)", ns / 1e3),
+        );
     }
     let there = passage(way, transport, there, Toward::Far);
     let back = passage(way, transport, back, Toward::Near);
-    Estimate {
+    Law::of(
         // One way's luck is the other's: ends add.
-        range: range(
+        range(
             there.range.low + back.range.low,
             there.range.likely + back.range.likely,
             there.range.high + back.range.high,
         ),
-        because: match there.because == back.because {
-            true => format!("twice: {}", there.because),
-            false => format!("there: {}; back: {}", there.because, back.because),
+        match there.because() == back.because() {
+            true => format!("twice: {}", there.because()),
+            false => format!("there: {}; back: {}", there.because(), back.because()),
         },
-    }
+    )
 }
 
 /// Whose card receives.
@@ -221,11 +199,11 @@ enum Toward {
     Far,
 }
 
-fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Estimate {
+fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Law {
     let way = &way.toward(toward == Toward::Far);
     let kind = way.kind();
     if kind == Kind::Loopback {
-        return Estimate::new(
+        return Law::new(
             0.0,
             0.0,
             0.0,
@@ -235,14 +213,12 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> E
     let name = way.name();
     let (mut time, mut because) = match kind {
         Kind::Virtual => (VIRTUAL, format!("base hardware: {name}, queues in memory")),
-        Kind::Paravirtual => (
-            PARAVIRTUAL,
-            format!("base hardware: {name}, hypervisors at the ends"),
-        ),
-        Kind::Wireless => (
-            sum(CARDS, RADIO),
-            format!("base hardware: {name}, a radio's wait for its medium"),
-        ),
+        Kind::Paravirtual => {
+            (PARAVIRTUAL, format!("base hardware: {name}, hypervisors at the ends"))
+        }
+        Kind::Wireless => {
+            (sum(CARDS, RADIO), format!("base hardware: {name}, a radio's wait for its medium"))
+        }
         Kind::Unknown | Kind::Loopback => (UNKNOWN, format!("unknown: {name}")),
         Kind::Wired => {
             let (held, how) = held_back(way, toward);
@@ -251,10 +227,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> E
                 sum(SWITCH, scaled(STORES, first))
             });
             let parts = sum(sum(CARDS, stores), held);
-            (
-                parts,
-                format!("base hardware: {name}, cards, 0 to 3 switches; {how}"),
-            )
+            (parts, format!("base hardware: {name}, cards, 0 to 3 switches; {how}"))
         }
     };
     if let Some(on_wire) = serialization(way, transport, bytes) {
@@ -269,10 +242,7 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> E
         time.high = time.high.max(GATEWAY_HIGH_NS);
         because.push_str("; further through a gateway, to anywhere");
     }
-    Estimate {
-        range: time,
-        because,
-    }
+    Law::of(time, because)
 }
 
 /// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of what its
@@ -285,11 +255,7 @@ fn serialization(way: &Way<'_>, transport: Transport, bytes: u64) -> Option<Rang
     if way.is_shaped() {
         return Some(range(0.0, 0.4 * ns, ns / share.low));
     }
-    Some(range(
-        ns / share.high,
-        ns / share.likely,
-        ns / share.low.max(0.1),
-    ))
+    Some(range(ns / share.high, ns / share.likely, ns / share.low.max(0.1)))
 }
 
 /// How long the receiver's card holds its interrupt back for a lone packet, in ns.
@@ -317,11 +283,7 @@ fn held_back(way: &Way<'_>, toward: Toward) -> (Range, String) {
                 format!(
                     "{whose} card holds interrupts back for {} µs{}",
                     told.receive_us,
-                    if told.adaptive_receive {
-                        ", adapted to the traffic"
-                    } else {
-                        ""
-                    }
+                    if told.adaptive_receive { ", adapted to the traffic" } else { "" }
                 ),
             )
         }

@@ -13,11 +13,11 @@ pub mod signal;
 pub mod switch;
 pub mod thread;
 
-use super::{Estimate, difference, product, range, scaled, sum};
+use super::{Law, difference, product, range, scaled, sum};
 use crate::cpu;
 use bench::experiment::{Known, Site};
 use host::{Arch, Host};
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::key::CaseId;
 
 /// Entry, dispatch and exit without any mitigation, in cycles.
@@ -48,11 +48,8 @@ impl Service {
         "a page looked up in the cache and copied out",
     );
     /// `sched_yield` with nobody else to run.
-    pub const YIELD: Service = Service::new(
-        1.0,
-        range(120.0, 320.0, 900.0),
-        "the run queue locked and the scheduler run",
-    );
+    pub const YIELD: Service =
+        Service::new(1.0, range(120.0, 320.0, 900.0), "the run queue locked and the scheduler run");
     /// `mmap` and `munmap` of one untouched page: two calls.
     pub const MAP: Service = Service::new(
         2.0,
@@ -79,52 +76,43 @@ fn kernel_clock(site: &Site) -> Range {
 
 /// The way in and out of the kernel, in ns: measured where `os.syscall` or `clock.read` is known, else
 /// from the mitigations.
-pub fn entry(site: &Site, known: Option<&Known>) -> Estimate {
-    known
-        .and_then(|known| measured_entry(site, known))
-        .unwrap_or_else(|| stated_entry(site))
+pub fn entry(site: &Site, known: Option<&Known>) -> Law {
+    known.and_then(|known| measured_entry(site, known)).unwrap_or_else(|| stated_entry(site))
 }
 
 /// From `getpid`, which is nothing else; before that is known from `clock_gettime` as a system call, less
 /// what it does in the kernel.
-fn measured_entry(site: &Site, known: &Known) -> Option<Estimate> {
+fn measured_entry(site: &Site, known: &Known) -> Option<Law> {
     if let Some(call) = measured_call(known, "getpid") {
-        return Some(Estimate {
-            range: range(0.97 * call, call, 1.03 * call),
-            because: format!("getpid took {call:.0} ns (measured by os.syscall)"),
-        });
+        return Some(Law::of(
+            range(0.97 * call, call, 1.03 * call),
+            format!("getpid took {call:.0} ns (measured by os.syscall)"),
+        ));
     }
     let call = measured_read(known, "clock_gettime_syscall")?;
     let service = cpu::time_of(site, Some(known), kernel_clock(site), "");
     let entry = difference(range(0.97 * call, call, 1.03 * call), service.range);
     // A kernel whose clock is slow (a trapped device) leaves nothing to learn about the entry.
-    (entry.low > 0.25 * call && !falls_back(site)).then(|| Estimate {
-        range: entry,
-        because: format!(
+    (entry.low > 0.25 * call && !falls_back(site)).then(|| Law::of(entry, format!(
             "clock_gettime as a system call took {call:.0} ns (measured by clock.read), of which \
              the clock itself {:.0}{}",
-            service.range.likely, service.because
-        ),
-    })
+            service.range.likely, service.because()
+        )))
 }
 
 /// What `os.syscall` measured of a call, in ns.
 pub fn measured_call(known: &Known, call: &str) -> Option<f64> {
     let case = CaseId::new().with("call", call);
-    known
-        .get("os.syscall", &case, "latency")
-        .filter(|ns| *ns > 0.0)
+    known.get("os.syscall", &case, "latency").filter(|ns| *ns > 0.0)
 }
 
 /// A cost that `clock.read` measured, in ns.
 pub fn measured_read(known: &Known, clock: &str) -> Option<f64> {
-    known
-        .get("clock.read", &CaseId::new().with("clock", clock), "cost")
-        .filter(|ns| *ns > 0.0)
+    known.get("clock.read", &CaseId::new().with("clock", clock), "cost").filter(|ns| *ns > 0.0)
 }
 
 /// From the mitigations that the kernel states.
-fn stated_entry(site: &Site) -> Estimate {
+fn stated_entry(site: &Site) -> Law {
     let mut cycles = BARE_ENTRY;
     let mut parts = Vec::new();
     for (name, part) in mitigations(site) {
@@ -140,13 +128,18 @@ fn stated_entry(site: &Site) -> Estimate {
          cycles in all",
         cycles.low, cycles.high
     );
-    let estimate = cpu::time_of(site, None, cycles, &because);
+    let mut estimate = cpu::time_of(site, None, cycles, &because);
+    if Words(&site.host).isolates_tables() {
+        estimate = estimate.counting(Condition::PageTableIsolation);
+    }
     let estimate = match site.host.kernel.mitigations.is_empty() {
         true => estimate.widened(1.1, 3.0, "the kernel does not state its mitigations"),
         false => estimate,
     };
     match sandbox(site) {
-        Some((below, above, why)) => estimate.widened(below, above, &why),
+        Some((below, above, why)) => {
+            estimate.widened(below, above, why).counting(Condition::Seccomp)
+        }
         None => estimate,
     }
 }
@@ -210,16 +203,9 @@ impl Words<'_> {
     }
 
     fn clears_buffers(&self) -> bool {
-        const NAMES: [&str; 5] = [
-            "mds",
-            "tsx_async_abort",
-            "mmio_stale_data",
-            "reg_file_data_sampling",
-            "tsa",
-        ];
-        NAMES
-            .iter()
-            .any(|name| self.mode(name, "Clear CPU buffers"))
+        const NAMES: [&str; 5] =
+            ["mds", "tsx_async_abort", "mmio_stale_data", "reg_file_data_sampling", "tsa"];
+        NAMES.iter().any(|name| self.mode(name, "Clear CPU buffers"))
     }
 }
 
@@ -247,31 +233,15 @@ static MITIGATIONS: &[Mitigation] = &[
         "IBRS written at entry and exit",
         range(120.0, 420.0, 1500.0),
     ),
-    (
-        |words| words.mode("spectre_v2", "etpoline"),
-        "retpolines",
-        range(8.0, 30.0, 70.0),
-    ),
+    (|words| words.mode("spectre_v2", "etpoline"), "retpolines", range(8.0, 30.0, 70.0)),
     (
         |words| words.mode("retbleed", "untrained return thunk"),
         "untrained returns",
         range(50.0, 140.0, 320.0),
     ),
-    (
-        |words| words.guards_returns(),
-        "safe returns",
-        range(20.0, 70.0, 180.0),
-    ),
-    (
-        |words| words.barrier_at_entry(),
-        "IBPB at entry",
-        range(1000.0, 3000.0, 9000.0),
-    ),
-    (
-        |words| words.clears_buffers(),
-        "buffers cleared at exit",
-        range(40.0, 180.0, 520.0),
-    ),
+    (|words| words.guards_returns(), "safe returns", range(20.0, 70.0, 180.0)),
+    (|words| words.barrier_at_entry(), "IBPB at entry", range(1000.0, 3000.0, 9000.0)),
+    (|words| words.clears_buffers(), "buffers cleared at exit", range(40.0, 180.0, 520.0)),
     (
         |words| words.says("spectre_v2", "BHI: SW loop"),
         "branch history cleared",
@@ -294,7 +264,7 @@ fn mitigations(site: &Site) -> impl Iterator<Item = (&'static str, Range)> {
 }
 
 /// System calls with their service, in ns for all of them.
-pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Estimate {
+pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Law {
     let Service { ways, cycles, what } = service;
     let entry = entry(site, known);
     let ways = scaled(entry.range, ways);
@@ -305,14 +275,13 @@ pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Esti
     let because = match cycles.high > 0.0 {
         true => format!(
             "{}; software: {what}, {:.0} to {:.0} cycles of service",
-            entry.because, cycles.low, cycles.high
+            entry.because(),
+            cycles.low,
+            cycles.high
         ),
-        false => format!("{}; software: {what}", entry.because),
+        false => format!("{}; software: {what}", entry.because()),
     };
-    Estimate {
-        range: sum(ways, work),
-        because,
-    }
+    Law::of(sum(ways, work), because)
 }
 
 /// Cycles of kernel code as ns; a virtual machine's nested page tables stretch them.
@@ -342,18 +311,21 @@ fn slow_source(site: &Site) -> Option<&str> {
 }
 
 /// `clock_gettime` through the C library, in ns.
-pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Law {
     if slow_source(site).is_some() {
         return clock_by_call(site, known).and("the vDSO falls back to the system call");
     }
     let estimate = cpu::vdso_read(site, known);
     match site.host.kernel.clock_source.current.as_deref() {
         Some("tsc" | "arch_sys_counter") => estimate,
-        Some(source) => estimate.widened(
-            1.0,
-            1.6,
-            &format!("clock source {source}, which adds a page of the hypervisor's"),
-        ),
+        Some(source) => estimate
+            .widened(
+                1.0,
+                1.6,
+                format!("clock source {source}, which adds a page of the hypervisor's"),
+            )
+            .counting(Condition::ClockSource)
+            .counting(Condition::Hypervisor),
         None => estimate.widened(
             1.0,
             12.0,
@@ -363,29 +335,27 @@ pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Estimate {
 }
 
 /// `clock_gettime` as a system call, in ns.
-pub fn clock_by_call(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn clock_by_call(site: &Site, known: Option<&Known>) -> Law {
     let what = "the time of day computed and copied out";
     let call = system_call(site, known, Service::new(1.0, kernel_clock(site), what));
     let Some(source) = slow_source(site) else {
         return call;
     };
+    let call = call.counting(Condition::ClockSource);
     let device = match (source, cpu::is_guest(site)) {
         ("jiffies" | "refined-jiffies" | "xen", _) => range(5.0, 20.0, 80.0),
         (_, false) => range(300.0, 800.0, 1_600.0),
         (_, true) => range(1_000.0, 4_000.0, 40_000.0),
     };
-    Estimate {
-        range: sum(call.range, device),
-        because: call.because,
-    }
-    .and(&format!(
+    let range = sum(call.range, device);
+    call.at(range).and(format!(
         "a read of the clock source {source}, {:.0} to {:.0} ns",
         device.low, device.high
     ))
 }
 
 /// `time()` through the C library, in ns: a word of the vDSO's page.
-pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Law {
     let cycles = match site.host.cpu.arch {
         // Arm has no `time` in its vDSO: the library calls clock_gettime of the coarse clock.
         Arch::Aarch64 => range(8.0, 20.0, 45.0),
@@ -399,32 +369,37 @@ pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Estimate {
 }
 
 /// One empty operation of io_uring in a batch of `depth` to a call, in ns.
-pub fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Estimate {
+pub fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Law {
     let entry = entry(site, known);
     let ways = scaled(entry.range, 1.0 / depth as f64);
     let cycles = range(85.0, 160.0, 280.0);
-    Estimate {
-        range: sum(ways, service_ns(site, known, cycles)),
-        because: format!(
+    Law::of(
+        sum(ways, service_ns(site, known, cycles)),
+        format!(
             "{}, shared by {depth} operations; software: a request made, run and completed, {:.0} to {:.0} cycles",
-            entry.because, cycles.low, cycles.high
+            entry.because(),
+            cycles.low,
+            cycles.high
         ),
-    }
+    )
 }
 
 /// The first system call of a child just made, in ns, with the two clock reads around it.
-pub fn first_call_of_child(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn first_call_of_child(site: &Site, known: Option<&Known>) -> Law {
     let entry = entry(site, known);
     let cold = range(20.0, 110.0, 700.0);
     let pair = cpu::counter_read(site, cpu::CounterRead::Window);
-    Estimate {
-        range: sum(sum(entry.range, service_ns(site, known, cold)), pair.range),
-        because: format!(
+    Law::of(
+        sum(sum(entry.range, service_ns(site, known, cold)), pair.range),
+        format!(
             "{}; software: {:.0} to {:.0} cycles because the child runs on cold caches and \
              predictors, and the window's own {:.0} ns",
-            entry.because, cold.low, cold.high, pair.range.likely
+            entry.because(),
+            cold.low,
+            cold.high,
+            pair.range.likely
         ),
-    }
+    )
 }
 
 #[cfg(test)]

@@ -33,16 +33,9 @@ mod tests {
         };
         let read_only = mounts.lines().find_map(|line| {
             let mut fields = line.split(' ');
-            let (_, target, _, options) = (
-                fields.next()?,
-                fields.next()?,
-                fields.next()?,
-                fields.next()?,
-            );
-            options
-                .split(',')
-                .any(|word| word == "ro")
-                .then_some(target)
+            let (_, target, _, options) =
+                (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+            options.split(',').any(|word| word == "ro").then_some(target)
         });
         if let Some(target) = read_only {
             assert!(!may_write(Path::new(target)), "{target}");

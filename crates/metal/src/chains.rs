@@ -77,9 +77,7 @@ impl Chains {
     /// No chains, or more than [`MOST_CHAINS`].
     pub fn enter(&mut self, count: usize) -> io::Result<()> {
         if !(1..=MOST_CHAINS).contains(&count) {
-            return Err(invalid(format!(
-                "{count} chains are not 1 to {MOST_CHAINS}"
-            )));
+            return Err(invalid(format!("{count} chains are not 1 to {MOST_CHAINS}")));
         }
         self.count = count;
         self.walked = 0;
@@ -253,10 +251,7 @@ mod tests {
         let mut chains = Chains::new(mapping(), 32 * 64, 64, 1).expect("32 slots");
         chains.enter(0).expect_err("none");
         chains.enter(33).expect_err("too many");
-        assert_eq!(
-            (chains.count(), chains.footprint(), chains.slots()),
-            (1, 2048, 32)
-        );
+        assert_eq!((chains.count(), chains.footprint(), chains.slots()), (1, 2048, 32));
     }
 
     #[test]

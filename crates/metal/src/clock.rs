@@ -110,10 +110,7 @@ pub fn monotonic_ns() -> u64 {
 /// to the system call where the clock source demands it.
 #[inline]
 pub fn vdso_clock_gettime(clock: Clock) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec of ours. The clocks that `Clock` can name
     // exist since Linux 2.6.39, so the call cannot fail.
     unsafe { libc::clock_gettime(clock.0, &mut time) };
@@ -142,10 +139,7 @@ pub fn time_syscall() -> Option<u64> {
 
 /// The resolution in ns that the kernel states for a clock.
 pub fn getres_ns(clock: Clock) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: as in `vdso_clock_gettime`.
     unsafe { libc::clock_getres(clock.0, &mut time) };
     nanoseconds(time)
@@ -163,13 +157,7 @@ mod tests {
     #[test]
     fn the_counter_moves_forward_by_every_way_to_read_it() {
         let mut before = ticks_start();
-        for read in [
-            ticks_start,
-            ticks_end,
-            ticks_fenced,
-            ticks_rdtscp,
-            ticks_raw,
-        ] {
+        for read in [ticks_start, ticks_end, ticks_fenced, ticks_rdtscp, ticks_raw] {
             let now = read();
             let after = ticks_end();
             assert!(before <= now && now <= after, "{before} {now} {after}");

@@ -120,10 +120,7 @@ mod tests {
         assert_eq!(state(near.as_fd()).unwrap(), State::Established);
         near.shutdown(Shutdown::Write).unwrap();
         // The acknowledgement may be held back, but not for ever, and nobody closes.
-        assert!(matches!(
-            state(near.as_fd()).unwrap(),
-            State::FinWait1 | State::FinWait2
-        ));
+        assert!(matches!(state(near.as_fd()).unwrap(), State::FinWait1 | State::FinWait2));
         assert_eq!(far.read(&mut [0]).unwrap(), 0);
         assert_eq!(state(far.as_fd()).unwrap(), State::CloseWait);
         far.shutdown(Shutdown::Write).unwrap();
@@ -138,10 +135,8 @@ mod tests {
     fn every_state_has_its_number_and_no_other() {
         let all: Vec<State> = (0..=255).filter_map(State::of).collect();
         assert_eq!(all.len(), 11);
-        let waiting: Vec<State> = all
-            .into_iter()
-            .filter(|state| state.awaits_acknowledgement())
-            .collect();
+        let waiting: Vec<State> =
+            all.into_iter().filter(|state| state.awaits_acknowledgement()).collect();
         assert_eq!(waiting, [State::FinWait1, State::LastAck, State::Closing]);
     }
 

@@ -89,11 +89,9 @@ impl CycleCounter {
     }
 
     fn counts_a_known_chain(&self) -> bool {
-        let (Some(before), sum, Some(after)) = (
-            self.read(),
-            kernel::chain_multiply(CHECK_STEPS),
-            self.read(),
-        ) else {
+        let (Some(before), sum, Some(after)) =
+            (self.read(), kernel::chain_multiply(CHECK_STEPS), self.read())
+        else {
             return false;
         };
         sum == kernel::multiplied(CHECK_STEPS) && plausible(before, after)

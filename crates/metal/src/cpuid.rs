@@ -25,14 +25,7 @@ pub struct Leaf {
 pub fn leaves() -> Vec<Leaf> {
     x86_64::leaves(|leaf, subleaf| {
         let answer = std::arch::x86_64::__cpuid_count(leaf, subleaf);
-        Leaf {
-            leaf,
-            subleaf,
-            eax: answer.eax,
-            ebx: answer.ebx,
-            ecx: answer.ecx,
-            edx: answer.edx,
-        }
+        Leaf { leaf, subleaf, eax: answer.eax, ebx: answer.ebx, ecx: answer.ecx, edx: answer.edx }
     })
 }
 
@@ -118,10 +111,8 @@ mod tests {
     fn the_vendor_can_be_read_back() {
         let leaves = leaves();
         let first = leaves[0];
-        let vendor: Vec<u8> = [first.ebx, first.edx, first.ecx]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
+        let vendor: Vec<u8> =
+            [first.ebx, first.edx, first.ecx].iter().flat_map(|word| word.to_le_bytes()).collect();
         let vendor = String::from_utf8(vendor).unwrap();
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         assert!(cpuinfo.contains(&vendor), "{vendor}");
@@ -130,10 +121,7 @@ mod tests {
     #[test]
     fn no_leaf_is_asked_twice_and_lists_begin_at_zero() {
         let leaves = leaves();
-        let asked: HashSet<_> = leaves
-            .iter()
-            .map(|leaf| (leaf.leaf, leaf.subleaf))
-            .collect();
+        let asked: HashSet<_> = leaves.iter().map(|leaf| (leaf.leaf, leaf.subleaf)).collect();
         assert_eq!(asked.len(), leaves.len());
         for &(leaf, subleaf) in &asked {
             assert!(subleaf == 0 || asked.contains(&(leaf, subleaf - 1)));
@@ -143,10 +131,8 @@ mod tests {
 
     #[test]
     fn caches_are_told_apart() {
-        let caches: Vec<_> = leaves()
-            .into_iter()
-            .filter(|leaf| leaf.leaf == 4 && leaf.eax & 0x1f != 0)
-            .collect();
+        let caches: Vec<_> =
+            leaves().into_iter().filter(|leaf| leaf.leaf == 4 && leaf.eax & 0x1f != 0).collect();
         let kinds: HashSet<_> = caches.iter().map(|cache| cache.eax & 0xff).collect();
         assert_eq!(kinds.len(), caches.len(), "level and type: {caches:x?}");
     }
@@ -165,14 +151,7 @@ mod tests {
                 (0x8000_0000, _) => (0x8000_0001, 0),
                 _ => (0, 0),
             };
-            Leaf {
-                leaf,
-                subleaf,
-                eax,
-                ebx: 0,
-                ecx,
-                edx: 0,
-            }
+            Leaf { leaf, subleaf, eax, ebx: 0, ecx, edx: 0 }
         }
     }
 

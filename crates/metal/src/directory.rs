@@ -59,10 +59,8 @@ pub enum Refused {
 /// Why it cannot be used.
 pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<Writable, Refused> {
     let patience = patience.into();
-    let path = within(patience, |_| {
-        Ok(fs::canonicalize(dir)?.into_os_string().into_vec())
-    })
-    .map_err(|error| refused(error, Refused::Unreachable, None))?;
+    let path = within(patience, |_| Ok(fs::canonicalize(dir)?.into_os_string().into_vec()))
+        .map_err(|error| refused(error, Refused::Unreachable, None))?;
     let path = PathBuf::from(OsString::from_vec(path));
     let kind = within(patience, |_| Ok(kind(&path)?.as_bytes().to_vec()))
         .map_err(|error| refused(error, Refused::Unreachable, None))?;
@@ -105,15 +103,8 @@ fn kind(path: &Path) -> io::Result<&'static str> {
 
 /// Writes a file that has no name, else one that is removed at once.
 fn write_probe(dir: &Path, named: &Path, signs: &Signs) -> io::Result<()> {
-    let unnamed = OpenOptions::new()
-        .write(true)
-        .custom_flags(libc::O_TMPFILE)
-        .open(dir);
-    let lacks = |error: &io::Error| {
-        error
-            .raw_os_error()
-            .is_some_and(|it| NO_UNNAMED.contains(&it))
-    };
+    let unnamed = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(dir);
+    let lacks = |error: &io::Error| error.raw_os_error().is_some_and(|it| NO_UNNAMED.contains(&it));
     signs.give();
     match unnamed {
         Ok(mut file) => file.write_all(PROBE_TEXT),
@@ -168,12 +159,7 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
 /// # Errors
 /// Those of mkdir(2), and those of [`within`].
 pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
-    let made = |_: &Signs| {
-        DirBuilder::new()
-            .mode(0o755)
-            .create(path)
-            .map(|()| Vec::new())
-    };
+    let made = |_: &Signs| DirBuilder::new().mode(0o755).create(path).map(|()| Vec::new());
     within(patience, made).map(drop)
 }
 
@@ -210,9 +196,7 @@ pub fn names<'flag>(
     };
     let all = within(patience, listed)?;
     let names = all.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names
-        .map(|name| OsStr::from_bytes(name).to_owned())
-        .collect())
+    Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }
 
 /// Removes what is in a directory but for some names.
@@ -230,10 +214,7 @@ pub fn remove_but<'flag>(
 
 /// Opens a directory, and no link to one.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
-        .open(path)
+    OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)
 }
 
 /// Everything in a directory. Of many entries it takes long: a sign is given for a number of them.
@@ -349,14 +330,8 @@ mod tests {
         assert!(matches!(refused(&file), Refused::Other(what) if what == "a file"));
         let null = refused(Path::new("/dev/null"));
         assert!(matches!(null, Refused::Other(what) if what == "a device"));
-        assert!(matches!(
-            refused(&here.0.join("absent")),
-            Refused::Unreachable(_)
-        ));
-        assert!(matches!(
-            refused(Path::new("/proc")),
-            Refused::Unwritable(_)
-        ));
+        assert!(matches!(refused(&here.0.join("absent")), Refused::Unreachable(_)));
+        assert!(matches!(refused(Path::new("/proc")), Refused::Unwritable(_)));
     }
 
     #[test]
@@ -364,10 +339,7 @@ mod tests {
         let here = Here::new("remove");
         let dir = here.0.join("work");
         make(&dir, LONG).expect("is made");
-        assert_eq!(
-            make(&dir, LONG).expect_err("is there").kind(),
-            ErrorKind::AlreadyExists
-        );
+        assert_eq!(make(&dir, LONG).expect_err("is there").kind(), ErrorKind::AlreadyExists);
         fs::create_dir_all(dir.join("a/b")).expect("is made");
         fs::write(dir.join("a/b/c"), "").expect("writes");
         let precious = here.0.join("precious");
@@ -379,10 +351,7 @@ mod tests {
         symlink(&precious, dir.join("a/link")).expect("links");
         remove(&dir, LONG).expect("is removed");
         assert!(!dir.exists() && precious.join("file").exists());
-        assert_eq!(
-            remove(&dir, LONG).expect_err("is gone").kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(remove(&dir, LONG).expect_err("is gone").kind(), ErrorKind::NotFound);
         // A link in the place of the directory is not followed.
         symlink(&precious, &dir).expect("links");
         remove(&dir, LONG).expect_err("is no directory");

@@ -49,11 +49,8 @@ pub enum Machine {
 
 impl Machine {
     /// This one.
-    pub const HERE: Machine = if cfg!(target_arch = "aarch64") {
-        Machine::Aarch64
-    } else {
-        Machine::X86_64
-    };
+    pub const HERE: Machine =
+        if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
 
     /// Its number in a file header.
     fn number(self) -> u16 {
@@ -76,12 +73,7 @@ impl Machine {
             Machine::Aarch64 => {
                 let movz = |register: u32, value: u32| 0xd280_0000 | value << 5 | register;
                 // mov x0, status; mov x8, 94; svc 0; brk 0
-                let code = [
-                    movz(0, u32::from(status)),
-                    movz(8, 94),
-                    0xd400_0001,
-                    0xd420_0000,
-                ];
+                let code = [movz(0, u32::from(status)), movz(8, 94), 0xd400_0001, 0xd420_0000];
                 code.into_iter().flat_map(u32::to_le_bytes).collect()
             }
         }
@@ -170,31 +162,10 @@ pub fn dynamic_program(machine: Machine, linkage: &Linkage, status: u8) -> Vec<u
     let dynamic_address = SEGMENT + dynamic_at;
     let segments: [Segment; SEGMENTS] = [
         segment(PT_PHDR, READ, HEADER, HEADER, table - HEADER, 8),
-        segment(
-            PT_INTERP,
-            READ,
-            interpreter_at,
-            interpreter_at,
-            interpreter_bytes,
-            1,
-        ),
+        segment(PT_INTERP, READ, interpreter_at, interpreter_at, interpreter_bytes, 1),
         segment(PT_LOAD, code_flags, 0, 0, read_only_bytes, SEGMENT),
-        segment(
-            PT_LOAD,
-            data_flags,
-            dynamic_at,
-            dynamic_address,
-            dynamic_bytes,
-            SEGMENT,
-        ),
-        segment(
-            PT_DYNAMIC,
-            data_flags,
-            dynamic_at,
-            dynamic_address,
-            dynamic_bytes,
-            8,
-        ),
+        segment(PT_LOAD, data_flags, dynamic_at, dynamic_address, dynamic_bytes, SEGMENT),
+        segment(PT_DYNAMIC, data_flags, dynamic_at, dynamic_address, dynamic_bytes, 8),
         STACK,
     ];
     let mut file = header(machine, ET_DYN, code_at, SEGMENTS as u16);
@@ -255,21 +226,11 @@ pub fn linkage(file: &[u8]) -> io::Result<Option<Linkage>> {
         .ok_or_else(malformed)?;
     let needed = names
         .into_iter()
-        .map(|name| {
-            text(
-                file,
-                (strings - address)
-                    .saturating_add(offset)
-                    .saturating_add(name),
-            )
-        })
+        .map(|name| text(file, (strings - address).saturating_add(offset).saturating_add(name)))
         .collect::<io::Result<Vec<String>>>()?;
     Ok(Some(Linkage {
         interpreter,
-        needed: needed
-            .into_iter()
-            .filter(|name| name.starts_with("libc."))
-            .collect(),
+        needed: needed.into_iter().filter(|name| name.starts_with("libc.")).collect(),
     }))
 }
 
@@ -285,27 +246,14 @@ struct Segment {
 }
 
 /// A stack that is not executable; without it the kernel makes all readable memory executable.
-const STACK: Segment = Segment {
-    kind: PT_GNU_STACK,
-    flags: READ | WRITE,
-    offset: 0,
-    address: 0,
-    bytes: 0,
-    align: 16,
-};
+const STACK: Segment =
+    Segment { kind: PT_GNU_STACK, flags: READ | WRITE, offset: 0, address: 0, bytes: 0, align: 16 };
 
 impl Segment {
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = [self.kind, self.flags].map(u32::to_le_bytes).concat();
         // File offset, virtual and physical address, size in the file and in memory.
-        for word in [
-            self.offset,
-            self.address,
-            self.address,
-            self.bytes,
-            self.bytes,
-            self.align,
-        ] {
+        for word in [self.offset, self.address, self.address, self.bytes, self.bytes, self.align] {
             bytes.extend((word as u64).to_le_bytes());
         }
         bytes
@@ -345,10 +293,7 @@ fn string_table(names: &[String]) -> (Vec<u8>, Vec<u64>) {
 fn word(file: &[u8], at: usize, bytes: usize) -> io::Result<usize> {
     let end = at.checked_add(bytes).ok_or_else(malformed)?;
     let bytes = file.get(at..end).ok_or_else(malformed)?;
-    let value = bytes
-        .iter()
-        .rev()
-        .fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+    let value = bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
     usize::try_from(value).map_err(|_| malformed())
 }
 
@@ -388,14 +333,7 @@ mod tests {
             .map(|index| {
                 let at = HEADER + index * PROGRAM_HEADER;
                 let words = [8, 16, 32, 48].map(|offset| read(at + offset, 8));
-                [
-                    read(at, 4),
-                    read(at + 4, 4),
-                    words[0],
-                    words[1],
-                    words[2],
-                    words[3],
-                ]
+                [read(at, 4), read(at + 4, 4), words[0], words[1], words[2], words[3]]
             })
             .collect()
     }
@@ -403,10 +341,9 @@ mod tests {
     #[test]
     fn headers_say_what_the_machine_demands() {
         for (machine, number) in [(Machine::X86_64, 62), (Machine::Aarch64, 183)] {
-            for (file, kind) in [
-                (static_program(machine, 42), 2),
-                (dynamic_program(machine, &usual(), 42), 3),
-            ] {
+            for (file, kind) in
+                [(static_program(machine, 42), 2), (dynamic_program(machine, &usual(), 42), 3)]
+            {
                 assert_eq!(&file[..8], b"\x7fELF\x02\x01\x01\0");
                 assert_eq!(word(&file, 16, 2).ok(), Some(kind));
                 assert_eq!(word(&file, 18, 2).ok(), Some(number));

@@ -163,11 +163,7 @@ impl Asked {
         request.ifr_name = self.name;
         // SAFETY: the kernel reads the name and writes the number into a request of ours.
         let result = unsafe {
-            libc::ioctl(
-                self.socket.as_raw_fd(),
-                libc::SIOCGIFMTU as _,
-                &raw mut request,
-            )
+            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request)
         };
         match result {
             // SAFETY: SIOCGIFMTU fills this field.
@@ -290,10 +286,7 @@ mod tests {
     fn every_interface_that_there_is_can_be_asked() {
         for name in names().unwrap() {
             let told = link(&name).unwrap();
-            assert!(
-                told.mtu_bytes.is_some_and(|mtu| mtu >= 68),
-                "{name}: {told:?}"
-            );
+            assert!(told.mtu_bytes.is_some_and(|mtu| mtu >= 68), "{name}: {told:?}");
         }
     }
 

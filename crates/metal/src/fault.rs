@@ -44,12 +44,8 @@ impl Area {
     pub fn private(mapping: Mapping) -> io::Result<Area> {
         let start = NonNull::new(mapping.as_ptr().cast_mut())
             .expect("a mapping does not begin at address 0");
-        let mut area = Area {
-            start,
-            bytes: mapping.bytes(),
-            renewal: Renewal::Drop,
-            mapping: Some(mapping),
-        };
+        let mut area =
+            Area { start, bytes: mapping.bytes(), renewal: Renewal::Drop, mapping: Some(mapping) };
         area.renew(area.bytes)?;
         Ok(area)
     }
@@ -79,13 +75,7 @@ impl Area {
         for (index, &offset) in offsets.iter().enumerate() {
             let flags = libc::MAP_SHARED | libc::MAP_FIXED;
             let at = index * piece_bytes;
-            area.put(
-                at,
-                piece_bytes,
-                libc::PROT_READ,
-                flags,
-                Some((file, offset)),
-            )?;
+            area.put(at, piece_bytes, libc::PROT_READ, flags, Some((file, offset)))?;
         }
         Ok(area)
     }
@@ -209,12 +199,7 @@ impl Area {
         }
         let start = NonNull::new(start.cast())
             .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(Area {
-            start,
-            bytes,
-            renewal,
-            mapping: None,
-        })
+        Ok(Area { start, bytes, renewal, mapping: None })
     }
 
     /// Maps over a part of a reserved range.

@@ -56,13 +56,10 @@ pub fn first_run(words: &SharedWords) -> io::Result<FirstRun> {
         return Err(io::Error::from_raw_os_error(-pid as i32));
     }
     match reap(pid as libc::pid_t)? {
-        Ending::Exited(0) => Ok(FirstRun {
-            parent_waits,
-            child_begins: word.load(Ordering::Acquire),
-        }),
-        ending => Err(io::Error::other(format!(
-            "the child {pid} ended: {ending:?}"
-        ))),
+        Ending::Exited(0) => {
+            Ok(FirstRun { parent_waits, child_begins: word.load(Ordering::Acquire) })
+        }
+        ending => Err(io::Error::other(format!("the child {pid} ended: {ending:?}"))),
     }
 }
 
@@ -83,10 +80,7 @@ mod tests {
                     }))
                 })
                 .collect();
-            let expected = array
-                .iter()
-                .flat_map(|line| line.0)
-                .fold(0_u64, u64::wrapping_add);
+            let expected = array.iter().flat_map(|line| line.0).fold(0_u64, u64::wrapping_add);
             assert_eq!(sum(&array), expected, "{lines} lines");
         }
     }

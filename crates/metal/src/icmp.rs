@@ -83,12 +83,7 @@ impl Echo {
     /// # Errors
     /// As there.
     pub fn open_as(access: Access, to: IpAddr, payload_bytes: usize) -> io::Result<Echo> {
-        Echo::with(
-            socket::open(to.is_ipv6(), access)?,
-            access,
-            to,
-            payload_bytes,
-        )
+        Echo::with(socket::open(to.is_ipv6(), access)?, access, to, payload_bytes)
     }
 
     fn with(socket: OwnedFd, access: Access, to: IpAddr, payload_bytes: usize) -> io::Result<Echo> {
@@ -141,12 +136,7 @@ impl Echo {
     pub fn send(&mut self) -> io::Result<()> {
         // SAFETY: the kernel reads the request, which is ours.
         let sent = unsafe {
-            libc::send(
-                self.socket.as_raw_fd(),
-                self.request.as_ptr().cast(),
-                self.request.len(),
-                0,
-            )
+            libc::send(self.socket.as_raw_fd(), self.request.as_ptr().cast(), self.request.len(), 0)
         };
         match usize::try_from(sent) {
             Ok(bytes) if bytes == self.request.len() => Ok(()),
@@ -193,10 +183,7 @@ impl Echo {
         let stamped_ns = packet.told.stamped_ns.ok_or_else(|| {
             io::Error::other("the kernel gave no time stamp with what it received")
         })?;
-        Ok(Some(Answer {
-            stamped_ns,
-            hops_left: packet.told.hops_left,
-        }))
+        Ok(Some(Answer { stamped_ns, hops_left: packet.told.hops_left }))
     }
 }
 
@@ -206,10 +193,7 @@ pub fn is_granted(access: Access, is_v6: bool) -> bool {
 }
 
 fn is_refusal(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT)
-    )
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT))
 }
 
 /// A number that no other sender of echoes has: the kernel's random bytes, or failing those the time.

@@ -150,11 +150,7 @@ impl Bench {
     /// # Panics
     /// The processor lacks the instruction.
     pub fn run(&mut self, instruction: &Instruction, body: &Body, n: u64) -> u64 {
-        assert!(
-            instruction.is_present(),
-            "this processor lacks {}",
-            instruction.name
-        );
+        assert!(instruction.is_present(), "this processor lacks {}", instruction.name);
         // SAFETY: the processor has the instruction; the kernel works on registers that it saves
         // or may clobber, its stack and the page, which lives as long as the bench.
         unsafe { (body.kernel)(n, self.page.0.as_mut_ptr()) }

@@ -141,12 +141,7 @@ impl Failure {
     /// What a result of a system call or a completion says, if it is not `bytes`.
     fn of(op: Op, offset: u64, bytes: usize, result: i64) -> Failure {
         match usize::try_from(result) {
-            Ok(moved) => Failure::Short {
-                op,
-                offset,
-                bytes,
-                moved,
-            },
+            Ok(moved) => Failure::Short { op, offset, bytes, moved },
             Err(_) => Failure::Operation {
                 op,
                 offset,
@@ -161,18 +156,12 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Operation {
-                op, offset, bytes, ..
-            } => write!(to, "{op} {bytes} bytes at offset {offset} failed"),
-            Failure::Short {
-                op,
-                offset,
-                bytes,
-                moved,
-            } => write!(
-                to,
-                "{op} {bytes} bytes at offset {offset} moved only {moved}"
-            ),
+            Failure::Operation { op, offset, bytes, .. } => {
+                write!(to, "{op} {bytes} bytes at offset {offset} failed")
+            }
+            Failure::Short { op, offset, bytes, moved } => {
+                write!(to, "{op} {bytes} bytes at offset {offset} moved only {moved}")
+            }
             Failure::Engine(_) => to.write_str("the engine of reads and writes failed"),
         }
     }

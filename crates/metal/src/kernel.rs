@@ -12,7 +12,7 @@ mod repeat;
 
 pub use call::{ArgumentType, CallKind, Frame, MAX_ARGUMENTS, call, call_sum};
 pub use chain::{
-    ADDITIONS_A_TURN, additions, chain_add, chain_multiply, chain_rotate, multiplied, rotated,
+    INDEPENDENT_A_TURN, chain_add, chain_multiply, chain_rotate, independent, multiplied, rotated,
 };
 pub use clock_read::{ClockRead, clock_read};
 pub use repeat::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};

@@ -6,10 +6,7 @@
 //! measure. Times are counter ticks or nanoseconds, sizes are bytes; each
 //! function says which.
 
-#[cfg(not(all(
-    target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 
 pub mod access;

@@ -28,10 +28,7 @@ impl Lines {
     /// Those of mmap(2); `count` is 0.
     pub fn new(count: usize) -> io::Result<Lines> {
         let bytes = count.saturating_mul(base_page_bytes());
-        Ok(Lines {
-            pages: Mapping::new(bytes, Pages::Base)?,
-            count,
-        })
+        Ok(Lines { pages: Mapping::new(bytes, Pages::Base)?, count })
     }
 
     /// How many there are.

@@ -36,28 +36,20 @@ impl Matrix {
     /// No rows or columns, more than the kernel gives, or huge pages of a kernel without them.
     pub fn new(rows: usize, columns: usize, pages: Pages) -> io::Result<Matrix> {
         let stride = stride(rows);
-        let bytes = stride
-            .checked_mul(columns)
-            .and_then(|elements| elements.checked_mul(size_of::<f64>()));
+        let bytes =
+            stride.checked_mul(columns).and_then(|elements| elements.checked_mul(size_of::<f64>()));
         let bytes = bytes.ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("{rows} x {columns} elements are more than memory has addresses"),
             )
         })?;
-        Ok(Matrix {
-            memory: Mapping::new(bytes, pages)?,
-            rows,
-            columns,
-            stride,
-        })
+        Ok(Matrix { memory: Mapping::new(bytes, pages)?, rows, columns, stride })
     }
 
     /// Bytes that a matrix of this shape takes, before they are rounded up to whole pages.
     pub fn bytes(rows: usize, columns: usize) -> usize {
-        stride(rows)
-            .saturating_mul(columns)
-            .saturating_mul(size_of::<f64>())
+        stride(rows).saturating_mul(columns).saturating_mul(size_of::<f64>())
     }
 
     /// The share of its touched memory that huge pages hold, 0 to 1.
@@ -98,11 +90,7 @@ impl Matrix {
 /// Elements from one column to the next.
 fn stride(rows: usize) -> usize {
     let stride = rows.next_multiple_of(LINE_ELEMENTS);
-    if stride.is_multiple_of(ALIASING_ELEMENTS) {
-        stride + LINE_ELEMENTS
-    } else {
-        stride
-    }
+    if stride.is_multiple_of(ALIASING_ELEMENTS) { stride + LINE_ELEMENTS } else { stride }
 }
 
 /// A rectangle of a matrix, to read.
@@ -149,11 +137,7 @@ impl<'a> View<'a> {
     /// There are fewer than `at` rows.
     pub fn split_rows(self, at: usize) -> (View<'a>, View<'a>) {
         assert!(at <= self.rows, "row {at} of {}", self.rows);
-        let below = View {
-            start: advanced(self.start, at),
-            rows: self.rows - at,
-            ..self
-        };
+        let below = View { start: advanced(self.start, at), rows: self.rows - at, ..self };
         (View { rows: at, ..self }, below)
     }
 
@@ -168,13 +152,7 @@ impl<'a> View<'a> {
             columns: self.columns - at,
             ..self
         };
-        (
-            View {
-                columns: at,
-                ..self
-            },
-            right,
-        )
+        (View { columns: at, ..self }, right)
     }
 }
 
@@ -269,13 +247,7 @@ impl<'a> ViewMut<'a> {
     where
         'a: 'part,
     {
-        ViewMut {
-            start,
-            rows,
-            columns,
-            stride: self.stride,
-            borrowed: PhantomData,
-        }
+        ViewMut { start, rows, columns, stride: self.stride, borrowed: PhantomData }
     }
 }
 
@@ -390,9 +362,7 @@ mod tests {
         for (rows, columns, depth) in [(1, 1, 1), (3, 5, 2), (24, 8, 16), (33, 9, 17), (64, 40, 70)]
         {
             let a = filled(rows, depth, |row, k| (row as f64 - 3.0) * 0.5 + k as f64);
-            let b = filled(depth, columns, |k, column| {
-                1.0 - (k * (column + 1) % 7) as f64
-            });
+            let b = filled(depth, columns, |k, column| 1.0 - (k * (column + 1) % 7) as f64);
             let mut c = filled(rows + 2, columns + 1, |row, column| (row + column) as f64);
             let (c_left, _) = c.view_mut().split_columns(columns);
             let (_, mut part) = c_left.split_rows(2);

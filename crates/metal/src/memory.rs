@@ -93,11 +93,7 @@ impl Mapping {
             .ok_or_else(|| invalid(format!("cannot map {bytes} bytes")))?;
 
         let start = reserve(bytes, huge, base)?;
-        let mapping = Mapping {
-            start,
-            bytes,
-            pages,
-        };
+        let mapping = Mapping { start, bytes, pages };
         match pages {
             Pages::Huge => mapping.advise(libc::MADV_HUGEPAGE)?,
             // EINVAL: a kernel without transparent huge pages gives none.
@@ -225,10 +221,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let mut nodes = BTreeMap::new();
-        for node in status
-            .into_iter()
-            .filter_map(|node| usize::try_from(node).ok())
-        {
+        for node in status.into_iter().filter_map(|node| usize::try_from(node).ok()) {
             *nodes.entry(node).or_insert(0) += 1;
         }
         Ok(nodes)
@@ -284,12 +277,7 @@ impl Drop for Mapping {
         let guard = base_page_bytes();
         // SAFETY: `reserve` left this range with one guard page on each side,
         // and no reference outlives `self`.
-        unsafe {
-            libc::munmap(
-                self.start.as_ptr().sub(guard).cast(),
-                self.bytes + 2 * guard,
-            )
-        };
+        unsafe { libc::munmap(self.start.as_ptr().sub(guard).cast(), self.bytes + 2 * guard) };
     }
 }
 
@@ -382,10 +370,7 @@ fn held_in(smaps: &str, from: usize, to: usize) -> Option<Held> {
 
 fn address_range(text: &str) -> Option<(usize, usize)> {
     let (low, high) = text.split_once('-')?;
-    Some((
-        usize::from_str_radix(low, 16).ok()?,
-        usize::from_str_radix(high, 16).ok()?,
-    ))
+    Some((usize::from_str_radix(low, 16).ok()?, usize::from_str_radix(high, 16).ok()?))
 }
 
 fn accept_invalid(result: io::Result<()>) -> io::Result<()> {

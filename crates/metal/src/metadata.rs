@@ -131,10 +131,7 @@ impl Listing {
     pub fn new(directory: BorrowedFd) -> io::Result<Listing> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         let opened = raw::openat(Some(directory), c".", flags)?;
-        Ok(Listing {
-            directory: File::from(opened),
-            records: vec![0; LISTING_BYTES],
-        })
+        Ok(Listing { directory: File::from(opened), records: vec![0; LISTING_BYTES] })
     }
 
     /// Reads all of it once, from its beginning: the number of entries, without `.` and `..`.

@@ -32,14 +32,7 @@ impl Detached {
         let created = unsafe {
             let none = 0usize;
             let fd = context.as_raw_fd();
-            libc::syscall(
-                libc::SYS_fsconfig,
-                fd,
-                FSCONFIG_CMD_CREATE,
-                none,
-                none,
-                none,
-            )
+            libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, none, none, none)
         };
         if created < 0 {
             return Err(io::Error::last_os_error());

@@ -44,14 +44,7 @@ pub fn list(of: List) -> io::Result<Vec<u8>> {
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let request = request(of);
     // SAFETY: the pointer and the length are those of `request`.
-    let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            request.as_ptr().cast(),
-            request.len(),
-            0,
-        )
-    };
+    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -61,12 +54,7 @@ pub fn list(of: List) -> io::Result<Vec<u8>> {
         // The kernel has the next part ready before this call: nothing is waited for.
         // SAFETY: the pointer and the length are those of `part`.
         let received = unsafe {
-            libc::recv(
-                socket.as_raw_fd(),
-                part.as_mut_ptr().cast(),
-                part.len(),
-                libc::MSG_DONTWAIT,
-            )
+            libc::recv(socket.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), libc::MSG_DONTWAIT)
         };
         let bytes = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         part.truncate(bytes);
@@ -74,9 +62,7 @@ pub fn list(of: List) -> io::Result<Vec<u8>> {
             match i32::from(kind) {
                 libc::NLMSG_DONE => return Ok(all),
                 libc::NLMSG_ERROR => {
-                    let code = body
-                        .first_chunk()
-                        .map_or(0, |code| i32::from_ne_bytes(*code));
+                    let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                     return Err(io::Error::from_raw_os_error(-code));
                 }
                 _ => {}
@@ -150,9 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_not_whole_is_left_out() {
-        let whole = [
-            20, 0, 0, 0, 36, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4_u8,
-        ];
+        let whole = [20, 0, 0, 0, 36, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4_u8];
         let twice = [whole, whole].concat();
         for length in 0..twice.len() {
             assert_eq!(messages(&twice[..length]).count(), length / whole.len());

@@ -16,12 +16,7 @@ use crate::tcp;
 
 /// Names under which the library is installed, the newest first: versions 7, 6, 5 and 4. Older ones know
 /// no NFS 4 and no time-outs.
-pub const SONAMES: [&str; 4] = [
-    "libnfs.so.17",
-    "libnfs.so.16",
-    "libnfs.so.14",
-    "libnfs.so.13",
-];
+pub const SONAMES: [&str; 4] = ["libnfs.so.17", "libnfs.so.16", "libnfs.so.14", "libnfs.so.13"];
 
 /// What a child that tries to load it ends with.
 const LOADS: i32 = 0;
@@ -138,9 +133,7 @@ impl Library {
                 io::ErrorKind::Unsupported,
                 "the libnfs that is installed lacks calls that versions 4 to 7 have",
             )),
-            ending => Err(io::Error::other(format!(
-                "a process that loaded libnfs ended {ending}"
-            ))),
+            ending => Err(io::Error::other(format!("a process that loaded libnfs ended {ending}"))),
         }
     }
 
@@ -193,32 +186,19 @@ impl Library {
     /// regular one (`InvalidInput`).
     pub fn open(self, address: &Address<'_>, patience: Duration) -> io::Result<NfsFile> {
         let text = |text: &str| CString::new(text).map_err(io::Error::from);
-        let (server, export, file, url) = (
-            text(address.server)?,
-            text(address.export)?,
-            text(address.file)?,
-            text(address.url)?,
-        );
+        let (server, export, file, url) =
+            (text(address.server)?, text(address.export)?, text(address.file)?, text(address.url)?);
         // SAFETY: takes nothing.
         let context = NonNull::new(unsafe { (self.init_context)() })
             .ok_or_else(|| io::Error::other("libnfs has no memory for a context"))?;
-        let mut opening = Opening {
-            library: self,
-            context,
-            file: null_mut(),
-        };
+        let mut opening = Opening { library: self, context, file: null_mut() };
         opening.prepare(&url, address.version, patience)?;
         // SAFETY: a context of ours and texts that end with a zero byte and outlive the call.
         let mounted = unsafe { (self.mount)(context.as_ptr(), server.as_ptr(), export.as_ptr()) };
         opening.told(mounted)?;
         // SAFETY: as above; the handle is written to a place of ours.
         let opened = unsafe {
-            (self.open)(
-                context.as_ptr(),
-                file.as_ptr(),
-                libc::O_RDONLY,
-                &raw mut opening.file,
-            )
+            (self.open)(context.as_ptr(), file.as_ptr(), libc::O_RDONLY, &raw mut opening.file)
         };
         opening.told(opened)?;
         let stat = opening.stat()?;
@@ -291,13 +271,7 @@ impl Opening {
     fn done(self, bytes: u64) -> io::Result<NfsFile> {
         let file = NonNull::new(self.file)
             .ok_or_else(|| io::Error::other("libnfs opened a file and gave none"))?;
-        Ok(NfsFile {
-            library: self.library,
-            context: self.context,
-            file,
-            bytes,
-            is_lost: false,
-        })
+        Ok(NfsFile { library: self.library, context: self.context, file, bytes, is_lost: false })
     }
 }
 
@@ -406,10 +380,7 @@ fn absent() -> io::Error {
 fn lacks(soname: &str, name: &CStr) -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
-        format!(
-            "{soname} lacks {}, which versions 4 to 7 have",
-            name.to_string_lossy()
-        ),
+        format!("{soname} lacks {}, which versions 4 to 7 have", name.to_string_lossy()),
     )
 }
 
@@ -450,13 +421,8 @@ mod tests {
         let Some(library) = library() else { return };
         assert!(super::SONAMES.contains(&library.soname()));
         let url = format!("nfs://127.0.0.1/none/file?nfsport={}", closed_port());
-        let address = Address {
-            server: "127.0.0.1",
-            export: "/none",
-            file: "/file",
-            url: &url,
-            version: 4,
-        };
+        let address =
+            Address { server: "127.0.0.1", export: "/none", file: "/file", url: &url, version: 4 };
         let error = library.open(&address, Duration::from_secs(1)).err();
         let text = error.expect("nobody listens").to_string();
         assert!(text.len() > 5, "{text}");

@@ -63,13 +63,8 @@ impl Type {
 
 impl Width {
     /// All of them.
-    pub const ALL: [Width; 5] = [
-        Width::Scalar,
-        Width::Sse2,
-        Width::Avx2,
-        Width::Avx512,
-        Width::Neon,
-    ];
+    pub const ALL: [Width; 5] =
+        [Width::Scalar, Width::Sse2, Width::Avx2, Width::Avx512, Width::Neon];
 }
 
 /// One instruction.
@@ -194,11 +189,7 @@ impl Peak {
         // reads two blocks of operands, and reads and writes one block for each
         // of its chains, of which there are at most `CHAINS_MAX`.
         unsafe {
-            (self.body.run)(
-                turns,
-                self.operands.as_ptr().cast(),
-                accumulators.as_mut_ptr().cast(),
-            );
+            (self.body.run)(turns, self.operands.as_ptr().cast(), accumulators.as_mut_ptr().cast());
         }
         accumulators
     }
@@ -275,10 +266,9 @@ fn operands(of: Type) -> [Block; 2] {
     let below_one = 1.0 - 1.0 / f64::from(1_u32 << 20);
     let addend = 0.75 / f64::from(1_u32 << 20);
     let (m, c) = match of {
-        Type::F32 => (
-            u64::from((below_one as f32).to_bits()),
-            u64::from((addend as f32).to_bits()),
-        ),
+        Type::F32 => {
+            (u64::from((below_one as f32).to_bits()), u64::from((addend as f32).to_bits()))
+        }
         Type::F64 => (below_one.to_bits(), addend.to_bits()),
         // Odd, so that no product becomes zero.
         Type::I32 => (0x2545_f491, 0x9e37_79b9),
@@ -322,10 +312,7 @@ mod tests {
     #[test]
     fn every_lane_computes_what_software_computes() {
         let mut tried = 0;
-        for kernel in every_kernel()
-            .into_iter()
-            .filter(|kernel| Peak::is_supported(*kernel))
-        {
+        for kernel in every_kernel().into_iter().filter(|kernel| Peak::is_supported(*kernel)) {
             let peak = Peak::new(kernel, 1).expect("the processor has it");
             assert!(peak.is_right(), "{kernel:?}");
             for turns in [0, 1, 2, 41] {
@@ -340,10 +327,7 @@ mod tests {
             }
             tried += 1;
         }
-        assert!(
-            tried >= 14,
-            "scalar kernels and those of the least vector set"
-        );
+        assert!(tried >= 14, "scalar kernels and those of the least vector set");
     }
 
     #[test]
@@ -356,10 +340,7 @@ mod tests {
             let fused = if kernel.op == Op::Fma { 2 } else { 1 };
             let operations = peak.instructions() * peak.lanes() * fused;
             assert_eq!(peak.operations(), operations, "{kernel:?}");
-            assert!(
-                (9_800..=10_000).contains(&peak.instructions()),
-                "{kernel:?}"
-            );
+            assert!((9_800..=10_000).contains(&peak.instructions()), "{kernel:?}");
             assert!(peak.run() && peak.run(), "{kernel:?}");
             let mut wrong = peak.clone();
             wrong.end[0].0[0] ^= 1;

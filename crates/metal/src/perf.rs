@@ -107,11 +107,8 @@ impl Ring {
         let (leader, tells_lost) = open(leader, -1, cpu, None)?;
         let mut ring = Ring::map(leader, tells_lost, bytes)?;
         for tracepoint in tracepoints {
-            let attributes = Attributes {
-                kind: PERF_TYPE_TRACEPOINT,
-                config: *tracepoint,
-                ..sampled
-            };
+            let attributes =
+                Attributes { kind: PERF_TYPE_TRACEPOINT, config: *tracepoint, ..sampled };
             let leader = &ring.events[0];
             let (event, _) = open(attributes, -1, cpu, Some(leader))?;
             control(&event, IOC_SET_OUTPUT, leader.as_raw_fd())?;

@@ -36,14 +36,9 @@ pub fn pin(cpu: usize) -> io::Result<Pinned> {
     set_affinity(&[cpu])?;
     let found = current_cpu();
     if found != cpu {
-        return Err(io::Error::other(format!(
-            "pinned to CPU {cpu}, but running on CPU {found}"
-        )));
+        return Err(io::Error::other(format!("pinned to CPU {cpu}, but running on CPU {found}")));
     }
-    Ok(Pinned {
-        cpu,
-        of_this_thread: PhantomData,
-    })
+    Ok(Pinned { cpu, of_this_thread: PhantomData })
 }
 
 /// Restricts the calling thread to `cpus` and reads the restriction back.
@@ -205,10 +200,7 @@ pub fn policy() -> io::Result<Policy> {
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: `parameters` is ours.
     check(unsafe { libc::sched_getparam(0, &mut parameters) })?;
-    Ok(Policy {
-        policy,
-        priority: parameters.sched_priority,
-    })
+    Ok(Policy { policy, priority: parameters.sched_priority })
 }
 
 /// Puts the calling thread under a policy that it had before; where that is refused, under the normal one.
@@ -226,10 +218,7 @@ pub fn put_back(before: Policy) -> io::Result<()> {
 /// # Errors
 /// Those of `sched_rr_get_interval`.
 pub fn told_slice_ns() -> io::Result<u64> {
-    let mut interval = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut interval = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `interval` is ours; 0 is the calling thread.
     check(unsafe { libc::sched_rr_get_interval(0, &mut interval) })?;
     Ok(interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
@@ -247,14 +236,8 @@ fn schedule(policy: i32, priority: i32) -> io::Result<()> {
 fn getcpu() -> (usize, usize) {
     let (mut cpu, mut node) = (0u32, 0u32);
     // SAFETY: two integers of ours; the third argument is unused since 2.6.24.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_getcpu,
-            &mut cpu,
-            &mut node,
-            std::ptr::null_mut::<u8>(),
-        )
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_getcpu, &mut cpu, &mut node, std::ptr::null_mut::<u8>()) };
     assert_eq!(result, 0, "getcpu fails only for bad pointers");
     (cpu as usize, node as usize)
 }
@@ -282,11 +265,7 @@ fn cpus_of(words: &[u64]) -> Vec<usize> {
 }
 
 fn check(result: i32) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -352,13 +331,7 @@ mod tests {
 
     #[test]
     fn nodes_are_counted_from_the_kernels_list() {
-        for (list, count) in [
-            ("0\n", 1),
-            ("0-1\n", 2),
-            ("0-1,4,6-7", 5),
-            ("", 0),
-            ("x", 0),
-        ] {
+        for (list, count) in [("0\n", 1), ("0-1\n", 2), ("0-1,4,6-7", 5), ("", 0), ("x", 0)] {
             assert_eq!(count_of(list), count, "{list:?}");
         }
         assert!(online_nodes() >= 1);

@@ -62,9 +62,7 @@ pub fn peak_resident_bytes() -> Option<u64> {
 
 /// The peak in a text as /proc/self/status is.
 fn peak_of(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -228,10 +226,7 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
         let end = clock::ticks_end();
         // SAFETY: the parent's `Answer`; the parent waits and does not use it.
         unsafe {
-            *answer.cast::<Answer>() = Answer {
-                ticks: end.wrapping_sub(start),
-                pid,
-            };
+            *answer.cast::<Answer>() = Answer { ticks: end.wrapping_sub(start), pid };
         }
         // The C library's clone ends the child by the raw exit call, so nothing
         // of the parent's exit handlers runs.
@@ -307,23 +302,16 @@ fn usage(whose: libc::c_int) -> Usage {
 /// The number as the kernel takes it. 0, -1 and other negative numbers would
 /// mean whole groups or every process, 1 is init.
 fn one_process(pid: u32) -> io::Result<libc::pid_t> {
-    libc::pid_t::try_from(pid)
-        .ok()
-        .filter(|&pid| pid > 1)
-        .ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{pid} is no process to send a signal to"),
-            )
-        })
+    libc::pid_t::try_from(pid).ok().filter(|&pid| pid > 1).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{pid} is no process to send a signal to"),
+        )
+    })
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

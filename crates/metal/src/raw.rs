@@ -42,11 +42,7 @@ pub fn clock_gettime(clock: Clock) -> io::Result<libc::timespec> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the kernel writes one timespec to `time`.
     result(unsafe {
-        arch::syscall2(
-            libc::SYS_clock_gettime,
-            clock.id() as usize,
-            time.as_mut_ptr() as usize,
-        )
+        arch::syscall2(libc::SYS_clock_gettime, clock.id() as usize, time.as_mut_ptr() as usize)
     })?;
     // SAFETY: the call succeeded, so it was written.
     Ok(unsafe { time.assume_init() })
@@ -111,11 +107,7 @@ pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
     // SAFETY: the kernel writes one stat to `status`, whose layout the C
     // library takes over unchanged on both architectures.
     result(unsafe {
-        arch::syscall2(
-            libc::SYS_fstat,
-            fd.as_raw_fd() as usize,
-            status.as_mut_ptr() as usize,
-        )
+        arch::syscall2(libc::SYS_fstat, fd.as_raw_fd() as usize, status.as_mut_ptr() as usize)
     })?;
     // SAFETY: the call succeeded, so it was written.
     Ok(unsafe { status.assume_init() })
@@ -271,10 +263,7 @@ pub fn epoll_create() -> io::Result<OwnedFd> {
 /// # Errors
 /// Those of epoll_ctl(2).
 pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
-    let event = libc::epoll_event {
-        events: libc::EPOLLIN as u32,
-        u64: fd.as_raw_fd() as u64,
-    };
+    let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd.as_raw_fd() as u64 };
     // SAFETY: the kernel reads one event.
     result(unsafe {
         arch::syscall4(
@@ -352,11 +341,7 @@ pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
 pub fn fcntl_getfl(fd: BorrowedFd) -> io::Result<usize> {
     // SAFETY: plain values.
     result(unsafe {
-        arch::syscall2(
-            libc::SYS_fcntl,
-            fd.as_raw_fd() as usize,
-            libc::F_GETFL as usize,
-        )
+        arch::syscall2(libc::SYS_fcntl, fd.as_raw_fd() as usize, libc::F_GETFL as usize)
     })
 }
 

@@ -19,10 +19,7 @@ impl<'fd> Readiness<'fd> {
             events: libc::POLLIN,
             revents: 0,
         };
-        Readiness {
-            polls: fds.into_iter().map(poll).collect(),
-            fds: PhantomData,
-        }
+        Readiness { polls: fds.into_iter().map(poll).collect(), fds: PhantomData }
     }
 
     /// Waits until one is readable, or at its end; whether one is before the time was over (which is

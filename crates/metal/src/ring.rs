@@ -267,13 +267,7 @@ impl Ring {
                 mapping.bytes()
             )));
         }
-        Ok(Ring {
-            mapping,
-            slot_bytes,
-            slots: 0,
-            position: 0,
-            seed: None,
-        })
+        Ok(Ring { mapping, slot_bytes, slots: 0, position: 0, seed: None })
     }
 
     /// Links the slots in this order, the last to the first.
@@ -292,8 +286,7 @@ impl Ring {
     }
 
     fn random_seed(&self) -> io::Result<u64> {
-        self.seed
-            .ok_or_else(|| invalid("only the random ring grows and shrinks"))
+        self.seed.ok_or_else(|| invalid("only the random ring grows and shrinks"))
     }
 
     fn base(&self) -> u64 {

@@ -194,10 +194,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_went_back_is_a_negative_lateness() {
-        let wakeup = Wakeup {
-            intended_ns: 10,
-            actual_ns: 7,
-        };
+        let wakeup = Wakeup { intended_ns: 10, actual_ns: 7 };
         assert_eq!(wakeup.late_ns(), -3);
     }
 

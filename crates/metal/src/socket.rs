@@ -35,12 +35,7 @@ impl Wait {
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of `bytes`.
     let sent = unsafe {
-        libc::send(
-            socket.as_raw_fd(),
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            libc::MSG_NOSIGNAL,
-        )
+        libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
     };
     counted(sent)
 }
@@ -53,12 +48,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8], wait: Wait) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of `into`.
     let received = unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            into.as_mut_ptr().cast(),
-            into.len(),
-            wait.flags(),
-        )
+        libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), wait.flags())
     };
     counted(received)
 }
@@ -117,10 +107,7 @@ pub fn receive_counted(
     /// Room for one control message of 4 bytes and more, aligned as its head must be.
     const CONTROL_WORDS: usize = 8;
     let mut control = [0_u64; CONTROL_WORDS];
-    let mut part = libc::iovec {
-        iov_base: into.as_mut_ptr().cast(),
-        iov_len: into.len(),
-    };
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     // SAFETY: an all-zero msghdr is a valid one.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
@@ -197,11 +184,8 @@ mod tests {
     fn pair() -> (UdpSocket, UdpSocket) {
         let bind = || UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
         let (one, other) = (bind(), bind());
-        one.connect(other.local_addr().expect("an address"))
-            .expect("connects");
-        other
-            .connect(one.local_addr().expect("an address"))
-            .expect("connects");
+        one.connect(other.local_addr().expect("an address")).expect("connects");
+        other.connect(one.local_addr().expect("an address")).expect("connects");
         (one, other)
     }
 
@@ -212,16 +196,10 @@ mod tests {
         let nothing = receive(other.as_fd(), &mut into, Wait::Never).expect_err("nothing is there");
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
         assert_eq!(send(one.as_fd(), b"hello").expect("sends"), 5);
-        assert_eq!(
-            receive(other.as_fd(), &mut into, Wait::Block).expect("receives"),
-            5
-        );
+        assert_eq!(receive(other.as_fd(), &mut into, Wait::Block).expect("receives"), 5);
         assert_eq!(&into[..5], b"hello");
         assert_eq!(send(one.as_fd(), b"").expect("sends"), 0);
-        assert_eq!(
-            receive(other.as_fd(), &mut into, Wait::Block).expect("receives"),
-            0
-        );
+        assert_eq!(receive(other.as_fd(), &mut into, Wait::Block).expect("receives"), 0);
         // Nobody gets a signal for a connection that is gone.
         let (here, gone) = UnixStream::pair().expect("sockets");
         drop(gone);

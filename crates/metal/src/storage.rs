@@ -113,9 +113,7 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
             flags: raw.flags,
         }));
         // An extent without length would be asked for for ever.
-        let goes_on = found
-            .last()
-            .is_some_and(|last| last.flags & LAST == 0 && last.length > 0);
+        let goes_on = found.last().is_some_and(|last| last.flags & LAST == 0 && last.length > 0);
         if !goes_on {
             return Ok(Some(all));
         }
@@ -190,11 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_only_reserved_is_not_on_the_device() {
-        let reserved = Extent {
-            at: 0,
-            bytes: 4096,
-            flags: 0x801,
-        };
+        let reserved = Extent { at: 0, bytes: 4096, flags: 0x801 };
         assert!(!reserved.is_on_device() && !reserved.is_encoded());
     }
 }

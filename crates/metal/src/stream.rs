@@ -33,15 +33,8 @@ pub enum Op {
 
 impl Op {
     /// All of them.
-    pub const ALL: [Op; 7] = [
-        Op::Read,
-        Op::Write,
-        Op::Modify,
-        Op::Copy,
-        Op::Scale,
-        Op::Add,
-        Op::Triad,
-    ];
+    pub const ALL: [Op; 7] =
+        [Op::Read, Op::Write, Op::Modify, Op::Copy, Op::Scale, Op::Add, Op::Triad];
 
     /// How many arrays it names.
     pub fn arrays(self) -> usize {
@@ -115,14 +108,8 @@ pub enum Width {
 
 impl Width {
     /// All of them, the widest vectors last.
-    pub const ALL: [Width; 6] = [
-        Width::Word4,
-        Width::Word8,
-        Width::Neon,
-        Width::Sse2,
-        Width::Avx2,
-        Width::Avx512,
-    ];
+    pub const ALL: [Width; 6] =
+        [Width::Word4, Width::Word8, Width::Neon, Width::Sse2, Width::Avx2, Width::Avx512];
 
     /// Whether it is one of several elements.
     pub fn is_vector(self) -> bool {
@@ -210,10 +197,7 @@ impl Kernel {
                 true => [Ahead::No, Ahead::Yes].as_slice(),
                 false => &[Ahead::No],
             };
-            let written = aheads.iter().map(|ahead| Loop {
-                width,
-                ahead: *ahead,
-            });
+            let written = aheads.iter().map(|ahead| Loop { width, ahead: *ahead });
             loops.extend(written.filter(|_| kernel.is_supported()));
         }
         loops
@@ -221,12 +205,7 @@ impl Kernel {
 
     /// Every byte, by the widest vectors that this processor has.
     pub fn widest(op: Op, stores: Stores) -> Kernel {
-        let of = |width| Kernel {
-            op,
-            stores,
-            access: Access::Every,
-            width,
-        };
+        let of = |width| Kernel { op, stores, access: Access::Every, width };
         let mut written = Width::ALL.into_iter().map(of);
         let widest = written.rfind(|kernel| kernel.is_supported());
         // Read and modify have no non-temporal form.
@@ -414,10 +393,7 @@ impl Stream {
     pub fn set_loop(&mut self, by: Loop) {
         let alike = |width: Width| width == by.width || (width.is_vector() && by.width.is_vector());
         assert!(alike(self.kernel.width), "{by:?} is another's");
-        let kernel = Kernel {
-            width: by.width,
-            ..self.kernel
-        };
+        let kernel = Kernel { width: by.width, ..self.kernel };
         if let Some(code) = arch::stream_code(kernel, by.ahead) {
             self.code = code;
             self.width = by.width;
@@ -466,19 +442,13 @@ impl Stream {
         let line = self.sweep + self.at * sweeps(self.kernel.access);
         let base = self.mapping.as_mut_slice().as_mut_ptr();
         // Arrays that the kernel does not name are not accessed.
-        let [a, b, c] = self
-            .starts
-            .map(|start| base.wrapping_add(start + line * LINE));
+        let [a, b, c] = self.starts.map(|start| base.wrapping_add(start + line * LINE));
         // SAFETY: the processor has the instructions (`new`); the loop accesses
         // the units from these addresses on in the arrays that the operation
         // names, and they lie within the mapping: `lines` is a multiple of the
         // sweeps, and `new` has compared the arrays' ends with the mapping's.
         let sum = unsafe { (self.code)(a, b, c, units, passes, self.constant.0.as_ptr()) };
-        self.sum = if self.kernel.width.is_vector() {
-            sum
-        } else {
-            self.sum.wrapping_add(sum)
-        };
+        self.sum = if self.kernel.width.is_vector() { sum } else { self.sum.wrapping_add(sum) };
         self.last = (self.at, units, self.width);
     }
 }

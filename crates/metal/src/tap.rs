@@ -22,16 +22,11 @@ pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
             enter(namespace.as_fd())?;
-            let tap = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open("/dev/net/tun")?;
+            let tap = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
             attach(&tap, name)?;
             Ok(tap)
         });
-        opened
-            .join()
-            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+        opened.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
     })
 }
 

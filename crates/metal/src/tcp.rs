@@ -129,20 +129,14 @@ mod tests {
         assert_eq!(told.received_bytes, Some(20_000));
         // Loopback: below a tenth of a second even on a busy machine, and measured at all.
         assert!(told.rtt_us > 0 && told.rtt_us < 100_000, "{told:?}");
-        assert!(
-            told.min_rtt_us.is_some_and(|least| least <= told.rtt_us),
-            "{told:?}"
-        );
+        assert!(told.min_rtt_us.is_some_and(|least| least <= told.rtt_us), "{told:?}");
         assert!(told.segment_bytes > 500, "{told:?}");
         // The last of it may be under way still.
         let acknowledged = info(far.as_fd()).unwrap().acknowledged_bytes.unwrap();
         assert!((19_000..=20_001).contains(&acknowledged), "{acknowledged}");
         let sent = info(far.as_fd()).unwrap().sent_segments;
         assert!(sent.is_some_and(|count| count >= 20), "{sent:?}");
-        assert!(
-            told.limits.is_some() && told.delivery_rate.is_some(),
-            "{told:?}"
-        );
+        assert!(told.limits.is_some() && told.delivery_rate.is_some(), "{told:?}");
         assert!(told.window_segments > 0, "{told:?}");
         let no_socket = std::fs::File::open("/proc/self/status").unwrap();
         assert!(info(no_socket.as_fd()).is_err());
@@ -165,10 +159,7 @@ mod tests {
         let limits = info(near.as_fd()).unwrap().limits.unwrap();
         assert!(limits.receive_window_us > 0, "{limits:?}");
         assert!(limits.busy_us >= limits.receive_window_us, "{limits:?}");
-        assert_eq!(
-            info(far.as_fd()).unwrap().limits.map(|of| of.busy_us),
-            Some(0)
-        );
+        assert_eq!(info(far.as_fd()).unwrap().limits.map(|of| of.busy_us), Some(0));
     }
 
     #[test]
@@ -189,11 +180,7 @@ mod tests {
         assert_eq!(info.acknowledged_bytes, Some(7 << 33));
         assert_eq!(info.sent_segments, Some(55));
         assert_eq!(info.delivery_rate, Some(5 << 33));
-        let limits = Limits {
-            busy_us: 90_000,
-            receive_window_us: 60_000,
-            send_buffer_us: 30_000,
-        };
+        let limits = Limits { busy_us: 90_000, receive_window_us: 60_000, send_buffer_us: 30_000 };
         assert_eq!(info.limits, Some(limits));
         // One that ends within them tells none.
         assert_eq!(parse(&told[..184]).limits, None);
@@ -204,11 +191,7 @@ mod tests {
         let mut told = vec![0_u8; 104];
         told[68..72].copy_from_slice(&321_u32.to_ne_bytes());
         told[100..104].copy_from_slice(&2_u32.to_ne_bytes());
-        let expected = Info {
-            rtt_us: 321,
-            retransmits: 2,
-            ..Info::default()
-        };
+        let expected = Info { rtt_us: 321, retransmits: 2, ..Info::default() };
         assert_eq!(parse(&told), expected);
     }
 }

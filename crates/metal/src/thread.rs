@@ -118,12 +118,7 @@ impl Maker {
             })),
             Stack::Cached | Stack::Fresh => None,
         };
-        Ok(Maker {
-            stack,
-            stack_bytes,
-            attributes,
-            bare,
-        })
+        Ok(Maker { stack, stack_bytes, attributes, bare })
     }
 
     /// Makes one thread and joins it.
@@ -138,12 +133,7 @@ impl Maker {
         running.join()?;
         let joined = (watch.end)();
         body.ran(1)?;
-        Ok(Life {
-            call,
-            returned,
-            first: body.first.load(Ordering::Relaxed),
-            joined,
-        })
+        Ok(Life { call, returned, first: body.first.load(Ordering::Relaxed), joined })
     }
 
     /// Makes `count` threads, each after the one before is joined.
@@ -236,11 +226,7 @@ impl Maker {
             )
         };
         outcome(error)?;
-        Ok(Running {
-            thread: Some(Handle::Library(thread)),
-            _area: area,
-            _body: body,
-        })
+        Ok(Running { thread: Some(Handle::Library(thread)), _area: area, _body: body })
     }
 
     fn start_bare<'body>(&mut self, body: &'body Body) -> io::Result<Running<'body>> {
@@ -264,11 +250,7 @@ impl Maker {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Running {
-            thread: Some(Handle::Bare(Arc::clone(bare))),
-            _area: None,
-            _body: body,
-        })
+        Ok(Running { thread: Some(Handle::Bare(Arc::clone(bare))), _area: None, _body: body })
     }
 }
 

@@ -35,11 +35,7 @@ impl TimerFd {
         // SAFETY: plain values.
         let fd = result(unsafe {
             let flags = libc::TFD_CLOEXEC as usize;
-            arch::syscall2(
-                libc::SYS_timerfd_create,
-                libc::CLOCK_MONOTONIC as usize,
-                flags,
-            )
+            arch::syscall2(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC as usize, flags)
         })?;
         // SAFETY: the kernel has just opened it for us.
         Ok(TimerFd(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
@@ -51,10 +47,7 @@ impl TimerFd {
     /// Those of timerfd_settime(2).
     #[inline]
     pub fn arm(&self, ns: u64) -> io::Result<()> {
-        let times = libc::itimerspec {
-            it_interval: timespec(0),
-            it_value: timespec(ns),
-        };
+        let times = libc::itimerspec { it_interval: timespec(0), it_value: timespec(ns) };
         let (fd, times) = (self.0.as_raw_fd() as usize, (&raw const times) as usize);
         // SAFETY: the kernel reads one itimerspec; the old times are not asked for.
         result(unsafe { arch::syscall4(libc::SYS_timerfd_settime, fd, 0, times, 0) })?;
@@ -82,10 +75,7 @@ impl TimerFd {
 /// Those of setitimer(2).
 #[inline]
 pub fn arm_alarm(ns: u64) -> io::Result<()> {
-    let times = libc::itimerval {
-        it_interval: timeval(0),
-        it_value: timeval(ns),
-    };
+    let times = libc::itimerval { it_interval: timeval(0), it_value: timeval(ns) };
     let times = (&raw const times) as usize;
     // SAFETY: the kernel reads one itimerval; the old times are not asked for.
     result(unsafe { arch::syscall3(libc::SYS_setitimer, libc::ITIMER_REAL as usize, times, 0) })?;

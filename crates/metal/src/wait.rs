@@ -13,11 +13,7 @@ use crate::signal;
 /// # Errors
 /// What poll(2) reports.
 pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    let mut poll = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // Rounded up: a wait must not spin through its last partial millisecond.
     let timeout_ms =
         libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
@@ -37,11 +33,7 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
 pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
-        .map(|fd| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
         .collect();
     let timeout_ms =
         libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
@@ -100,11 +92,7 @@ pub fn any_unless(
             Want::Readable(fd) => (fd, libc::POLLIN),
             Want::Writable(fd) => (fd, libc::POLLOUT),
         };
-        libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events,
-            revents: 0,
-        }
+        libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
     };
     let mut polls: Vec<libc::pollfd> = wants.iter().map(poll).collect();
     let timeout = timeout.map(|timeout| libc::timespec {
@@ -184,10 +172,7 @@ mod tests {
         let all = [silent.as_fd(), spoken.as_fd(), ended.as_fd()];
         let told = which_readable(&all, Duration::from_secs(5)).expect("polls");
         assert_eq!(told, [false, true, true]);
-        assert_eq!(
-            which_readable(&all[..1], Duration::ZERO).expect("polls"),
-            [false]
-        );
+        assert_eq!(which_readable(&all[..1], Duration::ZERO).expect("polls"), [false]);
     }
 
     extern "C" fn noted(_: libc::c_int) {}
@@ -206,19 +191,13 @@ mod tests {
         };
         // With the signal handled before the wait, all of this time would pass.
         let waited = readable_unless(reader.as_fd(), Duration::from_secs(3), &signals, raised);
-        assert_eq!(
-            waited.expect_err("interrupted").kind(),
-            std::io::ErrorKind::Interrupted
-        );
+        assert_eq!(waited.expect_err("interrupted").kind(), std::io::ErrorKind::Interrupted);
         // The mask is as before, so this one is handled before the look.
         raised();
         let now = readable_unless(reader.as_fd(), Duration::ZERO, &signals, || false);
         assert!(!now.expect("polls"));
         let told = readable_unless(reader.as_fd(), Duration::ZERO, &signals, || true);
-        assert_eq!(
-            told.expect_err("stopped").kind(),
-            std::io::ErrorKind::Interrupted
-        );
+        assert_eq!(told.expect_err("stopped").kind(), std::io::ErrorKind::Interrupted);
         writer.write_all(b"x").expect("writes");
         let ready = readable_unless(reader.as_fd(), Duration::from_secs(5), &signals, || false);
         assert!(ready.expect("polls"));

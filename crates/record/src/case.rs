@@ -17,17 +17,12 @@ pub struct Case {
 impl Case {
     /// A case whose symbols need no resolution.
     pub fn new(id: CaseId) -> Self {
-        Case {
-            id,
-            at: BTreeMap::new(),
-        }
+        Case { id, at: BTreeMap::new() }
     }
 
     /// An integer from the identity, else from what was resolved.
     pub fn int(&self, name: &str) -> Option<u64> {
-        self.id
-            .int(name)
-            .or_else(|| self.at.get(name).and_then(Value::int))
+        self.id.int(name).or_else(|| self.at.get(name).and_then(Value::int))
     }
 
     /// A symbol from the identity.

@@ -89,11 +89,7 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
         whole_bytes += length as u64;
     }
     match run {
-        Some(run) => Ok(Recording {
-            run,
-            whole_bytes,
-            torn,
-        }),
+        Some(run) => Ok(Recording { run, whole_bytes, torn }),
         None => Err(ReadError::Empty),
     }
 }
@@ -109,10 +105,7 @@ fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
     if number == 1 {
         check_header(line)?;
     }
-    event(line).map_err(|error| ReadError::Corrupt {
-        line: number,
-        reason: error.to_string(),
-    })
+    event(line).map_err(|error| ReadError::Corrupt { line: number, reason: error.to_string() })
 }
 
 /// The event on a line. A line is read as what its name says: a tagged enum of serde's would first make a
@@ -144,9 +137,7 @@ pub fn event(line: &[u8]) -> serde_json::Result<Event> {
         "width" => Event::Width(serde_json::from_slice(line)?),
         "footer" => Event::Footer(serde_json::from_slice(line)?),
         _ => {
-            return Err(serde_json::Error::custom(format!(
-                "no event is called `{name}`"
-            )));
+            return Err(serde_json::Error::custom(format!("no event is called `{name}`")));
         }
     })
 }
@@ -161,9 +152,7 @@ struct Named<'line> {
 /// The name of an event that stands first in its line, as [`write`] writes it.
 fn named(line: &[u8]) -> Option<&str> {
     let rest = line.strip_prefix(br#"{"event":""#)?;
-    let end = rest
-        .iter()
-        .position(|byte| !byte.is_ascii_lowercase() && *byte != b'_')?;
+    let end = rest.iter().position(|byte| !byte.is_ascii_lowercase() && *byte != b'_')?;
     let name = rest[end..].starts_with(b"\"").then_some(&rest[..end])?;
     std::str::from_utf8(name).ok()
 }

@@ -1,10 +1,33 @@
-//! Keys of records that are older than a parameter, completed as they are read.
+//! What records of earlier formats lack, completed as they are read: parameters of keys, conditions of predictions.
 
-use crate::event::Event;
+use crate::event::{Condition, Event, Prediction};
+
+/// The format since which a prediction has its conditions.
+const CONDITIONS_SINCE: u32 = 3;
+/// What the sentences of earlier formats call them.
+const WORDS: [(&str, Condition); 10] = [
+    ("page-table isolation", Condition::PageTableIsolation),
+    ("seccomp", Condition::Seccomp),
+    ("hypervisor", Condition::Hypervisor),
+    ("nested", Condition::NestedPaging),
+    ("virtual disk", Condition::VirtualDisk),
+    ("write cache", Condition::WriteCache),
+    ("outlive", Condition::WriteCache),
+    ("journal", Condition::Journal),
+    ("core clock", Condition::CoreClock),
+    ("clock source", Condition::ClockSource),
+];
+
+impl Prediction {
+    fn complete(&mut self) {
+        let said = WORDS.iter().filter(|(words, _)| self.because.contains(words));
+        self.conditions = said.map(|(_, condition)| *condition).collect();
+    }
+}
 
 impl Event {
-    /// Completes the keys in an event ([`crate::key::CaseId::complete`]).
-    pub(crate) fn complete(&mut self) {
+    /// Completes an event of a record of this format ([`crate::key::CaseId::complete`]).
+    pub(crate) fn complete(&mut self, format: u32) {
         match self {
             Event::Plan(plan) => {
                 for of in &mut plan.experiments {
@@ -15,7 +38,12 @@ impl Event {
                     of.derived.iter_mut().for_each(|case| case.complete(&of.id));
                 }
             }
-            Event::Prediction(of) => of.case.complete(&of.experiment),
+            Event::Prediction(of) => {
+                of.case.complete(&of.experiment);
+                if format < CONDITIONS_SINCE {
+                    of.prediction.complete();
+                }
+            }
             Event::Samples(of) => of.case.complete(experiment(&of.series)),
             Event::Histogram(of) => of.case.complete(experiment(&of.series)),
             Event::Trace(of) => of.case.complete(experiment(&of.series)),

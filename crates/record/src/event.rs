@@ -230,6 +230,63 @@ pub struct Prediction {
     pub because: String,
     /// A limit that no correct figure passes.
     pub bound: Option<Bound>,
+    /// What of the machine it counted in or was widened for: none of that is a cause of a miss.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What of it base hardware takes and what software; null where nobody can part them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
+}
+
+impl Prediction {
+    /// An interval, or none, and why.
+    pub fn new(range: Option<Range>, because: impl Into<String>) -> Prediction {
+        Prediction {
+            range,
+            because: because.into(),
+            bound: None,
+            conditions: Vec::new(),
+            shares: None,
+        }
+    }
+}
+
+/// Something of the machine that a prediction may count in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Page tables of the kernel are apart from those of programs.
+    PageTableIsolation,
+    /// A seccomp filter looks at system calls.
+    Seccomp,
+    /// A hypervisor takes interrupts, timers and halts.
+    Hypervisor,
+    /// Page tables of a guest are walked through those of its host.
+    NestedPaging,
+    /// A disk is the host's file or network, whose medium is unknown.
+    VirtualDisk,
+    /// A device's cache of writes.
+    WriteCache,
+    /// A journal of the file system.
+    Journal,
+    /// The clock of the core, and how far it may be from the stated one.
+    CoreClock,
+    /// The kernel's source of time.
+    ClockSource,
+    /// One that a newer plumb knows.
+    #[serde(other)]
+    Other,
+}
+
+/// A prediction in the reports' two shares, in the metric's unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Shares {
+    /// What the machine itself takes.
+    pub hardware: Range,
+    /// What kernel and libraries add.
+    pub software: Range,
 }
 
 /// A predicted interval in the metric's unit: about nine figures in ten should lie inside.
@@ -418,10 +475,7 @@ pub struct Samples {
     pub notes: Vec<String>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the form that serde asks for"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn is_zero(visit: &u32) -> bool {
     *visit == 0
 }

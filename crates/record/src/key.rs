@@ -75,24 +75,11 @@ pub const FAR: &str = "far";
 pub const LOOPBACK: &str = "loopback";
 
 /// Experiments whose cases all have [`PLACEMENT`].
-const PLACED: [&str; 7] = [
-    "fs.cache_size",
-    "fs.contention",
-    "fs.io",
-    "fs.metadata",
-    "fs.read",
-    "fs.remote",
-    "fs.sync",
-];
+const PLACED: [&str; 7] =
+    ["fs.cache_size", "fs.contention", "fs.io", "fs.metadata", "fs.read", "fs.remote", "fs.sync"];
 /// Experiments whose cases against another host have it.
-const PLACED_AFAR: [&str; 6] = [
-    "net.bandwidth",
-    "net.connect",
-    "net.loaded",
-    "net.ping",
-    "net.request",
-    "net.rtt",
-];
+const PLACED_AFAR: [&str; 6] =
+    ["net.bandwidth", "net.connect", "net.loaded", "net.ping", "net.request", "net.rtt"];
 /// Experiment, parameter and values: only the cases with one of these values have it.
 const PLACED_OF: (&str, &str, [&str; 3]) = ("memory.fault", "fault", ["page", "random", "window"]);
 
@@ -116,10 +103,7 @@ impl CaseId {
 
     /// The value of a parameter.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0
-            .iter()
-            .find(|(have, _)| have == name)
-            .map(|(_, value)| value)
+        self.0.iter().find(|(have, _)| have == name).map(|(_, value)| value)
     }
 
     /// The case of an experiment that was recorded or published: where its key is older than
@@ -224,11 +208,7 @@ pub struct Key {
 impl Key {
     /// A key from its parts.
     pub fn new(experiment: &str, case: &CaseId, metric: &str) -> Self {
-        Key {
-            experiment: experiment.to_owned(),
-            case: case.clone(),
-            metric: metric.to_owned(),
-        }
+        Key { experiment: experiment.to_owned(), case: case.clone(), metric: metric.to_owned() }
     }
 }
 
@@ -248,10 +228,7 @@ mod tests {
 
     #[test]
     fn a_case_keeps_its_order_through_json() {
-        let case = CaseId::new()
-            .with("pattern", "random")
-            .with("footprint", 65536)
-            .with("a", "b");
+        let case = CaseId::new().with("pattern", "random").with("footprint", 65536).with("a", "b");
         let json = serde_json::to_string(&case).expect("serialises");
         assert_eq!(json, r#"{"pattern":"random","footprint":65536,"a":"b"}"#);
         let back: CaseId = serde_json::from_str(&json).expect("parses");
@@ -260,9 +237,6 @@ mod tests {
         assert_eq!(back.int("footprint"), Some(65536));
         assert_eq!(back.text("footprint"), None);
         let key = Key::new("memory.latency", &case, "latency");
-        assert_eq!(
-            key.to_string(),
-            "memory.latency:pattern=random,footprint=65536,a=b latency"
-        );
+        assert_eq!(key.to_string(), "memory.latency:pattern=random,footprint=65536,a=b latency");
     }
 }

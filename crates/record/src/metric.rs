@@ -56,10 +56,7 @@ pub enum Over {
 }
 
 impl Over {
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "the form that serde asks for"
-    )]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
     fn is_default(&self) -> bool {
         *self == Over::default()
     }

@@ -11,9 +11,7 @@ pub fn steers(letter: char) -> bool {
 
 /// The text in one line, with a space for each character that steers.
 pub fn line(text: &str) -> String {
-    text.chars()
-        .map(|letter| if steers(letter) { ' ' } else { letter })
-        .collect()
+    text.chars().map(|letter| if steers(letter) { ' ' } else { letter }).collect()
 }
 
 /// The same of a text of several lines, whose ends stay.

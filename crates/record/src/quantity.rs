@@ -38,9 +38,8 @@ pub fn parse_integer(text: &str) -> Result<u64, String> {
 /// What is wrong with the text, and what to type.
 pub fn parse_fact(text: &str, unit: Unit) -> Result<f64, String> {
     let (number, suffix) = split(text)?;
-    let (prefix, base) = suffix
-        .strip_suffix(unit.text())
-        .map_or((suffix, false), |prefix| (prefix, true));
+    let (prefix, base) =
+        suffix.strip_suffix(unit.text()).map_or((suffix, false), |prefix| (prefix, true));
     let factor = match (unit, prefix) {
         (Unit::Ns, "") => Some(1.0),
         (Unit::Ns, "us" | "µs") => Some(1e3),
@@ -64,12 +63,10 @@ pub fn parse_fact(text: &str, unit: Unit) -> Result<f64, String> {
 
 fn split(text: &str) -> Result<(f64, &str), String> {
     let text = text.trim();
-    let end = text
-        .find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))
-        .unwrap_or(text.len());
-    let number: f64 = text[..end]
-        .parse()
-        .map_err(|_| format!("`{text}` does not start with a number"))?;
+    let end =
+        text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.')).unwrap_or(text.len());
+    let number: f64 =
+        text[..end].parse().map_err(|_| format!("`{text}` does not start with a number"))?;
     Ok((number, text[end..].trim_start()))
 }
 
@@ -79,9 +76,7 @@ pub fn render(value: f64, unit: Unit) -> String {
         return "-".to_owned();
     }
     let (factor, name) = scale(value, unit);
-    format!("{} {name}", digits(value / factor))
-        .trim_end()
-        .to_owned()
+    format!("{} {name}", digits(value / factor)).trim_end().to_owned()
 }
 
 /// Bytes with binary prefixes, exact where they are whole: `512 B`, `64 KiB`, `1.5 MiB`.
@@ -96,25 +91,10 @@ pub fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
     let steps: &[(f64, &str)] = match unit {
         Unit::Ns => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
         Unit::NsPerOp => &[(1e6, "ms/op"), (1e3, "µs/op"), (1.0, "ns/op")],
-        Unit::B => &[
-            (KI * KI * KI, "GiB"),
-            (KI * KI, "MiB"),
-            (KI, "KiB"),
-            (1.0, "B"),
-        ],
+        Unit::B => &[(KI * KI * KI, "GiB"), (KI * KI, "MiB"), (KI, "KiB"), (1.0, "B")],
         Unit::BPerS => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
-        Unit::OpPerS => &[
-            (1e9, "Gop/s"),
-            (1e6, "Mop/s"),
-            (1e3, "kop/s"),
-            (1.0, "op/s"),
-        ],
-        Unit::FlopPerS => &[
-            (1e12, "Tflop/s"),
-            (1e9, "Gflop/s"),
-            (1e6, "Mflop/s"),
-            (1.0, "flop/s"),
-        ],
+        Unit::OpPerS => &[(1e9, "Gop/s"), (1e6, "Mop/s"), (1e3, "kop/s"), (1.0, "op/s")],
+        Unit::FlopPerS => &[(1e12, "Tflop/s"), (1e9, "Gflop/s"), (1e6, "Mflop/s"), (1.0, "flop/s")],
         Unit::Hz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
         Unit::Ratio | Unit::Count => &[(1.0, "")],
         Unit::Cycle => &[(1.0, "cycles")],
@@ -189,13 +169,9 @@ mod tests {
 
     #[test]
     fn integers() {
-        for (text, value) in [
-            ("512", 512),
-            ("4KiB", 4096),
-            ("1.5MiB", 1_572_864),
-            ("2kB", 2000),
-            ("1 GiB", 1 << 30),
-        ] {
+        for (text, value) in
+            [("512", 512), ("4KiB", 4096), ("1.5MiB", 1_572_864), ("2kB", 2000), ("1 GiB", 1 << 30)]
+        {
             assert_eq!(parse_integer(text), Ok(value), "{text}");
         }
         for text in ["", "x", "4K", "-1", "0.3", "1e3", "99999999TiB"] {
@@ -238,10 +214,7 @@ mod tests {
     fn numbers_are_parted_from_words() {
         let (texts, numbers) = parted("avx512 at L2: 2.20 to 5 cycles, 6.4e10 flop/s; end.");
         assert_eq!(numbers, ["2.20", "5", "6.4e10"]);
-        assert_eq!(
-            texts,
-            ["avx512 at L2: ", " to ", " cycles, ", " flop/s; end."]
-        );
+        assert_eq!(texts, ["avx512 at L2: ", " to ", " cycles, ", " flop/s; end."]);
         let (texts, numbers) = parted("2.16e-4 to 7e-3, [-1.2, 0.3] 10-20, 3e-x");
         assert_eq!(numbers, ["2.16e-4", "7e-3", "-1.2", "0.3", "10", "20", "3"]);
         assert_eq!(texts, ["", " to ", ", [", ", ", "] ", "-", ", ", "e-x"]);

@@ -73,12 +73,9 @@ impl Crosscheck {
     /// A pairing begins; what an earlier crosscheck found of it is replaced.
     fn pairing(&mut self, pairing: Pairing) {
         let is_other = |rival: &str, name: &str| rival != pairing.rival || name != pairing.name;
-        self.pairings
-            .retain(|known| is_other(&known.rival, &known.name));
-        self.pairs
-            .retain(|known| is_other(&known.rival, &known.pairing));
-        self.ends
-            .retain(|known| is_other(&known.rival, &known.pairing));
+        self.pairings.retain(|known| is_other(&known.rival, &known.name));
+        self.pairs.retain(|known| is_other(&known.rival, &known.pairing));
+        self.ends.retain(|known| is_other(&known.rival, &known.pairing));
         self.pairings.push(pairing);
     }
 }
@@ -146,7 +143,7 @@ impl Run {
 
     /// Takes the next event. Samples count once their round event says so.
     pub fn push(&mut self, mut event: Event) {
-        event.complete();
+        event.complete(self.header.format);
         match event {
             Event::Header(_) => {}
             Event::Plan(plan) => self.plan = Some(*plan),
@@ -207,16 +204,12 @@ impl Run {
 
     fn place_of_derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<usize> {
         let places = self.places.derived.of(experiment, Some(case)).iter();
-        places
-            .copied()
-            .find(|at| self.derived[*at].metric == metric)
+        places.copied().find(|at| self.derived[*at].metric == metric)
     }
 
     fn place_of_outcome(&self, experiment: &str, case: Option<&CaseId>) -> Option<usize> {
         let places = self.places.outcomes.of(experiment, case).iter();
-        places
-            .copied()
-            .find(|at| self.outcomes[*at].case.as_ref() == case)
+        places.copied().find(|at| self.outcomes[*at].case.as_ref() == case)
     }
 
     fn settle(&mut self, round: Round) {
@@ -231,19 +224,12 @@ impl Run {
 
     /// The planned experiment of an id.
     pub fn experiment(&self, id: &str) -> Option<&PlannedExperiment> {
-        self.plan
-            .as_ref()?
-            .experiments
-            .iter()
-            .find(|planned| planned.id == id)
+        self.plan.as_ref()?.experiments.iter().find(|planned| planned.id == id)
     }
 
     /// The metric of a key.
     pub fn metric(&self, experiment: &str, metric: &str) -> Option<&Metric> {
-        self.experiment(experiment)?
-            .metrics
-            .iter()
-            .find(|have| have.name == metric)
+        self.experiment(experiment)?.metrics.iter().find(|have| have.name == metric)
     }
 
     /// What the width probe knew in a segment (0: the first).
@@ -372,10 +358,7 @@ mod tests {
                 .map(|event| event.prediction.because.as_str())
         };
         assert_eq!(because("latency", PredictionKind::Prior), Some("last"));
-        assert_eq!(
-            because("rate", PredictionKind::Prior),
-            Some("another metric")
-        );
+        assert_eq!(because("rate", PredictionKind::Prior), Some("another metric"));
         assert_eq!(because("rate", PredictionKind::Derived), None);
     }
 
@@ -388,17 +371,14 @@ mod tests {
             derived("L1", "size", 4.0),
         ];
         let value = |run: &Run, level_name: &str, metric: &str| {
-            run.derived("a.b", &level(level_name), metric)
-                .map(|derived| derived.value)
+            run.derived("a.b", &level(level_name), metric).map(|derived| derived.value)
         };
         let run = run_of(&events);
         assert_eq!(run.derived.len(), 3);
         assert_eq!(value(&run, "L1", "size"), Some(4.0));
         assert_eq!(value(&run, "L1", "latency"), Some(2.0));
-        events.push(
-            json!({"event": "segment", "n": 1, "started": "", "environment": {},
-            "calibration": calibration()}),
-        );
+        events.push(json!({"event": "segment", "n": 1, "started": "", "environment": {},
+            "calibration": calibration()}));
         events.push(derived("L2", "size", 5.0));
         let run = run_of(&events);
         assert_eq!(run.derived.len(), 1);

@@ -74,10 +74,7 @@ pub fn significant(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
 /// Finite ends of a finite value.
 fn finite(value: f64, ends: Option<(f64, f64)>) -> Option<(f64, f64)> {
     let (low, high) = ends?;
-    [value, low, high]
-        .iter()
-        .all(|one| one.is_finite())
-        .then_some((low, high))
+    [value, low, high].iter().all(|one| one.is_finite()).then_some((low, high))
 }
 
 /// Whether positive ends, or a value above zero and its upper end, have no common scale.
@@ -157,24 +154,14 @@ pub fn range(range: &Range, unit: Unit) -> String {
     let (low, high) = (range.low / factor, range.high / factor);
     let is_whole = low.fract() == 0.0 && high.fract() == 0.0;
     let size = low.abs().max(high.abs() / 10.0);
-    let magnitude = if size > 0.0 {
-        size.log10().floor() as i32
-    } else {
-        0
-    };
+    let magnitude = if size > 0.0 { size.log10().floor() as i32 } else { 0 };
     let digits = if size < 1.0 { 1 } else { 2 };
-    let fewest = if is_whole {
-        0
-    } else {
-        usize::try_from(digits - magnitude).unwrap_or(0)
-    };
+    let fewest = if is_whole { 0 } else { usize::try_from(digits - magnitude).unwrap_or(0) };
     let text = |places: usize| (format!("{low:.places$}"), format!("{high:.places$}"));
     // A narrow range gets the digits that tell its ends apart.
     let most = usize::try_from(MOST_PLACES).unwrap_or(0);
-    let (low, high) = (fewest..=most)
-        .map(text)
-        .find(|(low, high)| low != high)
-        .unwrap_or_else(|| text(fewest));
+    let (low, high) =
+        (fewest..=most).map(text).find(|(low, high)| low != high).unwrap_or_else(|| text(fewest));
     format!("{low} – {high} {name}").trim_end().to_owned()
 }
 
@@ -187,23 +174,9 @@ mod tests {
     #[test]
     fn digits_match_the_interval() {
         for (value, ends, unit, text, interval, distance) in [
-            (
-                91.234,
-                (90.12, 92.04),
-                Unit::Ns,
-                "91.2 ns",
-                "[90.1, 92.0]",
-                "± 1.1",
-            ),
+            (91.234, (90.12, 92.04), Unit::Ns, "91.2 ns", "[90.1, 92.0]", "± 1.1"),
             (91.234, (87.12, 92.04), Unit::Ns, "91 ns", "[87, 92]", "± 4"),
-            (
-                1235.0,
-                (1230.0, 1240.0),
-                Unit::Ns,
-                "1.235 µs",
-                "[1.230, 1.240]",
-                "± 0.005",
-            ),
+            (1235.0, (1230.0, 1240.0), Unit::Ns, "1.235 µs", "[1.230, 1.240]", "± 0.005"),
             (
                 2.445e9,
                 (2.444_999e9, 2.445_001e9),
@@ -212,81 +185,21 @@ mod tests {
                 "[2.444999, 2.445001]",
                 "± 0.000001",
             ),
-            (
-                -0.4,
-                (-1.2, 0.3),
-                Unit::Ns,
-                "-0.4 ns",
-                "[-1.2, 0.3]",
-                "± 0.8",
-            ),
-            (
-                0.25,
-                (0.25, 0.25),
-                Unit::Ratio,
-                "0.2500",
-                "[0.2500, 0.2500]",
-                "± 0.0000",
-            ),
+            (-0.4, (-1.2, 0.3), Unit::Ns, "-0.4 ns", "[-1.2, 0.3]", "± 0.8"),
+            (0.25, (0.25, 0.25), Unit::Ratio, "0.2500", "[0.2500, 0.2500]", "± 0.0000"),
             (0.0, (0.0, 0.0), Unit::Count, "0", "[0, 0]", "± 0"),
-            (
-                1.0,
-                (1.0, 1.0),
-                Unit::Ratio,
-                "1.000",
-                "[1.000, 1.000]",
-                "± 0.000",
-            ),
+            (1.0, (1.0, 1.0), Unit::Ratio, "1.000", "[1.000, 1.000]", "± 0.000"),
             // Two digits of the value and of each end, wherever the half width ends.
-            (
-                3.8e6,
-                (0.125e6, 3.99e6),
-                Unit::Ns,
-                "3.80 ms",
-                "[0.12, 3.99]",
-                "± 3.67",
-            ),
-            (
-                6.1e9,
-                (5.2e9, 9.6e9),
-                Unit::BPerS,
-                "6.1 GB/s",
-                "[5.2, 9.6]",
-                "± 3.5",
-            ),
-            (
-                0.0003,
-                (0.0, 0.012),
-                Unit::Ratio,
-                "0.00030",
-                "[0, 0.01200]",
-                "± 0.01170",
-            ),
-            (
-                3.8e6,
-                (12_500.0, 8.4e6),
-                Unit::Ns,
-                "3.8 ms",
-                "[12.5 µs, 8.40 ms]",
-                "± 4.60 ms",
-            ),
+            (3.8e6, (0.125e6, 3.99e6), Unit::Ns, "3.80 ms", "[0.12, 3.99]", "± 3.67"),
+            (6.1e9, (5.2e9, 9.6e9), Unit::BPerS, "6.1 GB/s", "[5.2, 9.6]", "± 3.5"),
+            (0.0003, (0.0, 0.012), Unit::Ratio, "0.00030", "[0, 0.01200]", "± 0.01170"),
+            (3.8e6, (12_500.0, 8.4e6), Unit::Ns, "3.8 ms", "[12.5 µs, 8.40 ms]", "± 4.60 ms"),
             // No sign of what is nothing.
-            (
-                -0.03,
-                (-1.2, 0.3),
-                Unit::Ns,
-                "0.0 ns",
-                "[-1.2, 0.3]",
-                "± 1.2",
-            ),
+            (-0.03, (-1.2, 0.3), Unit::Ns, "0.0 ns", "[-1.2, 0.3]", "± 1.2"),
         ] {
             let found = shown(value, Some(ends), unit);
             assert_eq!(
-                (
-                    found.value.as_str(),
-                    found.interval.as_str(),
-                    found.plus_minus.as_str()
-                ),
+                (found.value.as_str(), found.interval.as_str(), found.plus_minus.as_str()),
                 (text, interval, distance)
             );
         }
@@ -304,17 +217,10 @@ mod tests {
 
     #[test]
     fn ranges_share_a_scale() {
-        let of = |low, high| Range {
-            low,
-            likely: low,
-            high,
-        };
+        let of = |low, high| Range { low, likely: low, high };
         assert_eq!(range(&of(600.0, 1200.0), Unit::Ns), "0.60 – 1.20 µs");
         assert_eq!(range(&of(0.8, 0.95), Unit::Ratio), "0.80 – 0.95");
-        assert_eq!(
-            range(&of(0.999_995, 1.000_005), Unit::Ratio),
-            "0.99999 – 1.00001"
-        );
+        assert_eq!(range(&of(0.999_995, 1.000_005), Unit::Ratio), "0.99999 – 1.00001");
         assert_eq!(range(&of(0.007_98, 0.02), Unit::Ns), "0.0080 – 0.0200 ns");
     }
 }

@@ -60,10 +60,7 @@ pub const UNITS: &[(Unit, &str)] = &[
 impl Unit {
     /// The spelling in files.
     pub fn text(self) -> &'static str {
-        UNITS
-            .iter()
-            .find(|(unit, _)| *unit == self)
-            .map_or("", |(_, text)| text)
+        UNITS.iter().find(|(unit, _)| *unit == self).map_or("", |(_, text)| text)
     }
 
     /// Whether values of this unit are times, so that they can also be told in core cycles.

@@ -123,16 +123,12 @@ impl Cases {
     /// Whether a case is shown.
     pub fn shows(&self, case: &CaseId) -> bool {
         self.only.iter().all(|(name, values)| {
-            case.get(name)
-                .is_none_or(|value| values.contains(&value.to_string()))
+            case.get(name).is_none_or(|value| values.contains(&value.to_string()))
         })
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks with a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
 fn is_false(value: &bool) -> bool {
     !value
 }

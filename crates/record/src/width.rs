@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Width {
-    /// Additions per cycle of a core that is alone; null where that cannot be told.
+    /// Operations per cycle of a core that is alone; null where that cannot be told.
     pub level: Option<f64>,
     /// Why it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<Unusable>,
-    /// Additions per cycle in the highest mode of the readings, whether it is a level or not.
+    /// Operations per cycle in the highest mode of the readings, whether it is a level or not.
     pub additions_per_cycle: Option<f64>,
     /// Readings that were taken.
     pub readings: u64,
@@ -32,7 +32,7 @@ pub enum Unusable {
     ClockTooCoarse,
     /// The highest readings have no sharp edge: the core was never alone during calibration.
     NeverAlone,
-    /// Their edge is not at a whole number of additions per cycle: an emulated or unknown core.
+    /// Their edge is not at a whole number of operations per cycle: an emulated or unknown core.
     NotWhole,
 }
 

@@ -20,9 +20,7 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
                 .points
                 .iter()
                 .map(|point| (place(point.x, &plot.x), place(point.y, &plot.y)));
-            points
-                .filter(|(x, y)| x.is_finite() && y.is_finite())
-                .collect()
+            points.filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
         })
         .filter(|points: &Vec<(f64, f64)>| points.len() > 2)
         .collect();
@@ -33,8 +31,7 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
             return name.clone();
         }
         let value = if axis.is_log { value.exp2() } else { value };
-        axis.unit
-            .map_or_else(|| digits(value), |unit| render(value, unit))
+        axis.unit.map_or_else(|| digits(value), |unit| render(value, unit))
     };
     let (mut top, mut bottom) = (label(ys.1, &plot.y), label(ys.0, &plot.y));
     if top == bottom {
@@ -47,9 +44,7 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
         (top, bottom) = (told(high), told(low));
     }
     let margin = top.chars().count().max(bottom.chars().count());
-    let columns = width
-        .checked_sub(margin + 2)
-        .filter(|columns| *columns >= 20)?;
+    let columns = width.checked_sub(margin + 2).filter(|columns| *columns >= 20)?;
     let mut cells = vec![vec![0_u32; columns]; HEIGHT];
     for points in &lines {
         trace(&mut cells, points, xs, ys);
@@ -63,10 +58,8 @@ pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
                 row if row == HEIGHT - 1 => &bottom,
                 _ => "",
             };
-            let dots: String = cells
-                .iter()
-                .filter_map(|bits| char::from_u32(0x2800 + bits))
-                .collect();
+            let dots: String =
+                cells.iter().filter_map(|bits| char::from_u32(0x2800 + bits)).collect();
             format!("{label:>margin$} ┤{}", dots.trim_end_matches('\u{2800}'))
         })
         .collect();
@@ -90,9 +83,7 @@ fn place(value: f64, axis: &Axis) -> f64 {
 /// Least and greatest; a flat line gets room around it.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let (low, high) = values.fold(None, |range: Option<(f64, f64)>, value| {
-        Some(range.map_or((value, value), |(low, high)| {
-            (low.min(value), high.max(value))
-        }))
+        Some(range.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
     })?;
     if high > low {
         Some((low, high))

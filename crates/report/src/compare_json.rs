@@ -197,13 +197,7 @@ pub fn schema() -> serde_json::Value {
 }
 
 fn of_run(run: &record::run::Run) -> FlatRun {
-    let About {
-        run: name,
-        started,
-        preset,
-        machine,
-        unfinished,
-    } = about(run);
+    let About { run: name, started, preset, machine, unfinished } = about(run);
     FlatRun {
         run: name,
         started,
@@ -295,10 +289,7 @@ fn of_incomparable(one: &Incomparable) -> FlatIncomparable {
     FlatIncomparable {
         experiment: figure.experiment.clone(),
         case: figure.case.clone(),
-        metric: figure
-            .metric
-            .as_ref()
-            .map_or_else(String::new, |metric| metric.name.to_string()),
+        metric: figure.metric.as_ref().map_or_else(String::new, |metric| metric.name.to_string()),
         why: one.why.text(),
     }
 }

@@ -49,10 +49,7 @@ const COLUMNS: [(&str, &str); 64] = [
     ("derived_bound", "/derived_prediction/bound"),
     ("derived_bound_side", "/derived_prediction/bound_rule/side"),
     ("derived_bound_rule", "/derived_prediction/bound_rule/rule"),
-    (
-        "derived_bound_warns_only",
-        "/derived_prediction/bound_rule/warns_only",
-    ),
+    ("derived_bound_warns_only", "/derived_prediction/bound_rule/warns_only"),
     ("of", "/stats/of"),
     ("rounds", "/stats/rounds"),
     ("disturbed", "/stats/disturbed"),
@@ -90,9 +87,7 @@ pub fn render(run: &Run) -> String {
     }
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = "writing to memory does not fail and rows have equal length";
-    writer
-        .write_record(COLUMNS.map(|(name, _)| name))
-        .expect(written);
+    writer.write_record(COLUMNS.map(|(name, _)| name)).expect(written);
     for figure in json::flat(run).figures {
         let row = row(&figure, [&run.header.plumb, &run.header.run]);
         writer.write_record(row).expect(written);
@@ -162,23 +157,15 @@ mod tests {
         for figure in json::flat(&sample::run()).figures {
             leaves(&serde_json::to_value(figure).unwrap(), "", &mut found);
         }
-        let have: BTreeSet<String> = COLUMNS
-            .iter()
-            .map(|(_, pointer)| (*pointer).to_owned())
-            .collect();
+        let have: BTreeSet<String> =
+            COLUMNS.iter().map(|(_, pointer)| (*pointer).to_owned()).collect();
         // Of a bound's rule, its formula is in the flat result alone; of objects, null stands for all.
         found.retain(|at| {
             !["constant", "inputs", "uncertainty"]
                 .iter()
                 .any(|part| at.contains(&format!("/bound_rule/{part}")))
-                && ![
-                    "/ci",
-                    "/stats",
-                    "/prediction",
-                    "/derived_prediction",
-                    "/as_found",
-                ]
-                .contains(&at.as_str())
+                && !["/ci", "/stats", "/prediction", "/derived_prediction", "/as_found"]
+                    .contains(&at.as_str())
         });
         let missing: Vec<_> = found.difference(&have).collect();
         assert!(missing.is_empty(), "{missing:?}");
@@ -205,14 +192,9 @@ mod tests {
             assert_eq!(row["needed"], needed);
         }
         let futex = rows.iter().find(|row| row["case"] == "call=futex").unwrap();
-        assert_eq!(
-            (futex["outcome"].as_str(), futex["value"].as_str()),
-            ("failed", "")
-        );
+        assert_eq!((futex["outcome"].as_str(), futex["value"].as_str()), ("failed", ""));
         assert!(futex["reason"].contains("Operation not permitted"));
-        let rung = rows
-            .iter()
-            .find(|row| row["case"].ends_with("footprint=65536"));
+        let rung = rows.iter().find(|row| row["case"].ends_with("footprint=65536"));
         let rung = rung.unwrap();
         assert_eq!(rung["case"], "pattern=random,pages=huge,footprint=65536");
         assert_eq!(rung["at"], "cpu=1");

@@ -220,45 +220,30 @@ pub struct Marker {
 impl Column {
     /// A column of text.
     pub fn text(heading: &str) -> Self {
-        Column {
-            heading: heading.to_owned(),
-            is_number: false,
-        }
+        Column { heading: heading.to_owned(), is_number: false }
     }
 
     /// A column of quantities.
     pub fn number(heading: &str) -> Self {
-        Column {
-            heading: heading.to_owned(),
-            is_number: true,
-        }
+        Column { heading: heading.to_owned(), is_number: true }
     }
 }
 
 impl Row {
     /// A row that is always shown.
     pub fn of(cells: Vec<Cell>) -> Self {
-        Row {
-            cells,
-            is_spare: false,
-        }
+        Row { cells, is_spare: false }
     }
 }
 
 impl Cell {
     /// A plain cell.
     pub fn plain(text: impl Into<String>) -> Self {
-        Cell {
-            text: text.into(),
-            tone: Tone::Plain,
-        }
+        Cell { text: text.into(), tone: Tone::Plain }
     }
 
     /// A cell with a tone.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
-        Cell {
-            text: text.into(),
-            tone,
-        }
+        Cell { text: text.into(), tone }
     }
 }

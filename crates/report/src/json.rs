@@ -8,7 +8,9 @@ use analysis::figures;
 use analysis::findings::findings;
 use analysis::score::{Score as Scored, Tally as Tallied, score};
 use crosscheck::FlatRival;
-use record::event::{Bound, Calibration, Ending, PeerHeader, PredictionKind, Trace};
+use record::event::{
+    Bound, Calibration, Condition, Ending, PeerHeader, PredictionKind, Shares, Trace,
+};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::run::Run;
@@ -17,7 +19,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Version of this shape: since 2 a value may be of a core alone (`condition`).
-const RESULT: u32 = 2;
+const RESULT: u32 = 3;
 
 /// The flat result of a run.
 #[derive(Serialize)]
@@ -146,6 +148,10 @@ struct FlatPrediction {
     high: Option<f64>,
     /// The reason, with its inputs.
     because: String,
+    /// What base hardware takes of it and what software; null where nobody can part them.
+    shares: Option<Shares>,
+    /// What of the machine it counted in or was widened for.
+    conditions: Vec<Condition>,
     /// The bound as evaluated: median over the rounds.
     bound: Option<f64>,
     /// The bound's rule.
@@ -253,13 +259,11 @@ struct FlatTally {
 /// The flat result as JSON.
 pub fn flat(run: &Run) -> FlatResult {
     let figures = figures(run);
-    let findings = findings(run, &figures)
-        .into_iter()
-        .map(|finding| FlatFinding {
-            severity: finding.severity.text().to_owned(),
-            about: finding.about,
-            text: finding.text,
-        });
+    let findings = findings(run, &figures).into_iter().map(|finding| FlatFinding {
+        severity: finding.severity.text().to_owned(),
+        about: finding.about,
+        text: finding.text,
+    });
     FlatResult {
         format: RESULT,
         plumb: run.header.plumb.clone(),
@@ -316,9 +320,7 @@ fn of_figure(figure: Figure) -> FlatFigure {
         ci: figure.ci,
         confidence: figure.confidence,
         interval: figure.interval.text().to_owned(),
-        condition: figure
-            .condition
-            .map(|condition| condition.text().to_owned()),
+        condition: figure.condition.map(|condition| condition.text().to_owned()),
         as_found: figure.as_found.and_then(|found| {
             Some(FlatEstimate {
                 value: found.value?,
@@ -350,6 +352,8 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
         likely: range.map(|range| range.likely),
         high: range.map(|range| range.high),
         because: judged.prediction.because,
+        shares: judged.prediction.shares,
+        conditions: judged.prediction.conditions,
         bound: bound.filter(|_| judged.prediction.bound.is_some()),
         bound_rule: judged.prediction.bound,
     }

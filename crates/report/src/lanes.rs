@@ -8,30 +8,20 @@ const SHADES: &[(f64, char)] = &[(0.01, '·'), (0.25, '░'), (0.5, '▒'), (0.7
 
 /// Lines of text, at most `width` columns wide, or nothing for a plot of something else.
 pub fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
-    let lanes: Vec<_> = plot
-        .series
-        .iter()
-        .filter(|series| series.shape == Shape::Spans)
-        .collect();
+    let lanes: Vec<_> = plot.series.iter().filter(|series| series.shape == Shape::Spans).collect();
     let ends = lanes.iter().flat_map(|series| &series.points);
     let (first, last) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| {
         (low.min(point.x), high.max(point.y))
     });
     let margin = lanes.iter().map(|lane| lane.name.chars().count()).max()?;
-    let columns = width
-        .checked_sub(margin + 2)
-        .filter(|columns| *columns >= 20 && last > first)?;
+    let columns = width.checked_sub(margin + 2).filter(|columns| *columns >= 20 && last > first)?;
     let slice = (last - first) / columns as f64;
     let mut text: Vec<String> = lanes
         .iter()
         .map(|lane| {
             let mut covered = vec![0.0; columns];
             for point in &lane.points {
-                cover(
-                    &mut covered,
-                    (point.x - first) / slice,
-                    (point.y - first) / slice,
-                );
+                cover(&mut covered, (point.x - first) / slice, (point.y - first) / slice);
             }
             let drawn: String = covered.into_iter().map(shade).collect();
             format!("{:>margin$} ┤{}", lane.name, drawn.trim_end())
@@ -76,12 +66,7 @@ mod tests {
     use record::unit::Unit;
 
     fn lane(name: &str, spans: &[(f64, f64)]) -> Series {
-        let point = |(x, y): &(f64, f64)| Point {
-            x: *x,
-            y: *y,
-            ends: None,
-            hover: String::new(),
-        };
+        let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, ends: None, hover: String::new() };
         Series {
             name: name.to_owned(),
             shape: Shape::Spans,
@@ -91,30 +76,18 @@ mod tests {
 
     #[test]
     fn lanes_show_who_had_which_slice_and_short_stretches_too() {
-        let axis = |unit| Axis {
-            label: "time".to_owned(),
-            unit,
-            is_log: false,
-            names: Vec::new(),
-        };
+        let axis = |unit| Axis { label: "time".to_owned(), unit, is_log: false, names: Vec::new() };
         let plot = Plot {
             title: String::new(),
             x: axis(Some(Unit::Ns)),
             y: axis(None),
-            series: vec![
-                lane("one", &[(0.0, 5e6), (9.999e6, 1e7)]),
-                lane("two", &[(5e6, 9.8e6)]),
-            ],
+            series: vec![lane("one", &[(0.0, 5e6), (9.999e6, 1e7)]), lane("two", &[(5e6, 9.8e6)])],
             markers: Vec::new(),
         };
         let text = draw(&plot, 25).expect("wide enough");
         assert_eq!(
             text,
-            [
-                "one ┤██████████         ·",
-                "two ┤          █████████▓",
-                "     0 ns           10 ms"
-            ]
+            ["one ┤██████████         ·", "two ┤          █████████▓", "     0 ns           10 ms"]
         );
         assert_eq!(draw(&plot, 10), None);
     }

@@ -36,11 +36,7 @@ pub fn whole(document: &Document) -> String {
 
 fn write(document: &Document, room_bytes: usize) -> String {
     let document = &plain::document(document);
-    let head = format!(
-        "# {}\n\n{}\n",
-        escaped(&document.title),
-        paragraph(&document.summary)
-    );
+    let head = format!("# {}\n\n{}\n", escaped(&document.title), paragraph(&document.summary));
     let sections: Vec<(String, Vec<Part>)> = document
         .sections
         .iter()
@@ -100,13 +96,7 @@ fn parts(section: &Section) -> Vec<Part> {
             _ => text,
         };
         if !text.is_empty() {
-            parts.push(Part {
-                weight,
-                shown,
-                fold,
-                what: what(block),
-                text,
-            });
+            parts.push(Part { weight, shown, fold, what: what(block), text });
         }
     }
     parts
@@ -145,10 +135,9 @@ fn of_block(block: &Block) -> String {
             .collect(),
         Block::Table(table) => of_table(table),
         Block::Plot(plot) => of_plot(plot),
-        Block::Grid(grid) => format!(
-            "*Matrix: {}. The HTML report draws it.*\n",
-            escaped(&grid.title)
-        ),
+        Block::Grid(grid) => {
+            format!("*Matrix: {}. The HTML report draws it.*\n", escaped(&grid.title))
+        }
         Block::Notes(notes) => notes
             .iter()
             .map(|(severity, text)| format!("- **{}** {}\n", severity.text(), escaped(text)))
@@ -171,17 +160,9 @@ fn of_table(table: &Table) -> String {
         text.push_str(&format!("*{}*\n\n", escaped(&table.caption)));
     }
     let row = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    text.push_str(&row(table
-        .columns
-        .iter()
-        .map(|column| escaped(&column.heading))
-        .collect()));
+    text.push_str(&row(table.columns.iter().map(|column| escaped(&column.heading)).collect()));
     let rule = |is_number: bool| if is_number { "---:" } else { "---" }.to_owned();
-    text.push_str(&row(table
-        .columns
-        .iter()
-        .map(|column| rule(column.is_number))
-        .collect()));
+    text.push_str(&row(table.columns.iter().map(|column| rule(column.is_number)).collect()));
     for one in &table.rows {
         text.push_str(&row(one.cells.iter().map(cell).collect()));
     }
@@ -210,11 +191,7 @@ fn of_plot(plot: &Plot) -> String {
                 .markers
                 .iter()
                 .map(|marker| {
-                    let source = if marker.is_measured {
-                        "detected"
-                    } else {
-                        "stated"
-                    };
+                    let source = if marker.is_measured { "detected" } else { "stated" };
                     format!("{} ({source})", marker.label)
                 })
                 .collect();

@@ -55,10 +55,7 @@ struct Family {
 
 impl Families {
     fn of(machine: &str) -> Families {
-        Families {
-            machine: label(MACHINE, machine),
-            by_name: BTreeMap::new(),
-        }
+        Families { machine: label(MACHINE, machine), by_name: BTreeMap::new() }
     }
 
     /// One more sample, with the machine beside `labels`. `stem` is the name without its unit.
@@ -139,11 +136,7 @@ fn about_the_run(families: &mut Families, run: &Run) {
     let footer = run.footer.as_ref();
     let is_whole = footer.is_some_and(|footer| footer.end != End::Interrupted);
     let instants = [
-        (
-            "plumb_run_start_timestamp",
-            "When the run began",
-            Some(&header.started),
-        ),
+        ("plumb_run_start_timestamp", "When the run began", Some(&header.started)),
         (
             "plumb_run_end_timestamp",
             "When the run ended; absent where it was killed",
@@ -183,34 +176,22 @@ fn about_the_run(families: &mut Families, run: &Run) {
 
 /// How many figures and findings there are, and how good the predictions were.
 fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
-    let endings = [
-        ("measured", Ending::Measured),
-        ("skipped", Ending::Skipped),
-        ("failed", Ending::Failed),
-    ];
+    let endings =
+        [("measured", Ending::Measured), ("skipped", Ending::Skipped), ("failed", Ending::Failed)];
     for (name, ending) in endings {
-        let count = figures
-            .iter()
-            .filter(|figure| figure.outcome == ending)
-            .count();
+        let count = figures.iter().filter(|figure| figure.outcome == ending).count();
         let help = "Figures, and cases and experiments without one, by how they ended";
         let labels = [label("outcome", name)];
         families.add("plumb_figures", "", help, &labels, count as f64);
     }
     let found = findings(run, figures);
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
-        let count = found
-            .iter()
-            .filter(|finding| finding.severity == severity)
-            .count();
+        let count = found.iter().filter(|finding| finding.severity == severity).count();
         let labels = [label("severity", severity.text())];
         let help = "What the report found to look at, by severity";
         families.add("plumb_findings", "", help, &labels, count as f64);
     }
-    let sources = [
-        ("prior", PredictionKind::Prior),
-        ("derived", PredictionKind::Derived),
-    ];
+    let sources = [("prior", PredictionKind::Prior), ("derived", PredictionKind::Derived)];
     for (name, of) in sources {
         let Score { all, by_family } = score(figures, of);
         let tallies = std::iter::once(("all", &all));
@@ -335,10 +316,7 @@ fn parameter(name: &str) -> String {
 
 /// `name="text"`, with nothing that steers a terminal.
 fn label(name: &str, text: &str) -> String {
-    let text = lines(text)
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
+    let text = lines(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("{name}=\"{text}\"")
 }
 

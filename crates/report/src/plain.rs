@@ -40,12 +40,7 @@ fn of_block(block: &mut Block) {
         Block::Table(table) => of_table(table),
         Block::Plot(plot) => of_plot(plot),
         Block::Grid(grid) => {
-            texts([
-                &mut grid.title,
-                &mut grid.label,
-                &mut grid.rows.0,
-                &mut grid.columns.0,
-            ]);
+            texts([&mut grid.title, &mut grid.label, &mut grid.rows.0, &mut grid.columns.0]);
             texts(grid.rows.1.iter_mut().chain(&mut grid.columns.1));
         }
         Block::Notes(notes) => texts(notes.iter_mut().map(|(_, note)| note)),

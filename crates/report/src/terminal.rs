@@ -50,10 +50,7 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 /// it are ends of lines and, with colours, [`commands`].
 pub fn render(document: &Document, look: Look) -> String {
     let document = &plain::document(document);
-    let look = Look {
-        width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH),
-        ..look
-    };
+    let look = Look { width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH), ..look };
     let mut lines = vec![bold(&document.title, look)];
     lines.extend(wrapped(&document.summary, look.width, ""));
     let is_first = |section: &&Section| section.id == FIRST;
@@ -95,10 +92,9 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
             .or_else(|| braille::draw(plot, look.width.min(96) - 2))
             .map(|lines| lines.into_iter().map(drawn).collect())
             .unwrap_or_default(),
-        Block::Notes(notes) => notes
-            .iter()
-            .flat_map(|(severity, text)| note(*severity, text, look))
-            .collect(),
+        Block::Notes(notes) => {
+            notes.iter().flat_map(|(severity, text)| note(*severity, text, look)).collect()
+        }
         // A matrix's figures stand in a table; what is folded elsewhere has no place here.
         Block::Grid(_) | Block::Manual(_) | Block::Folded { .. } => Vec::new(),
     }
@@ -225,11 +221,7 @@ fn paint(line: &str, look: Look) -> String {
 }
 
 fn bold(text: &str, look: Look) -> String {
-    if look.colours {
-        format!("{BOLD}{text}{RESET}")
-    } else {
-        text.to_owned()
-    }
+    if look.colours { format!("{BOLD}{text}{RESET}") } else { text.to_owned() }
 }
 
 /// Lines of at most `width` columns, broken at spaces; a longer word stands alone.

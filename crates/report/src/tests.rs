@@ -15,52 +15,32 @@ use record::run::Run;
 use record::view::View;
 use std::path::Path;
 
-const PLAIN: Look = Look {
-    width: 100,
-    colours: false,
-};
+const PLAIN: Look = Look { width: 100, colours: false };
 
 /// Compares with `src/testdata/<name>`, or rewrites it.
 fn check(name: &str, found: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/testdata")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/testdata").join(name);
     if std::env::var_os("UPDATE_GOLDENS").is_some() {
         std::fs::write(&path, found).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
     for (at, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(
-            found,
-            expected,
-            "{name}, line {}; UPDATE_GOLDENS=1 rewrites it",
-            at + 1
-        );
+        assert_eq!(found, expected, "{name}, line {}; UPDATE_GOLDENS=1 rewrites it", at + 1);
     }
-    assert_eq!(
-        found.lines().count(),
-        expected.lines().count(),
-        "{name}: lines"
-    );
+    assert_eq!(found.lines().count(), expected.lines().count(), "{name}: lines");
 }
 
 #[test]
 fn terminal_golden() {
     let text = terminal::render(&build(&sample::run()), PLAIN);
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 100),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains('\u{2060}'));
     check("terminal.txt", &text);
 }
 
 #[test]
 fn terminal_colours_only_where_asked() {
-    let look = Look {
-        colours: true,
-        ..PLAIN
-    };
+    let look = Look { colours: true, ..PLAIN };
     let text = terminal::render(&build(&sample::run()), look);
     assert!(text.contains("\u{1b}[31mimpossible"));
     for line in text.lines() {
@@ -75,10 +55,7 @@ fn a_narrow_terminal_is_kept() {
     let look = Look { width: 60, ..PLAIN };
     let text = terminal::render(&build(&sample::run()), look);
     for line in text.lines() {
-        assert!(
-            line.chars().count() <= 60 || !line.trim().contains(' '),
-            "{line}"
-        );
+        assert!(line.chars().count() <= 60 || !line.trim().contains(' '), "{line}");
     }
 }
 
@@ -113,17 +90,12 @@ fn json_golden_meets_its_schema() {
     let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let errors: Vec<String> = validator
-        .iter_errors(&value)
-        .map(|error| error.to_string())
-        .collect();
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}");
     check("result.json", &text);
     value["figures"][0]["outcome"] = "maybe".into();
-    assert!(
-        !validator.is_valid(&value),
-        "the schema refuses an unknown outcome"
-    );
+    assert!(!validator.is_valid(&value), "the schema refuses an unknown outcome");
 }
 
 #[test]
@@ -139,22 +111,14 @@ fn the_page_needs_nothing_else() {
     let shell: String = match page.split_once("<script id=\"plotly\"") {
         Some((before, after)) => {
             let (library, after) = after.split_once("</script>").unwrap();
-            assert!(
-                library.len() > 300_000 && library.len() < 600_000,
-                "{}",
-                library.len()
-            );
+            assert!(library.len() > 300_000 && library.len() < 600_000, "{}", library.len());
             format!("{before}{after}")
         }
         None => panic!("no plotting library in the page"),
     };
     assert!(!shell.contains("src="), "nothing is fetched");
     for (at, _) in shell.match_indices("href=") {
-        assert!(
-            shell[at..].starts_with("href=\"#"),
-            "{}",
-            &shell[at..at + 40]
-        );
+        assert!(shell[at..].starts_with("href=\"#"), "{}", &shell[at..at + 40]);
     }
     assert!(!shell.contains("http://") && !shell.contains("https://"));
     for part in ["default-src 'none'", "impossible", "<noscript>"] {
@@ -170,34 +134,24 @@ fn the_page_needs_nothing_else() {
 #[test]
 fn text_of_a_run_cannot_break_out_of_the_page() {
     let mut header = sample::header();
-    header
-        .environment
-        .insert("kernel".into(), "<script>alert(1)</script>".into());
+    header.environment.insert("kernel".into(), "<script>alert(1)</script>".into());
     let mut run = Run::new(header);
     for event in sample::events() {
         run.push(event);
     }
     let mut document = build(&run);
-    document
-        .sections
-        .retain(|section| section.id == "environment");
+    document.sections.retain(|section| section.id == "environment");
     let page = html::render(&document);
     assert!(page.contains("&lt;script&gt;alert(1)"));
-    assert!(
-        !page.contains("<script"),
-        "a page without plots carries no script"
-    );
+    assert!(!page.contains("<script"), "a page without plots carries no script");
 }
 
 #[test]
 fn a_matrix_has_a_row_and_a_column_per_value() {
     let mut run = sample::run();
     let plan = run.plan.as_mut().unwrap();
-    let latency = plan
-        .experiments
-        .iter_mut()
-        .find(|planned| planned.id == "memory.latency")
-        .unwrap();
+    let latency =
+        plan.experiments.iter_mut().find(|planned| planned.id == "memory.latency").unwrap();
     latency.view = ViewCard::matrix("footprint", "pages", "latency").view();
     let text = markdown::render(&build(&run));
     assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
@@ -270,18 +224,12 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
             _ => None,
         })
         .collect();
-    let lanes: Vec<(&str, usize)> = plots[0]
-        .series
-        .iter()
-        .map(|lane| (lane.name.as_str(), lane.points.len()))
-        .collect();
+    let lanes: Vec<(&str, usize)> =
+        plots[0].series.iter().map(|lane| (lane.name.as_str(), lane.points.len())).collect();
     assert_eq!(lanes, [("active", 2), ("timer", 1)]);
     assert_eq!(plots.len(), 1, "a round is enough");
     let text = markdown::render(&document);
-    assert!(
-        text.contains("| active (ms) | active (cycles) | cause |"),
-        "{text}"
-    );
+    assert!(text.contains("| active (ms) | active (cycles) | cause |"), "{text}");
     assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
     assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
     assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
@@ -293,10 +241,7 @@ fn a_run_killed_before_its_plan_is_still_a_report() {
     let run = Run::new(sample::header());
     let document = build(&run);
     let text = terminal::render(&document, PLAIN);
-    assert!(
-        text.contains("it ended before its plan was written"),
-        "{text}"
-    );
+    assert!(text.contains("it ended before its plan was written"), "{text}");
     assert!(markdown::render(&document).contains("## Machine"));
     assert!(json::render(&run).contains("\"figures\": []"));
 }
@@ -305,26 +250,16 @@ fn a_run_killed_before_its_plan_is_still_a_report() {
 fn a_second_metric_has_a_picture_of_its_own() {
     let mut run = sample::run();
     let plan = run.plan.as_mut().unwrap();
-    let latency = plan
-        .experiments
-        .iter_mut()
-        .find(|planned| planned.id == "memory.latency")
-        .unwrap();
+    let latency =
+        plan.experiments.iter_mut().find(|planned| planned.id == "memory.latency").unwrap();
     let View::Line { metric, beside, .. } = &mut latency.view else {
         panic!("the ladder is a line");
     };
     beside.push(metric.clone());
     beside.push("nobody".to_owned());
     let document = build(&run);
-    let section = document
-        .sections
-        .iter()
-        .find(|section| section.id == "memory.latency")
-        .unwrap();
-    let plots = section
-        .blocks
-        .iter()
-        .filter(|(_, block)| matches!(block, Block::Plot(_)));
+    let section = document.sections.iter().find(|section| section.id == "memory.latency").unwrap();
+    let plots = section.blocks.iter().filter(|(_, block)| matches!(block, Block::Plot(_)));
     assert_eq!(plots.count(), 2, "what has no figures has no picture");
 }
 

@@ -28,10 +28,7 @@ pub fn csv(trends: &Trends) -> String {
     for trend in &trends.trends {
         let key = &trend.over.key;
         for (index, (point, level)) in trend.over.points.iter().zip(trend.levels()).enumerate() {
-            let shift = trend
-                .shifts
-                .iter()
-                .find(|changed| changed.shift.at == index);
+            let shift = trend.shifts.iter().find(|changed| changed.shift.at == index);
             let (ratio, difference) = match shift.map(|changed| changed.shift.size) {
                 Some(Size::Ratio(ratio, _)) => (Some(ratio), None),
                 Some(Size::Difference(difference, _)) => (None, Some(difference)),

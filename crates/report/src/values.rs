@@ -10,16 +10,8 @@ pub use record::shown::{Shown, range, shown};
 
 /// Marks of intervals that do not speak of fresh repetitions, with what they do speak of.
 const MARKS: &[(Interval, &str, &str)] = &[
-    (
-        Interval::WithinRun,
-        "†",
-        "over blocks of one repetition, which say nothing of a second one",
-    ),
-    (
-        Interval::Resamples,
-        "‡",
-        "by resampling the rounds of several cases",
-    ),
+    (Interval::WithinRun, "†", "over blocks of one repetition, which say nothing of a second one"),
+    (Interval::Resamples, "‡", "by resampling the rounds of several cases"),
 ];
 
 /// A figure's interval, marked where it speaks of something else than fresh repetitions.
@@ -37,8 +29,7 @@ pub fn told_of_marks(figures: &[&Figure]) -> String {
         figures.iter().any(marked)
     };
     let told = MARKS.iter().filter(|(of, ..)| has(*of));
-    told.map(|(_, mark, what)| format!("; {mark} {what}"))
-        .collect()
+    told.map(|(_, mark, what)| format!("; {mark} {what}")).collect()
 }
 
 /// Mark of a value that rests on samples in which others used the core.
@@ -169,10 +160,7 @@ pub fn percent(share: f64) -> String {
 
 /// The name of a figure's metric as a reader sees it, which may be broken at its words.
 pub fn metric(figure: &Figure) -> String {
-    let name = figure
-        .metric
-        .as_ref()
-        .map(|metric| metric.name.replace('_', " "));
+    let name = figure.metric.as_ref().map(|metric| metric.name.replace('_', " "));
     name.unwrap_or_else(|| "-".to_owned())
 }
 

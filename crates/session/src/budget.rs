@@ -113,12 +113,7 @@ pub struct Budget<'run> {
 impl<'run> Budget<'run> {
     /// Claims on the time that is left.
     pub fn new(claims: &'run [Claim<'run>], rules: Rules<'run>, left: Duration) -> Self {
-        Budget {
-            claims,
-            costs: costs(claims),
-            rules,
-            left,
-        }
+        Budget { claims, costs: costs(claims), rules, left }
     }
 
     /// What is next on the way to the first looks of a stage, or where all stages had theirs, of what
@@ -183,10 +178,7 @@ impl<'run> Budget<'run> {
                 chosen.push(at);
             }
         }
-        let turn = |at| Turn {
-            at,
-            target: self.target(at),
-        };
+        let turn = |at| Turn { at, target: self.target(at) };
         chosen.into_iter().map(turn).collect()
     }
 
@@ -265,9 +257,7 @@ fn costs(claims: &[Claim<'_>]) -> Vec<(Duration, Duration)> {
     let typical = |ratios: &[f64]| median(ratios).filter(|_| ratios.len() >= LEAST_OBSERVED);
     let of_all = typical(&families.values().flatten().copied().collect::<Vec<f64>>());
     let cost = |claim: &Claim<'_>| {
-        let of_family = families
-            .get(claim.family)
-            .and_then(|ratios| typical(ratios));
+        let of_family = families.get(claim.family).and_then(|ratios| typical(ratios));
         let ratio = of_family.or(of_all).unwrap_or(1.0);
         let round = claim.observed.unwrap_or(claim.stated.mul_f64(ratio));
         (round, claim.preparation.mul_f64(ratio))

@@ -149,12 +149,7 @@ impl Worker {
     /// States where its files are, on which block device (`major:minor`), and how long it may be silent
     /// once it said that they may hang.
     pub fn has_files(&mut self, dir: Option<PathBuf>, device: Option<String>, silence: Duration) {
-        self.files = Files {
-            dir,
-            device,
-            silence,
-            ..Files::default()
-        };
+        self.files = Files { dir, device, silence, ..Files::default() };
     }
 
     /// From now on its files may hang, also before it says so.
@@ -179,11 +174,7 @@ impl Worker {
     /// # Errors
     /// The worker is gone.
     pub fn order(&mut self, message: &ToWorker) -> Result<()> {
-        let stdin = self
-            .child
-            .stdin
-            .as_mut()
-            .context("the worker's input is closed")?;
+        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
         // One that died before it read is told as one that died later: by its end.
         send(stdin, message).map_err(|_| self.last_words())
     }
@@ -273,10 +264,7 @@ impl Worker {
             _ => String::new(),
         };
         let end = if self.is_stuck {
-            format!(
-                "cannot be ended (process {} waits in the kernel)",
-                self.pid()
-            )
+            format!("cannot be ended (process {} waits in the kernel)", self.pid())
         } else {
             "was ended".to_owned()
         };
@@ -296,11 +284,7 @@ impl Worker {
     /// # Errors
     /// As [`Worker::next`], but for the deadline.
     fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
-        let stdout = self
-            .child
-            .stdout
-            .as_mut()
-            .context("the worker's output is closed")?;
+        let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let stopped = || stop.load(Ordering::Relaxed);
@@ -368,10 +352,7 @@ impl Worker {
         if said.is_empty() {
             anyhow!("the worker ended without a result ({status})")
         } else {
-            anyhow!(
-                "the worker ended without a result ({status}): {}",
-                said.join(" ")
-            )
+            anyhow!("the worker ended without a result ({status}): {}", said.join(" "))
         }
     }
 
@@ -438,9 +419,7 @@ fn completed(diskstats: &str, number: &str) -> Option<Vec<String>> {
     /// Reads, writes, discards and flushes.
     const COUNTS: [usize; 4] = [3, 7, 14, 18];
     let (major, minor) = number.split_once(':')?;
-    let mut lines = diskstats
-        .lines()
-        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let mut lines = diskstats.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     let words = lines.find(|words| words.get(..2) == Some(&[major, minor]))?;
     let counts = COUNTS.iter().filter_map(|at| words.get(*at));
     Some(counts.map(|count| (*count).to_owned()).collect())
@@ -470,10 +449,7 @@ mod tests {
     }
 
     fn files() -> Files {
-        Files {
-            silence: SILENCE,
-            ..Files::default()
-        }
+        Files { silence: SILENCE, ..Files::default() }
     }
 
     #[test]

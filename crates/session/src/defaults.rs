@@ -78,12 +78,7 @@ fn listed(values: &[Value], param: &Param) -> String {
     match values {
         _ if is_all && values.len() > 2 => "all".to_owned(),
         [first @ Value::Int(_), .., last] if values.len() > LISTED => {
-            format!(
-                "{} values from {} to {}",
-                values.len(),
-                text(first),
-                text(last)
-            )
+            format!("{} values from {} to {}", values.len(), text(first), text(last))
         }
         _ => values.iter().map(text).collect::<Vec<_>>().join(","),
     }
@@ -91,9 +86,8 @@ fn listed(values: &[Value], param: &Param) -> String {
 
 /// A size as a user would type it.
 fn exact_bytes(bytes: u64) -> String {
-    let unit = [1 << 40, 1 << 30, 1 << 20, 1 << 10]
-        .into_iter()
-        .find(|unit| bytes.is_multiple_of(*unit));
+    let unit =
+        [1 << 40, 1 << 30, 1 << 20, 1 << 10].into_iter().find(|unit| bytes.is_multiple_of(*unit));
     match unit.filter(|_| bytes > 0) {
         Some(_) => render_bytes(bytes as f64).replace(' ', ""),
         None => bytes.to_string(),
@@ -117,10 +111,7 @@ mod tests {
         let all = defaults(levels, &site);
         let footprint = all.iter().find(|(param, _)| param.name == "footprint");
         let [quick, ..] = &footprint.expect("a parameter").1;
-        assert!(
-            quick.as_ref().is_some_and(|text| text != "auto"),
-            "{quick:?}"
-        );
+        assert!(quick.as_ref().is_some_and(|text| text != "auto"), "{quick:?}");
         let pool = defaults(catalogue::find("os.syscall").expect("there"), &site);
         assert_eq!(pool[1].1[0].as_deref(), Some("64"));
     }

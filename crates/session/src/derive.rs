@@ -50,10 +50,7 @@ pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
 fn experiments(measured: &[Measured]) -> Vec<&'static dyn Experiment> {
     let mut all: Vec<&'static dyn Experiment> = Vec::new();
     for (experiment, _) in measured {
-        if all
-            .iter()
-            .all(|other| other.card().id != experiment.card().id)
-        {
+        if all.iter().all(|other| other.card().id != experiment.card().id) {
             all.push(*experiment);
         }
     }
@@ -116,9 +113,7 @@ impl<'run> Inputs<'run> {
                 }
             }
         }
-        let used = measured
-            .iter()
-            .filter(|(of, _)| ids.contains(&of.card().id));
+        let used = measured.iter().filter(|(of, _)| ids.contains(&of.card().id));
         let mut tables: Vec<Table> = used
             .map(|(of, label)| table(run, of.card().id, label))
             .filter(|table| !table.keys.is_empty())
@@ -127,19 +122,11 @@ impl<'run> Inputs<'run> {
         if !tables.iter().flat_map(|table| &table.keys).any(is_own) {
             tables.clear();
         }
-        Inputs {
-            experiment,
-            site,
-            tables,
-            earlier,
-        }
+        Inputs { experiment, site, tables, earlier }
     }
 
     fn rounds(&self) -> Vec<resample::Series> {
-        self.tables
-            .iter()
-            .map(|table| table.rounds.clone())
-            .collect()
+        self.tables.iter().map(|table| table.rounds.clone()).collect()
     }
 
     /// What the experiment derives from these medians of its inputs; nothing without figures of its own.
@@ -222,10 +209,7 @@ impl<'run> Inputs<'run> {
 /// The interval of a position is at least its grid cell; of what is measured one time it is the cell
 /// alone, without a confidence.
 fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f64, f64)> {
-    match (
-        resampled.map(|interval| (interval.low, interval.high)),
-        cell,
-    ) {
+    match (resampled.map(|interval| (interval.low, interval.high)), cell) {
         (Some((low, high)), Some(cell)) => Some((low.min(cell.0), high.max(cell.1))),
         (Some(ends), None) | (None, Some(ends)) => Some(ends),
         (None, None) => None,
@@ -235,40 +219,27 @@ fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f
 /// The rounds that the estimates use: the undisturbed ones if there are six, else all.
 fn table(run: &Run, experiment: &str, label: &str) -> Table {
     let figures = values(run, experiment, label);
-    let in_rounds = run
-        .experiment(experiment)
-        .is_none_or(|planned| planned.repeat == Repeat::Rounds);
-    let rounds: BTreeMap<u32, bool> = figures
-        .values()
-        .flatten()
-        .map(|valued| (valued.round, valued.disturbed))
-        .collect();
+    let in_rounds =
+        run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
+    let rounds: BTreeMap<u32, bool> =
+        figures.values().flatten().map(|valued| (valued.round, valued.disturbed)).collect();
     let quiet = rounds.values().filter(|disturbed| !**disturbed).count();
     let used: Vec<u32> = rounds
         .iter()
         .filter(|(_, disturbed)| quiet < resample::LEAST_ROUNDS || !**disturbed)
         .map(|(round, _)| *round)
         .collect();
-    let mut table = Table {
-        keys: Vec::new(),
-        rounds: Vec::new(),
-    };
+    let mut table = Table { keys: Vec::new(), rounds: Vec::new() };
     for ((case, metric), valued) in figures {
-        let by_round: BTreeMap<u32, f64> = valued
-            .iter()
-            .map(|valued| (valued.round, valued.value))
-            .collect();
+        let by_round: BTreeMap<u32, f64> =
+            valued.iter().map(|valued| (valued.round, valued.value)).collect();
         // What one repetition has one value of holds for all of its blocks.
         let only = match (in_rounds, valued.as_slice()) {
             (false, [only]) => Some(only.value),
             _ => None,
         };
         table.keys.push(Key::new(experiment, &case, &metric));
-        table.rounds.push(
-            used.iter()
-                .map(|round| by_round.get(round).copied().or(only))
-                .collect(),
-        );
+        table.rounds.push(used.iter().map(|round| by_round.get(round).copied().or(only)).collect());
     }
     table
 }

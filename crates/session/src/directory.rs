@@ -103,10 +103,10 @@ pub struct Unprepared(pub String);
 
 /// Every case of a series, failed for one reason.
 pub fn all_failed(series: &Series, reason: &str) -> Vec<FailedCase> {
-    let cases = series.cases.iter().map(|case| FailedCase {
-        case: case.id.clone(),
-        reason: reason.to_owned(),
-    });
+    let cases = series
+        .cases
+        .iter()
+        .map(|case| FailedCase { case: case.id.clone(), reason: reason.to_owned() });
     cases.collect()
 }
 
@@ -123,10 +123,7 @@ impl Before {
     /// [`Hung`], [`Interrupted`], or why it cannot be listed.
     pub fn of(dir: &Path, stop: &AtomicBool) -> Result<Before> {
         match metal::directory::names(dir, Patience::unless(SILENCE, stop)) {
-            Ok(names) => Ok(Before {
-                dir: dir.to_owned(),
-                names,
-            }),
+            Ok(names) => Ok(Before { dir: dir.to_owned(), names }),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => bail!(Hung {
                 reason: format!(
                     "{} hangs: it did not answer in {} s; name another directory with --dir",
@@ -163,11 +160,7 @@ mod tests {
     }
 
     fn hung(case: Option<CaseId>, is_stuck: bool) -> Hung {
-        Hung {
-            reason: "it hangs".to_owned(),
-            case,
-            is_stuck,
-        }
+        Hung { reason: "it hangs".to_owned(), case, is_stuck }
     }
 
     #[test]

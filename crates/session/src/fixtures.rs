@@ -44,10 +44,7 @@ pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
             file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
             allowance_bytes: 2 << 30,
         };
-        let site = Site {
-            dir: Some(dir),
-            ..nowhere
-        };
+        let site = Site { dir: Some(dir), ..nowhere };
         sites.push((name, site));
     }
     assert!(sites.len() >= 3, "at least three recorded hosts");
@@ -56,11 +53,9 @@ pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
 
 /// The parameters of a card: its defaults for a preset, some of them replaced.
 pub fn params(card: &'static Card, preset: Preset, set: &[(&str, &str)]) -> Params {
-    let settings = set
-        .iter()
-        .fold(Settings::default(), |settings, (name, value)| {
-            settings.with(card, name, value).expect("it fits the card")
-        });
+    let settings = set.iter().fold(Settings::default(), |settings, (name, value)| {
+        settings.with(card, name, value).expect("it fits the card")
+    });
     settings.params(card, preset)
 }
 
@@ -76,12 +71,7 @@ pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer 
         assert!(!series.cases.is_empty(), "{}", series.label());
         assert!(!experiment.round_cost(site, series).is_zero());
         for case in &series.cases {
-            assert!(
-                seen.insert(case.id.clone()),
-                "{}: {} twice",
-                card.id,
-                case.id
-            );
+            assert!(seen.insert(case.id.clone()), "{}: {} twice", card.id, case.id);
             check_names(card, &case.id);
             for metric in card.metrics.iter().filter(|metric| !metric.derived) {
                 check_prior(experiment, site, case, metric);
@@ -94,18 +84,10 @@ pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer 
         let case = Case::new(id.clone());
         let metrics = card.metrics.iter().filter(|metric| metric.derived);
         let told = metrics.filter(|metric| experiment.predict(site, None, &case, metric).is_some());
-        assert_ne!(
-            told.map(|metric| check_prior(experiment, site, &case, metric))
-                .count(),
-            0
-        );
+        assert_ne!(told.map(|metric| check_prior(experiment, site, &case, metric)).count(), 0);
     }
     for (id, skip) in &offer.skipped {
-        assert!(
-            !seen.contains(id) && !skip.reason.is_empty(),
-            "{}: {id}",
-            card.id
-        );
+        assert!(!seen.contains(id) && !skip.reason.is_empty(), "{}: {id}", card.id);
     }
     offer
 }
@@ -116,34 +98,18 @@ fn check_names(card: &Card, id: &CaseId) {
         id.0.iter()
             .map(|(name, _)| card.params.iter().position(|param| param.name == name))
             .collect();
-    assert!(
-        places.iter().all(Option::is_some) && places.is_sorted(),
-        "{}: {id}",
-        card.id
-    );
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{}: {id}", card.id);
 }
 
 fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
-    let prediction = experiment
-        .predict(site, None, case, metric)
-        .unwrap_or_else(|| {
-            panic!(
-                "{} {}: no prior of {}",
-                experiment.card().id,
-                case.id,
-                metric.name
-            )
-        });
+    let prediction = experiment.predict(site, None, case, metric).unwrap_or_else(|| {
+        panic!("{} {}: no prior of {}", experiment.card().id, case.id, metric.name)
+    });
     assert!(!prediction.because.is_empty());
     if let Some(range) = prediction.range {
         let ordered = range.low <= range.likely && range.likely <= range.high;
         let finite = range.low.is_finite() && range.high.is_finite();
-        assert!(
-            ordered && finite,
-            "{} {}: {range:?}",
-            experiment.card().id,
-            case.id
-        );
+        assert!(ordered && finite, "{} {}: {range:?}", experiment.card().id, case.id);
     }
 }
 
@@ -178,11 +144,7 @@ impl Rehearsed {
 pub fn here() -> Site {
     let mut cpus = metal::place::allowed().expect("CPUs");
     cpus.truncate(2);
-    Site {
-        host: Host::read(&Root::live(Outside::live())),
-        cpus,
-        ..bare_site()
-    }
+    Site { host: Host::read(&Root::live(Outside::live())), cpus, ..bare_site() }
 }
 
 /// This machine, with a directory for files.
@@ -231,16 +193,10 @@ fn rehearse_files(
     let offer = experiment
         .series(site, &params(experiment.card(), preset, set))
         .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
-    let calibration = calibrate(&CalibrateOrder {
-        cpu: site.cpus[0],
-        windows: 10,
-        window_ns: 200_000,
-    })
-    .expect("the clocks run");
-    let mut rehearsed = Rehearsed {
-        samples: Vec::new(),
-        failed: Vec::new(),
-    };
+    let calibration =
+        calibrate(&CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 })
+            .expect("the clocks run");
+    let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };
     for series in offer.series {
         let series = experiment
             .resolve(site, &Known::default(), series)
@@ -270,9 +226,7 @@ fn rehearse_files(
         let (samples, _, _, done) = bench.finish().expect("nothing is sent");
         rehearsed.samples.extend(samples);
         let failed = done.failed.into_iter();
-        rehearsed
-            .failed
-            .extend(failed.map(|failed| (failed.case, failed.reason)));
+        rehearsed.failed.extend(failed.map(|failed| (failed.case, failed.reason)));
     }
     rehearsed
 }
@@ -280,12 +234,9 @@ fn rehearse_files(
 fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
     let site = here();
     let card = experiment.card();
-    let calibration = calibrate(&CalibrateOrder {
-        cpu: site.cpus[0],
-        windows: 10,
-        window_ns: 200_000,
-    })
-    .expect("the clocks run");
+    let calibration =
+        calibrate(&CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 })
+            .expect("the clocks run");
     let offer = experiment
         .series(&site, &params(card, Preset::Rehearsal, &[]))
         .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));

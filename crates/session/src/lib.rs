@@ -104,9 +104,7 @@ impl Setup {
     /// The site of a case: with its far end, where it has one.
     pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
         let far = case.id.text(FAR).filter(|far| *far != self.site.far());
-        let site = far.map_or(Cow::Borrowed(&self.site), |far| {
-            Cow::Owned(self.site.toward(far))
-        });
+        let site = far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)));
         site.placed(case).map_or(site, Cow::Owned)
     }
 
@@ -225,10 +223,7 @@ pub fn run(
     session.announce()?;
     let end = session.stages()?;
     session.footer(end)?;
-    Ok(Finished {
-        run: session.run,
-        hanging: session.hanging.given_up(),
-    })
+    Ok(Finished { run: session.run, hanging: session.hanging.given_up() })
 }
 
 /// Measuring time of the segments so far.
@@ -247,9 +242,7 @@ fn spent(run: &Run) -> Duration {
 
 impl<'run> Session<'run> {
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.observer
-            .event(&event)
-            .context("the record cannot be written")?;
+        self.observer.event(&event).context("the record cannot be written")?;
         self.run.push(event);
         Ok(())
     }
@@ -295,12 +288,7 @@ impl<'run> Session<'run> {
     ) -> Result<()> {
         for case in cases {
             let case = Case::new(case.clone());
-            for metric in experiment
-                .card()
-                .metrics
-                .iter()
-                .filter(|metric| metric.derived)
-            {
+            for metric in experiment.card().metrics.iter().filter(|metric| metric.derived) {
                 self.predict_one(experiment, &case, metric, known)?;
             }
         }
@@ -323,10 +311,7 @@ impl<'run> Session<'run> {
             return Ok(());
         }
         let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
-        let told = Case {
-            id: case.id.unplaced(),
-            at: case.at.clone(),
-        };
+        let told = Case { id: case.id.unplaced(), at: case.at.clone() };
         let Some(prediction) =
             experiment.predict(&self.setup.site_for(case), seen.as_ref(), &told, metric)
         else {
@@ -471,12 +456,7 @@ impl<'run> Session<'run> {
     fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
         for case in &live.series.cases {
             let (ending, reason) = live.ending_of(&case.id, stopped);
-            self.outcome(
-                &live.series.experiment,
-                Some(case.id.clone()),
-                ending,
-                Some(reason),
-            )?;
+            self.outcome(&live.series.experiment, Some(case.id.clone()), ending, Some(reason))?;
         }
         Ok(())
     }
@@ -526,11 +506,8 @@ fn derived_cases(setup: &Setup) -> Vec<(&'static dyn bench::experiment::Experime
         .iter()
         .filter(|planned| !planned.derived.is_empty())
         .filter_map(|planned| {
-            let work = setup
-                .planned
-                .work
-                .iter()
-                .find(|work| work.series.experiment == planned.id)?;
+            let work =
+                setup.planned.work.iter().find(|work| work.series.experiment == planned.id)?;
             Some((work.experiment, planned.derived.clone()))
         })
         .collect()

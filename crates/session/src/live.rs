@@ -150,10 +150,7 @@ impl<'run> Live<'run> {
     /// The series with its cases in the order of round `n`: ladders upwards in odd rounds and
     /// downwards in even ones, others shuffled anew.
     pub fn in_order(&self, n: u32, seed: u64) -> Series {
-        let mut series = Series {
-            cases: self.left().cloned().collect(),
-            ..self.series.clone()
-        };
+        let mut series = Series { cases: self.left().cloned().collect(), ..self.series.clone() };
         match series.order {
             Order::Ladder if n.is_multiple_of(2) => series.cases.reverse(),
             Order::Ladder | Order::Fixed => {}
@@ -171,11 +168,7 @@ impl<'run> Live<'run> {
             return;
         }
         self.width = self.relative_half_width(run);
-        let precise = format!(
-            "precise to {:.1} % after {} rounds",
-            rules.goal * 100.0,
-            self.ok
-        );
+        let precise = format!("precise to {:.1} % after {} rounds", rules.goal * 100.0, self.ok);
         self.finished = match rules.enough(self.ok, self.width) {
             Some(Enough::Precise) => Some(precise),
             Some(Enough::LastLook) => Some(format!("last look after {} rounds", self.ok)),
@@ -199,10 +192,9 @@ impl<'run> Live<'run> {
     pub fn ending_of(&self, case: &CaseId, stopped: Stop) -> (Ending, String) {
         let (ending, reason) = match self.given_up.get(case) {
             Some((0, why)) => return (Ending::Failed, why.clone()),
-            Some((rounds, why)) => (
-                Ending::Measured,
-                format!("given up after {rounds} rounds: {why}"),
-            ),
+            Some((rounds, why)) => {
+                (Ending::Measured, format!("given up after {rounds} rounds: {why}"))
+            }
             None => self.ending(stopped),
         };
         match self.failures.get(case) {
@@ -234,11 +226,7 @@ impl<'run> Live<'run> {
                 }
                 (None, _) => format!("{OVER_BUDGET}; give more with --budget"),
             };
-            let ending = if self.last_void.is_some() {
-                Ending::Failed
-            } else {
-                Ending::Skipped
-            };
+            let ending = if self.last_void.is_some() { Ending::Failed } else { Ending::Skipped };
             return (ending, reason);
         }
         let reason = match (&self.finished, stopped) {
@@ -279,6 +267,7 @@ mod tests {
 
     fn work() -> Work {
         Work {
+            in_smaller: false,
             experiment: catalogue::find("memory.latency").expect("in the catalogue"),
             series: Series {
                 experiment: "memory.latency".to_owned(),
@@ -294,10 +283,7 @@ mod tests {
     }
 
     fn failed(bytes: u64) -> FailedCase {
-        FailedCase {
-            case: size(bytes),
-            reason: format!("{bytes} are too many"),
-        }
+        FailedCase { case: size(bytes), reason: format!("{bytes} are too many") }
     }
 
     fn cases(live: &Live<'_>) -> Vec<CaseId> {
@@ -364,9 +350,6 @@ mod tests {
         assert_eq!((live.ok, live.tried), (1, 3));
         assert_eq!(cases(&live), [size(1), size(2)]);
         let (ending, reason) = live.ending_of(&size(4), Stop::Done);
-        assert_eq!(
-            (ending, reason.as_str()),
-            (Ending::Failed, "4 are too many")
-        );
+        assert_eq!((ending, reason.as_str()), (Ending::Failed, "4 are too many"));
     }
 }

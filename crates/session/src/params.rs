@@ -87,10 +87,7 @@ impl Settings {
                     .rev()
                     .find(|(id, name, _)| id == card.id && name == param.name)
                     .map(|(_, _, values)| values.clone());
-                (
-                    param.name,
-                    set.unwrap_or_else(|| default_values(param, preset)),
-                )
+                (param.name, set.unwrap_or_else(|| default_values(param, preset)))
             })
             .collect();
         Params { preset, values }
@@ -138,10 +135,7 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     let mut seen = BTreeSet::new();
     values.retain(|value| seen.insert(value.clone()));
     if param.role == Role::Setting && values.len() != 1 {
-        return Err(format!(
-            "`{text}` gives {} values where one is meant",
-            values.len()
-        ));
+        return Err(format!("`{text}` gives {} values where one is meant", values.len()));
     }
     Ok(values)
 }
@@ -201,26 +195,20 @@ fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> 
     if fits(&value, &param.domain) {
         Ok(value)
     } else {
-        Err(format!(
-            "`{token}` is out of range: it takes {}",
-            domain_text(&param.domain)
-        ))
+        Err(format!("`{token}` is out of range: it takes {}", domain_text(&param.domain)))
     }
 }
 
 fn find_param<'card>(card: &'card Card, name: &str) -> Result<&'card Param, BadSetting> {
-    card.params
-        .iter()
-        .find(|param| param.name == name)
-        .ok_or_else(|| {
-            let names: Vec<&str> = card.params.iter().map(|param| param.name).collect();
-            BadSetting(format!(
-                "{} has no parameter `{name}`{} it has {}",
-                card.id,
-                nearest(name, names.iter().copied()),
-                names.join(", ")
-            ))
-        })
+    card.params.iter().find(|param| param.name == name).ok_or_else(|| {
+        let names: Vec<&str> = card.params.iter().map(|param| param.name).collect();
+        BadSetting(format!(
+            "{} has no parameter `{name}`{} it has {}",
+            card.id,
+            nearest(name, names.iter().copied()),
+            names.join(", ")
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -234,11 +222,7 @@ mod tests {
     const SIZE: Param = Param {
         name: "size",
         doc: "",
-        domain: Domain::Integer {
-            low: 512,
-            high: 1 << 20,
-            unit: Unit::B,
-        },
+        domain: Domain::Integer { low: 512, high: 1 << 20, unit: Unit::B },
         defaults: ["512", "512", "512"],
         role: Role::Case,
     };
@@ -247,10 +231,7 @@ mod tests {
     fn lists_and_doubling_ranges() {
         let values = |list: &[u64]| Ok(list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>());
         assert_eq!(parse_values("512,4KiB", &SIZE), values(&[512, 4096]));
-        assert_eq!(
-            parse_values("1KiB..4KiB", &SIZE),
-            values(&[1024, 2048, 4096])
-        );
+        assert_eq!(parse_values("1KiB..4KiB", &SIZE), values(&[1024, 2048, 4096]));
         for bad in ["0", "2MiB", "x", "4KiB..1KiB", "", "512,"] {
             assert!(parse_values(bad, &SIZE).is_err(), "{bad}");
         }
@@ -258,15 +239,9 @@ mod tests {
 
     #[test]
     fn settings_reach_their_experiment() {
-        let texts = [
-            "memory.latency.footprint=4KiB".to_owned(),
-            "host.cpu.max_hz=4GHz".to_owned(),
-        ];
+        let texts = ["memory.latency.footprint=4KiB".to_owned(), "host.cpu.max_hz=4GHz".to_owned()];
         let settings = Settings::parse(&texts, FAMILIES).expect("good");
-        assert_eq!(
-            settings.facts,
-            [("cpu.max_hz".to_owned(), "4GHz".to_owned())]
-        );
+        assert_eq!(settings.facts, [("cpu.max_hz".to_owned(), "4GHz".to_owned())]);
         let card = find("memory.latency").expect("it is there").card();
         let params = settings.params(card, Preset::Quick);
         assert_eq!(params.ints("footprint"), [4096]);

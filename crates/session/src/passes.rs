@@ -7,6 +7,7 @@ use crate::live::Live;
 use crate::plan::Work;
 use crate::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
+use bench::measure::clock_step;
 use record::event::{Event, FailedCase, Learnt, Round, RoundStatus, Unusable, Width};
 use stats::width::{self, Learned, TOO_FAST};
 use std::collections::BTreeMap;
@@ -31,12 +32,7 @@ pub struct Ended {
 /// The width probe's readings in samples.
 fn readings(event: &Event) -> Vec<f64> {
     match event {
-        Event::Samples(samples) => samples
-            .width
-            .iter()
-            .copied()
-            .filter(|one| *one > 0.0)
-            .collect(),
+        Event::Samples(samples) => samples.width.iter().copied().filter(|one| *one > 0.0).collect(),
         _ => Vec::new(),
     }
 }
@@ -71,9 +67,7 @@ impl<'run> Session<'run> {
         turns: &[Turn],
     ) -> Result<bool> {
         loop {
-            let behind = turns
-                .iter()
-                .filter(|turn| lives[turn.at].wants(turn.target));
+            let behind = turns.iter().filter(|turn| lives[turn.at].wants(turn.target));
             let mut behind: Vec<usize> = behind.map(|turn| turn.at).collect();
             if behind.is_empty() {
                 return Ok(true);
@@ -153,7 +147,9 @@ impl<'run> Session<'run> {
             return Ok(());
         }
         self.readings.extend(readings);
-        let Learned::Level(level) = width::learn(&mut self.readings) else {
+        let Learned::Level(level) =
+            width::learn(&mut self.readings, clock_step(self.calibration.resolution_ns))
+        else {
             return Ok(());
         };
         if !width::is_whole_core(level.level, round::units(self.setup)) {
@@ -177,10 +173,7 @@ impl<'run> Session<'run> {
     /// The round of a series, or why it is void; `None` if a signal ended it.
     fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Measured> {
         let void = |reason: String, failed| {
-            let ended = Ended {
-                failed,
-                ..Ended::default()
-            };
+            let ended = Ended { failed, ..Ended::default() };
             Some((Vec::new(), RoundStatus::Void(reason), ended))
         };
         if let Some(reason) = self.hanging.ends(self.setup, live) {
@@ -215,11 +208,7 @@ impl<'run> Session<'run> {
         let looks = &self.setup.planned.plan.looks;
         let goal = self.setup.options.precision;
         let first = looks.first().copied().filter(|_| goal >= 1.0);
-        Rules {
-            looks,
-            asked_from: first.unwrap_or(self.setup.planned.asked_from),
-            goal,
-        }
+        Rules { looks, asked_from: first.unwrap_or(self.setup.planned.asked_from), goal }
     }
 
     /// What the series under way ask of the budget, and those of the stages after this one.

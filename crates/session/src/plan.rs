@@ -194,24 +194,18 @@ impl Planned {
         match offer {
             Err(skip) => {
                 entry.skipped = Some(Absence::from(skip.clone()));
-                let whole = site
-                    .peer
-                    .as_ref()
-                    .map(|peer| CaseId::new().with(FAR, &*peer.name));
+                let whole = site.peer.as_ref().map(|peer| CaseId::new().with(FAR, &*peer.name));
                 self.skipped.push((card, whole, skip));
             }
             Ok(offer) => {
-                entry
-                    .derived
-                    .extend(derivable(experiment, site, &offer.series));
+                entry.derived.extend(derivable(experiment, site, &offer.series));
                 for (case, skip) in offer.skipped {
                     self.skipped.push((card, Some(case), skip));
                 }
                 for mut series in offer.series {
                     if let Some(peer) = &site.peer {
-                        series.name = format!("{} {}", peer.name, series.name)
-                            .trim_end()
-                            .to_owned();
+                        series.name =
+                            format!("{} {}", peer.name, series.name).trim_end().to_owned();
                     }
                     let cost = experiment.round_cost(site, &series) + ROUND_OVERHEAD;
                     entry.series.push(PlannedSeries {
@@ -287,11 +281,7 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
             "{}: no far end is called `{unknown}` ({}): give it with --peer {}URL",
             card.id,
             names().collect::<Vec<_>>().join(", "),
-            if *unknown == "peer" {
-                String::new()
-            } else {
-                format!("{unknown}=")
-            },
+            if *unknown == "peer" { String::new() } else { format!("{unknown}=") },
         )));
     }
     Ok(wanted.into_iter().map(|far| site.toward(far)).collect())
@@ -308,13 +298,9 @@ fn placed(experiment: &dyn Experiment, params: &Params, site: &Site, offer: Offe
     let has_place = |case: &CaseId| case.has_place(card.id);
     let mut all = Offer::default();
     for (case, skip) in offer.skipped {
-        let of_places = places
-            .iter()
-            .map(|place| case.clone().with(PLACEMENT, *place));
+        let of_places = places.iter().map(|place| case.clone().with(PLACEMENT, *place));
         match has_place(&case) {
-            true => all
-                .skipped
-                .extend(of_places.map(|case| (case, skip.clone()))),
+            true => all.skipped.extend(of_places.map(|case| (case, skip.clone()))),
             false => all.skipped.push((case, skip)),
         }
     }
@@ -335,8 +321,7 @@ fn placed(experiment: &dyn Experiment, params: &Params, site: &Site, offer: Offe
             match facts {
                 Err(skip) => {
                     let cases = series.cases.into_iter();
-                    all.skipped
-                        .extend(cases.map(|case| (case.id, skip.clone())));
+                    all.skipped.extend(cases.map(|case| (case.id, skip.clone())));
                     continue;
                 }
                 Ok(facts) => place_at(&mut series, place, facts),
@@ -367,9 +352,7 @@ fn derivable(experiment: &dyn Experiment, site: &Site, series: &[Series]) -> Vec
                 let of = case.id.get(PLACEMENT);
                 of.is_none() || of == place
             });
-            cases
-                .iter_mut()
-                .for_each(|case| case.id = case.id.unplaced());
+            cases.iter_mut().for_each(|case| case.id = case.id.unplaced());
         }
         seen.retain(|series| !series.cases.is_empty());
         experiment.derivable(site, &seen)
@@ -404,13 +387,9 @@ fn offer(
     };
     if selection.filters(family, card) {
         for series in &mut offer.series {
-            series
-                .cases
-                .retain(|case| selection.wants_case(family, card, &case.id));
+            series.cases.retain(|case| selection.wants_case(family, card, &case.id));
         }
-        offer
-            .skipped
-            .retain(|(case, _)| selection.wants_case(family, card, case));
+        offer.skipped.retain(|(case, _)| selection.wants_case(family, card, case));
         offer.series.retain(|series| !series.cases.is_empty());
         if offer.series.is_empty() && offer.skipped.is_empty() {
             return Err(NothingToDo(format!(
@@ -453,10 +432,8 @@ fn missing(need: Need, site: &Site) -> Option<Skip> {
 /// is level 0 alone.
 fn levels(chosen: &[(&Family, &'static dyn Experiment)]) -> Vec<usize> {
     let clocks = chosen.iter().any(|(family, _)| family.name == "clock");
-    let mut levels: Vec<usize> = chosen
-        .iter()
-        .map(|(family, _)| usize::from(clocks && family.name != "clock"))
-        .collect();
+    let mut levels: Vec<usize> =
+        chosen.iter().map(|(family, _)| usize::from(clocks && family.name != "clock")).collect();
     // The graph has no cycle (a law): as many sweeps as experiments reach the fixed point.
     for _ in 0..chosen.len() {
         for (at, (family, experiment)) in chosen.iter().enumerate() {
@@ -502,20 +479,10 @@ mod tests {
             .collect();
         let levels = levels(&chosen);
         for ((family, experiment), level) in chosen.iter().zip(&levels) {
-            assert_eq!(
-                family.name == "clock",
-                *level == 0,
-                "{}",
-                experiment.card().id
-            );
+            assert_eq!(family.name == "clock", *level == 0, "{}", experiment.card().id);
             for ((_, other), below) in chosen.iter().zip(&levels) {
                 if experiment.card().after.contains(&other.card().id) {
-                    assert!(
-                        below < level,
-                        "{} before {}",
-                        other.card().id,
-                        experiment.card().id
-                    );
+                    assert!(below < level, "{} before {}", other.card().id, experiment.card().id);
                 }
             }
         }
@@ -526,40 +493,18 @@ mod tests {
         let (_, site) = recorded_sites(Preset::Quick).remove(0);
         let planned = |id: &str, set: &[(&str, &str)]| {
             let card = catalogue::find(id).expect("in the catalogue").card();
-            let settings = set
-                .iter()
-                .fold(Settings::default(), |settings, (name, value)| {
-                    settings.with(card, name, value).expect("in the domain")
-                });
+            let settings = set.iter().fold(Settings::default(), |settings, (name, value)| {
+                settings.with(card, name, value).expect("in the domain")
+            });
             let selection = Selection::parse(&[id.to_owned()], FAMILIES).expect("an experiment");
             let budget = default_budget(Preset::Quick);
-            plan(
-                FAMILIES,
-                &selection,
-                &settings,
-                Preset::Quick,
-                budget,
-                &site,
-            )
-            .is_ok()
+            plan(FAMILIES, &selection, &settings, Preset::Quick, budget, &site).is_ok()
         };
-        assert!(planned(
-            "memory.latency",
-            &[("stride", "128"), ("pattern", "forward")]
-        ));
-        assert!(!planned(
-            "memory.latency",
-            &[("stride", "128"), ("pattern", "random")]
-        ));
-        assert!(
-            !planned("memory.latency", &[("level", "L1")]),
-            "of derived figures only"
-        );
+        assert!(planned("memory.latency", &[("stride", "128"), ("pattern", "forward")]));
+        assert!(!planned("memory.latency", &[("stride", "128"), ("pattern", "random")]));
+        assert!(!planned("memory.latency", &[("level", "L1")]), "of derived figures only");
         assert!(!planned("os.switch", &[("size", "4"), ("via", "pipe")]));
-        assert!(planned(
-            "os.timer",
-            &[("delay", "1ms"), ("timer", "timerfd")]
-        ));
+        assert!(planned("os.timer", &[("delay", "1ms"), ("timer", "timerfd")]));
         assert!(planned("os.signal", &[("operation", "auto")]));
     }
 }

@@ -45,9 +45,7 @@ pub fn calibrate(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     worker.order(&ToWorker::Calibrate(order))?;
     match worker.next(Instant::now() + PATIENCE_LEAST + window * windows * 2, stop)? {
         FromWorker::Calibrated(mut calibration) => {
-            calibration.width = calibration
-                .width
-                .map(|width| whole_core(width, units(setup)));
+            calibration.width = calibration.width.map(|width| whole_core(width, units(setup)));
             Ok(calibration)
         }
         FromWorker::Failed(chain) => bail!(chain.join(": ")),
@@ -68,12 +66,7 @@ pub fn counter_drift(setup: &Setup, then: &Calibration, stop: &AtomicBool) -> Op
 }
 
 fn first_cpu(setup: &Setup) -> Result<usize> {
-    setup
-        .site
-        .cpus
-        .first()
-        .copied()
-        .context("no CPU is allowed")
+    setup.site.cpus.first().copied().context("no CPU is allowed")
 }
 
 /// Measures one round: its events, and what the workers saw of their environment.
@@ -122,10 +115,7 @@ pub fn measure(
     let device = directory::device(setup, dir.as_deref());
     let touches_files = dir.is_some() && directory::depends(live);
     near.has_files(dir, device, directory::silence(live.work.cost));
-    near.order(&ToWorker::Round(Box::new(RoundOrder {
-        far: endpoint,
-        ..order
-    })))?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder { far: endpoint, ..order })))?;
     if touches_files {
         near.may_hang();
     }
@@ -136,11 +126,7 @@ pub fn measure(
     };
     if let Some((mut worker, _)) = far {
         drained(worker.as_mut(), &mut events, &mut ended, stop)?;
-        if let Some(remote) = site
-            .peer
-            .as_ref()
-            .and_then(|peer| setup.remotes.get(&peer.name))
-        {
+        if let Some(remote) = site.peer.as_ref().and_then(|peer| setup.remotes.get(&peer.name)) {
             remote.met().set(true);
         }
     }
@@ -160,9 +146,7 @@ fn drained(
     events.extend(more);
     let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
     let of_far = far.environment.into_iter().chain([cpus]);
-    ended
-        .environment
-        .extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
+    ended.environment.extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
     Ok(())
 }
 
@@ -218,11 +202,7 @@ fn far_end<'a>(
     order: &RoundOrder,
     stop: &'a AtomicBool,
 ) -> Result<(Box<dyn FarWorker + 'a>, Endpoint)> {
-    let far = order
-        .series
-        .cases
-        .first()
-        .and_then(|case| case.id.text(FAR));
+    let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.filter(|far| *far != LOOPBACK).map(|far| {
         let remote = setup.remotes.get(far);
         remote.with_context(|| format!("there is no far end `{far}`"))
@@ -233,10 +213,7 @@ fn far_end<'a>(
     }
     .context("the far end cannot be started")?;
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
-    match worker
-        .next(Instant::now() + LINK_TIME, stop)
-        .context("the far end failed")?
-    {
+    match worker.next(Instant::now() + LINK_TIME, stop).context("the far end failed")? {
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
         FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
         other => bail!("the far end answered with {other:?} before it listened"),
@@ -246,11 +223,7 @@ fn far_end<'a>(
 /// Makes sure, once a run, that a far end which nobody serves at is where its agent says: that host is sent
 /// what it has not asked for, and an agent may be mistaken about its address, or lie.
 fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
-    let far = order
-        .series
-        .cases
-        .first()
-        .and_then(|case| case.id.text(FAR));
+    let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
     let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met().get()) else {
         return Ok(());
@@ -269,10 +242,7 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     };
     let (mut worker, endpoint) = far_end(setup, &order, stop)?;
     let mut near = Worker::start()?;
-    near.order(&ToWorker::Round(Box::new(RoundOrder {
-        far: Some(endpoint),
-        ..order
-    })))?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder { far: Some(endpoint), ..order })))?;
     let met = collect(&mut near, Instant::now() + LINK_TIME, stop);
     met.map_err(|error| with_far(error, worker.as_mut(), stop))
         .with_context(|| format!("the far end {far} was not found where its agent says"))?;
@@ -355,10 +325,7 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     } else {
         return Vec::new();
     };
-    let failed = cases.into_iter().map(|case| FailedCase {
-        case,
-        reason: reason.clone(),
-    });
+    let failed = cases.into_iter().map(|case| FailedCase { case, reason: reason.clone() });
     failed.collect()
 }
 

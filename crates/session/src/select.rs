@@ -36,10 +36,7 @@ impl Selection {
     /// # Errors
     /// A selector that matches nothing, or a filter on what the experiment does not have.
     pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSelector> {
-        let rules = texts
-            .iter()
-            .map(|text| rule(text, families))
-            .collect::<Result<_, _>>()?;
+        let rules = texts.iter().map(|text| rule(text, families)).collect::<Result<_, _>>()?;
         Ok(Selection { rules })
     }
 
@@ -48,10 +45,8 @@ impl Selection {
         let named = |rule: &Rule| rule.matches(family, card);
         let asked = self.rules.iter().any(|rule| !rule.negated && named(rule));
         let by_default = !family.hidden && self.rules.iter().all(|rule| rule.negated);
-        let refused = self
-            .rules
-            .iter()
-            .any(|rule| rule.negated && rule.filter.is_empty() && named(rule));
+        let refused =
+            self.rules.iter().any(|rule| rule.negated && rule.filter.is_empty() && named(rule));
         (asked || by_default) && !refused
     }
 
@@ -60,19 +55,12 @@ impl Selection {
         let meant = |rule: &&Rule| rule.matches(family, card) && rule.passes(case);
         let mut positive = self.rules.iter().filter(|rule| !rule.negated).peekable();
         let asked = positive.peek().is_none() || positive.any(|rule| meant(&rule));
-        asked
-            && !self
-                .rules
-                .iter()
-                .filter(|rule| rule.negated)
-                .any(|rule| meant(&rule))
+        asked && !self.rules.iter().filter(|rule| rule.negated).any(|rule| meant(&rule))
     }
 
     /// Whether a selector names parameters of this experiment's cases.
     pub fn filters(&self, family: &Family, card: &Card) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| !rule.filter.is_empty() && rule.matches(family, card))
+        self.rules.iter().any(|rule| !rule.filter.is_empty() && rule.matches(family, card))
     }
 }
 
@@ -83,8 +71,7 @@ impl Rule {
 
     fn passes(&self, case: &CaseId) -> bool {
         self.filter.iter().all(|(name, allowed)| {
-            case.get(name)
-                .is_some_and(|value| allowed.iter().any(|allowed| allowed.admits(value)))
+            case.get(name).is_some_and(|value| allowed.iter().any(|allowed| allowed.admits(value)))
         })
     }
 }
@@ -93,9 +80,9 @@ impl Allowed {
     fn admits(&self, value: &Value) -> bool {
         match self {
             Allowed::Exactly(wanted) => wanted == value,
-            Allowed::Between(low, high) => value
-                .int()
-                .is_some_and(|value| (*low..=*high).contains(&value)),
+            Allowed::Between(low, high) => {
+                value.int().is_some_and(|value| (*low..=*high).contains(&value))
+            }
         }
     }
 }
@@ -109,11 +96,7 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
         Some((pattern, filter)) => (pattern, Some(filter)),
         None => (body, None),
     };
-    let mut rule = Rule {
-        negated,
-        pattern: pattern.to_owned(),
-        filter: Vec::new(),
-    };
+    let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
     let matched: Vec<&dyn Experiment> = families
         .iter()
         .flat_map(|family| {
@@ -167,10 +150,8 @@ fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, 
 }
 
 fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSelector> {
-    let Some(param) = card
-        .params
-        .iter()
-        .find(|param| param.name == name && param.role == Role::Case)
+    let Some(param) =
+        card.params.iter().find(|param| param.name == name && param.role == Role::Case)
     else {
         let setting = card.params.iter().any(|param| param.name == name);
         let way_out = match case_params(card).join(", ") {
@@ -181,18 +162,11 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSele
             names if names.is_empty() => "its one case has none".to_owned(),
             names => format!("it has {names}"),
         };
-        return Err(BadSelector(format!(
-            "{} has no case parameter `{name}`: {way_out}",
-            card.id
-        )));
+        return Err(BadSelector(format!("{} has no case parameter `{name}`: {way_out}", card.id)));
     };
     if let Some((low, high)) = text.split_once("..") {
         let end = |text: &str, default| {
-            if text.is_empty() {
-                Ok(default)
-            } else {
-                parse_integer(text).map_err(BadSelector)
-            }
+            if text.is_empty() { Ok(default) } else { parse_integer(text).map_err(BadSelector) }
         };
         return Ok(Allowed::Between(end(low, 0)?, end(high, u64::MAX)?));
     }
@@ -202,11 +176,7 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSele
 }
 
 fn case_params(card: &Card) -> Vec<&'static str> {
-    card.params
-        .iter()
-        .filter(|param| param.role == Role::Case)
-        .map(|param| param.name)
-        .collect()
+    card.params.iter().filter(|param| param.role == Role::Case).map(|param| param.name).collect()
 }
 
 /// `; did you mean …?` for the nearest ids, or a colon. Hidden families are near to their own names.
@@ -226,10 +196,7 @@ pub fn nearest<'name>(text: &str, names: impl Iterator<Item = &'name str>) -> St
         .map(|name| (strsim::jaro_winkler(text, name), name))
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map_or_else(
-            || ":".to_owned(),
-            |(_, name)| format!("; did you mean `{name}`?"),
-        )
+        .map_or_else(|| ":".to_owned(), |(_, name)| format!("; did you mean `{name}`?"))
 }
 
 /// Shell-like matching with `*` and `?`: on a mismatch, the last `*` takes one letter more.
@@ -313,18 +280,10 @@ mod tests {
     #[test]
     fn selectors_choose_experiments() {
         check(&[], &["clock.read", "memory.latency"], &["selftest.echo"]);
-        check(
-            &["clock"],
-            &["clock.read", "clock.rate"],
-            &["memory.latency"],
-        );
+        check(&["clock"], &["clock.read", "clock.rate"], &["memory.latency"]);
         check(&["selftest.echo"], &["selftest.echo"], &["clock.read"]);
         check(&["*.r*"], &["clock.read", "clock.rate"], &["clock.loop"]);
-        check(
-            &["!clock"],
-            &["memory.latency"],
-            &["clock.read", "selftest.echo"],
-        );
+        check(&["!clock"], &["memory.latency"], &["clock.read", "selftest.echo"]);
         check(&["clock", "!clock.rate"], &["clock.read"], &["clock.rate"]);
     }
 
@@ -332,17 +291,10 @@ mod tests {
     fn filters_choose_cases() {
         let texts = ["memory.latency:pattern=random,footprint=4KiB|1MiB..2MiB".to_owned()];
         let selection = Selection::parse(&texts, FAMILIES).expect("good");
-        let family = FAMILIES
-            .iter()
-            .find(|f| f.name == "memory")
-            .expect("it is there");
-        let card = catalogue::find("memory.latency")
-            .expect("it is there")
-            .card();
+        let family = FAMILIES.iter().find(|f| f.name == "memory").expect("it is there");
+        let card = catalogue::find("memory.latency").expect("it is there").card();
         let case = |pattern: &str, footprint: u64| {
-            CaseId::new()
-                .with("pattern", pattern)
-                .with("footprint", footprint)
+            CaseId::new().with("pattern", pattern).with("footprint", footprint)
         };
         for (case, wanted) in [
             (case("random", 4096), true),

@@ -62,16 +62,15 @@ pub fn site(
         Some(list) => asked_cpus(&host, list)?,
         None => quiet_cpus(&host, root),
     };
-    let memory_bytes = host
-        .memory_ceiling_bytes()
-        .map_or(0, |ceiling| (ceiling as f64 * MEMORY_SHARE) as u64);
+    let memory_bytes =
+        host.memory_ceiling_bytes().map_or(0, |ceiling| (ceiling as f64 * MEMORY_SHARE) as u64);
     let dir = match files {
         Files::Named(dir) => Some(dir_facts(&host, dir, stop, |free| NAMED_SHARE * free)?),
-        Files::Here => dir_facts(&host, Path::new("."), stop, |free| {
-            UNNAMED_MOST.min(UNNAMED_SHARE * free)
-        })
-        .ok()
-        .filter(|dir| !IN_MEMORY.contains(&dir.file_system.as_str())),
+        Files::Here => {
+            dir_facts(&host, Path::new("."), stop, |free| UNNAMED_MOST.min(UNNAMED_SHARE * free))
+                .ok()
+                .filter(|dir| !IN_MEMORY.contains(&dir.file_system.as_str()))
+        }
         Files::Nowhere => None,
     };
     Ok(Site {
@@ -90,10 +89,7 @@ fn quiet_cpus(host: &Host, root: &Root) -> Vec<usize> {
     let allowed = host.cpu.usable();
     let interrupts = Snapshot::read(root, &allowed);
     let quietest = choose_cpu(host, &interrupts);
-    quietest
-        .into_iter()
-        .chain(allowed.into_iter().filter(|cpu| Some(*cpu) != quietest))
-        .collect()
+    quietest.into_iter().chain(allowed.into_iter().filter(|cpu| Some(*cpu) != quietest)).collect()
 }
 
 fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {

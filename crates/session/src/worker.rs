@@ -28,9 +28,7 @@ pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
         ToWorker::Drain => Err(anyhow::anyhow!("nothing to drain: no round was ordered")),
     };
     let messages = answered.unwrap_or_else(|error| {
-        vec![FromWorker::Failed(
-            error.chain().map(ToString::to_string).collect(),
-        )]
+        vec![FromWorker::Failed(error.chain().map(ToString::to_string).collect())]
     });
     let mut output = io::BufWriter::new(io::stdout().lock());
     for message in messages {
@@ -64,10 +62,7 @@ fn apart(mut order: RoundOrder) -> Result<RoundOrder> {
 
 fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let order = apart(order)?;
-    let dir = order
-        .dir
-        .clone()
-        .context("no directory for files was given")?;
+    let dir = order.dir.clone().context("no directory for files was given")?;
     let began = Instant::now();
     let mut voice = Voice::new(io::stdout());
     let mut alive = || voice.alive(began.elapsed().as_secs_f64());
@@ -89,11 +84,7 @@ fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     if samples.is_empty() && traces.is_empty() {
         if let Some(first) = done.failed.first() {
             // What all have in common is of none of them alone.
-            if done
-                .failed
-                .iter()
-                .all(|failed| failed.reason == first.reason)
-            {
+            if done.failed.iter().all(|failed| failed.reason == first.reason) {
                 bail!("{}", first.reason);
             }
             bail!("{}: {}", first.case, first.reason);
@@ -117,9 +108,5 @@ fn messages((samples, histograms, traces, done): measure::Written) -> Vec<FromWo
     let samples = samples.into_iter().map(FromWorker::Samples);
     let histograms = histograms.into_iter().map(FromWorker::Histogram);
     let traces = traces.into_iter().map(FromWorker::Trace);
-    samples
-        .chain(histograms)
-        .chain(traces)
-        .chain([FromWorker::Done(done)])
-        .collect()
+    samples.chain(histograms).chain(traces).chain([FromWorker::Done(done)]).collect()
 }

@@ -41,9 +41,7 @@ pub fn part(kind: &str, what: impl Display) {
 fn reason(kind: &str) -> &'static str {
     let mut lines = KINDS.lines().filter_map(|line| line.split_once(": "));
     let found = lines.find(|(name, _)| *name == kind);
-    found
-        .unwrap_or_else(|| panic!("{kind:?} is not in tests/skips.txt"))
-        .1
+    found.unwrap_or_else(|| panic!("{kind:?} is not in tests/skips.txt")).1
 }
 
 #[track_caller]
@@ -51,10 +49,8 @@ fn note(kind: &str, what: impl Display) {
     let place = Location::caller();
     // The harness names the thread of a test by it. Threads of a test's own have no name.
     let thread = std::thread::current();
-    let test = thread.name().map_or_else(
-        || format!("{}:{}", place.file(), place.line()),
-        str::to_owned,
-    );
+    let test =
+        thread.name().map_or_else(|| format!("{}:{}", place.file(), place.line()), str::to_owned);
     let what = what.to_string().replace('\n', " ");
     let line = format!("skipped: {test}: {kind}: {what}\n");
     print!("{line}");

@@ -73,10 +73,7 @@ mod tests {
         for (phi, n) in [(0.0, 2_000), (0.5, 5_000), (0.9, 20_000)] {
             let exact = (1.0 + phi) / (1.0 - phi);
             let found = time(&draw.autoregression(n, phi)).unwrap();
-            assert!(
-                (0.75..1.4).contains(&(found / exact)),
-                "{phi}: {found} {exact}"
-            );
+            assert!((0.75..1.4).contains(&(found / exact)), "{phi}: {found} {exact}");
         }
     }
 

@@ -42,11 +42,8 @@ pub fn within_run(samples: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) ->
         return None;
     }
     let block_len = samples.len() / blocks;
-    let values: Option<Vec<f64>> = samples
-        .chunks_exact(block_len)
-        .take(blocks)
-        .map(statistic)
-        .collect();
+    let values: Option<Vec<f64>> =
+        samples.chunks_exact(block_len).take(blocks).map(statistic).collect();
     let values = values?;
     Some(WithinRun {
         value: median(&values)?,

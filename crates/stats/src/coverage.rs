@@ -12,11 +12,7 @@ use std::collections::BTreeMap;
 fn at_fixed_n_coverage_is_the_exact_one() {
     let mut draw = Draw::new(1);
     for kind in Rounds::ALL {
-        let trials = if matches!(kind, Rounds::Autocorrelated) {
-            2_500
-        } else {
-            8_000
-        };
+        let trials = if matches!(kind, Rounds::Autocorrelated) { 2_500 } else { 8_000 };
         for n in [6, 9, 12, 15, 17, 20] {
             let exact = median_ranks(n).unwrap().1;
             let covered = (0..trials)
@@ -27,10 +23,7 @@ fn at_fixed_n_coverage_is_the_exact_one() {
                 .count();
             let found = covered as f64 / f64::from(trials);
             println!("fixed n {n:2} {kind:?}: {found:.4} (exact {exact:.4})");
-            assert!(
-                (found - exact).abs() < 0.01,
-                "{kind:?} {n}: {found} {exact}"
-            );
+            assert!((found - exact).abs() < 0.01, "{kind:?} {n}: {found} {exact}");
         }
     }
 }
@@ -62,11 +55,7 @@ fn resampled_ratio_covers() {
         let covered = (0..trials)
             .filter(|&seed| {
                 let mut figure = |level: f64| -> resample::Series {
-                    vec![
-                        (0..n)
-                            .map(|_| Some(level * (1.0 + 0.02 * draw.normal())))
-                            .collect(),
-                    ]
+                    vec![(0..n).map(|_| Some(level * (1.0 + 0.02 * draw.normal()))).collect()]
                 };
                 let series = [figure(2.0), figure(1.0)];
                 let ratio = resample::derived(&series, seed, |m| {

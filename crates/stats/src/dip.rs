@@ -22,12 +22,8 @@ pub fn dip(sorted: &[f64]) -> f64 {
         if distance < dip {
             break;
         }
-        let below = gcm[ig..]
-            .windows(2)
-            .map(|pair| distance_below(sorted, pair[1], pair[0]));
-        let above = lcm[ih..]
-            .windows(2)
-            .map(|pair| distance_above(sorted, pair[0], pair[1]));
+        let below = gcm[ig..].windows(2).map(|pair| distance_below(sorted, pair[1], pair[0]));
+        let above = lcm[ih..].windows(2).map(|pair| distance_above(sorted, pair[0], pair[1]));
         dip = below.chain(above).fold(dip, f64::max);
         if (low, high) == (gcm[ig], lcm[ih]) {
             break;
@@ -127,9 +123,7 @@ fn distance_below(x: &[f64], begin: usize, end: usize) -> f64 {
         return 1.0;
     }
     let slope = (end - begin) as f64 / (x[end] - x[begin]);
-    (begin..=end)
-        .map(|j| (j - begin + 1) as f64 - (x[j] - x[begin]) * slope)
-        .fold(1.0, f64::max)
+    (begin..=end).map(|j| (j - begin + 1) as f64 - (x[j] - x[begin]) * slope).fold(1.0, f64::max)
 }
 
 /// Greatest fall of the empirical function below the chord from `begin` to `end`.
@@ -179,13 +173,10 @@ pub fn critical_dip(n: usize) -> Option<f64> {
     if n < first.0 {
         return None;
     }
-    let scaled = CRITICAL
-        .windows(2)
-        .find(|pair| n <= pair[1].0)
-        .map_or(last.1, |pair| {
-            let ((n0, d0), (n1, d1)) = (pair[0], pair[1]);
-            d0 + (d1 - d0) * (n - n0) / (n1 - n0)
-        });
+    let scaled = CRITICAL.windows(2).find(|pair| n <= pair[1].0).map_or(last.1, |pair| {
+        let ((n0, d0), (n1, d1)) = (pair[0], pair[1]);
+        d0 + (d1 - d0) * (n - n0) / (n1 - n0)
+    });
     Some(scaled / n.sqrt())
 }
 
@@ -197,23 +188,14 @@ mod tests {
 
     fn check(values: &[f64], expect: f64) {
         let found = dip(&sorted(values));
-        assert!(
-            (found - expect).abs() < 1e-12,
-            "{values:?}: {found} {expect}"
-        );
+        assert!((found - expect).abs() < 1e-12, "{values:?}: {found} {expect}");
     }
 
     #[test]
     fn agrees_with_the_diptest_package() {
         check(&[1.0, 2.0, 3.0, 10.0, 11.0, 12.0], 0.194_444_444_444_444_45);
-        check(
-            &[1.0, 1.1, 1.2, 1.3, 5.0, 5.1, 9.0],
-            0.139_097_744_360_902_25,
-        );
-        check(
-            &[0.3, 1.7, 1.9, 2.2, 2.25, 4.4, 8.0, 8.1, 8.3],
-            0.155_647_382_920_110_16,
-        );
+        check(&[1.0, 1.1, 1.2, 1.3, 5.0, 5.1, 9.0], 0.139_097_744_360_902_25);
+        check(&[0.3, 1.7, 1.9, 2.2, 2.25, 4.4, 8.0, 8.1, 8.3], 0.155_647_382_920_110_16);
         check(&[1.0, 1.0, 1.0, 2.0, 2.0, 5.0, 5.0, 5.0, 5.0, 6.0], 0.1875);
     }
 

@@ -87,9 +87,7 @@ pub fn judge(deltas: &Deltas) -> Vec<Reason> {
     if deltas.major_faults > 0 {
         reasons.push(Reason::MajorFaults(deltas.major_faults));
     }
-    let unplanned = deltas
-        .involuntary_switches
-        .saturating_sub(deltas.planned_switches) as f64;
+    let unplanned = deltas.involuntary_switches.saturating_sub(deltas.planned_switches) as f64;
     let windows_of_10_ms = window_ns / 1e7;
     if unplanned > SWITCHES_PER_10_MS * windows_of_10_ms {
         reasons.push(Reason::Switches(unplanned / windows_of_10_ms));

@@ -53,12 +53,8 @@ pub enum Rounds {
 
 impl Rounds {
     /// All of them.
-    pub const ALL: [Rounds; 4] = [
-        Rounds::Normal,
-        Rounds::LogNormal,
-        Rounds::Bimodal,
-        Rounds::Autocorrelated,
-    ];
+    pub const ALL: [Rounds; 4] =
+        [Rounds::Normal, Rounds::LogNormal, Rounds::Bimodal, Rounds::Autocorrelated];
 
     /// The value of a round.
     pub fn draw(self, draw: &mut Draw, deviation: f64) -> f64 {

@@ -67,11 +67,8 @@ pub fn estimate(rounds: &[RoundValue], better: Better, resolution: f64) -> Optio
         "round values are finite: {rounds:?}"
     );
     let all: Vec<f64> = rounds.iter().map(|round| round.value).collect();
-    let undisturbed: Vec<f64> = rounds
-        .iter()
-        .filter(|round| !round.disturbed)
-        .map(|round| round.value)
-        .collect();
+    let undisturbed: Vec<f64> =
+        rounds.iter().filter(|round| !round.disturbed).map(|round| round.value).collect();
     let used = used_values(&all, &undisturbed);
     let moments = Moments::of(used);
     let (min, max) = (moments.min()?, moments.max()?);
@@ -99,11 +96,7 @@ pub fn estimate(rounds: &[RoundValue], better: Better, resolution: f64) -> Optio
 }
 
 fn used_values<'a>(all: &'a [f64], undisturbed: &'a [f64]) -> &'a [f64] {
-    if undisturbed.len() >= LEAST_UNDISTURBED {
-        undisturbed
-    } else {
-        all
-    }
+    if undisturbed.len() >= LEAST_UNDISTURBED { undisturbed } else { all }
 }
 
 #[cfg(test)]
@@ -112,11 +105,7 @@ mod tests {
 
     fn rounds(undisturbed: &[f64], disturbed: &[f64]) -> Vec<RoundValue> {
         let round = |disturbed| move |&value| RoundValue { value, disturbed };
-        undisturbed
-            .iter()
-            .map(round(false))
-            .chain(disturbed.iter().map(round(true)))
-            .collect()
+        undisturbed.iter().map(round(false)).chain(disturbed.iter().map(round(true))).collect()
     }
 
     #[test]
@@ -126,10 +115,7 @@ mod tests {
         assert_eq!(found.value, 3.5);
         assert!(!found.used_disturbed);
         assert_eq!((found.rounds, found.disturbed, found.used), (8, 2, 6));
-        assert_eq!(
-            (found.median_all, found.median_undisturbed),
-            (4.5, Some(3.5))
-        );
+        assert_eq!((found.median_all, found.median_undisturbed), (4.5, Some(3.5)));
         assert_eq!((found.best, found.max), (Some(1.0), 6.0));
         assert_eq!(found.interval.unwrap().high, 6.0);
     }

@@ -41,13 +41,7 @@ impl Default for Histogram {
         buckets.auto(true);
         Self {
             buckets,
-            counts: Sparse {
-                buckets: vec![],
-                beyond: 0,
-                invalid: 0,
-                extremes: None,
-                sum: 0.0,
-            },
+            counts: Sparse { buckets: vec![], beyond: 0, invalid: 0, extremes: None, sum: 0.0 },
         }
     }
 }
@@ -80,9 +74,7 @@ impl Histogram {
 
     /// Adds all events of `other`.
     pub fn merge(&mut self, other: &Self) {
-        self.buckets
-            .add(&other.buckets)
-            .expect("a resizing histogram takes every other one");
+        self.buckets.add(&other.buckets).expect("a resizing histogram takes every other one");
         self.counts.beyond += other.counts.beyond;
         self.counts.invalid += other.counts.invalid;
         self.counts.sum += other.counts.sum;
@@ -109,16 +101,10 @@ impl Histogram {
             .iter_recorded()
             .map(|bucket| {
                 let value = bucket.value_iterated_to();
-                (
-                    self.buckets.median_equivalent(value),
-                    bucket.count_at_value(),
-                )
+                (self.buckets.median_equivalent(value), bucket.count_at_value())
             })
             .collect();
-        Sparse {
-            buckets,
-            ..self.counts.clone()
-        }
+        Sparse { buckets, ..self.counts.clone() }
     }
 }
 
@@ -134,10 +120,7 @@ mod tests {
             let mut histogram = Histogram::default();
             histogram.record(value);
             let stored = histogram.sparse();
-            assert_eq!(
-                (stored.buckets[0].1, stored.extremes),
-                (1, Some((value, value)))
-            );
+            assert_eq!((stored.buckets[0].1, stored.extremes), (1, Some((value, value))));
             let error = (stored.buckets[0].0 as f64 / STEPS_PER_UNIT - value).abs();
             assert!(error <= 0.0005 * value + 0.0005, "{value}: {error}");
         }
@@ -164,10 +147,7 @@ mod tests {
         }
         histogram.record_censored(5);
         let stored = histogram.sparse();
-        assert_eq!(
-            (histogram.count(), stored.beyond, histogram.invalid()),
-            (12, 8, 2)
-        );
+        assert_eq!((histogram.count(), stored.beyond, histogram.invalid()), (12, 8, 2));
         assert_eq!(stored.buckets.len(), 4);
         let last = stored.buckets[3].0 as f64 / GREATEST_STEPS as f64;
         assert!((last - 1.0).abs() < 0.001, "{last}");
@@ -176,29 +156,19 @@ mod tests {
     #[test]
     fn stored_and_merged_histograms_are_the_same() {
         let mut draw = Draw::new(2);
-        let (mut whole, mut a, mut b) = (
-            Histogram::default(),
-            Histogram::default(),
-            Histogram::default(),
-        );
+        let (mut whole, mut a, mut b) =
+            (Histogram::default(), Histogram::default(), Histogram::default());
         for i in 0..5_000 {
             let value = (2.0 * draw.normal()).exp() * 50.0;
             whole.record(value);
-            if i % 3 == 0 {
-                a.record(value)
-            } else {
-                b.record(value)
-            }
+            if i % 3 == 0 { a.record(value) } else { b.record(value) }
         }
         whole.record(1e30);
         b.record(1e30);
         a.merge(&b);
         let (whole, merged) = (whole.sparse(), a.sparse());
         assert_eq!(whole.buckets, merged.buckets);
-        assert_eq!(
-            (whole.beyond, whole.extremes),
-            (merged.beyond, merged.extremes)
-        );
+        assert_eq!((whole.beyond, whole.extremes), (merged.beyond, merged.extremes));
         assert!((whole.sum / merged.sum - 1.0).abs() < 1e-12);
     }
 }

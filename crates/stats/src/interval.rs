@@ -120,17 +120,10 @@ mod tests {
 
     #[test]
     fn precision_is_relative_to_the_value() {
-        let interval = |low, high| Interval {
-            low,
-            high,
-            confidence: 0.96,
-        };
+        let interval = |low, high| Interval { low, high, confidence: 0.96 };
         let width = relative_half_width(&interval(-102.0, -98.0), -100.0);
         assert!((width - 0.02).abs() < 1e-12, "{width}");
-        assert_eq!(
-            relative_half_width(&interval(-1.0, 1.0), 0.0),
-            f64::INFINITY
-        );
+        assert_eq!(relative_half_width(&interval(-1.0, 1.0), 0.0), f64::INFINITY);
         assert_eq!(relative_half_width(&interval(0.0, 0.0), 0.0), 0.0);
     }
 

@@ -60,10 +60,8 @@ pub fn plateaus(rungs: &[Rung]) -> Vec<Plateau> {
 
     let mut levels: Vec<Level> = Vec::new();
     for (first, last) in flat {
-        let segment = Segment {
-            octaves: octaves(rungs, first, last),
-            log: median(&logs[first..=last]),
-        };
+        let segment =
+            Segment { octaves: octaves(rungs, first, last), log: median(&logs[first..=last]) };
         match levels.last_mut() {
             // Never below: a level that seems faster than the one inside it is noise.
             Some(level) if segment.log < level.best.log + SAME_LEVEL.ln() => {
@@ -72,11 +70,7 @@ pub fn plateaus(rungs: &[Rung]) -> Vec<Plateau> {
                     level.best = segment;
                 }
             }
-            _ => levels.push(Level {
-                first,
-                last,
-                best: segment,
-            }),
+            _ => levels.push(Level { first, last, best: segment }),
         }
     }
     with_edges(rungs, &levels)
@@ -118,9 +112,7 @@ fn with_edges(rungs: &[Rung], levels: &[Level]) -> Vec<Plateau> {
 
 /// Where the ladder passes `threshold` for good before `end`, interpolated on log axes.
 fn crossing(rungs: &[Rung], first: usize, end: usize, threshold: f64) -> Option<f64> {
-    let below = (first..end.min(rungs.len()))
-        .rev()
-        .find(|&at| rungs[at].value < threshold)?;
+    let below = (first..end.min(rungs.len())).rev().find(|&at| rungs[at].value < threshold)?;
     let (here, next) = (rungs[below], rungs.get(below + 1)?);
     let share = (threshold / here.value).ln() / (next.value / here.value).ln();
     Some(here.size * (next.size / here.size).powf(share))
@@ -129,10 +121,8 @@ fn crossing(rungs: &[Rung], first: usize, end: usize, threshold: f64) -> Option<
 /// Standard deviation of the noise of a mostly smooth sequence, from the median absolute second
 /// difference (a second difference of independent errors has six times their variance).
 fn noise(logs: &[f64]) -> f64 {
-    let bends: Vec<f64> = logs
-        .windows(3)
-        .map(|three| (three[0] - 2.0 * three[1] + three[2]).abs())
-        .collect();
+    let bends: Vec<f64> =
+        logs.windows(3).map(|three| (three[0] - 2.0 * three[1] + three[2]).abs()).collect();
     if bends.is_empty() {
         return 0.0;
     }
@@ -189,11 +179,7 @@ fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[middle]
-    } else {
-        (sorted[middle - 1] + sorted[middle]) / 2.0
-    }
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
 /// Gives each edge the name of the described size nearest to it within a factor of two; a name is
@@ -253,11 +239,7 @@ pub fn saturation(steps: &[Rung]) -> Option<Ramp> {
             error(a).total_cmp(&error(b))
         })?;
     let fits = worst(steps, knee, hit, rise) <= 0.1 && hit > 0.0 && rise > 0.2 * hit;
-    fits.then_some(Ramp {
-        knee,
-        hit,
-        miss: hit + rise,
-    })
+    fits.then_some(Ramp { knee, hit, miss: hit + rise })
 }
 
 /// Largest relative error of a ramp.
@@ -323,9 +305,7 @@ pub fn reaches(points: &[Excess]) -> Vec<Reach> {
     let low = points.iter().map(|p| p.size).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|p| p.size).fold(0.0, f64::max) / 2.0;
     let steps = ((high / low).log2() * 8.0).max(0.0) as usize;
-    let grid: Vec<f64> = (0..=steps)
-        .map(|step| low * 2.0_f64.powf(step as f64 / 8.0))
-        .collect();
+    let grid: Vec<f64> = (0..=steps).map(|step| low * 2.0_f64.powf(step as f64 / 8.0)).collect();
     let Some((one, cost, rest)) = grid
         .iter()
         .filter_map(|&size| single(points, size).map(|(cost, rest)| (size, cost, rest)))

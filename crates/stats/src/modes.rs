@@ -51,10 +51,7 @@ pub fn modes(values: &[f64], resolution: f64) -> Vec<Mode> {
     if !are_apart(low, high) {
         return whole(&sorted);
     }
-    [low, high]
-        .iter()
-        .filter_map(|part| mode(part, sorted.len()))
-        .collect()
+    [low, high].iter().filter_map(|part| mode(part, sorted.len())).collect()
 }
 
 /// Ashman's D over 2: the distance of the medians is more than twice the root mean square of the
@@ -106,9 +103,7 @@ fn thinned(sorted: &[f64]) -> Vec<f64> {
     if sorted.len() <= MOST_VALUES {
         return sorted.to_vec();
     }
-    (0..MOST_VALUES)
-        .map(|i| sorted[(2 * i + 1) * sorted.len() / (2 * MOST_VALUES)])
-        .collect()
+    (0..MOST_VALUES).map(|i| sorted[(2 * i + 1) * sorted.len() / (2 * MOST_VALUES)]).collect()
 }
 
 /// How many values belong to the lower part when the sum of absolute deviations from the two
@@ -165,9 +160,7 @@ mod tests {
     #[test]
     fn two_clear_modes_are_found_with_their_shares() {
         for n in [20, 100, 1000] {
-            let found = fired(4, n, 200, |d| {
-                d.normal() + if d.chance(0.4) { 12.0 } else { 0.0 }
-            });
+            let found = fired(4, n, 200, |d| d.normal() + if d.chance(0.4) { 12.0 } else { 0.0 });
             println!("n {n}: {found} of clear mixtures found");
             // Twenty draws often leave the smaller mode with too few values to be seen.
             let least = if n == 20 { 0.8 } else { 0.99 };
@@ -194,15 +187,12 @@ mod tests {
     #[test]
     fn steps_of_the_clock_are_no_modes() {
         let mut draw = Draw::new(6);
-        let ticks: Vec<f64> = (0..1000)
-            .map(|_| (50.0 + 2.0 * draw.normal()).round() * 10.0)
-            .collect();
+        let ticks: Vec<f64> =
+            (0..1000).map(|_| (50.0 + 2.0 * draw.normal()).round() * 10.0).collect();
         assert_eq!(modes(&ticks, 10.0).len(), 1);
         // Two levels one step apart are quantisation; far apart they are modes.
         let levels = |far: f64| -> Vec<f64> {
-            (0..100)
-                .map(|i| if i % 2 == 0 { 20.0 } else { 20.0 + far })
-                .collect()
+            (0..100).map(|i| if i % 2 == 0 { 20.0 } else { 20.0 + far }).collect()
         };
         assert_eq!(modes(&levels(10.0), 10.0).len(), 1);
         assert_eq!(modes(&levels(80.0), 10.0).len(), 2);

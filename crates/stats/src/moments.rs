@@ -14,13 +14,7 @@ pub struct Moments {
 impl Default for Moments {
     /// No values yet.
     fn default() -> Self {
-        Self {
-            count: 0,
-            mean: 0.0,
-            squares: 0.0,
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-        }
+        Self { count: 0, mean: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
     }
 }
 
@@ -113,15 +107,10 @@ mod tests {
     #[test]
     fn a_correlation_is_one_for_what_follows_and_none_for_what_stays() {
         let pairs = |of: fn(f64) -> f64| -> Vec<(f64, f64)> {
-            (0..8)
-                .map(|at| (f64::from(at), of(f64::from(at))))
-                .collect()
+            (0..8).map(|at| (f64::from(at), of(f64::from(at)))).collect()
         };
         let close = |found: Option<f64>, wanted: f64| {
-            assert!(
-                (found.expect("a value") - wanted).abs() < 1e-12,
-                "{found:?}"
-            );
+            assert!((found.expect("a value") - wanted).abs() < 1e-12, "{found:?}");
         };
         close(correlation(&pairs(|x| 3.0 * x + 1.0)), 1.0);
         close(correlation(&pairs(|x| -x)), -1.0);

@@ -37,23 +37,13 @@ impl Neighbour {
         let mut draw = Draw::new(seed);
         let away_ms = here_ms * (1.0 - share) / share;
         let here = draw.chance(share);
-        let mut neighbour = Neighbour {
-            draw,
-            here,
-            left_ms: 0.0,
-            here_ms,
-            away_ms,
-        };
+        let mut neighbour = Neighbour { draw, here, left_ms: 0.0, here_ms, away_ms };
         neighbour.left_ms = neighbour.stretch();
         neighbour
     }
 
     fn stretch(&mut self) -> f64 {
-        let mean = if self.here {
-            self.here_ms
-        } else {
-            self.away_ms
-        };
+        let mean = if self.here { self.here_ms } else { self.away_ms };
         -mean * self.draw.uniform().ln()
     }
 
@@ -138,30 +128,21 @@ fn round(neighbour: &mut Neighbour, true_ns: f64) -> (Option<f64>, f64) {
         // Other cases are measured in between.
         let (_, mut here) = neighbour.pass(60.0);
         let quartets: Vec<(f64, f64)> = match visit {
-            0 => (0..QUARTETS)
-                .map(|_| quartet(neighbour, true_ns, &mut here))
-                .collect(),
+            0 => (0..QUARTETS).map(|_| quartet(neighbour, true_ns, &mut here)).collect(),
             _ => again(neighbour, true_ns),
         };
         let is_alone = |one: &&(f64, f64)| super::width::is_alone(one.1, LEVEL);
         let won = quartets.iter().filter(is_alone).count();
         visits.push(samples(visit, quartets));
         alone += won;
-        in_vain = if won > 0 || visit == 0 {
-            0
-        } else {
-            in_vain + 1
-        };
+        in_vain = if won > 0 || visit == 0 { 0 } else { in_vain + 1 };
         if alone >= LEAST_ALONE || in_vain == IN_VAIN {
             break;
         }
     }
     let all: Vec<&Samples> = visits.iter().collect();
     let found = Condition::AsFound.round_value(&all, &[]);
-    (
-        Condition::Alone(LEVEL).round_value(&all, &[]),
-        found.expect("every visit has samples"),
-    )
+    (Condition::Alone(LEVEL).round_value(&all, &[]), found.expect("every visit has samples"))
 }
 
 /// Share of figures of `rounds` rounds whose interval covers the true value, the median error of their
@@ -175,10 +156,7 @@ fn simulate(share: f64, here_ms: f64, rounds: usize, figures: u64) -> (f64, f64,
                 let between = 1.0 + BETWEEN * neighbour.draw.normal();
                 let (alone, _) = round(&mut neighbour, ALONE_NS * between);
                 neighbour.pass(1_000.0);
-                Some(RoundValue {
-                    value: alone?,
-                    disturbed: false,
-                })
+                Some(RoundValue { value: alone?, disturbed: false })
             })
             .collect();
         valued += values.len();
@@ -193,11 +171,7 @@ fn simulate(share: f64, here_ms: f64, rounds: usize, figures: u64) -> (f64, f64,
     }
     let error = super::quantile::median(&errors).unwrap_or(f64::NAN);
     let all = figures as f64 * rounds as f64;
-    (
-        covered as f64 / f64::from(estimated.max(1)),
-        error,
-        valued as f64 / all,
-    )
+    (covered as f64 / f64::from(estimated.max(1)), error, valued as f64 / all)
 }
 
 #[test]

@@ -58,16 +58,7 @@ pub fn modified_z(values: &[f64]) -> Vec<f64> {
     } else {
         std::f64::consts::FRAC_PI_2.sqrt() * mean(&deviations).unwrap_or(0.0)
     };
-    values
-        .iter()
-        .map(|x| {
-            if scale > 0.0 {
-                (x - centre) / scale
-            } else {
-                0.0
-            }
-        })
-        .collect()
+    values.iter().map(|x| if scale > 0.0 { (x - centre) / scale } else { 0.0 }).collect()
 }
 
 #[cfg(test)]

@@ -74,14 +74,9 @@ pub fn tick(starts_ns: &[f64], candidates_ns: &[f64]) -> Option<Tick> {
     for candidate_ns in candidates_ns {
         found.extend(near(starts_ns, *candidate_ns, looks));
     }
-    let most = found
-        .iter()
-        .map(|(excess, _)| *excess)
-        .max_by(f64::total_cmp)?;
+    let most = found.iter().map(|(excess, _)| *excess).max_by(f64::total_cmp)?;
     found.retain(|(excess, _)| excess * EXPLAINS_MORE >= most);
-    let longest = found
-        .into_iter()
-        .max_by(|a, b| a.1.period_ns.total_cmp(&b.1.period_ns));
+    let longest = found.into_iter().max_by(|a, b| a.1.period_ns.total_cmp(&b.1.period_ns));
     longest.map(|(_, tick)| tick)
 }
 
@@ -139,9 +134,7 @@ fn near(starts_ns: &[f64], nominal_ns: f64, looks: f64) -> Option<(f64, Tick)> {
         && tick.on_grid >= FEWEST
         && tick.occupied >= OCCUPIED
         && is_every_cycle(starts_ns, &tick)
-        && !PARTS
-            .into_iter()
-            .any(|parts| is_part(starts_ns, &tick, parts));
+        && !PARTS.into_iter().any(|parts| is_part(starts_ns, &tick, parts));
     is_tick.then_some((excess, tick))
 }
 
@@ -171,10 +164,8 @@ fn first_look(starts_ns: &[f64], nominal_ns: f64) -> Option<(f64, f64, f64)> {
 
 /// The arc (a share of the period) that holds most events, and its centre in ns from the origin.
 fn densest(starts_ns: &[f64], period_ns: f64, arc: f64) -> Option<(usize, f64)> {
-    let mut phases: Vec<f64> = starts_ns
-        .iter()
-        .map(|start| (start / period_ns).rem_euclid(1.0))
-        .collect();
+    let mut phases: Vec<f64> =
+        starts_ns.iter().map(|start| (start / period_ns).rem_euclid(1.0)).collect();
     phases.sort_unstable_by(f64::total_cmp);
     let n = phases.len();
     let at = |index: usize| phases[index % n] + (index / n) as f64;
@@ -215,10 +206,7 @@ fn fitted(starts_ns: &[f64], period_ns: f64, phase_ns: f64, arc_ns: f64) -> Opti
         square += (cycle - mean_cycle).powi(2);
     }
     let slope = (square > 0.0).then(|| product / square)?;
-    Some((
-        period_ns + slope,
-        phase_ns + mean_apart - slope * mean_cycle,
-    ))
+    Some((period_ns + slope, phase_ns + mean_apart - slope * mean_cycle))
 }
 
 /// What one arc of the fitted period holds, and how many events that is beyond chance.
@@ -281,10 +269,7 @@ pub(super) fn binomial_tail(n: f64, k: f64, share: f64) -> f64 {
 fn is_every_cycle(starts_ns: &[f64], tick: &Tick) -> bool {
     let within_ns = tick.tolerance_ns / 2.0;
     let numbers = numbers_on(starts_ns, tick.period_ns, tick.phase_ns, within_ns);
-    let next = numbers
-        .windows(2)
-        .filter(|pair| pair[1] - pair[0] == 1.0)
-        .count();
+    let next = numbers.windows(2).filter(|pair| pair[1] - pair[0] == 1.0).count();
     let by_chance = tick.occupied * (numbers.len() as f64 - 1.0);
     next as f64 >= 0.5 * by_chance && next >= NEXT_TO_EACH_OTHER
 }

@@ -76,9 +76,7 @@ pub fn draws(series: &[Series], seed: u64) -> Vec<Vec<Vec<usize>>> {
         let rounds = rounds_of(s);
         (0..rounds).map(|_| rng.usize(..rounds)).collect()
     };
-    (0..RESAMPLES)
-        .map(|_| series.iter().map(&mut drawn).collect())
-        .collect()
+    (0..RESAMPLES).map(|_| series.iter().map(&mut drawn).collect()).collect()
 }
 
 fn rounds_of(series: &Series) -> usize {
@@ -114,11 +112,7 @@ fn confidence(rounds: usize) -> Option<f64> {
 }
 
 fn percentile_interval(values: &[f64], confidence: f64) -> Option<Interval> {
-    Some(Interval {
-        low: quantile(values, 0.025)?,
-        high: quantile(values, 0.975)?,
-        confidence,
-    })
+    Some(Interval { low: quantile(values, 0.025)?, high: quantile(values, 0.975)?, confidence })
 }
 
 #[cfg(test)]
@@ -126,18 +120,12 @@ mod tests {
     use super::*;
 
     fn series(figures: &[&[f64]]) -> Series {
-        figures
-            .iter()
-            .map(|figure| figure.iter().copied().map(Some).collect())
-            .collect()
+        figures.iter().map(|figure| figure.iter().copied().map(Some).collect()).collect()
     }
 
     fn ratio(medians: &Medians) -> BTreeMap<&'static str, f64> {
         let (a, b) = (medians[0][0], medians[0][1]);
-        a.zip(b)
-            .map(|(a, b)| ("ratio", a / b))
-            .into_iter()
-            .collect()
+        a.zip(b).map(|(a, b)| ("ratio", a / b)).into_iter().collect()
     }
 
     #[test]
@@ -165,11 +153,7 @@ mod tests {
         // The knee exists only where the median is above 1.05: here on a knife's edge.
         let values = [1.0, 1.0, 1.0, 1.1, 1.2, 1.3];
         let found = derived(&[series(&[&values])], 1, |m| {
-            m[0][0]
-                .filter(|&x| x >= 1.05)
-                .map(|x| ("knee", x))
-                .into_iter()
-                .collect()
+            m[0][0].filter(|&x| x >= 1.05).map(|x| ("knee", x)).into_iter().collect()
         })["knee"];
         assert!(found.presence < 0.8, "{found:?}");
         assert!(found.presence > 0.2);
@@ -187,10 +171,7 @@ mod tests {
     #[test]
     fn rounds_without_a_value_are_left_out() {
         let s: Series = vec![vec![Some(1.0), None, Some(3.0)]];
-        assert_eq!(
-            medians(std::slice::from_ref(&s), &[vec![0, 1, 2]]),
-            vec![vec![Some(2.0)]]
-        );
+        assert_eq!(medians(std::slice::from_ref(&s), &[vec![0, 1, 2]]), vec![vec![Some(2.0)]]);
         assert_eq!(medians(&[s], &[vec![1, 1, 1]]), vec![vec![None]]);
     }
 }

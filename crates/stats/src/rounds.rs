@@ -79,10 +79,7 @@ pub struct Valued {
 
 impl From<&Valued> for RoundValue {
     fn from(valued: &Valued) -> Self {
-        RoundValue {
-            value: valued.value,
-            disturbed: valued.disturbed,
-        }
+        RoundValue { value: valued.value, disturbed: valued.disturbed }
     }
 }
 
@@ -93,9 +90,8 @@ type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
 /// experiment is repeated in rounds, a value is the median of a round's samples; otherwise each
 /// sample of its one round is a block.
 pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Vec<Valued>> {
-    let in_rounds = run
-        .experiment(experiment)
-        .is_none_or(|planned| planned.repeat == Repeat::Rounds);
+    let in_rounds =
+        run.experiment(experiment).is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let disturbed: BTreeMap<u32, (bool, Option<f64>)> = run
         .rounds_of(label)
         .map(|round| {
@@ -119,9 +115,8 @@ pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, Str
     figures
         .into_iter()
         .map(|((case, metric), rounds)| {
-            let over = run
-                .metric(experiment, metric)
-                .map_or(Over::Undisturbed, |metric| metric.over);
+            let over =
+                run.metric(experiment, metric).map_or(Over::Undisturbed, |metric| metric.over);
             let values = match in_rounds {
                 true => of_rounds(&rounds, &disturbed, over),
                 false => of_blocks(&rounds, &disturbed, over),
@@ -214,9 +209,7 @@ mod tests {
             round: 1,
             case: CaseId::new(),
             metric: "m".to_owned(),
-            raw: Raw::Event {
-                values: vec![1.0, 2.0, 9.0],
-            },
+            raw: Raw::Event { values: vec![1.0, 2.0, 9.0] },
             core_hz: None,
             quantities: BTreeMap::new(),
             at: BTreeMap::new(),

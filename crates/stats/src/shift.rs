@@ -81,9 +81,7 @@ pub fn shifts(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
     // A shift that is too small to tell joins its sides, and others are then by other runs.
     loop {
         let places: Vec<usize> = found.keys().copied().collect();
-        let sizes = sides(values, &places)
-            .into_iter()
-            .map(|(before, after)| size(before, after));
+        let sizes = sides(values, &places).into_iter().map(|(before, after)| size(before, after));
         let small = places
             .iter()
             .zip(sizes)
@@ -171,13 +169,8 @@ fn best_place(values: &[f64]) -> Option<usize> {
     let sorted = sorted(&values);
     let low = *sorted.get(LEAST_SIDE - 1)?;
     let high = *sorted.get(sorted.len().checked_sub(LEAST_SIDE)?)?;
-    let clipped: Vec<f64> = values
-        .iter()
-        .map(|value| value.min(high).max(low))
-        .collect();
-    divisions(&clipped)
-        .max_by(|one, other| one.1.total_cmp(&other.1))
-        .map(|(at, _)| at)
+    let clipped: Vec<f64> = values.iter().map(|value| value.min(high).max(low)).collect();
+    divisions(&clipped).max_by(|one, other| one.1.total_cmp(&other.1)).map(|(at, _)| at)
 }
 
 /// For every division the distance of the first side's mean from that of all, in a unit that is the same
@@ -192,10 +185,7 @@ fn divisions(values: &[f64]) -> impl Iterator<Item = (usize, f64)> {
         .map(move |(index, value)| {
             sum += value - middle;
             let first = (index + 1) as f64;
-            (
-                index + 1,
-                sum.abs() / (first * (count as f64 - first)).sqrt(),
-            )
+            (index + 1, sum.abs() / (first * (count as f64 - first)).sqrt())
         })
         .filter(move |(at, _)| (LEAST_SIDE..=count.saturating_sub(LEAST_SIDE)).contains(at))
 }
@@ -207,9 +197,7 @@ impl Chance {
         let mut distinct = sorted(ranks);
         distinct.dedup();
         let heights = if distinct.len() == count {
-            self.0
-                .entry((count, orders))
-                .or_insert_with(|| heights(ranks, orders))
+            self.0.entry((count, orders)).or_insert_with(|| heights(ranks, orders))
         } else {
             // Which runs are equal is another matter in every series: few orders first, and all of
             // them only where chance reaches it seldom.
@@ -237,9 +225,7 @@ fn heights(ranks: &[f64], orders: usize) -> Vec<f64> {
     let mut heights: Vec<f64> = (0..orders)
         .map(|_| {
             random.shuffle(&mut order);
-            divisions(&order)
-                .map(|(_, height)| height)
-                .fold(0.0, f64::max)
+            divisions(&order).map(|(_, height)| height).fold(0.0, f64::max)
         })
         .collect();
     heights.sort_unstable_by(f64::total_cmp);
@@ -263,10 +249,7 @@ fn place(before: &[f64], after: &[f64], at: usize) -> (usize, usize) {
     let end = |q| quantile_of_sorted(&places, q);
     match end(0.025).zip(end(0.975)) {
         // The place found is among them, however few of the resamples agree.
-        Some((low, high)) => (
-            (low.floor() as usize).min(at),
-            (high.ceil() as usize).max(at),
-        ),
+        Some((low, high)) => ((low.floor() as usize).min(at), (high.ceil() as usize).max(at)),
         None => (at, at),
     }
 }
@@ -274,18 +257,13 @@ fn place(before: &[f64], after: &[f64], at: usize) -> (usize, usize) {
 fn size(before: &[f64], after: &[f64]) -> Size {
     let is_positive = before.iter().chain(after).all(|value| *value > 0.0);
     let of = |value: &f64| if is_positive { value.ln() } else { *value };
-    let pairs = before
-        .iter()
-        .flat_map(|old| after.iter().map(move |new| of(new) - of(old)));
+    let pairs = before.iter().flat_map(|old| after.iter().map(move |new| of(new) - of(old)));
     let pairs = sorted(&pairs.collect::<Vec<_>>());
     let value = quantile_of_sorted(&pairs, 0.5).unwrap_or(f64::NAN);
     let interval = rank_sum_interval(&pairs, before.len(), after.len());
     if is_positive {
-        let interval = interval.map(|ends| Interval {
-            low: ends.low.exp(),
-            high: ends.high.exp(),
-            ..ends
-        });
+        let interval =
+            interval.map(|ends| Interval { low: ends.low.exp(), high: ends.high.exp(), ..ends });
         Size::Ratio(value.exp(), interval)
     } else {
         Size::Difference(value, interval)
@@ -335,9 +313,7 @@ mod tests {
 
     /// Values of an unchanged machine: 1.5 or 4 % between runs.
     fn constant(draw: &mut Draw, runs: usize, deviation: f64) -> Vec<f64> {
-        (0..runs)
-            .map(|_| 90.0 * (deviation * draw.normal()).exp())
-            .collect()
+        (0..runs).map(|_| 90.0 * (deviation * draw.normal()).exp()).collect()
     }
 
     #[test]
@@ -407,10 +383,8 @@ mod tests {
         let mut values = constant(&mut draw, 45, 0.01);
         values[15..].iter_mut().for_each(|value| *value *= 1.2);
         values[30..].iter_mut().for_each(|value| *value /= 1.3);
-        let places: Vec<usize> = found(&values, 0.015, &mut chance)
-            .iter()
-            .map(|shift| shift.at)
-            .collect();
+        let places: Vec<usize> =
+            found(&values, 0.015, &mut chance).iter().map(|shift| shift.at).collect();
         assert_eq!(places, [15, 30]);
         let mut values = constant(&mut draw, 60, 0.001);
         values[30..].iter_mut().for_each(|value| *value *= 1.01);
@@ -421,31 +395,18 @@ mod tests {
     #[test]
     fn differences_that_cross_zero_shift_by_a_difference() {
         let mut draw = Draw::new(4);
-        let values: Vec<f64> = (0..30)
-            .map(|run| draw.normal() + if run < 15 { -1.0 } else { 9.0 })
-            .collect();
+        let values: Vec<f64> =
+            (0..30).map(|run| draw.normal() + if run < 15 { -1.0 } else { 9.0 }).collect();
         let shifts = found(&values, 0.04, &mut Chance::default());
-        let [only] = shifts.as_slice() else {
-            panic!("{shifts:?}")
-        };
-        let Size::Difference(value, Some(interval)) = only.size else {
-            panic!("{only:?}")
-        };
-        assert!(
-            (9.0..11.0).contains(&value) && interval.contains(10.0),
-            "{only:?}"
-        );
+        let [only] = shifts.as_slice() else { panic!("{shifts:?}") };
+        let Size::Difference(value, Some(interval)) = only.size else { panic!("{only:?}") };
+        assert!((9.0..11.0).contains(&value) && interval.contains(10.0), "{only:?}");
     }
 
     #[test]
     fn few_or_equal_runs_say_nothing() {
         let mut chance = Chance::default();
-        for values in [
-            &[][..],
-            &[1.0],
-            &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0],
-            &[5.0; 40],
-        ] {
+        for values in [&[][..], &[1.0], &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0], &[5.0; 40]] {
             assert_eq!(p_value(values, &mut chance), None);
         }
         let eight = [1.0, 1.1, 1.2, 1.3, 2.0, 2.1, 2.2, 2.3];

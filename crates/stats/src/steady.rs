@@ -142,11 +142,7 @@ impl Log {
     /// The beginning and the ends of silences.
     fn turns(&self, silence_ns: u64) -> Log {
         let first = self.points.first().copied().into_iter();
-        Log {
-            points: first
-                .chain(self.silences(silence_ns).map(|pair| pair[1]))
-                .collect(),
-        }
+        Log { points: first.chain(self.silences(silence_ns).map(|pair| pair[1])).collect() }
     }
 
     fn silences(&self, silence_ns: u64) -> impl Iterator<Item = &[(u64, u64)]> {
@@ -161,10 +157,7 @@ impl Log {
     /// What had come by a moment: between two points in proportion.
     fn count_at(&self, ns: f64) -> f64 {
         let after = self.points.partition_point(|(at, _)| *at as f64 <= ns);
-        match (
-            after.checked_sub(1).and_then(|at| self.points.get(at)),
-            self.points.get(after),
-        ) {
+        match (after.checked_sub(1).and_then(|at| self.points.get(at)), self.points.get(after)) {
             (Some(&(from, count)), Some(&(to, more))) => {
                 let share = (ns - from as f64) / (to - from) as f64;
                 count as f64 + share * (more - count) as f64
@@ -180,11 +173,7 @@ impl Log {
     /// not written down yet; all of the time where it has been silent for longer than a block.
     fn known_until(&self, ns: f64, block_ns: f64) -> f64 {
         let last = self.points.last().map_or(ns, |(at, _)| *at as f64);
-        if ns - last > block_ns {
-            ns
-        } else {
-            last.min(ns)
-        }
+        if ns - last > block_ns { ns } else { last.min(ns) }
     }
 }
 
@@ -193,9 +182,7 @@ impl Log {
 pub fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
     let firsts = logs.iter().map(|log| log.points.first().map(|(ns, _)| *ns));
     let from = firsts.collect::<Option<Vec<u64>>>()?.into_iter().max()? as f64;
-    let until = logs
-        .iter()
-        .map(|log| log.known_until(until_ns as f64, block_ns));
+    let until = logs.iter().map(|log| log.known_until(until_ns as f64, block_ns));
     let until = until.fold(until_ns as f64, f64::min);
     let blocks = ((until - from) / block_ns).floor();
     if blocks < BLOCKS_MIN as f64 {
@@ -204,10 +191,8 @@ pub fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
     let edge = |at: usize| from + at as f64 * block_ns;
     let all = |at: usize| -> f64 { logs.iter().map(|log| log.count_at(edge(at))).sum() };
     let counts: Vec<f64> = (0..=blocks as usize).map(all).collect();
-    let rates: Vec<f64> = counts
-        .windows(2)
-        .map(|pair| (pair[1] - pair[0]) * 1e9 / block_ns)
-        .collect();
+    let rates: Vec<f64> =
+        counts.windows(2).map(|pair| (pair[1] - pair[0]) * 1e9 / block_ns).collect();
     let (cold, settled) = cold(&rates);
     let (begin, end) = (edge(cold), edge(rates.len()));
     let window_ns = end - begin;
@@ -229,10 +214,7 @@ pub fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
 fn is_level(rates: &[f64]) -> bool {
     let third = (rates.len() / 3).max(1);
     let middle = |rates: &[f64]| median(rates).unwrap_or(0.0);
-    let (first, last) = (
-        middle(&rates[..third]),
-        middle(&rates[rates.len() - third..]),
-    );
+    let (first, last) = (middle(&rates[..third]), middle(&rates[rates.len() - third..]));
     let steps: Vec<f64> = rates.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let step = middle(&steps);
     let apart: Vec<f64> = steps.iter().map(|other| (other - step).abs()).collect();
@@ -288,10 +270,7 @@ mod tests {
         let found = steady(&[log(300, &rates)], 32_300, 1000.0).expect("settles");
         assert!(found.settled);
         assert!(found.discarded_ns <= 3000.0, "{found:?}");
-        assert!(
-            (found.rate() / 1e14 * 1e3 - 1.005).abs() < 0.01,
-            "{found:?}"
-        );
+        assert!((found.rate() / 1e14 * 1e3 - 1.005).abs() < 0.01, "{found:?}");
         assert!(found.best >= found.rate());
     }
 
@@ -329,10 +308,7 @@ mod tests {
         assert_eq!(found.streams.len(), 2);
         assert!((found.rate() / 20e9 - 1.0).abs() < 1e-9, "{found:?}");
         // One that got nothing yet.
-        assert_eq!(
-            steady(&[log(0, &rates), Log::default()], 37_000, 1000.0),
-            None
-        );
+        assert_eq!(steady(&[log(0, &rates), Log::default()], 37_000, 1000.0), None);
         assert_eq!(steady(&both, 9_000, 1000.0), None, "too few blocks");
     }
 
@@ -364,10 +340,7 @@ mod tests {
         // One silence may be the first of a limit's, if it is long.
         let mut once = Log::default();
         (0..100_u64).for_each(|count| once.push(count * 1000 + count / 50 * 50_000, count));
-        assert!(
-            once.of_whole_turns(16_000).is_none(),
-            "half the time was silent"
-        );
+        assert!(once.of_whole_turns(16_000).is_none(), "half the time was silent");
         let mut long = Log::default();
         (0..1000_u64).for_each(|count| long.push(count * 1000 + count / 500 * 50_000, count));
         let same = long.of_whole_turns(16_000).expect("one short silence");

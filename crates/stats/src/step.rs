@@ -30,11 +30,8 @@ pub struct Step {
 /// the levels; such a rung is then given to the nearer one, so that the step is where values leave the
 /// lower level, not where they have reached the upper.
 pub fn step(rungs: &[Rung]) -> Option<Step> {
-    let mut rungs: Vec<Rung> = rungs
-        .iter()
-        .copied()
-        .filter(|rung| rung.size > 0.0 && rung.value > 0.0)
-        .collect();
+    let mut rungs: Vec<Rung> =
+        rungs.iter().copied().filter(|rung| rung.size > 0.0 && rung.value > 0.0).collect();
     rungs.sort_by(|a, b| a.size.total_cmp(&b.size));
     let logs: Vec<f64> = rungs.iter().map(|rung| rung.value.ln()).collect();
     let cost = |at: usize| squares(&logs[..at]) + squares(&logs[at..]);
@@ -88,13 +85,7 @@ mod tests {
     #[test]
     fn a_value_on_the_way_up_is_above_once_it_is_nearer_to_the_upper_level() {
         let of = |middle: f64| {
-            let points = [
-                (1.0, 0.4),
-                (2.0, 0.4),
-                (3.0, middle),
-                (4.0, 8.0),
-                (5.0, 8.0),
-            ];
+            let points = [(1.0, 0.4), (2.0, 0.4), (3.0, middle), (4.0, 8.0), (5.0, 8.0)];
             let found = step(&rungs(&points)).expect("a step");
             (found.low, found.high)
         };
@@ -106,9 +97,8 @@ mod tests {
     fn a_slope_that_is_noise_is_no_step() {
         let mut draw = Draw::new(1);
         for _ in 0..200 {
-            let points: Vec<(f64, f64)> = (1..=11)
-                .map(|size| (f64::from(size), (0.1 * draw.normal()).exp()))
-                .collect();
+            let points: Vec<(f64, f64)> =
+                (1..=11).map(|size| (f64::from(size), (0.1 * draw.normal()).exp())).collect();
             assert_eq!(step(&rungs(&points)), None);
         }
         assert_eq!(step(&rungs(&[(1.0, 1.0)])), None);

@@ -67,11 +67,7 @@ pub struct Found {
 impl Default for Times {
     /// None yet.
     fn default() -> Self {
-        Times {
-            short: vec![0; DENSE],
-            long: BTreeMap::new(),
-            count: 0,
-        }
+        Times { short: vec![0; DENSE], long: BTreeMap::new(), count: 0 }
     }
 }
 
@@ -134,11 +130,7 @@ pub fn find(times: &Times, tick_ns: f64) -> Option<Found> {
         own_ticks: below.last().map_or(0, |(at, _)| *at),
         shortest_ticks: above.first().map(|(at, _)| *at),
         interruptions: above.iter().map(|(_, count)| count).sum(),
-        near: seen
-            .iter()
-            .filter(|(at, _)| near(*at))
-            .map(|(_, count)| count)
-            .sum(),
+        near: seen.iter().filter(|(at, _)| near(*at)).map(|(_, count)| count).sum(),
         because: String::new(),
     };
     found.because = found.told(times, tick_ns, least);
@@ -155,14 +147,10 @@ fn valley(seen: &[(u64, u64)], least: u64, most: u64) -> u64 {
         })
         .collect();
     places.dedup();
-    let sparse: Vec<f64> = places
-        .iter()
-        .map(|at| radius(seen, *at) / (*at as f64 / least as f64).sqrt())
-        .collect();
+    let sparse: Vec<f64> =
+        places.iter().map(|at| radius(seen, *at) / (*at as f64 / least as f64).sqrt()).collect();
     let sparsest = sparse.iter().copied().fold(0.0, f64::max);
-    let lowest = sparse
-        .iter()
-        .position(|sparse| NEXT_TO_SPARSEST * sparse >= sparsest);
+    let lowest = sparse.iter().position(|sparse| NEXT_TO_SPARSEST * sparse >= sparsest);
     lowest.map_or(least, |index| places[index])
 }
 

@@ -42,10 +42,7 @@ pub fn warm_up(timings: &[f64]) -> WarmUp {
     let n = timings.len();
     let tail = &timings[n / 2..];
     let Some(level) = median(tail) else {
-        return WarmUp {
-            discard: 0,
-            settled: false,
-        };
+        return WarmUp { discard: 0, settled: false };
     };
     let deviations: Vec<f64> = tail.iter().map(|x| (x - level).abs()).collect();
     let scatter = median(&deviations).unwrap_or(0.0) / 0.6745;
@@ -58,10 +55,7 @@ pub fn warm_up(timings: &[f64]) -> WarmUp {
         .windows(2)
         .find(|pair| median(&timings[pair[0]..pair[1]]).is_some_and(|m| (m - level).abs() <= near))
         .map_or(n, |pair| pair[0]);
-    WarmUp {
-        discard,
-        settled: discard <= n / 2,
-    }
+    WarmUp { discard, settled: discard <= n / 2 }
 }
 
 /// The indices at which a new segment begins, ascending; empty for a series that does not
@@ -89,11 +83,8 @@ fn divided(values: &[f64], least: usize, scale: impl Fn(&[f64]) -> f64) -> Vec<u
 /// 2017). Negative correlation counts as none; 1 for series too short to tell.
 fn memory(values: &[f64]) -> f64 {
     let typical = |lag: usize| {
-        let differences: Vec<f64> = values
-            .iter()
-            .zip(values.get(lag..)?)
-            .map(|(a, b)| (b - a).abs())
-            .collect();
+        let differences: Vec<f64> =
+            values.iter().zip(values.get(lag..)?).map(|(a, b)| (b - a).abs()).collect();
         median(&differences).filter(|_| differences.len() >= LEAST_TO_TELL)
     };
     match typical(1).zip(typical(2)) {
@@ -157,10 +148,8 @@ impl SegmentCost {
         best[0] = -penalty;
         let mut starts = vec![0];
         for end in least..=n {
-            let costs: Vec<f64> = starts
-                .iter()
-                .map(|&start| best[start] + self.of(start, end))
-                .collect();
+            let costs: Vec<f64> =
+                starts.iter().map(|&start| best[start] + self.of(start, end)).collect();
             let (chosen, cost) = costs
                 .iter()
                 .enumerate()
@@ -189,11 +178,7 @@ fn running_counts(values: &[f64], limit: f64) -> Vec<u32> {
     let mut total = 0;
     let mut counts = vec![0];
     counts.extend(values.iter().map(|&value| {
-        total += if value < limit {
-            2
-        } else {
-            u32::from(value == limit)
-        };
+        total += if value < limit { 2 } else { u32::from(value == limit) };
         total
     }));
     counts
@@ -234,25 +219,17 @@ mod tests {
         let found = (0..trials)
             .filter(|_| !change_points(&draw.autoregression(200, 0.5), 5).is_empty())
             .count();
-        println!(
-            "autocorrelated: false changes {}",
-            found as f64 / f64::from(trials)
-        );
+        println!("autocorrelated: false changes {}", found as f64 / f64::from(trials));
         assert!(found <= 9, "{found} of {trials}");
     }
 
     #[test]
     fn steps_are_found_where_they_are() {
         let mut draw = Draw::new(5);
-        let values: Vec<f64> = (0..300)
-            .map(|i| draw.normal() + [0.0, 8.0, 3.0][i / 100])
-            .collect();
+        let values: Vec<f64> = (0..300).map(|i| draw.normal() + [0.0, 8.0, 3.0][i / 100]).collect();
         let found = change_points(&values, 5);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(
-            found[0].abs_diff(100) <= 2 && found[1].abs_diff(200) <= 2,
-            "{found:?}"
-        );
+        assert!(found[0].abs_diff(100) <= 2 && found[1].abs_diff(200) <= 2, "{found:?}");
     }
 
     #[test]
@@ -262,9 +239,8 @@ mod tests {
         values[50] = 1e6;
         values[120] = -1e6;
         assert!(change_points(&values, 5).is_empty());
-        let long: Vec<f64> = (0..50_000)
-            .map(|i| draw.normal() + if i < 30_000 { 0.0 } else { 3.0 })
-            .collect();
+        let long: Vec<f64> =
+            (0..50_000).map(|i| draw.normal() + if i < 30_000 { 0.0 } else { 3.0 }).collect();
         let found = change_points(&long, 5);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].abs_diff(30_000) <= 100, "{found:?}");
@@ -281,45 +257,24 @@ mod tests {
     fn warm_up_ends_at_the_change() {
         let mut draw = Draw::new(7);
         let mut timings = |slow: usize, n: usize| -> Vec<f64> {
-            (0..n)
-                .map(|i| if i < slow { 150.0 } else { 100.0 } + 0.2 * draw.normal())
-                .collect()
+            (0..n).map(|i| if i < slow { 150.0 } else { 100.0 } + 0.2 * draw.normal()).collect()
         };
         for slow in [5, 12, 20] {
             let found = warm_up(&timings(slow, 60));
-            assert!(
-                found.discard.abs_diff(slow) <= 1 && found.settled,
-                "{slow}: {found:?}"
-            );
+            assert!(found.discard.abs_diff(slow) <= 1 && found.settled, "{slow}: {found:?}");
         }
-        assert_eq!(
-            warm_up(&timings(0, 60)),
-            WarmUp {
-                discard: 0,
-                settled: true
-            }
-        );
+        assert_eq!(warm_up(&timings(0, 60)), WarmUp { discard: 0, settled: true });
         assert!(!warm_up(&timings(40, 60)).settled);
-        assert_eq!(
-            warm_up(&[]),
-            WarmUp {
-                discard: 0,
-                settled: false
-            }
-        );
+        assert_eq!(warm_up(&[]), WarmUp { discard: 0, settled: false });
     }
 
     #[test]
     fn a_clock_that_ramps_is_discarded_until_it_is_level() {
-        let ramp: Vec<f64> = (0..120)
-            .map(|i| 100.0 * (1.0 + 0.8 * (-f64::from(i) / 8.0).exp()))
-            .collect();
+        let ramp: Vec<f64> =
+            (0..120).map(|i| 100.0 * (1.0 + 0.8 * (-f64::from(i) / 8.0).exp())).collect();
         let found = warm_up(&ramp);
         // Within 1 % from value 35 on; a segment's median may be level a few values sooner.
-        assert!(
-            (24..=45).contains(&found.discard) && found.settled,
-            "{found:?}"
-        );
+        assert!((24..=45).contains(&found.discard) && found.settled, "{found:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The width probe's readings (METHOD §2a): which of them a core gives that nobody else uses.
 //!
-//! A reading is additions per cycle: how many of a row of independent ones the core did in the time in
+//! A reading is operations per cycle: how many of a row of independent ones the core did in the time in
 //! which it did one of a row of dependent ones. A core that is alone does as many as it has units, again
 //! and again; one whose other hyperthread is at work does fewer, and not always as many.
 
@@ -19,10 +19,12 @@ pub const IN_VAIN: u32 = 2;
 /// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends within this or
 /// goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared ones between them 1 ms.
 pub const WAIT_NS: f64 = 2e6;
-/// Relative half width of the mode at the level.
+/// Relative half width of the mode at the level, and as a multiple of the clock's step: a row's length is one of two
+/// whole numbers of steps, and a chain's too.
 const MODE: f64 = 0.01;
-/// Lower end of the shoulder below the mode: as wide as the mode itself.
-const SHOULDER: f64 = 0.97;
+const MODE_STEPS: f64 = 1.5;
+/// Lower end of the shoulder below the mode, in half widths: as wide as the mode itself.
+const SHOULDER: f64 = 3.0;
 /// The mode of a core that is alone has at least so many times the readings of its shoulder: on a core
 /// that is always shared there is a highest reading too, but no edge below it.
 const SHARPNESS: usize = 3;
@@ -41,14 +43,14 @@ pub enum Learned {
     Level(Level),
     /// The highest readings have no sharp edge: the core was never alone, or there is no such core.
     NoEdge,
-    /// They have one, but not at a whole number of additions per cycle: its place.
+    /// They have one, but not at a whole number of operations per cycle: its place.
     NotWhole(f64),
 }
 
 /// What *alone* looks like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
-    /// Additions per cycle.
+    /// Operations per cycle.
     pub level: f64,
     /// Distance of the quartiles of the readings at the level, relative to it.
     pub spread: f64,
@@ -105,14 +107,10 @@ impl Seen {
 
     /// By the names of a round's environment; nothing where nothing was probed.
     pub fn named(self) -> impl Iterator<Item = (String, f64)> {
-        [
-            (PROBED, self.samples),
-            (SHARED, self.shared),
-            (FAST, self.fast),
-        ]
-        .into_iter()
-        .filter(move |_| self.samples > 0)
-        .map(|(name, count)| (name.to_owned(), f64::from(count)))
+        [(PROBED, self.samples), (SHARED, self.shared), (FAST, self.fast)]
+            .into_iter()
+            .filter(move |_| self.samples > 0)
+            .map(|(name, count)| (name.to_owned(), f64::from(count)))
     }
 }
 
@@ -124,23 +122,24 @@ pub const SHARED: &str = "probed_shared";
 pub const FAST: &str = "probed_fast";
 
 /// The level from readings: the highest mode that enough of them share, if it is sharp and at a whole
-/// number. Sorts them.
-pub fn learn(readings: &mut [f64]) -> Learned {
+/// number. `step` is that of the clock, as a share of what is timed. Sorts them.
+pub fn learn(readings: &mut [f64], step: f64) -> Learned {
+    let half = MODE.max(MODE_STEPS * step);
     readings.sort_unstable_by(|a, b| b.total_cmp(a));
     let least = (LEAST_SHARE * readings.len() as f64).ceil() as usize;
     let least = least.max(LEAST_READINGS);
     let from = |limit: f64| readings.partition_point(|reading| *reading >= limit);
     let Some(top) = (0..readings.len()).find(|top| {
-        let near = from(readings[*top] * (1.0 - MODE)) - top;
+        let near = from(readings[*top] * (1.0 - half)) - top;
         near >= least
     }) else {
         return Learned::NoEdge;
     };
-    let Some(first) = median(&readings[top..from(readings[top] * (1.0 - MODE))]) else {
+    let Some(first) = median(&readings[top..from(readings[top] * (1.0 - half))]) else {
         return Learned::NoEdge;
     };
-    let mode = from(first * (1.0 + MODE))..from(first * (1.0 - MODE));
-    let shoulder = from(first * SHOULDER) - mode.end;
+    let mode = from(first * (1.0 + half))..from(first * (1.0 - half));
+    let shoulder = from(first * (1.0 - SHOULDER * half)) - mode.end;
     if SHARPNESS * shoulder > mode.len() {
         return Learned::NoEdge;
     }
@@ -181,7 +180,7 @@ mod tests {
     fn the_level_is_found_however_little_the_core_is_alone() {
         for units in [2.0, 3.0, 4.0, 5.0, 6.0] {
             for alone in [1.0, 0.5, 0.2, 0.05, 0.03] {
-                let learned = learn(&mut readings(units, alone, 20_000, 7));
+                let learned = learn(&mut readings(units, alone, 20_000, 7), 0.0);
                 let Learned::Level(level) = learned else {
                     panic!("{units} units, alone {alone}: {learned:?}");
                 };
@@ -196,19 +195,21 @@ mod tests {
     fn a_core_that_is_never_alone_gives_no_level() {
         for seed in 0..50 {
             for count in [2_000, 20_000] {
-                let learned = learn(&mut readings(4.0, 0.0, count, seed));
+                let learned = learn(&mut readings(4.0, 0.0, count, seed), 0.0);
                 assert_eq!(learned, Learned::NoEdge, "{seed}");
             }
         }
-        assert_eq!(learn(&mut []), Learned::NoEdge);
+        assert_eq!(learn(&mut [], 0.0), Learned::NoEdge);
     }
 
     #[test]
     fn a_sharp_level_between_whole_numbers_is_of_no_core() {
         let mut emulated = readings(2.5, 0.9, 5_000, 3);
-        assert!(matches!(learn(&mut emulated), Learned::NotWhole(at) if (at - 2.5).abs() < 0.02));
+        assert!(
+            matches!(learn(&mut emulated, 0.0), Learned::NotWhole(at) if (at - 2.5).abs() < 0.02)
+        );
         let mut narrow = readings(1.0, 1.0, 5_000, 3);
-        assert!(matches!(learn(&mut narrow), Learned::NotWhole(_)));
+        assert!(matches!(learn(&mut narrow, 0.0), Learned::NotWhole(_)));
     }
 
     #[test]

@@ -110,9 +110,7 @@ impl FailOn {
             Word::Changed => true,
             Word::Missing | Word::Never => false,
         };
-        let is_enough = one
-            .ratio()
-            .is_some_and(|ratio| (ratio - 1.0).abs() >= self.least);
+        let is_enough = one.ratio().is_some_and(|ratio| (ratio - 1.0).abs() >= self.least);
         is_word && is_enough
     }
 }
@@ -134,10 +132,7 @@ pub(crate) fn is_meant(selection: &Selection, experiment: &str, case: &CaseId) -
 /// # Errors
 /// What is wrong, and what to type.
 pub(crate) fn parse(texts: &[String]) -> Result<Vec<FailOn>, String> {
-    let rules: Vec<FailOn> = texts
-        .iter()
-        .map(|text| rule(text))
-        .collect::<Result<_, _>>()?;
+    let rules: Vec<FailOn> = texts.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
     match rules.iter().any(|rule| rule.word == Word::Never) && rules.len() > 1 {
         true => Err("--fail-on never allows no other rule beside it".to_owned()),
         false => Ok(rules),
@@ -177,12 +172,7 @@ fn rule(text: &str) -> Result<FailOn, String> {
         .map(|scope| Selection::parse(&[scope.to_owned()], FAMILIES))
         .transpose()
         .map_err(|error| format!("--fail-on `{text}`: {error}"))?;
-    Ok(FailOn {
-        text: text.to_owned(),
-        word: *meant,
-        least,
-        scope,
-    })
+    Ok(FailOn { text: text.to_owned(), word: *meant, least, scope })
 }
 
 /// A percentage as a share.
@@ -210,10 +200,7 @@ mod tests {
     fn what_cannot_be_meant_says_what_to_type() {
         for (text, part) in [
             ("slow:5%", "did you mean `slower`"),
-            (
-                "slower:5",
-                "`5` is no percentage; type for example slower:5%",
-            ),
+            ("slower:5", "`5` is no percentage; type for example slower:5%"),
             ("slower:-5%", "is no percentage"),
             ("slower:nan%", "is no percentage"),
             ("slower@memry", "no experiment or family is called `memry`"),

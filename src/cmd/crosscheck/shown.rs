@@ -27,12 +27,7 @@ pub(super) struct Sink {
 impl Sink {
     /// Of a record with what it holds.
     pub fn new(file: RecordFile, run: Run) -> Self {
-        Sink {
-            file,
-            run,
-            bar: progress_bar(),
-            begun: Instant::now(),
-        }
+        Sink { file, run, bar: progress_bar(), begun: Instant::now() }
     }
 
     /// The bar goes.
@@ -47,8 +42,7 @@ impl Observer for Sink {
         self.run.push(event.clone());
         if let Event::PairingEnd(end) = event {
             let lines = lines(&self.run, end);
-            self.bar
-                .suspend(|| lines.iter().for_each(|line| output::diagnose(line)));
+            self.bar.suspend(|| lines.iter().for_each(|line| output::diagnose(line)));
         }
         Ok(())
     }
@@ -76,8 +70,7 @@ impl Observer for Sink {
                 format!(", about {} left", told(Duration::from_secs_f64(seconds)))
             }
         };
-        self.bar
-            .set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
+        self.bar.set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
         // Drawn here and never by a timer: no thread wakes while a side runs.
         self.bar.tick();
     }
@@ -102,11 +95,7 @@ fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
         return Vec::new();
     };
     let label = format!("plumb: {}:{}", end.rival, end.pairing);
-    let mut lines: Vec<String> = bout
-        .rows
-        .iter()
-        .filter_map(|row| line(&label, row))
-        .collect();
+    let mut lines: Vec<String> = bout.rows.iter().filter_map(|row| line(&label, row)).collect();
     lines.extend(bout.disturbance().map(|told| format!("{label}: {told}")));
     lines.extend(bout.lack().map(|lack| format!("{label}: {lack}")));
     lines
@@ -118,9 +107,8 @@ fn line(label: &str, found: &Compared<'_>) -> Option<String> {
         true => String::new(),
         false => format!(", {}", row.name),
     };
-    let interval = found
-        .interval
-        .map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)));
+    let interval =
+        found.interval.map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)));
     Some(format!(
         "{label}{name}: {} and {}, ratio {}{}, {}",
         render(found.ours?, row.unit),
@@ -136,9 +124,7 @@ fn commands(pairing: &Pairing) -> String {
     let mut text = format!("\n{}:{}\n", pairing.rival, pairing.name);
     for (file, lines) in &pairing.inputs {
         text.push_str(&format!("  {DIR}/{file}:\n"));
-        lines
-            .lines()
-            .for_each(|line| text.push_str(&format!("    {line}\n")));
+        lines.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
     }
     for command in &pairing.prepare {
         text.push_str(&format!("  {}\n", shell(command)));
@@ -146,11 +132,7 @@ fn commands(pairing: &Pairing) -> String {
     if let Some(server) = &pairing.server {
         text.push_str(&format!("  {} &\n", shell(server)));
     }
-    text.push_str(&format!(
-        "  {}\n  {}\n",
-        shell(&pairing.theirs),
-        shell(&pairing.ours)
-    ));
+    text.push_str(&format!("  {}\n  {}\n", shell(&pairing.theirs), shell(&pairing.ours)));
     text
 }
 
@@ -169,8 +151,7 @@ impl Listing {
         if all.is_empty() {
             return;
         }
-        self.text
-            .push_str(&format!("\nnot compared of {}:\n", rival.name));
+        self.text.push_str(&format!("\nnot compared of {}:\n", rival.name));
         for (what, reason) in all {
             self.text.push_str(&format!("  {what}: {reason}\n"));
         }
@@ -189,8 +170,7 @@ impl Observer for Listing {
                         format!("not run: {}{}", absent.reason, needed.unwrap_or_default())
                     }
                 };
-                self.text
-                    .push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
+                self.text.push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
             }
             Event::Pairing(pairing) => {
                 if !self.has_pairings {
@@ -204,8 +184,7 @@ impl Observer for Listing {
             Event::PairingEnd(end) => {
                 let details = [&end.reason, &end.needed].into_iter().flatten();
                 let details: Vec<&str> = details.map(String::as_str).collect();
-                self.text
-                    .push_str(&format!("  skipped: {}\n", details.join("; ")));
+                self.text.push_str(&format!("  skipped: {}\n", details.join("; ")));
             }
             _ => {}
         }

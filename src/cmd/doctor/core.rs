@@ -14,11 +14,7 @@ pub(super) fn widths(cpu: usize, units: Option<f64>, time: Duration) -> Vec<Widt
     let probing = std::thread::spawn(move || {
         let (mut found, began) = (Vec::new(), Instant::now());
         while began.elapsed() < time {
-            let order = CalibrateOrder {
-                cpu,
-                windows: 10,
-                window_ns: PROBED_NS,
-            };
+            let order = CalibrateOrder { cpu, windows: 10, window_ns: PROBED_NS };
             match measure::calibrate(&order) {
                 Ok(calibration) => {
                     found.extend(calibration.width.map(|width| whole_core(width, units)));

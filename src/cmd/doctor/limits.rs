@@ -25,24 +25,13 @@ pub(super) fn io(host: &Host) -> Said {
             let bytes = |rate: u64| format!("{}/s", render_bytes(rate as f64));
             let requests = |rate: u64| format!("{rate} requests/s");
             let rates = [
-                limit
-                    .read_bytes
-                    .map(|rate| format!("reads {}", bytes(rate))),
-                limit
-                    .write_bytes
-                    .map(|rate| format!("writes {}", bytes(rate))),
+                limit.read_bytes.map(|rate| format!("reads {}", bytes(rate))),
+                limit.write_bytes.map(|rate| format!("writes {}", bytes(rate))),
                 limit.reads.map(|rate| format!("reads {}", requests(rate))),
-                limit
-                    .writes
-                    .map(|rate| format!("writes {}", requests(rate))),
+                limit.writes.map(|rate| format!("writes {}", requests(rate))),
             ];
             let rates: Vec<String> = rates.into_iter().flatten().collect();
-            format!(
-                "{}: {} (/{})",
-                disk(&limit.device),
-                rates.join(", "),
-                limit.group
-            )
+            format!("{}: {} (/{})", disk(&limit.device), rates.join(", "), limit.group)
         })
         .collect();
     match texts.is_empty() {
@@ -88,10 +77,8 @@ pub(super) fn shaping(host: &Host, peers: &[IpAddr]) -> Said {
             match shaper.place {
                 Place::Root => shaped.push(format!("{name}: {}", shaper.name())),
                 Place::Below => shaped.push(format!("{name}: {}, some traffic", shaper.name())),
-                Place::Filter => filtered.push(format!(
-                    "{name}: filters ({}), which may limit or drop",
-                    shaper.kind
-                )),
+                Place::Filter => filtered
+                    .push(format!("{name}: filters ({}), which may limit or drop", shaper.kind)),
             }
         }
     }
@@ -131,24 +118,15 @@ mod tests {
     #[test]
     fn all_groups_limits_of_memory_are_seen() {
         let told = |files: &str| memory(&host(files));
-        assert_eq!(
-            told("== cg/a/memory.max\n4096\n"),
-            Said::Disturbs("4 KiB".into())
-        );
+        assert_eq!(told("== cg/a/memory.max\n4096\n"), Said::Disturbs("4 KiB".into()));
         assert_eq!(
             told(
                 "== cg/a/memory.max\n4294967296\n== cg/a/b/memory.high\n8192\n== cg/a/memory.swap.max\n0\n"
             ),
             Said::Disturbs("4 GiB, slowed down above 8 KiB, swap 0 B".into())
         );
-        assert_eq!(
-            told("== cg/a/b/memory.swap.max\n0\n"),
-            Said::Fine("swap 0 B".into())
-        );
-        assert_eq!(
-            told("== cg/a/b/memory.max\nmax\n"),
-            Said::Fine("none known".into())
-        );
+        assert_eq!(told("== cg/a/b/memory.swap.max\n0\n"), Said::Fine("swap 0 B".into()));
+        assert_eq!(told("== cg/a/b/memory.max\nmax\n"), Said::Fine("none known".into()));
     }
 
     #[test]
@@ -169,14 +147,9 @@ mod tests {
         assert_eq!(shaping(&host, &[]), Said::Fine("none".into()));
         host.net.interfaces[0].shaping = vec![shaper("tbf", Place::Root)];
         host.net.interfaces[1].shaping = vec![shaper("clsact", Place::Filter)];
-        let (first, second) = (
-            "eth0: tbf 1000 Mbit/s",
-            "eth1: filters (clsact), which may limit or drop",
-        );
-        assert_eq!(
-            shaping(&host, &[]),
-            Said::Disturbs(format!("{first}; {second}"))
-        );
+        let (first, second) =
+            ("eth0: tbf 1000 Mbit/s", "eth1: filters (clsact), which may limit or drop");
+        assert_eq!(shaping(&host, &[]), Said::Disturbs(format!("{first}; {second}")));
         let to = |address: &str| shaping(&host, &[address.parse().expect("an address")]);
         assert_eq!(to("192.1.2.3"), Said::Disturbs(first.into()));
         assert_eq!(to("193.168.5.7"), Said::Inherent(second.into()));

@@ -100,10 +100,7 @@ impl Learnt {
 
 /// Figures that steady each other.
 fn group(joined: &Joined) -> (String, Order) {
-    (
-        joined.base.family().to_owned(),
-        Order::of(joined.metric.kind),
-    )
+    (joined.base.family().to_owned(), Order::of(joined.metric.kind))
 }
 
 impl Order {
@@ -129,28 +126,16 @@ pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Ban
     };
     let of_clock = resolution(joined, base, new);
     match of_clock > share {
-        true => Band {
-            share: of_clock,
-            source: Source::Resolution,
-            between,
-        },
-        false => Band {
-            share,
-            source,
-            between,
-        },
+        true => Band { share: of_clock, source: Source::Resolution, between },
+        false => Band { share, source, between },
     }
 }
 
 /// Two steps of the coarser clock over the lesser value, for times of single events; else 0.
 fn resolution(joined: &Joined, base: &Run, new: &Run) -> f64 {
     let figures = [joined.base, joined.new];
-    let is_event = figures.iter().all(|figure| {
-        figure
-            .stats
-            .as_ref()
-            .is_some_and(|stats| stats.of == "event")
-    });
+    let is_event =
+        figures.iter().all(|figure| figure.stats.as_ref().is_some_and(|stats| stats.of == "event"));
     let least = figures.iter().filter_map(|figure| figure.value);
     let least = least.fold(f64::INFINITY, f64::min);
     if !(is_event && joined.metric.unit.is_time() && least > 0.0) {

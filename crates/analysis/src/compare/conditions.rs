@@ -105,19 +105,10 @@ pub fn differences(base: &Run, new: &Run, same_machine: bool) -> Vec<Condition> 
     }
     all.environment("", &base.header.environment, &new.header.environment);
     for peer in &base.header.peers {
-        let same = new
-            .header
-            .peers
-            .iter()
-            .find(|other| other.name == peer.name);
+        let same = new.header.peers.iter().find(|other| other.name == peer.name);
         if let Some(other) = same {
             let prefix = format!("{}: ", peer.name);
-            all.add(
-                Class::Machine,
-                &format!("{prefix}identity"),
-                &peer.identity,
-                &other.identity,
-            );
+            all.add(Class::Machine, &format!("{prefix}identity"), &peer.identity, &other.identity);
             all.environment(&prefix, &peer.environment, &other.environment);
         }
     }
@@ -223,23 +214,13 @@ impl Found {
     fn options(&mut self, base: &Run, new: &Run) {
         let (b, n) = (&base.header.options, &new.header.options);
         self.add(Class::Options, "preset", &b.preset, &n.preset);
-        self.add(
-            Class::Options,
-            "selected",
-            &b.selectors.join(" "),
-            &n.selectors.join(" "),
-        );
+        self.add(Class::Options, "selected", &b.selectors.join(" "), &n.selectors.join(" "));
         self.add(Class::Options, "set", &b.set.join(" "), &n.set.join(" "));
         let (from, to) = (b.precision, n.precision);
         self.add(Class::Options, "precision", &digits(from), &digits(to));
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         self.add(Class::Options, "directory", &text(&b.dir), &text(&n.dir));
-        self.add(
-            Class::Options,
-            "peers",
-            &b.peers.join(" "),
-            &n.peers.join(" "),
-        );
+        self.add(Class::Options, "peers", &b.peers.join(" "), &n.peers.join(" "));
         let cpus = |run: &Run| {
             let cpus: Vec<String> = run.header.cpus.iter().map(usize::to_string).collect();
             cpus.join(",")
@@ -259,12 +240,7 @@ impl Found {
             self.add(Class::Plumb, name, base, new);
         }
         let of = |run: &Run| format!("{}", run.header.format);
-        self.add(
-            Class::Plumb,
-            "estimator (record format)",
-            &of(base),
-            &of(new),
-        );
+        self.add(Class::Plumb, "estimator (record format)", &of(base), &of(new));
         // Records of before it was told have none.
         if !b.build.is_empty() && !n.build.is_empty() {
             self.add(Class::Plumb, "measuring code", &b.build, &n.build);
@@ -336,40 +312,22 @@ impl Found {
         let falls = |falls: bool| if falls { "a system call" } else { "vDSO" };
         let (from, to) = (falls(b.vdso_falls_back), falls(n.vdso_falls_back));
         self.add(Class::Clocks, "clock_gettime", from, to);
-        self.add(
-            Class::Clocks,
-            "core clock from",
-            &b.core_source,
-            &n.core_source,
-        );
+        self.add(Class::Clocks, "core clock from", &b.core_source, &n.core_source);
         for (name, from, to, least) in [
             ("counter", b.counter_hz, n.counter_hz, COUNTER),
             ("core clock", b.core_hz, n.core_hz, CORE_CLOCK),
         ] {
             if (to / from - 1.0).abs() > least {
-                self.add(
-                    Class::Clocks,
-                    name,
-                    &render(from, Unit::Hz),
-                    &render(to, Unit::Hz),
-                );
+                self.add(Class::Clocks, name, &render(from, Unit::Hz), &render(to, Unit::Hz));
             }
         }
     }
 
     fn state(&mut self, base: &Health, new: &Health) {
         for (name, from, to) in [
-            (
-                "rounds disturbed",
-                base.disturbed_share(),
-                new.disturbed_share(),
-            ),
+            ("rounds disturbed", base.disturbed_share(), new.disturbed_share()),
             ("time stolen", base.steal, new.steal),
-            (
-                "CPU taken by other programs (run delay)",
-                base.run_delay,
-                new.run_delay,
-            ),
+            ("CPU taken by other programs (run delay)", base.run_delay, new.run_delay),
             ("time throttled", base.throttled, new.throttled),
         ] {
             if let (Some(from), Some(to)) = (from, to)
@@ -394,9 +352,9 @@ fn fact(host: &Value, pointer: &str, unit: Option<Unit>) -> String {
     match (host.pointer(pointer), unit) {
         (Some(Value::Array(entries)), _) => entries.len().to_string(),
         (Some(Value::String(text)), _) => text.clone(),
-        (Some(Value::Number(number)), Some(unit)) => number
-            .as_f64()
-            .map_or_else(String::new, |value| render(value, unit)),
+        (Some(Value::Number(number)), Some(unit)) => {
+            number.as_f64().map_or_else(String::new, |value| render(value, unit))
+        }
         (Some(Value::Number(number)), None) => number.to_string(),
         _ => String::new(),
     }
@@ -410,9 +368,7 @@ fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
     };
     match value {
         Value::Object(entries) => {
-            for (name, entry) in entries
-                .iter()
-                .filter(|(name, _)| !UNTOLD.contains(&name.as_str()))
+            for (name, entry) in entries.iter().filter(|(name, _)| !UNTOLD.contains(&name.as_str()))
             {
                 leaves(entry, &below(name), found);
             }

@@ -102,10 +102,8 @@ pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         };
         match of_figure(&partners, figure) {
             Some(partner) if usable(partner).is_some() => {
-                let (figure, partner) = (
-                    figure.comparable_with(partner),
-                    partner.comparable_with(figure),
-                );
+                let (figure, partner) =
+                    (figure.comparable_with(partner), partner.comparable_with(figure));
                 if let Some((base_unit, new_unit)) = units(figure, partner) {
                     joins.incomparable.push(Incomparable {
                         figure,
@@ -171,9 +169,7 @@ fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, figure: &Figure) -> Option<&
 
 /// The value of a figure that holds: one that failed (beyond a bound, a check) has none to compare.
 fn usable(figure: &Figure) -> Option<f64> {
-    figure
-        .value
-        .filter(|value| value.is_finite() && figure.outcome == Ending::Measured)
+    figure.value.filter(|value| value.is_finite() && figure.outcome == Ending::Measured)
 }
 
 fn valued(figure: &Figure) -> Option<(Key, &Metric)> {
@@ -194,26 +190,15 @@ fn elsewhere(run: &Measured, key: &Key) -> Option<String> {
         figure.experiment == *experiment
             && figure.case != key.case
             && figure.case.unplaced() == case
-            && figure
-                .metric
-                .as_ref()
-                .is_some_and(|metric| metric.name == key.metric)
+            && figure.metric.as_ref().is_some_and(|metric| metric.name == key.metric)
     };
-    let found = run
-        .figures
-        .iter()
-        .filter(|figure| usable(figure).is_some())
-        .find(is_it);
+    let found = run.figures.iter().filter(|figure| usable(figure).is_some()).find(is_it);
     found.map(|_| experiment.clone())
 }
 
 /// Why a run has no value of a key; `None` where it did not plan it.
 fn reason(run: &Measured, key: &Key) -> Option<String> {
-    let of_experiment = || {
-        run.figures
-            .iter()
-            .filter(|figure| figure.experiment == key.experiment)
-    };
+    let of_experiment = || run.figures.iter().filter(|figure| figure.experiment == key.experiment);
     let figure = of_experiment()
         .find(|figure| figure.key().as_ref() == Some(key))
         .or_else(|| {
@@ -239,10 +224,7 @@ fn series(run: &Run) -> HashMap<(&str, &CaseId), String> {
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
         for series in &planned.series {
             for case in &series.cases {
-                labels.insert(
-                    (planned.id.as_str(), case),
-                    series_label(&planned.id, series),
-                );
+                labels.insert((planned.id.as_str(), case), series_label(&planned.id, series));
             }
         }
     }

@@ -224,10 +224,7 @@ impl<'a> Against<'a> {
 
     /// What was tested without a finding, the least p first.
     pub fn closest(&self) -> Vec<&Compared<'a>> {
-        let quiet = self
-            .figures
-            .iter()
-            .filter(|one| one.outcome == Outcome::Quiet);
+        let quiet = self.figures.iter().filter(|one| one.outcome == Outcome::Quiet);
         let mut quiet: Vec<&Compared> = quiet.collect();
         let p = |one: &Compared| one.p.unwrap_or(1.0);
         quiet.sort_by(|a, b| p(a).total_cmp(&p(b)));
@@ -261,10 +258,7 @@ pub fn compare<'a>(runs: &'a [Measured<'a>], history: &History) -> Option<Compar
     let (base, others) = runs.split_first()?;
     (!others.is_empty()).then(|| Comparison {
         base,
-        against: others
-            .iter()
-            .map(|new| against(base, new, history))
-            .collect(),
+        against: others.iter().map(|new| against(base, new, history)).collect(),
     })
 }
 
@@ -308,9 +302,7 @@ fn judged<'a>(
     let pairs: Vec<Vec<Pair>> = prepared
         .iter()
         .map(|series| {
-            let pairs = series
-                .iter()
-                .filter_map(|(.., one)| one.tested.clone().ok());
+            let pairs = series.iter().filter_map(|(.., one)| one.tested.clone().ok());
             pairs.collect()
         })
         .collect();
@@ -342,13 +334,10 @@ struct Prepared {
 }
 
 fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -> Prepared {
-    let [base, new] = [joined.base, joined.new].map(|figure| Point {
-        value: figure.value.unwrap_or(f64::NAN),
-        interval: ends(figure),
-    });
-    let of_rounds = [joined.base, joined.new]
-        .iter()
-        .all(|figure| figure.interval == Interval::Rounds);
+    let [base, new] = [joined.base, joined.new]
+        .map(|figure| Point { value: figure.value.unwrap_or(f64::NAN), interval: ends(figure) });
+    let of_rounds =
+        [joined.base, joined.new].iter().all(|figure| figure.interval == Interval::Rounds);
     let untested = if published {
         Some(Untested::Published)
     } else if reasons::has_other_size(joined.base, joined.new) {
@@ -364,21 +353,16 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
     };
     let pair = Pair {
         evidence: match of_rounds {
-            true => Evidence::Rounds {
-                base: used_rounds(joined.base),
-                new: used_rounds(joined.new),
-            },
+            true => {
+                Evidence::Rounds { base: used_rounds(joined.base), new: used_rounds(joined.new) }
+            }
             false => Evidence::Intervals { base, new },
         },
         family,
         between: band.between,
         band: band.share,
     };
-    Prepared {
-        base,
-        new,
-        tested: untested.map_or(Ok(pair), Err),
-    }
+    Prepared { base, new, tested: untested.map_or(Ok(pair), Err) }
 }
 
 /// A position's grid cell has no confidence of its own: it counts as an interval of 95 %.
@@ -386,11 +370,7 @@ const CELL: f64 = 0.95;
 
 fn ends(figure: &Figure) -> Option<Ends> {
     let (low, high) = figure.ci?;
-    Some(Ends {
-        low,
-        high,
-        confidence: figure.confidence.unwrap_or(CELL),
-    })
+    Some(Ends { low, high, confidence: figure.confidence.unwrap_or(CELL) })
 }
 
 fn compared<'a>(

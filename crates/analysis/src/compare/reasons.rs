@@ -86,11 +86,7 @@ fn clock(one: &Compared) -> Option<String> {
     let cycles = one.base.cycles.zip(one.new.cycles);
     let same = cycles.is_some_and(|(base, new)| (new / base - 1.0).abs() <= one.band.share);
     let same = if same { ", the same in cycles" } else { "" };
-    Some(format!(
-        "core clock {} → {} GHz{same}",
-        digits(base / 1e9),
-        digits(new / 1e9)
-    ))
+    Some(format!("core clock {} → {} GHz{same}", digits(base / 1e9), digits(new / 1e9)))
 }
 
 /// Disturbed rounds in one of the runs, by what.
@@ -100,23 +96,15 @@ fn disturbed(run: &Run, figure: &Figure, name: &str) -> Option<String> {
         return None;
     }
     let label = join::label_of(run, figure)?;
-    let rounds: Vec<_> = run
-        .rounds_of(&label)
-        .filter(|round| !round.disturbed.is_empty())
-        .collect();
-    let by: Vec<String> = health::reasons(&rounds)
-        .into_iter()
-        .take(2)
-        .map(|(reason, _)| reason)
-        .collect();
+    let rounds: Vec<_> =
+        run.rounds_of(&label).filter(|round| !round.disturbed.is_empty()).collect();
+    let by: Vec<String> =
+        health::reasons(&rounds).into_iter().take(2).map(|(reason, _)| reason).collect();
     let by = match by.is_empty() {
         true => String::new(),
         false => format!(" by {}", by.join(", ")),
     };
-    Some(format!(
-        "{} of {} rounds disturbed in {name}{by}",
-        stats.disturbed, stats.rounds
-    ))
+    Some(format!("{} of {} rounds disturbed in {name}{by}", stats.disturbed, stats.rounds))
 }
 
 /// Samples in another number of modes.

@@ -46,13 +46,7 @@ fn planned(experiment: usize) -> PlannedExperiment {
         id: id(experiment),
         title: "Simulated".into(),
         manual: String::new(),
-        metrics: vec![Metric::new(
-            "time",
-            "A time.",
-            Unit::Ns,
-            Better::Lower,
-            kind,
-        )],
+        metrics: vec![Metric::new("time", "A time.", Unit::Ns, Better::Lower, kind)],
         params: vec![("case".into(), "A case.".into())],
         units: BTreeMap::new(),
         view: View::Table,
@@ -113,10 +107,7 @@ fn of_round(experiment: usize, n: u32, number: u64, value: f64) -> Samples {
         round: n,
         case: case(number),
         metric: "time".into(),
-        raw: Raw::Batch {
-            k: 1000,
-            values: vec![value],
-        },
+        raw: Raw::Batch { k: 1000, values: vec![value] },
         core_hz: None,
         quantities: BTreeMap::new(),
         at: BTreeMap::new(),
@@ -141,10 +132,7 @@ fn round(experiment: usize, n: u32) -> Round {
 
 /// The findings of two runs, by label.
 fn found(base: &Run, new: &Run) -> Vec<String> {
-    let runs = [base, new].map(|run| Measured {
-        run,
-        figures: figures(run),
-    });
+    let runs = [base, new].map(|run| Measured { run, figures: figures(run) });
     let comparison = compare(&runs, &History::default()).unwrap();
     let against = &comparison.against[0];
     assert_eq!(against.tested(), EXPERIMENTS * CASES as usize);
@@ -163,11 +151,7 @@ fn count(trials: u64) -> (usize, usize, usize) {
         loud += usize::from(!found(&base, &run(&mut draw, None)).is_empty());
         // Up in one trial, down in the next.
         let way = |factor: f64| {
-            if trial.is_multiple_of(2) {
-                factor
-            } else {
-                1.0 / factor
-            }
+            if trial.is_multiple_of(2) { factor } else { 1.0 / factor }
         };
         for (experiment, factor, count) in [(0, 1.2, &mut hardware), (1, 1.4, &mut os)] {
             let new = run(&mut draw, Some((experiment, way(factor))));

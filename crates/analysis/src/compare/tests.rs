@@ -23,10 +23,7 @@ fn changed(header: impl Fn(&mut Header), change: impl Fn(&mut Event)) -> Run {
 }
 
 fn measured(run: &Run) -> Measured<'_> {
-    Measured {
-        run,
-        figures: figures(run),
-    }
+    Measured { run, figures: figures(run) }
 }
 
 /// Multiplies what the samples of a series say.
@@ -92,10 +89,7 @@ fn add(history: &mut History, figures: &[Figure]) {
     for figure in figures {
         let values = used_rounds(figure);
         if let Some(key) = figure.key().filter(|_| !values.is_empty()) {
-            let earlier = Earlier {
-                condition: 0,
-                rounds: values,
-            };
+            let earlier = Earlier { condition: 0, rounds: values };
             history.0.entry(key).or_default().push(earlier);
         }
     }
@@ -172,10 +166,7 @@ fn a_cpu_that_others_took_is_told() {
     let runs = [measured(&quiet), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let against = &comparison.against[0];
-    let told = against
-        .conditions
-        .iter()
-        .find(|one| one.name.contains("run delay"));
+    let told = against.conditions.iter().find(|one| one.name.contains("run delay"));
     assert_eq!(told.unwrap().new, "40 %");
     let reasons = &against.findings()[0].reasons;
     let expected = "other programs had its CPU (run delay) for 0 → 40 % of the time";
@@ -212,10 +203,7 @@ fn another_machine_s_history_says_nothing() {
     assert!(!against.same_machine);
     assert!(against.figures.iter().all(|one| one.band.between.runs == 0));
     let identity = &against.conditions[0];
-    assert_eq!(
-        (identity.class, identity.name.as_str()),
-        (Class::Machine, "identity")
-    );
+    assert_eq!((identity.class, identity.name.as_str()), (Class::Machine, "identity"));
 }
 
 #[test]
@@ -260,10 +248,7 @@ fn what_has_no_partner_is_named_with_its_reason() {
         .map(|one| (one.figure.label(), one.why.text()))
         .collect();
     let expected = [
-        (
-            "os.syscall:call=read latency",
-            "not in the new run: failed: broken pipe",
-        ),
+        ("os.syscall:call=read latency", "not in the new run: failed: broken pipe"),
         ("os.pipe hop", "only in the base run"),
     ];
     let expected = expected.map(|(label, why)| (label.to_owned(), why.to_owned()));
@@ -271,16 +256,9 @@ fn what_has_no_partner_is_named_with_its_reason() {
     // The other way round.
     let runs = [measured(&new), measured(&base)];
     let comparison = compare(&runs, &History::default()).unwrap();
-    let whys: Vec<&Why> = comparison.against[0]
-        .incomparable
-        .iter()
-        .map(|one| &one.why)
-        .collect();
+    let whys: Vec<&Why> = comparison.against[0].incomparable.iter().map(|one| &one.why).collect();
     assert!(whys.contains(&&Why::OnlyNew), "{whys:?}");
-    assert!(
-        whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))),
-        "{whys:?}"
-    );
+    assert!(whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))), "{whys:?}");
 }
 
 #[test]
@@ -310,10 +288,7 @@ fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
     let whys = comparison.against[0].incomparable.iter();
     let whys: Vec<&Why> = whys.map(|one| &one.why).collect();
     let pipe = || "os.pipe".to_owned();
-    let expected = [
-        Why::OtherPlacementInNew(pipe()),
-        Why::OtherPlacementInBase(pipe()),
-    ];
+    let expected = [Why::OtherPlacementInNew(pipe()), Why::OtherPlacementInBase(pipe())];
     assert_eq!(whys, expected.iter().collect::<Vec<_>>());
     assert!(whys[0].is_missing_in_new() && !whys[1].is_missing_in_new());
 }
@@ -325,10 +300,7 @@ fn another_unit_is_never_compared() {
         |_| {},
         |event| {
             if let Event::Plan(plan) = event {
-                let pipe = plan
-                    .experiments
-                    .iter_mut()
-                    .find(|planned| planned.id == "os.pipe");
+                let pipe = plan.experiments.iter_mut().find(|planned| planned.id == "os.pipe");
                 pipe.unwrap().metrics[0].unit = Unit::OpPerS;
             }
         },
@@ -365,11 +337,7 @@ fn a_renamed_figure_is_compared_with_that_of_its_former_name() {
         let against = &comparison.against[0];
         let of_pipe = |one: &&super::Compared| one.base.experiment == "os.pipe";
         assert_eq!(against.figures.iter().filter(of_pipe).count(), 1);
-        assert!(
-            against.incomparable.is_empty(),
-            "{:?}",
-            against.incomparable
-        );
+        assert!(against.incomparable.is_empty(), "{:?}", against.incomparable);
     }
 }
 
@@ -393,15 +361,7 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
     let told: Vec<String> = comparison.against[0]
         .conditions
         .iter()
-        .map(|one| {
-            format!(
-                "{} {}: {} → {}",
-                one.class.text(),
-                one.name,
-                one.base,
-                one.new
-            )
-        })
+        .map(|one| format!("{} {}: {} → {}", one.class.text(), one.name, one.base, one.new))
         .collect();
     let expected = [
         "setting cpu.turbo.enabled: not told → false",
@@ -438,9 +398,6 @@ fn what_is_recorded_beside_a_finding_is_told() {
     let findings = comparison.against[0].findings();
     let reasons = &findings[0].reasons;
     assert_eq!(reasons[0], "cpu: 1 → 0");
-    assert!(
-        reasons[1].ends_with("GHz, the same in cycles"),
-        "{reasons:?}"
-    );
+    assert!(reasons[1].ends_with("GHz, the same in cycles"), "{reasons:?}");
     assert_eq!(reasons[2], "6 of 6 rounds disturbed in new by steal");
 }

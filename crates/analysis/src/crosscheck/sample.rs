@@ -78,21 +78,14 @@ pub fn turns(of: &Pairing, ratios: &[f64]) -> Vec<Event> {
     let mut events = vec![Event::Pairing(of.clone())];
     for (n, ratio) in (1..).zip(ratios) {
         let rows = of.rows.len();
-        events.push(Event::Pair(pair(
-            of,
-            n,
-            vec![80.0 * ratio; rows],
-            vec![80.0; rows],
-        )));
+        events.push(Event::Pair(pair(of, n, vec![80.0 * ratio; rows], vec![80.0; rows])));
     }
     events
 }
 
 /// Ratios around a middle, scattered by 1 %.
 pub fn around(middle: f64, turns: u32) -> Vec<f64> {
-    (0..turns)
-        .map(|n| middle * (1.0 + 0.01 * f64::from(n % 3) - 0.01))
-        .collect()
+    (0..turns).map(|n| middle * (1.0 + 0.01 * f64::from(n % 3) - 0.01)).collect()
 }
 
 /// One of everything: met, missed, explained, without enough turns, failed with some, skipped, cut off, a
@@ -145,10 +138,7 @@ pub fn events() -> Vec<Event> {
     }));
     events.push(Event::Rival(rival("ping")));
     events.push(Event::Rival(rival("sysbench")));
-    let cut = Pairing {
-        rival: "sysbench".into(),
-        ..cut
-    };
+    let cut = Pairing { rival: "sysbench".into(), ..cut };
     events.extend(turns(&cut, &[1.0]));
     events
 }

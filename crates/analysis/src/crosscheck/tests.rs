@@ -85,9 +85,7 @@ fn a_goal_is_judged_from_nine_turns_and_an_interval_told_from_six() {
     ] {
         let run = run_of(turns(&pairing, &around(1.0, count)));
         let found = rows(&run);
-        let [one] = found.as_slice() else {
-            panic!("{found:?}")
-        };
+        let [one] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(one.verdict, verdict, "{count}");
         assert_eq!(one.interval.is_some(), has_interval, "{count}");
         assert_eq!(one.ratio.is_some(), count > 0, "{count}");
@@ -102,15 +100,8 @@ fn a_goal_is_judged_from_nine_turns_and_an_interval_told_from_six() {
 
 #[test]
 fn what_is_no_timing_is_judged_by_one_turn() {
-    for (ratio, verdict) in [
-        (1.0, Verdict::Met),
-        (1.04, Verdict::Met),
-        (2.0, Verdict::Missed),
-    ] {
-        let pairing = Pairing {
-            once: true,
-            ..of(Goal::Agree)
-        };
+    for (ratio, verdict) in [(1.0, Verdict::Met), (1.04, Verdict::Met), (2.0, Verdict::Missed)] {
+        let pairing = Pairing { once: true, ..of(Goal::Agree) };
         let run = run_of(turns(&pairing, &[ratio]));
         assert_eq!(rows(&run)[0].verdict, verdict, "{ratio}");
         assert_eq!(rows(&run)[0].interval, None);
@@ -124,12 +115,7 @@ fn values_are_told_as_medians_and_the_ratio_pair_by_pair() {
     // The machine slows down over the turns: each side's values scatter by a factor, their ratio not at all.
     for n in 1..=9_u32 {
         let slow = f64::from(n);
-        events.push(Event::Pair(pair(
-            &pairing,
-            n,
-            vec![51.0 * slow],
-            vec![50.0 * slow],
-        )));
+        events.push(Event::Pair(pair(&pairing, n, vec![51.0 * slow], vec![50.0 * slow])));
     }
     let run = run_of(events);
     let found = rows(&run);
@@ -140,11 +126,7 @@ fn values_are_told_as_medians_and_the_ratio_pair_by_pair() {
 
 #[test]
 fn turns_without_a_ratio_are_left_out() {
-    let pairing = pairing(
-        "perf",
-        "two",
-        vec![row("a", Goal::Agree), row("b", Goal::Agree)],
-    );
+    let pairing = pairing("perf", "two", vec![row("a", Goal::Agree), row("b", Goal::Agree)]);
     let mut events = vec![Event::Pairing(pairing.clone())];
     let turns = [
         (vec![1.0, 2.0], vec![1.0, 1.0]),
@@ -167,12 +149,7 @@ fn turns_without_a_ratio_are_left_out() {
 
 #[test]
 fn a_value_that_is_not_positive_meets_no_goal() {
-    for goal in [
-        Goal::AtMost,
-        Goal::Agree,
-        Goal::AtLeast,
-        Goal::AtLeastNearly,
-    ] {
+    for goal in [Goal::AtMost, Goal::Agree, Goal::AtLeast, Goal::AtLeastNearly] {
         check(goal, &[-0.2; 9], Verdict::Missed);
         check(goal, &[0.0; 9], Verdict::Missed);
     }
@@ -202,25 +179,15 @@ fn a_pairing_says_why_it_lacks_turns() {
 fn turns_of_a_pairing_that_failed_later_still_count() {
     let pairing = of(Goal::Agree);
     let mut events = turns(&pairing, &around(1.0, 9));
-    events.push(Event::PairingEnd(end(
-        &pairing,
-        Ending::Failed,
-        Some("it hung"),
-    )));
+    events.push(Event::PairingEnd(end(&pairing, Ending::Failed, Some("it hung"))));
     let run = run_of(events);
     assert_eq!(rows(&run)[0].verdict, Verdict::Met);
-    assert_eq!(
-        rows(&run)[0].end.map(|end| end.outcome),
-        Some(Ending::Failed)
-    );
+    assert_eq!(rows(&run)[0].end.map(|end| end.outcome), Some(Ending::Failed));
 }
 
 #[test]
 fn a_rival_that_is_crosschecked_again_replaces_itself_alone() {
-    let (perf, other) = (
-        of(Goal::Agree),
-        pairing("fio", "psync", vec![row("", Goal::AtLeast)]),
-    );
+    let (perf, other) = (of(Goal::Agree), pairing("fio", "psync", vec![row("", Goal::AtLeast)]));
     let mut events = vec![Event::Rival(rival("perf"))];
     events.extend(turns(&perf, &around(2.0, 9)));
     events.push(Event::Rival(rival("fio")));
@@ -231,21 +198,14 @@ fn a_rival_that_is_crosschecked_again_replaces_itself_alone() {
     let all = rivals(&run);
     let names: Vec<(&str, usize)> = all.iter().map(|one| (one.name, one.bouts.len())).collect();
     assert_eq!(names, [("fio", 1), ("perf", 1)]);
-    assert!(
-        rows(&run)
-            .iter()
-            .all(|row| row.verdict == Verdict::Met && row.ratios.len() == 9)
-    );
+    assert!(rows(&run).iter().all(|row| row.verdict == Verdict::Met && row.ratios.len() == 9));
 }
 
 #[test]
 fn a_pairing_of_a_rival_that_the_record_does_not_tell_of_is_kept() {
     let run = run_of(turns(&of(Goal::Agree), &[1.0]));
     let all = rivals(&run);
-    assert_eq!(
-        (all[0].name, all[0].rival, all[0].bouts.len()),
-        ("perf", None, 1)
-    );
+    assert_eq!((all[0].name, all[0].rival, all[0].bouts.len()), ("perf", None, 1));
 }
 
 #[test]
@@ -259,14 +219,7 @@ fn rivals_and_rows_tell_of_the_same() {
     let all = rows(&run);
     assert_eq!(of_rivals.len(), all.len());
     assert!(all.iter().all(|row| of_rivals.contains(row)));
-    let counted = Tally {
-        met: 2,
-        missed: 1,
-        undecided: 0,
-        explained: 1,
-        not_judged: 3,
-        absent: 1,
-    };
+    let counted = Tally { met: 2, missed: 1, undecided: 0, explained: 1, not_judged: 3, absent: 1 };
     assert_eq!(tally(&all), counted);
 }
 
@@ -281,9 +234,8 @@ fn share(goal: Goal, truth: f64, scatter: f64, wanted: Verdict) -> f64 {
     const TRIALS: usize = 2000;
     let mut random = fastrand::Rng::with_seed(9);
     let found = (0..TRIALS).filter(|_| {
-        let ratios: Vec<f64> = (0..JUDGED_FROM)
-            .map(|_| truth * (1.0 + scatter * normal(&mut random)))
-            .collect();
+        let ratios: Vec<f64> =
+            (0..JUDGED_FROM).map(|_| truth * (1.0 + scatter * normal(&mut random))).collect();
         let ratio = super::median(&ratios);
         let interval = super::median_order(&ratios);
         super::verdict(goal, ratio, interval, ratios.len(), false) == wanted
@@ -340,13 +292,7 @@ fn what_scatters_is_not_met_by_chance() {
 #[test]
 fn what_disturbed_turns_is_told_where_it_is_notable() {
     let pairing = of(Goal::Agree);
-    let load = |steal_s, others_s| {
-        Some(Load {
-            cpu_s: 4.0,
-            steal_s,
-            others_s,
-        })
-    };
+    let load = |steal_s, others_s| Some(Load { cpu_s: 4.0, steal_s, others_s });
     let told = |ours_load, theirs_load| {
         let mut events = vec![Event::Pairing(pairing.clone())];
         for n in 1..=2 {
@@ -359,10 +305,7 @@ fn what_disturbed_turns_is_told_where_it_is_notable() {
         rivals(&run_of(events))[0].bouts[0].disturbance()
     };
     assert_eq!(told(None, None), None);
-    assert_eq!(
-        told(load(Some(0.04), Some(0.2)), load(Some(0.0), Some(0.0))),
-        None
-    );
+    assert_eq!(told(load(Some(0.04), Some(0.2)), load(Some(0.0), Some(0.0))), None);
     let stolen = told(load(Some(0.01), None), load(Some(0.4), None));
     let wanted = "the hypervisor took 0.2 % of the CPU time in plumb's turns, 10.0 % in the tool's";
     assert_eq!(stolen.as_deref(), Some(wanted));

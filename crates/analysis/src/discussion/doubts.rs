@@ -18,20 +18,14 @@ pub(super) fn sentence(
     planned: &PlannedExperiment,
     figures: &[&Figure],
 ) -> Option<String> {
-    let of = |ending| {
-        figures
-            .iter()
-            .filter(move |figure| figure.outcome == ending)
-    };
+    let of = |ending| figures.iter().filter(move |figure| figure.outcome == ending);
     let mut parts = Vec::new();
     // A figure beyond its bound failed too, and is told of with the verdicts.
     let is_beyond = |figure: &Figure| {
         let judged = figure.shown_prediction();
         judged.is_some_and(|judged| judged.verdict == Some(Verdict::Impossible))
     };
-    let failed = of(Ending::Failed)
-        .filter(|figure| !is_beyond(figure))
-        .count();
+    let failed = of(Ending::Failed).filter(|figure| !is_beyond(figure)).count();
     if failed > 0 {
         parts.push(format!("{} failed", counted(failed, "figure", "figures")));
     }
@@ -39,10 +33,7 @@ pub(super) fn sentence(
     // What a report's text lacks was printed there: nobody skipped it.
     if skipped > 0 && !run.header.is_published() {
         let were = if skipped == 1 { "was" } else { "were" };
-        parts.push(format!(
-            "{} {were} skipped",
-            counted(skipped, "figure", "figures")
-        ));
+        parts.push(format!("{} {were} skipped", counted(skipped, "figure", "figures")));
     }
     let stats = || of(Ending::Measured).filter_map(|figure| figure.stats.as_ref());
     let measured = of(Ending::Measured).count();
@@ -65,10 +56,7 @@ pub(super) fn sentence(
     let modes = stats().filter(|stats| stats.modes.len() > 1).count();
     if modes > 0 {
         let have = if modes == 1 { "has" } else { "have" };
-        parts.push(format!(
-            "{} {have} two modes",
-            counted(modes, "figure", "figures")
-        ));
+        parts.push(format!("{} {have} two modes", counted(modes, "figure", "figures")));
     }
     (!parts.is_empty()).then(|| finished(&parts.join("; ")))
 }

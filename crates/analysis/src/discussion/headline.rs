@@ -29,11 +29,8 @@ pub(super) fn sentence(
     measured: &[&Figure],
 ) -> Option<String> {
     let metric = metric(planned, measured)?;
-    let of_metric: Vec<&Figure> = measured
-        .iter()
-        .filter(|figure| name(figure) == Some(metric))
-        .copied()
-        .collect();
+    let of_metric: Vec<&Figure> =
+        measured.iter().filter(|figure| name(figure) == Some(metric)).copied().collect();
     let text = match of_metric.as_slice() {
         [] => return None,
         [only] => one(metric, names, only),
@@ -104,11 +101,7 @@ fn longest_line<'figures>(
         }
         lines.entry(rest).or_default().push((at, figure));
     }
-    let most = lines
-        .values()
-        .map(Vec::len)
-        .max()
-        .filter(|most| *most > 2)?;
+    let most = lines.values().map(Vec::len).max().filter(|most| *most > 2)?;
     let rest = order.iter().find(|rest| lines[*rest].len() == most)?;
     let mut line = lines.remove(rest)?;
     line.sort_by_key(|(at, _)| *at);
@@ -140,10 +133,7 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
         let value = figure.case.get(along);
         value.map_or_else(String::new, |value| names.value(along, value))
     };
-    let predicted = both(
-        [first, last].map(|figure| (predicted(figure), place(figure))),
-        "at",
-    );
+    let predicted = both([first, last].map(|figure| (predicted(figure), place(figure))), "at");
     let factor = match first.value.zip(last.value) {
         Some((a, b)) if a > 0.0 && b > 0.0 && is_alike(a, b) => ", about the same".to_owned(),
         Some((a, b)) if a > 0.0 && b > a => format!(", {} times as much", times(b / a)),
@@ -163,14 +153,9 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
 /// between them means something; of others the one furthest from its likely value is told.
 fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
-    let least = figures
-        .iter()
-        .min_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
     // Of several that are the greatest, the first.
-    let most = figures
-        .iter()
-        .rev()
-        .max_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let most = figures.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
     let (words, count) = (words(metric), figures.len());
     let is_one = value(least) == value(most);
     let measured = match is_one {
@@ -183,34 +168,19 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
     let ranges: Vec<Option<String>> = figures.iter().map(|figure| predicted(figure)).collect();
     let first = ranges.first()?;
     if ranges.iter().any(|range| range != first) {
-        let cases = if is_one {
-            String::new()
-        } else {
-            format!(" of {count} cases")
-        };
-        return Some(format!(
-            "{words}{cases}: {measured}{}",
-            furthest(names, figures)
-        ));
+        let cases = if is_one { String::new() } else { format!(" of {count} cases") };
+        return Some(format!("{words}{cases}: {measured}{}", furthest(names, figures)));
     }
     let Some(range) = first else {
-        return Some(format!(
-            "nothing was predicted of {words} ({count} cases); {measured}"
-        ));
+        return Some(format!("nothing was predicted of {words} ({count} cases); {measured}"));
     };
     let factor = match value(least) > 0.0 && !is_one {
         true if is_alike(value(least), value(most)) => ", about the same".to_owned(),
         true => format!(", a factor of {} apart", times(value(most) / value(least))),
         false => String::new(),
     };
-    let all = if count == 2 {
-        "both".to_owned()
-    } else {
-        format!("all {count}")
-    };
-    Some(format!(
-        "{words}: predicted {range} for {all} cases; {measured}{factor}"
-    ))
+    let all = if count == 2 { "both".to_owned() } else { format!("all {count}") };
+    Some(format!("{words}: predicted {range} for {all} cases; {measured}{factor}"))
 }
 
 /// `; furthest from its likely value is sched_yield: predicted …, measured …, 1.17 times the likely
@@ -232,10 +202,7 @@ fn furthest(names: &Names, figures: &[&Figure]) -> String {
             times(ratio)
         )
     });
-    let lacking = figures
-        .iter()
-        .filter(|figure| predicted(figure).is_none())
-        .count();
+    let lacking = figures.iter().filter(|figure| predicted(figure).is_none()).count();
     let lacking = (lacking > 0).then(|| format!("nothing was predicted for {lacking} of them"));
     let parts: Vec<String> = furthest.into_iter().chain(lacking).collect();
     match parts.is_empty() {
@@ -297,10 +264,7 @@ fn spaced(text: &str) -> String {
 
 /// `91 ns [90, 92]`.
 pub(super) fn found(figure: &Figure) -> String {
-    let unit = figure
-        .metric
-        .as_ref()
-        .map_or(Unit::Count, |metric| metric.unit);
+    let unit = figure.metric.as_ref().map_or(Unit::Count, |metric| metric.unit);
     let Some(value) = figure.value else {
         return "nothing".to_owned();
     };
@@ -316,10 +280,7 @@ pub(super) fn predicted(figure: &Figure) -> Option<String> {
 
 /// The same of one of the figure's predictions.
 pub(super) fn predicted_by(figure: &Figure, of: &Range) -> String {
-    let unit = figure
-        .metric
-        .as_ref()
-        .map_or(Unit::Count, |metric| metric.unit);
+    let unit = figure.metric.as_ref().map_or(Unit::Count, |metric| metric.unit);
     range(of, unit).replace(" – ", " to ")
 }
 
@@ -361,7 +322,5 @@ fn without_brackets(text: &str) -> String {
             _ => {}
         }
     }
-    kept.replace("  ", " ")
-        .replace(" ,", ",")
-        .replace(" ;", ";")
+    kept.replace("  ", " ").replace(" ,", ",").replace(" ;", ";")
 }

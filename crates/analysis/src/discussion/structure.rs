@@ -31,17 +31,12 @@ pub(super) fn sentence<'run>(
     measured: &[&'run Figure],
     planned: &PlannedExperiment,
 ) -> Option<String> {
-    let derived: Vec<&Figure> = measured
-        .iter()
-        .filter(|figure| is_derived(figure))
-        .copied()
-        .collect();
+    let derived: Vec<&Figure> =
+        measured.iter().filter(|figure| is_derived(figure)).copied().collect();
     // The first sentence tells the first metric.
     let headline = super::headline::metric(planned, measured);
     let beside = |figures: &[&'run Figure]| -> Vec<&'run Figure> {
-        let others = figures
-            .iter()
-            .filter(|figure| Some(metric(figure)) != headline);
+        let others = figures.iter().filter(|figure| Some(metric(figure)) != headline);
         others.copied().collect()
     };
     // What others published are readings of their own: nothing follows from anything.
@@ -57,10 +52,7 @@ pub(super) fn sentence<'run>(
 }
 
 fn metric(figure: &Figure) -> &str {
-    figure
-        .metric
-        .as_ref()
-        .map_or("", |metric| metric.name.as_ref())
+    figure.metric.as_ref().map_or("", |metric| metric.name.as_ref())
 }
 
 /// `the ladder has steps at 48 KiB (L1) and 2 MiB (L2), where the machine states 48 KiB (L1) …`.
@@ -87,10 +79,7 @@ fn levels(run: &Run, derived: &[&Figure]) -> Option<String> {
         true => "the machine states no sizes".to_owned(),
         false => format!("the machine states {}", listed(&stated)),
     };
-    Some(format!(
-        "the ladder has {steps} at {}; {stated}",
-        listed(&at)
-    ))
+    Some(format!("the ladder has {steps} at {}; {stated}", listed(&at)))
 }
 
 /// A share of a single case with the largest of its parts.
@@ -114,11 +103,7 @@ fn parts(measured: &[&Figure]) -> Option<String> {
             format!("{} {shown}", words(name))
         })
         .collect();
-    Some(format!(
-        "a share of {} of the time was lost; by cause {}",
-        found(whole),
-        listed(&largest)
-    ))
+    Some(format!("a share of {} of the time was lost; by cause {}", found(whole), listed(&largest)))
 }
 
 /// Some metrics, each with its value or its least and greatest.
@@ -134,12 +119,7 @@ fn several(
             metrics.push(metric(figure));
         }
     }
-    let position = |name: &str| {
-        planned
-            .metrics
-            .iter()
-            .position(|metric| metric.name == name)
-    };
+    let position = |name: &str| planned.metrics.iter().position(|metric| metric.name == name);
     metrics.sort_by_key(|name| position(name));
     let told: Vec<String> = metrics
         .iter()
@@ -155,13 +135,8 @@ fn several(
 /// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`; one figure alone with its interval.
 fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
-    let least = figures
-        .iter()
-        .min_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let most = figures
-        .iter()
-        .rev()
-        .max_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;
+    let most = figures.iter().rev().max_by(|a, b| value(a).total_cmp(&value(b)))?;
     let one = |figure: &Figure| {
         let case = names.case(figure);
         match case.chars().count() > LONG_NAME {
@@ -170,10 +145,7 @@ fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
         }
     };
     let end = |figure: &Figure| {
-        let unit = figure
-            .metric
-            .as_ref()
-            .map_or(Unit::Count, |metric| metric.unit);
+        let unit = figure.metric.as_ref().map_or(Unit::Count, |metric| metric.unit);
         let value = shown(value(figure), figure.ci, unit).value;
         let case = names.case(figure);
         match case.chars().count() > LONG_NAME {

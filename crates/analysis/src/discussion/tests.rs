@@ -23,11 +23,7 @@ fn told(run: &Run, experiment: &str) -> Vec<String> {
     let all = figures(run);
     let plan = run.plan.as_ref().expect("the sample has a plan");
     let planned = plan.experiments.iter().find(|one| one.id == experiment);
-    sentences(
-        run,
-        planned.expect("is in the sample"),
-        &own(&all, experiment),
-    )
+    sentences(run, planned.expect("is in the sample"), &own(&all, experiment))
 }
 
 /// The sample with every event changed.
@@ -56,10 +52,7 @@ fn a_ladder_tells_its_ends_its_steps_and_its_verdicts() {
         ),
         "{told:#?}"
     );
-    assert!(
-        told[2].contains(" predictions made before the run hold, at "),
-        "{told:#?}"
-    );
+    assert!(told[2].contains(" predictions made before the run hold, at "), "{told:#?}");
     assert!(told.len() <= 4);
 }
 
@@ -73,10 +66,7 @@ fn nothing_measured_is_nothing_said() {
     });
     // What failed is told, and nothing of what it would have measured.
     let told = told(&silent, "os.pipe");
-    assert!(
-        told.iter().all(|text| !text.contains("measured")),
-        "{told:?}"
-    );
+    assert!(told.iter().all(|text| !text.contains("measured")), "{told:?}");
 }
 
 #[test]
@@ -196,24 +186,14 @@ fn allowed(run: &Run, all: &[&Figure]) -> BTreeSet<String> {
             .filter_map(|figure| Some((figure.value?, misses::judged(figure, kind)?)))
             .filter_map(|(value, judged)| Some((value, judged.prediction.range?)));
         let judged: Vec<(f64, Range)> = judged.collect();
-        let ratios: Vec<f64> = judged
-            .iter()
-            .map(|(value, range)| value / range.likely)
-            .collect();
-        let widths: Vec<f64> = judged
-            .iter()
-            .map(|(_, range)| range.high / range.low)
-            .collect();
+        let ratios: Vec<f64> = judged.iter().map(|(value, range)| value / range.likely).collect();
+        let widths: Vec<f64> = judged.iter().map(|(_, range)| range.high / range.low).collect();
         for median in [median(&ratios), median(&widths)].into_iter().flatten() {
             texts.push(format!("{median:.2} {}", digits(median)));
         }
     }
     let stated = crate::facts::stated_levels(run);
-    texts.extend(
-        stated
-            .iter()
-            .map(|(_, bytes)| render(*bytes, record::unit::Unit::B)),
-    );
+    texts.extend(stated.iter().map(|(_, bytes)| render(*bytes, record::unit::Unit::B)));
     texts.extend((0..=all.len().max(run.rounds.len())).map(|count| count.to_string()));
     texts.iter().flat_map(|text| numbers(text)).collect()
 }
@@ -254,8 +234,5 @@ fn one_figure_alone_is_told_without_a_name() {
     let planned = planned.expect("is in the sample");
     assert_eq!(Names::of(planned, &only).case(only[0]), "");
     let told = sentences(&run, planned, &only);
-    assert!(
-        told[0].starts_with("Nothing was predicted of hop; measured "),
-        "{told:?}"
-    );
+    assert!(told[0].starts_with("Nothing was predicted of hop; measured "), "{told:?}");
 }

@@ -63,10 +63,7 @@ fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) 
         })
         .collect();
     let mut missed: BTreeMap<Verdict, Vec<Miss>> = BTreeMap::new();
-    for miss in judged
-        .iter()
-        .filter_map(|(figure, _)| misses::of(figure, kind))
-    {
+    for miss in judged.iter().filter_map(|(figure, _)| misses::of(figure, kind)) {
         missed.entry(miss.verdict).or_default().push(miss);
     }
     let (all, outside) = (judged.len(), missed.values().map(Vec::len).sum::<usize>());
@@ -76,20 +73,12 @@ fn of_kind(run: &Run, names: &Names, figures: &[&Figure], kind: PredictionKind) 
             0 => None,
             1 if kind == PredictionKind::Prior => None,
             1 => Some(format!("the prediction {source} holds")),
-            2 => Some(format!(
-                "both predictions {source} hold{}",
-                how_well(&judged)
-            )),
-            _ => Some(format!(
-                "all {all} predictions {source} hold{}",
-                how_well(&judged)
-            )),
+            2 => Some(format!("both predictions {source} hold{}", how_well(&judged))),
+            _ => Some(format!("all {all} predictions {source} hold{}", how_well(&judged))),
         };
     }
-    let parts: Vec<String> = missed
-        .into_iter()
-        .map(|(verdict, missed)| side(run, names, verdict, missed))
-        .collect();
+    let parts: Vec<String> =
+        missed.into_iter().map(|(verdict, missed)| side(run, names, verdict, missed)).collect();
     let within = match (all - outside, kind) {
         (_, PredictionKind::Prior) if all == 1 => String::new(),
         (0, _) => format!("none of the {all} predictions {source} holds: "),
@@ -103,12 +92,8 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
     let ranges = judged
         .iter()
         .filter_map(|(figure, judged)| Some((figure.value?, judged.prediction.range?)));
-    let of_likely = ranges
-        .clone()
-        .filter(|(value, range)| *value > 0.0 && range.likely > 0.0);
-    let factors: Vec<f64> = of_likely
-        .map(|(value, range)| value / range.likely)
-        .collect();
+    let of_likely = ranges.clone().filter(|(value, range)| *value > 0.0 && range.likely > 0.0);
+    let factors: Vec<f64> = of_likely.map(|(value, range)| value / range.likely).collect();
     let widths: Vec<f64> = ranges
         .filter(|(_, range)| range.low > 0.0 && range.high > 0.0)
         .map(|(_, range)| range.high / range.low)
@@ -125,15 +110,8 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
         );
     }
     if let Some(width) = median(&widths) {
-        let median = if widths.len() > 1 {
-            " in the median"
-        } else {
-            ""
-        };
-        text = format!(
-            "{text}, within intervals a factor of {} wide{median}",
-            times(width)
-        );
+        let median = if widths.len() > 1 { " in the median" } else { "" };
+        text = format!("{text}, within intervals a factor of {} wide{median}", times(width));
     }
     text
 }

@@ -10,9 +10,8 @@ use record::run::Run;
 pub(super) fn findings(run: &Run) -> Vec<Finding> {
     let rows = rows(run);
     let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed);
-    let mut all: Vec<Finding> = missed
-        .map(|row| finding(Severity::Warning, &row.row.experiment, miss(row)))
-        .collect();
+    let mut all: Vec<Finding> =
+        missed.map(|row| finding(Severity::Warning, &row.row.experiment, miss(row))).collect();
     let rivals = rivals(run);
     let is_unfinished = |bout: &&Bout| {
         let outcome = bout.end.map(|end| end.outcome);
@@ -45,9 +44,8 @@ fn miss(row: &Compared<'_>) -> String {
         Goal::Explained => "as far as explained from",
     };
     let ratio = row.ratio.unwrap_or(f64::NAN);
-    let interval = row
-        .interval
-        .map_or_else(String::new, |(low, high)| format!(" [{low:.3}, {high:.3}]"));
+    let interval =
+        row.interval.map_or_else(String::new, |(low, high)| format!(" [{low:.3}, {high:.3}]"));
     let known = row.row.difference.trim().trim_end_matches('.');
     let known = match known {
         "" => String::new(),
@@ -77,9 +75,7 @@ mod tests {
                     finding.text.contains("other tools") || finding.text.contains("beside perf")
                 })
                 .collect();
-            let [missed, unfinished] = beside.as_slice() else {
-                panic!("{beside:#?}")
-            };
+            let [missed, unfinished] = beside.as_slice() else { panic!("{beside:#?}") };
             assert_eq!(missed.about, "os.syscall");
             assert_eq!(missed.severity, Severity::Warning);
             for part in [

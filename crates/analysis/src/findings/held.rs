@@ -36,11 +36,7 @@ mod tests {
     fn figures_at_a_limit_are_told_once_for_each_limit() {
         let run = limited();
         let rate = |direction: &str, value: f64| {
-            let case = [
-                ("protocol", "tcp"),
-                ("direction", direction),
-                ("far", "peer"),
-            ];
+            let case = [("protocol", "tcp"), ("direction", direction), ("far", "peer")];
             figure("net.bandwidth", &case, ("bandwidth", Unit::BPerS), value)
         };
         let all = [rate("up", 2.39e7), rate("up", 2.38e7), rate("up", 5e6)];

@@ -80,13 +80,7 @@ impl Param {
         domain: Domain,
         defaults: [&'static str; 3],
     ) -> Param {
-        Param {
-            name,
-            doc,
-            domain,
-            defaults,
-            role: Role::Setting,
-        }
+        Param { name, doc, domain, defaults, role: Role::Setting }
     }
 }
 

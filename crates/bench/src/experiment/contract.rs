@@ -13,15 +13,7 @@ use record::metric::Metric;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a prediction may use: the site, and beside it the figures of earlier stages. Without those it is
-/// the prior.
-#[derive(Clone, Copy)]
-pub struct Facts<'run> {
-    /// The machine.
-    pub site: &'run Site,
-    /// Figures of earlier stages; none for the prior.
-    pub known: Option<&'run Known>,
-}
+pub use crate::law::Facts;
 
 /// Makes the files of a series in a directory, and calls the last argument (it lives) often. The files, or why
 /// they could not be made.
@@ -84,10 +76,7 @@ pub trait Experiment: Sync + 'static {
         for case in cases {
             match Self::absent(site, &case, params) {
                 Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => offer
-                    .of(Self::CARD, "", Self::ORDER)
-                    .cases
-                    .push(Case::new(case.id())),
+                None => offer.of(Self::CARD, "", Self::ORDER).cases.push(Case::new(case.id())),
             }
         }
         for series in &mut offer.series {

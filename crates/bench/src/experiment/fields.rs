@@ -109,10 +109,7 @@ pub fn chosen<C: Fields>(mut cases: Vec<C>, params: &Params) -> Vec<C> {
         };
         let mut replaced: Vec<C> = Vec::new();
         for case in &cases {
-            for with in values
-                .iter()
-                .filter_map(|value| case.with(param.name, value))
-            {
+            for with in values.iter().filter_map(|value| case.with(param.name, value)) {
                 if !replaced.contains(&with) {
                     replaced.push(with);
                 }
@@ -344,28 +341,19 @@ mod tests {
 
     fn point(op: Op, threads: Threads, stride: Option<u64>) -> Point {
         let kind = "i64".to_owned();
-        Point {
-            op,
-            threads,
-            stride,
-            kind,
-        }
+        Point { op, threads, stride, kind }
     }
 
     fn set(name: &'static str, values: &[Value]) -> Params {
         let values = BTreeMap::from([(name, values.to_vec())]);
-        Params {
-            preset: Preset::Quick,
-            values,
-        }
+        Params { preset: Preset::Quick, values }
     }
 
     #[test]
     fn an_identity_leads_back_to_its_case() {
-        for case in [
-            point(Op::Read, Threads::All, None),
-            point(Op::Write, Threads::Number(4), Some(64)),
-        ] {
+        for case in
+            [point(Op::Read, Threads::All, None), point(Op::Write, Threads::Number(4), Some(64))]
+        {
             assert_eq!(Point::of(&case.id()), Some(case));
         }
         let id = point(Op::Read, Threads::Number(2), Some(16)).id();
@@ -382,34 +370,17 @@ mod tests {
         let names: Vec<_> = params.iter().map(|param| param.name).collect();
         assert_eq!(names, ["op", "threads", "stride", "type"]);
         assert_eq!(params[2].doc, "distance of two in bytes");
-        assert!(matches!(
-            params[0].domain,
-            Domain::Symbols(["read", "write"])
-        ));
-        assert!(matches!(
-            params[1].domain,
-            Domain::Either(["all"], 1, 64, _)
-        ));
-        assert!(matches!(
-            params[2].domain,
-            Domain::Integer {
-                low: 16,
-                high: 4096,
-                ..
-            }
-        ));
+        assert!(matches!(params[0].domain, Domain::Symbols(["read", "write"])));
+        assert!(matches!(params[1].domain, Domain::Either(["all"], 1, 64, _)));
+        assert!(matches!(params[2].domain, Domain::Integer { low: 16, high: 4096, .. }));
         assert_eq!(Op::ALL.len(), 2);
         assert_eq!(Threads::of(Some(&"all".into())), Some(Threads::All));
     }
 
     #[test]
     fn a_chosen_parameter_takes_the_place_of_the_presets_values() {
-        let preset = || {
-            vec![
-                point(Op::Read, Threads::All, None),
-                point(Op::Write, Threads::All, Some(64)),
-            ]
-        };
+        let preset =
+            || vec![point(Op::Read, Threads::All, None), point(Op::Write, Threads::All, Some(64))];
         let threads = chosen(preset(), &set("threads", &[1.into(), 2.into()]));
         assert_eq!(threads.len(), 4);
         // Alike now.

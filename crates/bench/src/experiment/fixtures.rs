@@ -27,12 +27,7 @@ pub fn sites() -> Vec<Site> {
     old.host.cpu.model_name = Some("Intel(R) Core(TM) i7-3770K CPU @ 3.50GHz".to_owned());
     old.host.cpu.microarchitecture.core = Core::IvyBridge;
     old.host.kernel.release = Some("3.2.0-54-generic".to_owned());
-    let names = [
-        "vm-granite-rapids",
-        "epyc-7763-2s",
-        "alder-lake-hybrid",
-        "graviton3",
-    ];
+    let names = ["vm-granite-rapids", "epyc-7763-2s", "alder-lake-hybrid", "graviton3"];
     let mut sites = vec![bare_site(), old];
     sites.extend(names.map(recorded));
     sites
@@ -43,9 +38,5 @@ pub fn recorded(name: &str) -> Site {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts");
     let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");
     let host = Host::read(&root);
-    Site {
-        cpus: host.cpu.usable(),
-        host,
-        ..bare_site()
-    }
+    Site { cpus: host.cpu.usable(), host, ..bare_site() }
 }

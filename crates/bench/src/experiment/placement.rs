@@ -96,10 +96,8 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
         return Ok(cpus);
     }
     if cpus.len() < 2 {
-        return Err(
-            Skip::because("the run has one CPU, so all placements are the same")
-                .needs("--cpu with at least two CPUs"),
-        );
+        return Err(Skip::because("the run has one CPU, so all placements are the same")
+            .needs("--cpu with at least two CPUs"));
     }
     let device = Device::of(site, case);
     let taker = match (device.taken(&cpus), place) {
@@ -253,10 +251,8 @@ mod tests {
         == sys/block/vda -> ../devices/pci0/virtio1/block/vda\n";
 
     fn site(tree: &str, of: &[usize]) -> Site {
-        let root = Root::tree(tree).with(
-            "proc/self/mountinfo",
-            "22 1 254:0 / / rw - ext4 /dev/vda rw\n",
-        );
+        let root =
+            Root::tree(tree).with("proc/self/mountinfo", "22 1 254:0 / / rw - ext4 /dev/vda rw\n");
         Site {
             host: Host::read(&root),
             cpus: of.to_vec(),

@@ -21,30 +21,12 @@ pub struct ViewCard {
 
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    Line {
-        over: &'static str,
-        metric: &'static str,
-    },
-    Curve {
-        along: &'static str,
-        x: &'static str,
-        y: &'static str,
-    },
-    Matrix {
-        rows: &'static str,
-        columns: &'static str,
-        metric: &'static str,
-    },
-    Timeline {
-        trace: &'static str,
-    },
-    Spans {
-        timeline: &'static str,
-        table: &'static str,
-    },
-    Bars {
-        metric: &'static str,
-    },
+    Line { over: &'static str, metric: &'static str },
+    Curve { along: &'static str, x: &'static str, y: &'static str },
+    Matrix { rows: &'static str, columns: &'static str, metric: &'static str },
+    Timeline { trace: &'static str },
+    Spans { timeline: &'static str, table: &'static str },
+    Bars { metric: &'static str },
 }
 
 impl ViewCard {
@@ -60,11 +42,7 @@ impl ViewCard {
 
     /// A metric in the cells of a matrix.
     pub const fn matrix(rows: &'static str, columns: &'static str, metric: &'static str) -> Self {
-        Self::of(Shape::Matrix {
-            rows,
-            columns,
-            metric,
-        })
+        Self::of(Shape::Matrix { rows, columns, metric })
     }
 
     /// A trace of this kind over time: its second column over its first.
@@ -163,9 +141,7 @@ impl ViewCard {
         let (beside, marks) = (owned(self.beside), owned(self.marks));
         let only = self.only.iter();
         let cases = Cases {
-            only: only
-                .map(|(name, values)| ((*name).to_owned(), owned(values)))
-                .collect(),
+            only: only.map(|(name, values)| ((*name).to_owned(), owned(values))).collect(),
             each: owned(self.each),
         };
         match self.shape {
@@ -176,10 +152,7 @@ impl ViewCard {
                 log_y,
                 beside,
                 marks,
-                at: self.at.map(|(name, unit)| Placed {
-                    name: name.to_owned(),
-                    unit,
-                }),
+                at: self.at.map(|(name, unit)| Placed { name: name.to_owned(), unit }),
                 cases,
             },
             Shape::Curve { along, x, y } => View::Curve {
@@ -190,28 +163,17 @@ impl ViewCard {
                 log_y,
                 cases,
             },
-            Shape::Matrix {
-                rows,
-                columns,
-                metric,
-            } => View::Matrix {
+            Shape::Matrix { rows, columns, metric } => View::Matrix {
                 rows: rows.to_owned(),
                 columns: columns.to_owned(),
                 metric: metric.to_owned(),
                 cases,
             },
-            Shape::Timeline { trace } => View::Timeline {
-                trace: trace.to_owned(),
-                beside,
-            },
-            Shape::Spans { timeline, table } => View::Spans {
-                timeline: timeline.to_owned(),
-                table: table.to_owned(),
-            },
-            Shape::Bars { metric } => View::Bars {
-                metric: metric.to_owned(),
-                cases,
-            },
+            Shape::Timeline { trace } => View::Timeline { trace: trace.to_owned(), beside },
+            Shape::Spans { timeline, table } => {
+                View::Spans { timeline: timeline.to_owned(), table: table.to_owned() }
+            }
+            Shape::Bars { metric } => View::Bars { metric: metric.to_owned(), cases },
         }
     }
 }

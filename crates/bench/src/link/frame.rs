@@ -40,10 +40,7 @@ pub fn receive<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Option
     }
     let length = u32::from_le_bytes(length);
     if length > FRAME_BYTES_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "message too long",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "message too long"));
     }
     // Grows as bytes arrive: a false length costs nothing.
     let mut body = Vec::new();
@@ -64,14 +61,8 @@ mod tests {
         send(&mut wire, &"one").expect("sends");
         send(&mut wire, &vec![2_u8]).expect("sends");
         let mut reader = wire.as_slice();
-        assert_eq!(
-            receive::<String>(&mut reader).expect("reads"),
-            Some("one".to_owned())
-        );
-        assert_eq!(
-            receive::<Vec<u8>>(&mut reader).expect("reads"),
-            Some(vec![2])
-        );
+        assert_eq!(receive::<String>(&mut reader).expect("reads"), Some("one".to_owned()));
+        assert_eq!(receive::<Vec<u8>>(&mut reader).expect("reads"), Some(vec![2]));
         assert_eq!(receive::<String>(&mut reader).expect("ends"), None);
         for cut in 1..wire.len() {
             let mut torn = &wire[..cut];

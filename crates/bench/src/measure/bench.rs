@@ -58,7 +58,12 @@ impl Bench {
         let around = Surroundings::enter(&order)?;
         Ok(Bench {
             goal: Goal::new(&order.calibration, order.case_ns, order.rehearsal),
-            probe: Probe::new(around.clock, &around.core, order.calibration.resolution_ns),
+            probe: Probe::new(
+                around.clock,
+                &around.core,
+                order.calibration.resolution_ns,
+                order.calibration.width.and_then(|width| width.level),
+            ),
             book: Book::new(&order),
             around,
             offsets: BTreeMap::new(),
@@ -87,10 +92,7 @@ impl Bench {
         let book = self.book;
         if let Some(level) = level {
             let first = book.samples.iter().filter(|samples| samples.visit == 0);
-            let seen = Seen::of(
-                first.flat_map(|samples| samples.width.iter().copied()),
-                level,
-            );
+            let seen = Seen::of(first.flat_map(|samples| samples.width.iter().copied()), level);
             done.environment.extend(seen.named());
         }
         done.failed = book.failed;
@@ -273,9 +275,7 @@ impl Bench {
     ) -> Result<&mut Samples> {
         let mut notes = Vec::new();
         let core_hz = noted(self.around.after_case(&case.id), &mut notes);
-        let samples = self
-            .book
-            .censored(case, metric, values, censored, limit, core_hz)?;
+        let samples = self.book.censored(case, metric, values, censored, limit, core_hz)?;
         samples.notes.extend(notes);
         Ok(samples)
     }
@@ -352,12 +352,7 @@ impl Bench {
         let core_hz = noted(around, &mut notes).or(quartets.core_hz);
         let (n, two_n): (Vec<f64>, Vec<f64>) = quartets.kept.into_iter().unzip();
         let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
-        let raw = Raw::Quartets {
-            k,
-            n: tenths(n),
-            two_n: tenths(two_n),
-            voids: quartets.refused,
-        };
+        let raw = Raw::Quartets { k, n: tenths(n), two_n: tenths(two_n), voids: quartets.refused };
         let samples = self.book.add(case, metric, raw, core_hz)?;
         samples.width = quartets.width.into_iter().map(to_thousandth).collect();
         samples.notes.extend(notes);
@@ -391,10 +386,7 @@ impl Bench {
             _ => stretches.iter().map(|stretch| stretch.rate).collect(),
         };
         let samples = self.record_batches(case, metric, 0, values)?;
-        samples.width = stretches
-            .iter()
-            .map(|stretch| to_thousandth(stretch.width))
-            .collect();
+        samples.width = stretches.iter().map(|stretch| to_thousandth(stretch.width)).collect();
         Ok(samples)
     }
 
@@ -440,12 +432,7 @@ impl Bench {
             }
         }
         self.around.use_cpus(cpus);
-        Ok(Crew::new(
-            clock,
-            cpus.to_vec(),
-            window_ns,
-            self.order.rehearsal,
-        ))
+        Ok(Crew::new(clock, cpus.to_vec(), window_ns, self.order.rehearsal))
     }
 
     /// How far the clocks of two CPUs may be apart; exchanged once per round.
@@ -559,11 +546,7 @@ fn cold_samples(samples: &[f64], least: usize) -> usize {
     let medians: Vec<f64> = samples.chunks(size).filter_map(median).collect();
     let warm_up = trend::warm_up(&medians);
     let cold = warm_up.discard * size;
-    if warm_up.settled && cold + least <= samples.len() {
-        cold
-    } else {
-        0
-    }
+    if warm_up.settled && cold + least <= samples.len() { cold } else { 0 }
 }
 
 #[cfg(test)]
@@ -585,10 +568,7 @@ mod tests {
         for (cold, count) in [(0, 40), (10, 60), (40, 400)] {
             let found = cold_samples(&series(cold, count), 6);
             // To one group of neighbours.
-            assert!(
-                (cold..cold + 7).contains(&found) || found == cold,
-                "{cold}: {found}"
-            );
+            assert!((cold..cold + 7).contains(&found) || found == cold, "{cold}: {found}");
         }
         // Most of it cold: that is a change, not a warm-up.
         assert_eq!(cold_samples(&series(300, 400), 6), 0);

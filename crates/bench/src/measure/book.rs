@@ -92,10 +92,7 @@ impl Book {
     /// Drops what is written of a case, and notes why it failed.
     pub fn fail(&mut self, case: &CaseId, reason: String) {
         self.forget(case);
-        self.failed.push(FailedCase {
-            case: case.clone(),
-            reason,
-        });
+        self.failed.push(FailedCase { case: case.clone(), reason });
     }
 
     /// Writes raw values down as they are.
@@ -318,11 +315,7 @@ fn shortened(value: f64) -> f64 {
         return value;
     }
     let factor = 10_f64.powi(DIGITS - 1 - value.abs().log10().floor() as i32);
-    if factor.is_normal() {
-        (value * factor).round() / factor
-    } else {
-        value
-    }
+    if factor.is_normal() { (value * factor).round() / factor } else { value }
 }
 
 /// A reading of the width probe to three decimals.

@@ -56,13 +56,8 @@ pub fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
         }
     };
     note_spread(&windows_hz, counter_hz, &mut notes);
-    let clock = if trust.is_ok() {
-        Clock::Counter {
-            tick_ns: 1e9 / counter_hz,
-        }
-    } else {
-        Clock::Monotonic
-    };
+    let clock =
+        if trust.is_ok() { Clock::Counter { tick_ns: 1e9 / counter_hz } } else { Clock::Monotonic };
     let vdso_falls_back = vdso_falls_back()?;
     if vdso_falls_back {
         notes.push("clock_gettime falls back to a system call".to_owned());
@@ -87,7 +82,7 @@ pub fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
         calibration.counter_error = 0.0;
     }
     let core = core_into(&mut calibration, clock);
-    let probe = Probe::new(clock, &core, calibration.resolution_ns);
+    let probe = Probe::new(clock, &core, calibration.resolution_ns, None);
     let patience = Duration::from_nanos(order.window_ns * u64::from(windows)) * PATIENCE;
     calibration.width = Some(width::learn(probe, patience));
     Ok(calibration)
@@ -191,13 +186,7 @@ struct Edge {
 
 /// Both clocks at once: the kernel's read between two of the counter's, the tightest of several.
 fn edge(ticks: impl Fn() -> u64) -> Edge {
-    let mut best = (
-        u64::MAX,
-        Edge {
-            ticks: 0,
-            raw_ns: 0,
-        },
-    );
+    let mut best = (u64::MAX, Edge { ticks: 0, raw_ns: 0 });
     for _ in 0..EDGE_ATTEMPTS {
         let before = ticks();
         let raw_ns = clock::monotonic_raw_ns();
@@ -255,9 +244,7 @@ fn smallest_step(reads: &[u64]) -> Option<u64> {
     if differences().any(|difference| difference == 0) {
         return differences().filter(|difference| *difference > 0).min();
     }
-    differences()
-        .reduce(greatest_common_divisor)
-        .filter(|step| *step > 0)
+    differences().reduce(greatest_common_divisor).filter(|step| *step > 0)
 }
 
 fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
@@ -312,14 +299,7 @@ mod tests {
 
     #[test]
     fn the_counter_tells_time_only_where_everything_about_it_is_said() {
-        let leaf = |leaf, edx| Leaf {
-            leaf,
-            subleaf: 0,
-            eax: 0,
-            ebx: 0,
-            ecx: 0,
-            edx,
-        };
+        let leaf = |leaf, edx| Leaf { leaf, subleaf: 0, eax: 0, ebx: 0, ecx: 0, edx };
         let (rdtscp, invariant) = (leaf(0x8000_0001, 1 << 27), leaf(0x8000_0007, 1 << 8));
         for (leaves, sources, reason) in [
             (vec![rdtscp, invariant], Some("tsc kvm-clock"), None),
@@ -385,11 +365,7 @@ mod tests {
         // Structure only; a thread of its own, because it is pinned afterwards.
         let calibration = std::thread::spawn(|| {
             let cpu = metal::place::allowed().expect("CPUs")[0];
-            calibrate(&CalibrateOrder {
-                cpu,
-                windows: 1,
-                window_ns: 0,
-            })
+            calibrate(&CalibrateOrder { cpu, windows: 1, window_ns: 0 })
         })
         .join()
         .expect("does not panic")

@@ -26,9 +26,7 @@ impl Clock {
         if calibration.source == CLOCK_GETTIME {
             Clock::Monotonic
         } else {
-            Clock::Counter {
-                tick_ns: 1e9 / calibration.counter_hz,
-            }
+            Clock::Counter { tick_ns: 1e9 / calibration.counter_hz }
         }
     }
 
@@ -62,11 +60,7 @@ impl Clock {
     /// Length of a window, in ns; negative where the end reads less than the start.
     #[inline]
     pub fn between_ns(self, start: u64, end: u64) -> f64 {
-        if end >= start {
-            self.ns(end - start)
-        } else {
-            -self.ns(start - end)
-        }
+        if end >= start { self.ns(end - start) } else { -self.ns(start - end) }
     }
 
     /// Ticks of a length in ns, to the nearest tick.

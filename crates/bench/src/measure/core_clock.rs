@@ -20,15 +20,9 @@ pub struct Windows {
 
 impl Windows {
     /// METHOD §1: 20 windows of 50 µs, 1 ms in all.
-    pub const FULL: Windows = Windows {
-        count: 20,
-        window_ns: 50e3,
-    };
+    pub const FULL: Windows = Windows { count: 20, window_ns: 50e3 };
     /// Of a rehearsal: proves the way only.
-    pub const REHEARSAL: Windows = Windows {
-        count: 8,
-        window_ns: 5e3,
-    };
+    pub const REHEARSAL: Windows = Windows { count: 8, window_ns: 5e3 };
 }
 
 /// What the chains told about the core.
@@ -88,11 +82,7 @@ impl CoreClock {
 
     /// `perf` or `chains`.
     pub fn source(&self) -> &'static str {
-        if self.counter.is_some() {
-            "perf"
-        } else {
-            "chains"
-        }
+        if self.counter.is_some() { "perf" } else { "chains" }
     }
 
     /// The fastest rotation of the last estimate's windows, in Hz: what is left where no two agree.
@@ -148,17 +138,11 @@ impl CoreClock {
             } else {
                 self.multiply_rates.push(per_second(steps));
             }
-            if let Some(cycles) = before
-                .zip(after)
-                .and_then(|(from, to)| to.checked_sub(from))
-            {
+            if let Some(cycles) = before.zip(after).and_then(|(from, to)| to.checked_sub(from)) {
                 self.counted_rates.push(per_second(cycles));
             }
         }
-        let counted = self
-            .counter
-            .is_some()
-            .then_some(&mut self.counted_rates[..]);
+        let counted = self.counter.is_some().then_some(&mut self.counted_rates[..]);
         judge(&mut self.rates, &mut self.multiply_rates, counted)
     }
 
@@ -182,19 +166,12 @@ fn timed(clock: Clock, chain: fn(u64) -> u64, steps: u64) -> (u64, u64, u64) {
 /// of counted cycles where a counter is read.
 fn judge(rotate: &mut [f64], multiply: &mut [f64], counted: Option<&mut [f64]>) -> Estimate {
     let rotate_hz = upper_mode(rotate);
-    let ratio = rotate_hz
-        .zip(upper_mode(multiply))
-        .map(|(rotate, multiply)| rotate / multiply);
+    let ratio = rotate_hz.zip(upper_mode(multiply)).map(|(rotate, multiply)| rotate / multiply);
     let multiply_cycles = ratio.filter(|ratio| {
         let nearest = ratio.round();
         (3.0..=6.0).contains(&nearest) && (ratio / nearest - 1.0).abs() <= INTEGER_TOLERANCE
     });
-    let mut estimate = Estimate {
-        hz: None,
-        rotate_hz,
-        multiply_cycles,
-        reason: None,
-    };
+    let mut estimate = Estimate { hz: None, rotate_hz, multiply_cycles, reason: None };
     if let Some(counted) = counted {
         estimate.hz = upper_mode(counted);
         if estimate.hz.is_none() {
@@ -238,9 +215,7 @@ mod tests {
 
     #[test]
     fn the_upper_mode_ignores_slowed_windows_and_lone_fast_ones() {
-        let mut rates = [
-            3.0e9, 2.1e9, 3.001e9, 1.0e9, 2.999e9, 2.0e9, 2.9985e9, 3.3e9,
-        ];
+        let mut rates = [3.0e9, 2.1e9, 3.001e9, 1.0e9, 2.999e9, 2.0e9, 2.9985e9, 3.3e9];
         let mode = upper_mode(&mut rates).expect("four agree");
         assert!((2.998e9..=3.001e9).contains(&mode), "{mode}");
         let mut apart = [1.0e9, 1.1e9, 1.2e9, 1.3e9];

@@ -127,11 +127,7 @@ impl Crew {
             clock,
             cpus,
             window_ns,
-            windows: if rehearsal {
-                Windows::REHEARSAL
-            } else {
-                Windows::FULL
-            },
+            windows: if rehearsal { Windows::REHEARSAL } else { Windows::FULL },
             probe: None,
         }
     }
@@ -196,12 +192,8 @@ impl Crew {
         if self.cpus.is_empty() {
             bail!("a crew needs a CPU");
         }
-        let meeting = Meeting::new(
-            self.clock,
-            self.clock.ticks(self.window_ns),
-            self.cpus.len(),
-            ways,
-        );
+        let meeting =
+            Meeting::new(self.clock, self.clock.ticks(self.window_ns), self.cpus.len(), ways);
         let accounts: Vec<Result<Account>> = thread::scope(|scope| {
             let (meeting, enlist) = (&meeting, &enlist);
             let threads: Vec<_> = self
@@ -307,16 +299,9 @@ impl Crew {
         }
         let start = members.first().map_or(0, |member| member.start);
         let end = start + self.clock.ticks(self.window_ns);
-        let from = members
-            .iter()
-            .map(|member| member.log.first_tick())
-            .max()
-            .unwrap_or(end);
+        let from = members.iter().map(|member| member.log.first_tick()).max().unwrap_or(end);
         if from >= end {
-            return Err(NeverTogether {
-                cpus: self.cpus.clone(),
-            }
-            .into());
+            return Err(NeverTogether { cpus: self.cpus.clone() }.into());
         }
         let window_ns = self.clock.ns(end - from);
         Ok(Shared {
@@ -394,15 +379,8 @@ impl Meeting {
             trial.rate.fetch_add(rate as u64, Ordering::AcqRel);
             self.gather(&trial.ended)?;
         }
-        let rates = self
-            .ways
-            .iter()
-            .map(|trial| trial.rate.load(Ordering::Acquire));
-        Ok(rates
-            .enumerate()
-            .rev()
-            .max_by_key(|(_, rate)| *rate)
-            .map_or(0, |(way, _)| way))
+        let rates = self.ways.iter().map(|trial| trial.rate.load(Ordering::Acquire));
+        Ok(rates.enumerate().rev().max_by_key(|(_, rate)| *rate).map_or(0, |(way, _)| way))
     }
 
     /// Whether all have passed a gate, or one failed.
@@ -432,9 +410,7 @@ impl Meeting {
     fn start(&self) -> Result<u64> {
         self.gather(&self.ready)?;
         let ahead = self.clock.end() + self.clock.ticks(LEAD_NS);
-        let set = self
-            .start
-            .compare_exchange(0, ahead, Ordering::AcqRel, Ordering::Acquire);
+        let set = self.start.compare_exchange(0, ahead, Ordering::AcqRel, Ordering::Acquire);
         Ok(set.map_or_else(|others| others, |_| ahead))
     }
 

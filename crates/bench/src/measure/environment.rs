@@ -20,10 +20,7 @@ impl Snapshot {
     pub fn read(cpus: &[usize]) -> Self {
         // The counters are all in files.
         let root = Root::live(Outside::default());
-        Snapshot {
-            usage: process::rusage_self(),
-            counters: Counters::read(&root, cpus),
-        }
+        Snapshot { usage: process::rusage_self(), counters: Counters::read(&root, cpus) }
     }
 
     /// What changed since `earlier`, and the load now, by the names of
@@ -67,10 +64,7 @@ mod tests {
     use metal::process::{self, Usage};
 
     fn snapshot(tree: &str, usage: Usage) -> Snapshot {
-        Snapshot {
-            usage,
-            counters: Counters::read(&Root::tree(tree), &[2]),
-        }
+        Snapshot { usage, counters: Counters::read(&Root::tree(tree), &[2]) }
     }
 
     #[test]
@@ -78,21 +72,13 @@ mod tests {
         let before = snapshot(
             "== proc/stat\ncpu2 1 0 2 3 4 5 6 7 0 0\n\
              == proc/pressure/cpu\nsome avg10=0 avg60=0 avg300=0 total=10\n",
-            Usage {
-                nivcsw: 3,
-                utime_ns: 1000,
-                ..Usage::default()
-            },
+            Usage { nivcsw: 3, utime_ns: 1000, ..Usage::default() },
         );
         let after = snapshot(
             "== proc/stat\ncpu2 1 0 2 3 4 5 6 9 0 0\n== proc/loadavg\n0.50 0.4 0.3 1/2 3\n\
              == proc/pressure/cpu\nsome avg10=0 avg60=0 avg300=0 total=14\n\
              == proc/thread-self/schedstat\n5 600 7\n",
-            Usage {
-                nivcsw: 5,
-                utime_ns: 4000,
-                ..Usage::default()
-            },
+            Usage { nivcsw: 5, utime_ns: 4000, ..Usage::default() },
         );
         let changes = after.since(&before);
         for (name, change) in [
@@ -124,9 +110,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             let threads = [scope.spawn(lost), scope.spawn(lost)];
-            threads
-                .into_iter()
-                .for_each(|thread| thread.join().unwrap());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
         let changes = Snapshot::read(&[]).since(&before);
         assert!(changes["involuntary_switches"] >= 2.0, "{changes:?}");

@@ -36,12 +36,7 @@ impl FarEnd {
         writer: impl Write + Send + 'static,
     ) -> Result<Self> {
         let around = Surroundings::enter(&order)?;
-        Ok(FarEnd {
-            around,
-            reader: Box::new(reader),
-            writer: Box::new(writer),
-            order,
-        })
+        Ok(FarEnd { around, reader: Box::new(reader), writer: Box::new(writer), order })
     }
 
     /// Ends the round: what happened around it.
@@ -60,10 +55,7 @@ impl FarEnd {
     /// The kernel gives no random bytes, or the session cannot be told.
     pub fn publish(&mut self, addrs: Vec<String>) -> Result<String> {
         let token = token()?;
-        let endpoint = Endpoint {
-            addrs,
-            token: token.clone(),
-        };
+        let endpoint = Endpoint { addrs, token: token.clone() };
         frame::send(&mut self.writer, &FromWorker::Listening(endpoint))
             .context("telling the session where the far end listens")?;
         Ok(token)

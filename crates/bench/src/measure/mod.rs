@@ -31,4 +31,4 @@ pub use far::FarEnd;
 pub use quartet::{Quartet, Timer, Turns, abba, samples};
 pub use storage::{Settled, settle, unwritten};
 pub use voice::Voice;
-pub use width::{Stretch, Watch, whole_core};
+pub use width::{Stretch, Watch, clock_step, whole_core};

@@ -66,11 +66,7 @@ impl Goal {
             batch_ns: filling_ns.max(least_ns),
             least_ns,
             case_ns,
-            quartets_min: if rehearsal {
-                QUARTETS_MIN_REHEARSAL
-            } else {
-                QUARTETS_MIN
-            },
+            quartets_min: if rehearsal { QUARTETS_MIN_REHEARSAL } else { QUARTETS_MIN },
             quartets_max: QUARTETS_MAX,
             alone: None,
         }
@@ -78,10 +74,7 @@ impl Goal {
 
     /// The same with batches of `batch_ns`, or longer where METHOD §2 asks for it.
     pub fn with_batches(self, batch_ns: f64) -> Self {
-        Goal {
-            batch_ns: batch_ns.max(self.least_ns),
-            ..self
-        }
+        Goal { batch_ns: batch_ns.max(self.least_ns), ..self }
     }
 }
 
@@ -169,23 +162,14 @@ impl<T> Turns<T> {
     /// # Errors
     /// All failed their check.
     pub fn or_fail(self) -> Result<Self> {
-        ensure!(
-            !self.kept.is_empty(),
-            "all {} quartets failed a check of their own",
-            self.refused
-        );
+        ensure!(!self.kept.is_empty(), "all {} quartets failed a check of their own", self.refused);
         Ok(self)
     }
 
     /// What a reader must know of them.
     pub fn note(&self) -> Option<String> {
-        (self.kept.len() < self.wanted).then(|| {
-            format!(
-                "only {} quartets of at least {}",
-                self.kept.len(),
-                self.wanted
-            )
-        })
+        (self.kept.len() < self.wanted)
+            .then(|| format!("only {} quartets of at least {}", self.kept.len(), self.wanted))
     }
 
     /// The same turns with each value replaced.
@@ -201,13 +185,8 @@ impl<T> Turns<T> {
 
     /// Those of several places one after another.
     pub fn joined(places: impl IntoIterator<Item = Turns<T>>) -> Turns<T> {
-        let mut all = Turns {
-            kept: Vec::new(),
-            width: Vec::new(),
-            core_hz: None,
-            refused: 0,
-            wanted: 0,
-        };
+        let mut all =
+            Turns { kept: Vec::new(), width: Vec::new(), core_hz: None, refused: 0, wanted: 0 };
         for place in places {
             all.kept.extend(place.kept);
             all.width.extend(place.width);
@@ -294,10 +273,9 @@ impl Timer {
         let goal = &self.goal;
         let mut kept = Vec::with_capacity(goal.quartets_max);
         let (mut width, mut rates) = match self.probe {
-            Some(_) => (
-                Vec::with_capacity(goal.quartets_max),
-                Vec::with_capacity(goal.quartets_max),
-            ),
+            Some(_) => {
+                (Vec::with_capacity(goal.quartets_max), Vec::with_capacity(goal.quartets_max))
+            }
             None => (Vec::new(), Vec::new()),
         };
         let mut refused = 0_u32;
@@ -340,12 +318,7 @@ impl Timer {
 }
 
 fn long_enough(goal: &Goal, operations: u64, batch_ns: f64) -> Batch {
-    Batch {
-        least_ns: goal.least_ns,
-        operations,
-        batch_ns,
-        capped: false,
-    }
+    Batch { least_ns: goal.least_ns, operations, batch_ns, capped: false }
 }
 
 /// The next n: what the last length suggests and a tenth more, at least one more and at most ten
@@ -380,11 +353,7 @@ mod tests {
     };
 
     fn timer(goal: Goal) -> Timer {
-        Timer {
-            clock: Clock::Monotonic,
-            goal,
-            probe: None,
-        }
+        Timer { clock: Clock::Monotonic, goal, probe: None }
     }
 
     fn search(goal: Goal, body: &mut impl FnMut(u64) -> Result<()>) -> Result<Batch> {
@@ -394,12 +363,7 @@ mod tests {
 
     #[test]
     fn a_search_for_a_body_without_time_ends_at_its_cap() {
-        let goal = Goal {
-            batch_ns: 1e18,
-            least_ns: 1e18,
-            case_ns: 1e18,
-            ..GOAL
-        };
+        let goal = Goal { batch_ns: 1e18, least_ns: 1e18, case_ns: 1e18, ..GOAL };
         let mut calls = 0;
         let batch = search(goal, &mut |_| {
             calls += 1;
@@ -413,12 +377,7 @@ mod tests {
 
     #[test]
     fn a_search_stops_where_the_case_has_no_more_time() {
-        let goal = Goal {
-            batch_ns: 1e18,
-            least_ns: 1e18,
-            case_ns: 0.0,
-            ..GOAL
-        };
+        let goal = Goal { batch_ns: 1e18, least_ns: 1e18, case_ns: 0.0, ..GOAL };
         let mut calls = 0;
         let batch = search(goal, &mut |_| {
             calls += 1;
@@ -439,15 +398,9 @@ mod tests {
             std::hint::black_box(metal::kernel::chain_multiply(n));
             Ok(())
         };
-        let goal = Goal {
-            case_ns: 1e9,
-            ..GOAL
-        };
+        let goal = Goal { case_ns: 1e9, ..GOAL };
         let batch = search(goal, &mut body).expect("ends");
-        assert!(
-            !batch.capped && batch.batch_ns >= goal.batch_ns,
-            "{batch:?}"
-        );
+        assert!(!batch.capped && batch.batch_ns >= goal.batch_ns, "{batch:?}");
         assert_eq!(asked.first(), Some(&1));
         assert_eq!(asked[asked.len() - 2..], [batch.operations; 2]);
         assert!(asked.is_sorted());
@@ -496,19 +449,13 @@ mod tests {
             asked.push(n);
             Ok(n as f64)
         };
-        assert_eq!(
-            abba(7, &mut Watch::new(None), &mut body).expect("runs"),
-            (14.0, 28.0)
-        );
+        assert_eq!(abba(7, &mut Watch::new(None), &mut body).expect("runs"), (14.0, 28.0));
         assert_eq!(asked, [7, 14, 14, 7]);
     }
 
     #[test]
     fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
-        let timer = timer(Goal {
-            case_ns: 0.0,
-            ..GOAL
-        });
+        let timer = timer(Goal { case_ns: 0.0, ..GOAL });
         let take = |from: u32| {
             let mut count = 0;
             let mut turn = |_: &mut Watch| {
@@ -537,10 +484,7 @@ mod tests {
         let mut both = Turns::joined([place(&[1, 2]), place(&[]), place(&[3])]);
         assert_eq!((both.refused, both.wanted), (3, 6));
         both.skip(1);
-        assert_eq!(
-            (both.kept.as_slice(), both.width.as_slice()),
-            (&[2, 3][..], &[2.0, 3.0][..])
-        );
+        assert_eq!((both.kept.as_slice(), both.width.as_slice()), (&[2, 3][..], &[2.0, 3.0][..]));
         assert_eq!(both.map(|n| n * 2).kept, [4, 6]);
     }
 

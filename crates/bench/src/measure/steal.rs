@@ -43,19 +43,11 @@ mod tests {
 
     #[test]
     fn what_no_clock_of_the_thread_has_was_stolen_unless_it_slept() {
-        let at = |wall_ns, cpu_ns, delay_ns, sleeps| Account {
-            wall_ns,
-            cpu_ns,
-            delay_ns,
-            sleeps,
-        };
+        let at = |wall_ns, cpu_ns, delay_ns, sleeps| Account { wall_ns, cpu_ns, delay_ns, sleeps };
         let before = at(1_000, 100, 10, 3);
         let after = at(11_000, 8_100, 510, 3);
         assert_eq!(after.since(before), Some((1_500.0, 10_000.0)));
         assert_eq!(at(11_000, 8_100, 510, 4).since(before), None);
-        assert_eq!(
-            at(2_000, 1_150, 10, 3).since(before),
-            Some((-50.0, 1_000.0))
-        );
+        assert_eq!(at(2_000, 1_150, 10, 3).since(before), Some((-50.0, 1_000.0)));
     }
 }

@@ -66,10 +66,7 @@ pub fn settle(file: &File, round: Duration) -> Result<Settled> {
         left = unwritten_now();
     }
     let unwritten_bytes = left;
-    Ok(Settled {
-        waited_ns: start.elapsed().as_secs_f64() * 1e9,
-        unwritten_bytes,
-    })
+    Ok(Settled { waited_ns: start.elapsed().as_secs_f64() * 1e9, unwritten_bytes })
 }
 
 fn unwritten_now() -> Option<u64> {
@@ -111,10 +108,7 @@ mod tests {
 
     #[test]
     fn only_what_did_not_settle_is_a_note() {
-        let settled = |unwritten_bytes| Settled {
-            waited_ns: 2e9,
-            unwritten_bytes,
-        };
+        let settled = |unwritten_bytes| Settled { waited_ns: 2e9, unwritten_bytes };
         assert_eq!(settled(Some(4096)).note(), None);
         assert_eq!(settled(None).note(), None);
         let note = settled(Some(3 << 20)).note().expect("3 MiB");

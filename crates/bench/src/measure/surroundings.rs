@@ -83,11 +83,7 @@ impl Surroundings {
             place::first();
         }
         let clock = Clock::of(&order.calibration);
-        let windows = if order.rehearsal {
-            Windows::REHEARSAL
-        } else {
-            Windows::FULL
-        };
+        let windows = if order.rehearsal { Windows::REHEARSAL } else { Windows::FULL };
         let mut core = CoreClock::new(clock, windows);
         let warm_up_ns = warm_up(clock, &core, order.rehearsal);
         let first = core.estimate();
@@ -216,15 +212,9 @@ impl Surroundings {
             ("window_ns", Some(window_ns)),
             ("warm_up_ns", Some(self.warm_up_ns)),
             ("planned_switches", Some(self.planned_switches as f64)),
-            (
-                "planned_major_faults",
-                Some(self.planned_major_faults as f64),
-            ),
+            ("planned_major_faults", Some(self.planned_major_faults as f64)),
             ("planned_migrations", migrations.filter(|_| self.is_free)),
-            (
-                "minded_run_delay_ns",
-                run_delay.filter(|_| self.minds_run_delay),
-            ),
+            ("minded_run_delay_ns", run_delay.filter(|_| self.minds_run_delay)),
             ("foreign_switches", self.foreign.map(|of| of.0 as f64)),
             ("foreign_ns", self.foreign.map(|of| of.1)),
             ("steal_ns", self.stolen.map(|of| of.0)),
@@ -234,12 +224,7 @@ impl Surroundings {
                 environment.insert(name.to_owned(), value);
             }
         }
-        Done {
-            window_ns,
-            cpus: used,
-            environment,
-            failed: Vec::new(),
-        }
+        Done { window_ns, cpus: used, environment, failed: Vec::new() }
     }
 }
 
@@ -311,15 +296,9 @@ mod tests {
         let over = |before, after| over_case(&estimate(before), &estimate(after));
         assert_eq!(over(Some(3.00e9), Some(3.02e9)), Ok(3.01e9));
         let moved = over(Some(3.0e9), Some(3.1e9)).expect_err("moved");
-        assert!(
-            moved.contains("3.000 GHz before, 3.100 GHz after"),
-            "{moved}"
-        );
+        assert!(moved.contains("3.000 GHz before, 3.100 GHz after"), "{moved}");
         over(Some(3.1e9), Some(3.0e9)).expect_err("moved down");
         let unknown = over(Some(3.0e9), None).expect_err("unknown");
-        assert!(
-            unknown.contains("after the case: chains disagree"),
-            "{unknown}"
-        );
+        assert!(unknown.contains("after the case: chains disagree"), "{unknown}");
     }
 }

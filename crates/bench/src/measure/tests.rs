@@ -54,10 +54,7 @@ fn case() -> Case {
 /// Runs `work` with a bench on a thread of its own, because the bench pins it.
 fn with_bench<T: Send>(work: impl FnOnce(Bench) -> T + Send) -> T {
     std::thread::scope(|scope| {
-        scope
-            .spawn(|| work(Bench::new(order()).expect("a bench")))
-            .join()
-            .expect("does not panic")
+        scope.spawn(|| work(Bench::new(order()).expect("a bench"))).join().expect("does not panic")
     })
 }
 
@@ -116,19 +113,12 @@ fn a_body_gets_n_and_n_operations_are_done() {
 
 #[test]
 fn a_body_that_takes_no_time_ends_with_a_note() {
-    let samples = with_bench(|mut bench| {
-        bench
-            .time(&case(), "nothing", |_| ())
-            .expect("times")
-            .clone()
-    });
+    let samples =
+        with_bench(|mut bench| bench.time(&case(), "nothing", |_| ()).expect("times").clone());
     let values = samples.raw.samples();
     assert!(values.iter().all(|ns| ns.abs() < 1.0), "{values:?}");
     let notes = samples.notes.join("\n");
-    assert!(
-        notes.contains("the batch search ended at its cap"),
-        "{notes}"
-    );
+    assert!(notes.contains("the batch search ended at its cap"), "{notes}");
 }
 
 #[test]
@@ -157,14 +147,10 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
         let mut all = stats::histogram::Histogram::default();
         (0..50_000).for_each(|value| all.record(f64::from(value)));
         let first = (0..40_000).map(f64::from).collect();
-        bench
-            .record_counted(&case, "gap", first, &all)
-            .expect("records");
+        bench.record_counted(&case, "gap", first, &all).expect("records");
         let mut few = stats::histogram::Histogram::default();
         few.record(7.0);
-        bench
-            .record_counted(&case, "gap", vec![7.0], &few)
-            .expect("records");
+        bench.record_counted(&case, "gap", vec![7.0], &few).expect("records");
         bench.finish().expect("finishes")
     });
     assert_eq!(samples[0].raw.samples().len(), 20_000);
@@ -180,13 +166,9 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
 fn events_that_never_ended_are_in_the_distribution_above_all_others() {
     let (samples, histograms) = with_bench(|mut bench| {
         let case = case();
-        bench
-            .record_censored(&case, "all", vec![5.0, 7.0], 0, 1e6)
-            .expect("records");
+        bench.record_censored(&case, "all", vec![5.0, 7.0], 0, 1e6).expect("records");
         let many = (0..30_000).map(f64::from).collect();
-        bench
-            .record_censored(&case, "most", many, 3, 1e6)
-            .expect("records");
+        bench.record_censored(&case, "most", many, 3, 1e6).expect("records");
         // One that took as long as what is given up is one of them.
         let late = bench.record_censored(&case, "late", vec![1e6], 1, 1e6);
         assert!(late.is_err());
@@ -206,26 +188,15 @@ fn events_that_never_ended_are_in_the_distribution_above_all_others() {
 fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let (samples, histograms, _, _) = with_bench(|mut bench| {
         let case = case();
-        bench
-            .record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0])
-            .expect("records");
+        bench.record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0]).expect("records");
         let many = (0..50_000).map(f64::from).collect();
         bench.record(&case, "gap", many).expect("records");
-        bench
-            .record_batches(&case, "rate", 7, vec![2.5])
-            .expect("records");
-        bench
-            .record(&case, "gap", vec![f64::NAN])
-            .expect_err("no number");
+        bench.record_batches(&case, "rate", 7, vec![2.5]).expect("records");
+        bench.record(&case, "gap", vec![f64::NAN]).expect_err("no number");
         bench.finish().expect("finishes")
     });
     let few = &samples[0];
-    assert_eq!(
-        few.raw,
-        Raw::Event {
-            values: vec![0.333_333_333_3, 1e9 + 1.0]
-        }
-    );
+    assert_eq!(few.raw, Raw::Event { values: vec![0.333_333_333_3, 1e9 + 1.0] });
     assert_eq!(few.quantities["resolution_ns"], 1.0);
     assert_eq!(few.quantities["pair_ns"], 10.0);
     let thinned = samples[1].raw.samples();
@@ -255,9 +226,7 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
             wanted: 2,
         };
         let taken = turns(&[(300.04, 500.06), (310.0, 530.0)]);
-        bench
-            .record_quartets(&case, "open", 10, taken)
-            .expect("records");
+        bench.record_quartets(&case, "open", 10, taken).expect("records");
         for (k, kept) in [
             (10, &[][..]),
             (0, &[(1.0, 2.0)]),
@@ -270,18 +239,10 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
         bench.finish().expect("finishes")
     });
     assert_eq!(samples.len(), 1);
-    assert_eq!(
-        (samples[0].visit, &samples[0].width[..]),
-        (0, &[4.0, 0.0][..])
-    );
+    assert_eq!((samples[0].visit, &samples[0].width[..]), (0, &[4.0, 0.0][..]));
     assert_eq!(
         samples[0].raw,
-        Raw::Quartets {
-            k: 10,
-            n: vec![300.0, 310.0],
-            two_n: vec![500.1, 530.0],
-            voids: 3
-        }
+        Raw::Quartets { k: 10, n: vec![300.0, 310.0], two_n: vec![500.1, 530.0], voids: 3 }
     );
 }
 
@@ -299,11 +260,7 @@ fn turns_wait_for_a_core_that_is_alone_and_end_where_it_never_is() {
             (taken.kept.len(), taken.note())
         };
         // No core reads so much; every core reads so little.
-        let never = if bench.probe().is_some() {
-            turns(1e9).0
-        } else {
-            0
-        };
+        let never = if bench.probe().is_some() { turns(1e9).0 } else { 0 };
         let (always, note) = turns(1e-9);
         assert_eq!((never, note), (0, None));
         assert!(always > 0);
@@ -315,13 +272,9 @@ fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
     with_bench(|mut bench| {
         let rows = vec![vec![1.0, 2.0]; 100_005];
         let columns = ["at_ns", "gap_ns"];
-        let trace = bench
-            .trace(&case(), "gaps", &columns, rows)
-            .expect("traces");
+        let trace = bench.trace(&case(), "gaps", &columns, rows).expect("traces");
         assert_eq!((trace.rows.len(), trace.dropped), (100_000, 5));
-        bench
-            .trace(&case(), "gaps", &columns, vec![vec![1.0]])
-            .expect_err("a short row");
+        bench.trace(&case(), "gaps", &columns, vec![vec![1.0]]).expect_err("a short row");
     });
 }
 
@@ -341,12 +294,7 @@ fn a_round_tells_what_happened_around_it() {
     assert_eq!(environment["window_ns"], done.window_ns);
     assert!(done.window_ns > 0.0);
     assert_eq!(done.cpus, order().cpus);
-    for name in [
-        "involuntary_switches",
-        "voluntary_switches",
-        "major_faults",
-        "minor_faults",
-    ] {
+    for name in ["involuntary_switches", "voluntary_switches", "major_faults", "minor_faults"] {
         assert!(environment[name] >= 0.0, "{name}");
     }
     for name in ["core_hz_before", "core_hz_after"] {
@@ -379,9 +327,7 @@ fn the_far_end_publishes_waits_and_reports() {
     let writer = wire.clone();
     let (token, done) = std::thread::spawn(move || {
         let mut far = FarEnd::new(order(), reader, writer).expect("a far end");
-        let token = far
-            .publish(vec!["127.0.0.1:9".to_owned()])
-            .expect("publishes");
+        let token = far.publish(vec!["127.0.0.1:9".to_owned()]).expect("publishes");
         far.drained().expect("drains");
         // The session is gone: no second drain.
         far.drained().expect_err("end of stream");
@@ -423,10 +369,7 @@ fn a_sign_of_life_is_sent_but_not_for_every_block() {
 
 #[test]
 fn an_order_without_a_cpu_is_refused() {
-    let nowhere = RoundOrder {
-        cpus: Vec::new(),
-        ..order()
-    };
+    let nowhere = RoundOrder { cpus: Vec::new(), ..order() };
     assert!(Bench::new(nowhere).is_err());
 }
 

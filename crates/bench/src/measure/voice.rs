@@ -17,11 +17,7 @@ pub struct Voice {
 impl Voice {
     /// Speaks to the session.
     pub fn new(writer: impl Write + Send + 'static) -> Self {
-        Voice {
-            writer: Box::new(writer),
-            last: None,
-            outcome: Ok(()),
-        }
+        Voice { writer: Box::new(writer), last: None, outcome: Ok(()) }
     }
 
     /// Says something.

@@ -95,10 +95,7 @@ fn bound(clock: Clock, least_forth: i64, least_back: i64) -> Offset {
         let size = clock.ns(ticks.unsigned_abs());
         if ticks < 0 { -size } else { size }
     };
-    Offset {
-        low_ns: -ns(least_back),
-        high_ns: ns(least_forth),
-    }
+    Offset { low_ns: -ns(least_back), high_ns: ns(least_forth) }
 }
 
 fn send(clock: Clock, mailbox: &Mailbox) {

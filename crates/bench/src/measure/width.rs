@@ -1,24 +1,26 @@
-//! The width probe (METHOD §2a): 1 to 2 µs of independent additions beside a short chain of rotations. A
-//! core that another tenant's hyperthread uses does fewer additions a cycle; the chain tells the cycle.
+//! The width probe (METHOD §2a): 1 to 2 µs of independent operations beside a short chain of rotations. A
+//! core that another tenant's hyperthread uses does fewer of them a cycle; the chain tells the cycle.
 
 use super::clock::Clock;
 use super::core_clock::CoreClock;
-use metal::kernel::{ADDITIONS_A_TURN, additions, chain_rotate};
+use metal::kernel::{INDEPENDENT_A_TURN, chain_rotate, independent};
 use record::event::{Unusable, Width};
 use stats::width::{self, Learned};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Length of a row of additions and of a chain, in ns.
+/// Length of a row of operations and of a chain, in ns.
 const PROBE_NS: f64 = 1e3;
 /// They are at least so many of the clock's steps …
 const STEPS: f64 = 50.0;
 /// … and no longer than this, in ns: the clock is too coarse otherwise.
 const PROBE_NS_MAX: f64 = 2e3;
-/// Additions per cycle by which a row is sized before anything is known of the core.
+/// Operations per cycle by which a row is sized before anything is known of the core, and rows that are timed to
+/// size it better: the fastest was alone.
 const UNITS: f64 = 4.0;
-/// A turn of the additions has one more, which counts the turns.
-const OPERATIONS_A_TURN: f64 = (ADDITIONS_A_TURN + 1) as f64;
+const SIZING_ROWS: usize = 64;
+/// A turn of a row has one operation more, which counts the turns.
+const OPERATIONS_A_TURN: f64 = (INDEPENDENT_A_TURN + 1) as f64;
 /// Batches longer than this, in ns, are not classified by the probes around them …
 const BATCH_NS_MAX: f64 = 1e6;
 /// … nor is a turn that is longer in all.
@@ -35,20 +37,46 @@ pub struct Probe {
     clock: Clock,
     turns: u64,
     steps: u64,
+    /// A step of the clock, as a share of a row.
+    step: f64,
+}
+
+/// A step of the clock as a share of a probe's length.
+pub fn clock_step(resolution_ns: f64) -> f64 {
+    resolution_ns / PROBE_NS.max(STEPS * resolution_ns)
 }
 
 impl Probe {
-    /// `None` where the clock is too coarse.
-    pub fn new(clock: Clock, core: &CoreClock, resolution_ns: f64) -> Option<Self> {
+    /// For a core that does so many operations a cycle, where that is known. `None` where the clock is too coarse.
+    pub fn new(
+        clock: Clock,
+        core: &CoreClock,
+        resolution_ns: f64,
+        level: Option<f64>,
+    ) -> Option<Self> {
         let length_ns = PROBE_NS.max(STEPS * resolution_ns);
         (length_ns <= PROBE_NS_MAX).then(|| {
             let steps = core.rotations(length_ns);
-            Probe {
-                clock,
-                turns: (steps as f64 * UNITS / OPERATIONS_A_TURN).ceil() as u64,
-                steps,
-            }
+            let step = clock_step(resolution_ns);
+            Probe { clock, turns: 0, steps, step }.sized(level.unwrap_or(UNITS))
         })
+    }
+
+    /// Its rows as long as its chains on a core that does so many operations a cycle.
+    fn sized(self, units: f64) -> Self {
+        let turns = (self.steps as f64 * units / OPERATIONS_A_TURN).ceil() as u64;
+        Probe { turns, ..self }
+    }
+
+    /// The same for what the fastest of some rows shows.
+    fn sized_here(self) -> Self {
+        let fastest = |of: fn(&Probe) -> f64| {
+            (0..SIZING_ROWS).map(|_| of(&self)).fold(f64::INFINITY, f64::min)
+        };
+        match reading(fastest(Probe::cycle_ns), fastest(Probe::operation_ns)) {
+            Some(units) => self.sized(units.max(1.0)),
+            None => self,
+        }
     }
 
     /// Time of a step of the chain, in ns: a cycle.
@@ -60,23 +88,23 @@ impl Probe {
         self.clock.between_ns(start, self.clock.end()) / self.steps as f64
     }
 
-    /// Time of an addition, in ns.
+    /// Time of an operation, in ns.
     #[inline(never)]
-    fn addition_ns(&self) -> f64 {
+    fn operation_ns(&self) -> f64 {
         let turns = black_box(self.turns);
         let start = self.clock.start();
-        black_box(additions(turns));
+        independent(turns);
         self.clock.between_ns(start, self.clock.end()) / (OPERATIONS_A_TURN * self.turns as f64)
     }
 
-    /// Readings into `readings`: additions per cycle, each by the least of three neighbouring chains.
+    /// Readings into `readings`: operations per cycle, each by the least of three neighbouring chains.
     fn readings(&self, count: usize, readings: &mut Vec<f64>) {
         let mut cycles = [self.cycle_ns(), self.cycle_ns(), 0.0];
-        let mut addition_ns = self.addition_ns();
+        let mut operation_ns = self.operation_ns();
         for at in 2..count + 2 {
             cycles[at % 3] = self.cycle_ns();
-            readings.extend(reading(least(cycles), addition_ns));
-            addition_ns = self.addition_ns();
+            readings.extend(reading(least(cycles), operation_ns));
+            operation_ns = self.operation_ns();
         }
     }
 }
@@ -85,9 +113,9 @@ fn least(cycles: [f64; 3]) -> f64 {
     cycles.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// Additions per cycle; none where a clock stepped.
-fn reading(cycle_ns: f64, addition_ns: f64) -> Option<f64> {
-    let reading = cycle_ns / addition_ns;
+/// Operations per cycle; none where a clock stepped.
+fn reading(cycle_ns: f64, operation_ns: f64) -> Option<f64> {
+    let reading = cycle_ns / operation_ns;
     (reading.is_finite() && reading > 0.0).then_some(reading)
 }
 
@@ -103,7 +131,7 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
         spread: 0.0,
         alone: 0.0,
     };
-    let Some(probe) = probe else {
+    let Some(probe) = probe.map(Probe::sized_here) else {
         return found;
     };
     let begin = std::time::Instant::now();
@@ -114,7 +142,7 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
     loop {
         probe.readings(LESSON, &mut readings);
         found.readings = readings.len() as u64;
-        match width::learn(&mut readings) {
+        match width::learn(&mut readings, probe.step) {
             Learned::Level(level) => {
                 found.level = Some(level.level);
                 found.unusable = None;
@@ -144,11 +172,9 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
 /// What was learnt of a core alone, unless it is of half a core whose design has so many units.
 pub fn whole_core(learnt: Width, units: Option<f64>) -> Width {
     match learnt.level {
-        Some(level) if !width::is_whole_core(level, units) => Width {
-            level: None,
-            unusable: Some(Unusable::NeverAlone),
-            ..learnt
-        },
+        Some(level) if !width::is_whole_core(level, units) => {
+            Width { level: None, unusable: Some(Unusable::NeverAlone), ..learnt }
+        }
         _ => learnt,
     }
 }
@@ -158,7 +184,7 @@ pub struct Watch {
     probe: Option<Probe>,
     /// The last reading, which is the first of the next turn.
     last_ns: f64,
-    /// The slowest addition of the turn so far, in ns.
+    /// The slowest operation of the turn so far, in ns.
     slowest_ns: f64,
     /// Boundaries read in this turn.
     boundaries: u32,
@@ -186,9 +212,9 @@ impl Watch {
         if let Some(probe) = probe {
             // Two of each: the code is cold at first.
             probe.cycle_ns();
-            probe.addition_ns();
+            probe.operation_ns();
             watch.cycles = [probe.cycle_ns(), probe.cycle_ns(), f64::INFINITY];
-            watch.last_ns = probe.addition_ns();
+            watch.last_ns = probe.operation_ns();
         }
         watch
     }
@@ -208,7 +234,7 @@ impl Watch {
                 break;
             }
             self.cycles[at % 3] = probe.cycle_ns();
-            self.last_ns = probe.addition_ns();
+            self.last_ns = probe.operation_ns();
         }
         false
     }
@@ -224,7 +250,7 @@ impl Watch {
     /// A batch ended that took so long: the probe is read. Returns that time.
     pub fn batch(&mut self, batch_ns: f64) -> f64 {
         if let Some(probe) = &self.probe {
-            self.last_ns = probe.addition_ns();
+            self.last_ns = probe.operation_ns();
             self.slowest_ns = self.slowest_ns.max(self.last_ns);
         }
         self.boundaries += 1;
@@ -233,7 +259,7 @@ impl Watch {
         batch_ns
     }
 
-    /// The turn ended: additions per cycle at its slowest boundary, 0 where the turn cannot be
+    /// The turn ended: operations per cycle at its slowest boundary, 0 where the turn cannot be
     /// classified, and the time of a cycle, in ns. `None` without a probe.
     pub fn end(&mut self) -> Option<(f64, f64)> {
         let probe = self.probe?;
@@ -251,17 +277,14 @@ impl Watch {
 pub struct Stretch {
     /// Units per second.
     pub rate: f64,
-    /// Additions per cycle by the slower of the readings at its ends.
+    /// Operations per cycle by the slower of the readings at its ends.
     pub width: f64,
 }
 
 impl Stretch {
     /// The same as a share of a rate.
     pub fn over(self, rate: f64) -> Self {
-        Stretch {
-            rate: self.rate / rate,
-            ..self
-        }
+        Stretch { rate: self.rate / rate, ..self }
     }
 }
 
@@ -303,7 +326,7 @@ impl Stretches {
     fn look(&mut self) {
         self.cycles[self.looks % 3] = self.probe.cycle_ns();
         self.looks += 1;
-        self.last = reading(least(self.cycles), self.probe.addition_ns()).unwrap_or(0.0);
+        self.last = reading(least(self.cycles), self.probe.operation_ns()).unwrap_or(0.0);
     }
 
     /// The first stretch begins now.
@@ -324,11 +347,7 @@ impl Stretches {
         let is_classified = length_ns <= BATCH_NS_MAX;
         self.list.push(Stretch {
             rate: (units - before) as f64 * 1e9 / length_ns,
-            width: if is_classified {
-                earlier.min(self.last)
-            } else {
-                0.0
-            },
+            width: if is_classified { earlier.min(self.last) } else { 0.0 },
         });
         self.from = (self.probe.clock.start(), units);
     }

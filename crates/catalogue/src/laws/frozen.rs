@@ -75,10 +75,7 @@ fn with_peer(site: Site) -> Site {
         cpus: site.cpus.clone(),
         interface: None,
     };
-    Site {
-        peers: vec![peer],
-        ..site
-    }
+    Site { peers: vec![peer], ..site }
 }
 
 /// A site and figures as cases see them: each far end and placement has its own.
@@ -91,12 +88,7 @@ struct Views<'site> {
 
 impl<'site> Views<'site> {
     fn new(site: &'site Site, known: Option<&'site Known>) -> Self {
-        Views {
-            site,
-            known,
-            of_place: BTreeMap::new(),
-            of_end: BTreeMap::new(),
-        }
+        Views { site, known, of_place: BTreeMap::new(), of_end: BTreeMap::new() }
     }
 
     fn site(&mut self, case: &Case) -> &Site {
@@ -116,17 +108,12 @@ impl<'site> Views<'site> {
     ) -> Option<Prediction> {
         let place = case.id.get(PLACEMENT).cloned();
         if let Some(known) = self.known {
-            self.of_place
-                .entry(place.clone())
-                .or_insert_with(|| known.seen_from(place.as_ref()));
+            self.of_place.entry(place.clone()).or_insert_with(|| known.seen_from(place.as_ref()));
         }
         self.site(case);
         let seen = self.of_place.get(&place);
         let of = (case.id.get(FAR).cloned(), place);
-        let unplaced = Case {
-            id: case.id.unplaced(),
-            at: case.at.clone(),
-        };
+        let unplaced = Case { id: case.id.unplaced(), at: case.at.clone() };
         experiment.predict(&self.of_end[&of], seen, &unplaced, metric)
     }
 }
@@ -156,15 +143,7 @@ fn figures(planned: &Planned) -> Vec<(&'static dyn Experiment, Case, &'static Me
 fn list(listing: &mut Listing, site: &Site) {
     let (selection, settings) = (Selection::default(), Settings::default());
     let budget = default_budget(listing.preset);
-    let planned = plan(
-        FAMILIES,
-        &selection,
-        &settings,
-        listing.preset,
-        budget,
-        site,
-    )
-    .unwrap();
+    let planned = plan(FAMILIES, &selection, &settings, listing.preset, budget, site).unwrap();
     let mut known = Known::default();
     let about = |experiment: &dyn Experiment, case: &Case, metric: &Metric| {
         let (id, case) = (experiment.card().id, &case.id);
@@ -243,9 +222,7 @@ fn by_about(text: &str) -> ByAbout {
         let mut fields = fields.split('\t');
         let presets = fields.next().unwrap().to_owned();
         let numbers = fields.map(|number| number.parse().unwrap()).collect();
-        all.entry(about.to_owned())
-            .or_default()
-            .push((presets, numbers));
+        all.entry(about.to_owned()).or_default().push((presets, numbers));
     }
     all
 }
@@ -266,10 +243,7 @@ fn differences(was: &str, is: &str) -> Vec<String> {
     abouts
         .into_iter()
         .filter_map(|about| {
-            let (before, after) = (
-                was.get(about).unwrap_or(&none),
-                is.get(about).unwrap_or(&none),
-            );
+            let (before, after) = (was.get(about).unwrap_or(&none), is.get(about).unwrap_or(&none));
             (!same(before, after)).then(|| format!("{about}: {before:?} -> {after:?}"))
         })
         .collect()
@@ -329,16 +303,7 @@ fn plans_and_predictions_of_recorded_hosts_are_frozen() {
 fn a_line_that_moved_is_shown() {
     let was = "prior\ta\tns\t|qs\t1\t2\t3\nskip\tb\t|q\n";
     assert!(differences(was, "prior\ta\tns\t|qs\t1\t2.001\t3\nskip\tb\t|q\n").is_empty());
-    assert_eq!(
-        differences(was, "prior\ta\tns\t|qs\t1\t2.01\t3\nskip\tb\t|q\n").len(),
-        1
-    );
-    assert_eq!(
-        differences(was, "prior\ta\tns\t|q\t1\t2\t3\nskip\tb\t|q\n").len(),
-        1
-    );
-    assert_eq!(
-        differences(was, "prior\ta\tns\t|qs\t1\t2\t3\nskip\tc\t|q\n").len(),
-        2
-    );
+    assert_eq!(differences(was, "prior\ta\tns\t|qs\t1\t2.01\t3\nskip\tb\t|q\n").len(), 1);
+    assert_eq!(differences(was, "prior\ta\tns\t|q\t1\t2\t3\nskip\tb\t|q\n").len(), 1);
+    assert_eq!(differences(was, "prior\ta\tns\t|qs\t1\t2\t3\nskip\tc\t|q\n").len(), 2);
 }

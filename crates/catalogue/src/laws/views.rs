@@ -23,26 +23,14 @@ use std::collections::BTreeMap;
 fn named(view: &View) -> (Vec<&String>, Vec<&String>, Vec<&String>, Option<&Cases>) {
     match view {
         View::Table | View::Timeline { .. } | View::Spans { .. } => (vec![], vec![], vec![], None),
-        View::Line {
-            over,
-            metric,
-            beside,
-            marks,
-            cases,
-            ..
-        } => {
+        View::Line { over, metric, beside, marks, cases, .. } => {
             let metrics = std::iter::once(metric).chain(beside).collect();
             (vec![over], metrics, marks.iter().collect(), Some(cases))
         }
-        View::Curve {
-            along, x, y, cases, ..
-        } => (vec![along], vec![x, y], vec![], Some(cases)),
-        View::Matrix {
-            rows,
-            columns,
-            metric,
-            cases,
-        } => (vec![rows, columns], vec![metric], vec![], Some(cases)),
+        View::Curve { along, x, y, cases, .. } => (vec![along], vec![x, y], vec![], Some(cases)),
+        View::Matrix { rows, columns, metric, cases } => {
+            (vec![rows, columns], vec![metric], vec![], Some(cases))
+        }
         View::Bars { metric, cases } => (vec![], vec![metric], vec![], Some(cases)),
     }
 }
@@ -98,15 +86,10 @@ fn figure(id: &str, case: &Case, metric: &Metric, at: usize) -> Figure {
     figure.value = Some(value);
     figure.ci = Some((0.9 * value, 1.1 * value));
     figure.prior = Some(analysis::figure::Judged {
-        prediction: Prediction {
-            range: Some(Range {
-                low: value / 2.0,
-                likely: value,
-                high: value * 2.0,
-            }),
-            because: String::new(),
-            bound: None,
-        },
+        prediction: Prediction::new(
+            Some(Range { low: value / 2.0, likely: value, high: value * 2.0 }),
+            String::new(),
+        ),
         verdict: None,
     });
     figure
@@ -123,10 +106,8 @@ fn figures(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Vec<Figu
         card.metrics.iter().partition(|metric| metric.derived);
     let known = bench::experiment::Known::default();
     let derivable = experiment.derivable(site, &offer.series);
-    let resolved = offer
-        .series
-        .into_iter()
-        .filter_map(|series| experiment.resolve(site, &known, series).ok());
+    let resolved =
+        offer.series.into_iter().filter_map(|series| experiment.resolve(site, &known, series).ok());
     let cases: Vec<Case> = resolved.flat_map(|series| series.cases).collect();
     let derivable: Vec<Case> = derivable.into_iter().map(Case::new).collect();
     let of = |(cases, metrics): (&[Case], &[&Metric])| -> Vec<Figure> {
@@ -172,10 +153,7 @@ fn traces(planned: &PlannedExperiment) -> Vec<Trace> {
     let mut traces = Vec::new();
     for view in planned.all_views() {
         match view {
-            View::Timeline {
-                trace: kind,
-                beside,
-            } => {
+            View::Timeline { trace: kind, beside } => {
                 let mut columns = vec!["time_s", "rate_flop_per_s"];
                 columns.extend(beside.iter().map(String::as_str));
                 traces.push(trace(kind, &columns, &[]));
@@ -205,12 +183,7 @@ fn blocks(site: &Site, preset: Preset, names: &[&str]) -> Vec<(String, Vec<Block
         run.traces = traces(planned);
         let shown: Vec<Shown<'_>> = names
             .iter()
-            .map(|name| Shown {
-                name,
-                run: &run,
-                planned,
-                figures: &figures,
-            })
+            .map(|name| Shown { name, run: &run, planned, figures: &figures })
             .collect();
         (planned.id.clone(), of_experiment(&shown))
     };
@@ -271,11 +244,7 @@ const LISTED: &[(&str, &str)] = &[
 
 #[test]
 fn every_listed_plot_is_drawn() {
-    let drawn = blocks(
-        &host("epyc-7763-2s", Preset::Thorough),
-        Preset::Thorough,
-        &[""],
-    );
+    let drawn = blocks(&host("epyc-7763-2s", Preset::Thorough), Preset::Thorough, &[""]);
     let titles: Vec<&str> = drawn
         .iter()
         .flat_map(|(_, blocks)| blocks)
@@ -291,19 +260,10 @@ fn every_listed_plot_is_drawn() {
         assert!(is_there, "{start}, of {titles:#?}");
     }
     let rtt = drawn.iter().find(|(id, _)| id == "net.rtt").unwrap();
-    let over_message = plots(&rtt.1)
-        .into_iter()
-        .find(|plot| plot.title.contains("over message"));
-    let lines: Vec<&str> = over_message
-        .unwrap()
-        .series
-        .iter()
-        .map(|line| line.name.as_str())
-        .collect();
-    assert!(
-        lines.contains(&"tcp") && lines.contains(&"udp"),
-        "{lines:?}"
-    );
+    let over_message = plots(&rtt.1).into_iter().find(|plot| plot.title.contains("over message"));
+    let lines: Vec<&str> =
+        over_message.unwrap().series.iter().map(|line| line.name.as_str()).collect();
+    assert!(lines.contains(&"tcp") && lines.contains(&"udp"), "{lines:?}");
 }
 
 #[test]
@@ -364,30 +324,16 @@ fn runs_stand_in_each_others_plots() {
             assert_eq!(2 * one, two, "{id}: {shape:?}");
             lines += one;
         }
-        assert_eq!(
-            of_shape(&alone, Shape::Band),
-            of_shape(&both, Shape::Band),
-            "{id}"
-        );
-        let of_lines = both.iter().filter(|plot| {
-            plot.series
-                .iter()
-                .all(|series| series.shape != Shape::Spans)
-        });
+        assert_eq!(of_shape(&alone, Shape::Band), of_shape(&both, Shape::Band), "{id}");
+        let of_lines = both
+            .iter()
+            .filter(|plot| plot.series.iter().all(|series| series.shape != Shape::Spans));
         for plot in of_lines {
-            let of_run = |run: &str| {
-                plot.series
-                    .iter()
-                    .filter(|one| one.name.ends_with(run))
-                    .count()
-            };
+            let of_run =
+                |run: &str| plot.series.iter().filter(|one| one.name.ends_with(run)).count();
             assert_eq!(
                 of_run("new"),
-                plot.series
-                    .iter()
-                    .filter(|one| one.shape != Shape::Band)
-                    .count()
-                    / 2,
+                plot.series.iter().filter(|one| one.shape != Shape::Band).count() / 2,
                 "{}",
                 plot.title
             );
@@ -396,9 +342,7 @@ fn runs_stand_in_each_others_plots() {
     assert!(lines > 50, "{lines}");
     let grids = |drawn: &[(String, Vec<Block>)]| {
         let blocks = drawn.iter().flat_map(|(_, blocks)| blocks);
-        blocks
-            .filter(|block| matches!(block, Block::Grid(_)))
-            .count()
+        blocks.filter(|block| matches!(block, Block::Grid(_))).count()
     };
     assert!(grids(&alone) >= 3);
     assert_eq!(2 * grids(&alone), grids(&both), "side by side");

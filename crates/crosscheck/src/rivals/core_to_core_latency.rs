@@ -94,20 +94,14 @@ fn hand_over(conditions: &Conditions) -> Pairing {
 /// The matrix on standard output: a line for each CPU, cells separated by commas, those on and above the
 /// diagonal empty. Of two CPUs it has one value, the first of the second line.
 fn parse(said: &Output, _what: &str) -> Result<f64, String> {
-    let rows: Vec<Vec<&str>> = said
-        .stdout
-        .lines()
-        .map(|line| line.split(',').collect())
-        .collect();
+    let rows: Vec<Vec<&str>> = said.stdout.lines().map(|line| line.split(',').collect()).collect();
     let [first, second] = rows.as_slice() else {
         return Err(format!("a matrix of {} lines for two CPUs", rows.len()));
     };
     if *first != ["", ""] || second.len() != 2 || !second[1].is_empty() {
         return Err("a matrix that is not the lower half of two by two".to_owned());
     }
-    let value: f64 = second[0]
-        .parse()
-        .map_err(|_| format!("`{}` is no number", second[0]))?;
+    let value: f64 = second[0].parse().map_err(|_| format!("`{}` is no number", second[0]))?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(format!("a transfer of {value} ns")),

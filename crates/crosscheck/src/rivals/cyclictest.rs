@@ -65,43 +65,17 @@ enum Load {
 /// machine, and beside a process that wants the CPU.
 const STANDARD: [Sleep; 3] = [
     Sleep::PLAIN,
-    Sleep {
-        policy: "fifo",
-        idle_states: "held_off",
-        ..Sleep::PLAIN
-    },
-    Sleep {
-        load: Load::Same,
-        ..Sleep::PLAIN
-    },
+    Sleep { policy: "fifo", idle_states: "held_off", ..Sleep::PLAIN },
+    Sleep { load: Load::Same, ..Sleep::PLAIN },
 ];
 /// What thorough has beside them.
 const THOROUGH: [Sleep; 6] = [
-    Sleep {
-        clock: "realtime",
-        ..Sleep::PLAIN
-    },
-    Sleep {
-        idle_states: "held_off",
-        ..Sleep::PLAIN
-    },
-    Sleep {
-        policy: "fifo",
-        ..Sleep::PLAIN
-    },
-    Sleep {
-        load: Load::Same,
-        policy: "fifo",
-        ..Sleep::PLAIN
-    },
-    Sleep {
-        load: Load::Others,
-        ..Sleep::PLAIN
-    },
-    Sleep {
-        spacing_us: 100_000,
-        ..Sleep::PLAIN
-    },
+    Sleep { clock: "realtime", ..Sleep::PLAIN },
+    Sleep { idle_states: "held_off", ..Sleep::PLAIN },
+    Sleep { policy: "fifo", ..Sleep::PLAIN },
+    Sleep { load: Load::Same, policy: "fifo", ..Sleep::PLAIN },
+    Sleep { load: Load::Others, ..Sleep::PLAIN },
+    Sleep { spacing_us: 100_000, ..Sleep::PLAIN },
 ];
 
 impl Sleep {
@@ -213,9 +187,7 @@ fn rows(sleep: Sleep) -> Vec<Row> {
         ),
         row(
             "p99",
-            Statistic::Own("99th percentile of sleeps", |run, row| {
-                ranked(run, row, 0.99)
-            }),
+            Statistic::Own("99th percentile of sleeps", |run, row| ranked(run, row, 0.99)),
             Goal::Explained,
             "a percentile of about ten values: what else happened in this second, which the two do not share",
         ),
@@ -225,12 +197,8 @@ fn rows(sleep: Sleep) -> Vec<Row> {
 /// A percentile of the latenesses of all points of all rounds that had not passed when the sleeper was back
 /// from the one before, in ns.
 fn ranked(run: &Run, row: &Row, share: f64) -> Result<f64> {
-    let is_meant = |case: &CaseId| {
-        row.case
-            .0
-            .iter()
-            .all(|(name, value)| case.get(name) == Some(value))
-    };
+    let is_meant =
+        |case: &CaseId| row.case.0.iter().all(|(name, value)| case.get(name) == Some(value));
     let mut late_ns = Vec::new();
     for trace in &run.traces {
         let is_own = trace.series.split('/').next() == Some(EXPERIMENT);
@@ -330,10 +298,7 @@ fn refused(conditions: &Conditions, sleep: Sleep) -> Option<Skip> {
         "fifo" => PRIORITY,
         _ => 1,
     };
-    let highest = host
-        .limits
-        .realtime_priority
-        .map_or(Some(0), |limit| limit.soft);
+    let highest = host.limits.realtime_priority.map_or(Some(0), |limit| limit.soft);
     if !conditions.is_root && highest.is_some_and(|highest| highest < least) {
         return Some(
             Skip::because("cyclictest ends where it may not have a real-time priority")
@@ -342,13 +307,8 @@ fn refused(conditions: &Conditions, sleep: Sleep) -> Option<Skip> {
     }
     if sleep.idle_states == "held_off" {
         let states = &host.cpu.idle_states;
-        if !states
-            .iter()
-            .any(|state| state.name != "POLL" && !state.disabled)
-        {
-            return Some(Skip::because(
-                "the kernel tells no idle states that could be held off",
-            ));
+        if !states.iter().any(|state| state.name != "POLL" && !state.disabled) {
+            return Some(Skip::because("the kernel tells no idle states that could be held off"));
         }
         if !conditions.is_root {
             return Some(

@@ -52,36 +52,19 @@ struct Work {
 }
 
 const fn random(op: &'static str, engine: &'static str, depth: u64) -> Work {
-    Work {
-        op,
-        pattern: "random",
-        block: 4096,
-        engine,
-        depth,
-        is_batched: false,
-    }
+    Work { op, pattern: "random", block: 4096, engine, depth, is_batched: false }
 }
 
 const fn batched(work: Work) -> Work {
-    Work {
-        is_batched: true,
-        ..work
-    }
+    Work { is_batched: true, ..work }
 }
 
 const fn large(op: &'static str) -> Work {
-    Work {
-        pattern: "sequential",
-        block: MIB,
-        ..random(op, "psync", 1)
-    }
+    Work { pattern: "sequential", block: MIB, ..random(op, "psync", 1) }
 }
 
 /// What tells most.
-const FEW: [Work; 2] = [
-    random("read", "psync", 1),
-    batched(random("read", "io_uring", 32)),
-];
+const FEW: [Work; 2] = [random("read", "psync", 1), batched(random("read", "io_uring", 32))];
 
 const STANDARD: [Work; 8] = [
     FEW[0],
@@ -116,10 +99,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         Preset::Standard => STANDARD.to_vec(),
         Preset::Thorough => [&STANDARD[..], &FURTHER].concat(),
     };
-    works
-        .into_iter()
-        .map(|work| pairing(conditions, work))
-        .collect()
+    works.into_iter().map(|work| pairing(conditions, work)).collect()
 }
 
 fn pairing(conditions: &Conditions, work: Work) -> Pairing {
@@ -168,10 +148,7 @@ impl Work {
         };
         let batched = if self.is_batched { "-batched" } else { "" };
         let block = if self.block == MIB { "1m" } else { "4k" };
-        format!(
-            "{engine}{depth}{batched}-{}-{}-{block}",
-            self.pattern, self.op
-        )
+        format!("{engine}{depth}{batched}-{}-{}-{block}", self.pattern, self.op)
     }
 
     /// Bytes that a round writes at most.
@@ -363,9 +340,7 @@ fn cpu(run: &Run, row: &Row) -> Result<f64> {
 fn rate_of(rounds: &[(f64, f64, f64)], row: &Row) -> Result<f64> {
     let depth = row.case.int("depth").context("the case has no depth")?;
     let more = if depth > 1 { depth as f64 } else { 0.0 };
-    let seconds = rounds
-        .iter()
-        .map(|(count, per_s, _)| (count + more) / per_s);
+    let seconds = rounds.iter().map(|(count, per_s, _)| (count + more) / per_s);
     Ok(operations(rounds) / seconds.sum::<f64>())
 }
 
@@ -411,10 +386,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let begin = said.stdout.find('{').ok_or("no JSON")?;
     let mut answers =
         serde_json::Deserializer::from_str(&said.stdout[begin..]).into_iter::<Answer>();
-    let answer = answers
-        .next()
-        .ok_or("no JSON")?
-        .map_err(|error| error.to_string())?;
+    let answer = answers.next().ok_or("no JSON")?.map_err(|error| error.to_string())?;
     let (mut operations, mut ms, mut cpu_ns) = (0, 0, 0.0);
     for job in &answer.jobs {
         if job.error != 0 {
@@ -429,10 +401,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         operations += side.total_ios;
         // The shorter of the two counts against plumb.
         ms += side.runtime.min(job.job_runtime);
-        for share in [job.usr_cpu, job.sys_cpu]
-            .into_iter()
-            .filter(|share| *share > 0.0)
-        {
+        for share in [job.usr_cpu, job.sys_cpu].into_iter().filter(|share| *share > 0.0) {
             cpu_ns += share / 100.0 * job.job_runtime as f64 * 1e6 + HALF_MS_NS;
         }
     }

@@ -121,9 +121,7 @@ fn hpl(conditions: &Conditions, cpus: &[usize]) -> Pairing {
             goal: Goal::AtLeastNearly,
             difference,
         }],
-        skip: cases(conditions, &ours)
-            .err()
-            .or_else(|| too_little(conditions, n)),
+        skip: cases(conditions, &ours).err().or_else(|| too_little(conditions, n)),
         ours,
         theirs: theirs(conditions, cpus, input(n, &BLOCKS, &grids)),
         is_once: false,
@@ -267,12 +265,7 @@ fn input(n: u64, blocks: &[u32], grids: &[(usize, usize)]) -> String {
     let count = blocks.len();
     let blocks = list(blocks.iter().map(u32::to_string).collect());
     let rows = list(grids.iter().map(|(rows, _)| rows.to_string()).collect());
-    let columns = list(
-        grids
-            .iter()
-            .map(|(_, columns)| columns.to_string())
-            .collect(),
-    );
+    let columns = list(grids.iter().map(|(_, columns)| columns.to_string()).collect());
     format!(
         "HPLinpack benchmark input file\nby plumb\nHPL.out output file\n8 device out\n\
          1 problem sizes\n{n} Ns\n{count} NBs\n{blocks} NBs\n0 PMAP\n\
@@ -287,12 +280,9 @@ fn input(n: u64, blocks: &[u32], grids: &[(usize, usize)]) -> String {
 
 /// `HPL of SOLVES`: its best rate in flop/s; `KERNEL of RANKS`: STREAM's best of all ranks in B/s.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let (part, count) = what
-        .split_once(" of ")
-        .ok_or_else(|| format!("`{what}` is no part of hpcc"))?;
-    let count: usize = count
-        .parse()
-        .map_err(|_| format!("`{count}` is no number"))?;
+    let (part, count) =
+        what.split_once(" of ").ok_or_else(|| format!("`{what}` is no part of hpcc"))?;
+    let count: usize = count.parse().map_err(|_| format!("`{count}` is no number"))?;
     if !said.answer.contains("HPC Challenge Benchmark version") {
         return Err(format!("no {ANSWER_NAME} of an HPC Challenge"));
     }
@@ -322,14 +312,8 @@ fn hpl_rate(said: &Output, solves: usize) -> Result<f64, String> {
         }
     };
     let rates: Vec<f64> = said.answer.lines().filter_map(of).collect();
-    let checks = || {
-        said.answer
-            .lines()
-            .filter(|line| line.starts_with("||Ax-b||"))
-    };
-    let passed = checks()
-        .filter(|line| line.trim_end().ends_with("PASSED"))
-        .count();
+    let checks = || said.answer.lines().filter(|line| line.starts_with("||Ax-b||"));
+    let passed = checks().filter(|line| line.trim_end().ends_with("PASSED")).count();
     if passed < checks().count() {
         return Err("HPL's residual check failed".to_owned());
     }
@@ -346,25 +330,18 @@ fn stream_rate(answer: &str, op: &str, ranks: usize) -> Result<f64, String> {
     let value = |name: &str| -> Result<&str, String> {
         let mut lines = answer.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        found
-            .map(str::trim)
-            .ok_or_else(|| format!("no line `{name}=`"))
+        found.map(str::trim).ok_or_else(|| format!("no line `{name}=`"))
     };
     let ran = value("CommWorldProcs")?;
     if ran != ranks.to_string() {
         return Err(format!("{ran} processes ran together instead of {ranks}"));
     }
-    if !answer
-        .lines()
-        .any(|line| line.starts_with("Solution Validates"))
-    {
+    if !answer.lines().any(|line| line.starts_with("Solution Validates")) {
         return Err("STREAM's solution was not validated".to_owned());
     }
     let (first, rest) = op.split_at_checked(1).ok_or("no kernel of STREAM")?;
     let name = format!("StarSTREAM_{}{rest}", first.to_uppercase());
-    let gb: f64 = value(&name)?
-        .parse()
-        .map_err(|_| format!("{name} is no number"))?;
+    let gb: f64 = value(&name)?.parse().map_err(|_| format!("{name} is no number"))?;
     // The mean of the ranks', while all run.
     Ok(gb * 1e9 * ranks as f64)
 }

@@ -49,9 +49,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 fn data_levels(host: &Host, cpu: usize) -> Vec<(u32, u64)> {
     let of = |level| host.cache.data(level, cpu);
     let levels = (1..=4).filter_map(of);
-    levels
-        .map(|cache| (cache.level, cache.size_bytes))
-        .collect()
+    levels.map(|cache| (cache.level, cache.size_bytes)).collect()
 }
 
 /// What the two read: levels and sizes as the machine describes them.
@@ -69,21 +67,9 @@ fn described(conditions: &Conditions, levels: &[(u32, u64)]) -> Pairing {
     let read_instruction: fn(&Run, &Row) -> Result<f64> = |run, row| size_read(run, row, true);
     let mut rows: Vec<Row> = levels
         .iter()
-        .map(|(level, _)| {
-            row(
-                format!("L{level}"),
-                *level,
-                Statistic::Own("as described", read),
-            )
-        })
+        .map(|(level, _)| row(format!("L{level}"), *level, Statistic::Own("as described", read)))
         .collect();
-    if conditions
-        .host
-        .cache
-        .levels
-        .iter()
-        .any(|cache| is_first_instruction(cache, cpu))
-    {
+    if conditions.host.cache.levels.iter().any(|cache| is_first_instruction(cache, cpu)) {
         let statistic = Statistic::Own("as described", read_instruction);
         rows.push(row("L1i".to_owned(), 1, statistic));
     }
@@ -97,10 +83,7 @@ fn inner_levels(conditions: &Conditions, inner: &[(u32, u64)]) -> Pairing {
     let difference = "plumb's size is where one load in ten already costs the next level, on a ladder of four \
                       steps an octave. A cache without true least-recently-used replacement, or with physical \
                       addresses, misses before it is full: six tenths of the described size, or all of it";
-    let rows = inner
-        .iter()
-        .map(|(level, _)| measured(conditions, *level, difference))
-        .collect();
+    let rows = inner.iter().map(|(level, _)| measured(conditions, *level, difference)).collect();
     let footprints = match inner {
         [] => Vec::new(),
         [(_, first), ..] => ladder(*first, inner[inner.len() - 1].1),
@@ -113,10 +96,7 @@ fn inner_levels(conditions: &Conditions, inner: &[(u32, u64)]) -> Pairing {
 fn last_level(conditions: &Conditions, levels: &[(u32, u64)], last: &[(u32, u64)]) -> Pairing {
     let difference = "plumb's size is what one CPU has of the last level, where one load in ten already costs \
                       memory: other CPUs, slices far away and classes of service leave it less than is described";
-    let rows = last
-        .iter()
-        .map(|(level, _)| measured(conditions, *level, difference))
-        .collect();
+    let rows = last.iter().map(|(level, _)| measured(conditions, *level, difference)).collect();
     // From the first on: a level is told by its place among the others.
     let footprints = match (levels, last) {
         ([(_, first), ..], [(_, last)]) => ladder(*first, *last),
@@ -134,9 +114,7 @@ fn last_level(conditions: &Conditions, levels: &[(u32, u64)], last: &[(u32, u64)
             .needs("the machine itself; memory.latency's ladder shows the part"),
         )
     } else if most > conditions.memory_bytes {
-        Some(Skip::because(
-            "less memory may be touched than the last cache holds four times",
-        ))
+        Some(Skip::because("less memory may be touched than the last cache holds four times"))
     } else {
         None
     };
@@ -186,11 +164,7 @@ fn size_read(run: &Run, row: &Row, is_instruction: bool) -> Result<f64> {
     let name = row.case.text("level").context("a row without a level")?;
     let level: u32 = name.trim_start_matches('L').parse().context("a level")?;
     let cache = match is_instruction {
-        true => host
-            .cache
-            .levels
-            .iter()
-            .find(|cache| is_first_instruction(cache, cpu)),
+        true => host.cache.levels.iter().find(|cache| is_first_instruction(cache, cpu)),
         false => host.cache.data(level, cpu),
     };
     let cache = cache.with_context(|| format!("CPU {cpu} has no {name} by its description"))?;
@@ -200,9 +174,7 @@ fn size_read(run: &Run, row: &Row, is_instruction: bool) -> Result<f64> {
 /// Footprints in whole lines from below the first size to beyond the last.
 fn ladder(first: u64, last: u64) -> Vec<u64> {
     let step = 2_f64.powf(1.0 / f64::from(STEPS));
-    let rungs = (last as f64 * BEYOND / (first as f64 * BELOW))
-        .log(step)
-        .ceil() as i32;
+    let rungs = (last as f64 * BEYOND / (first as f64 * BELOW)).log(step).ceil() as i32;
     let rung = |n: i32| (first as f64 * BELOW * step.powi(n)) as u64 / LINE_BYTES * LINE_BYTES;
     (0..=rungs).map(rung).collect()
 }

@@ -31,10 +31,7 @@ const MEAN: usize = 5;
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cached = conditions.is_whole().then(|| pairing(conditions, "cached"));
-    [Some(pairing(conditions, "direct")), cached]
-        .into_iter()
-        .flatten()
-        .collect()
+    [Some(pairing(conditions, "direct")), cached].into_iter().flatten().collect()
 }
 
 fn pairing(conditions: &Conditions, mode: &'static str) -> Pairing {
@@ -47,15 +44,8 @@ fn pairing(conditions: &Conditions, mode: &'static str) -> Pairing {
     let seconds = format!("{}", (rounds * round_ms) as f64 / 1e3);
     let bytes = BYTES.to_string();
     // Of a directory it makes a file of its own in it, writes it whole and syncs it.
-    let files = conditions
-        .files
-        .clone()
-        .unwrap_or_default()
-        .display()
-        .to_string();
-    let words = [
-        "-q", "-B", "-i", "0", "-w", &seconds, "-s", "4k", "-S", &bytes, option, &files,
-    ];
+    let files = conditions.files.clone().unwrap_or_default().display().to_string();
+    let words = ["-q", "-B", "-i", "0", "-w", &seconds, "-s", "4k", "-S", &bytes, option, &files];
     let set = [
         ("op", "read"),
         ("pattern", "random"),
@@ -65,20 +55,14 @@ fn pairing(conditions: &Conditions, mode: &'static str) -> Pairing {
         ("depth", "1"),
         ("threads", "1"),
     ];
-    let case = set
-        .into_iter()
-        .take(3)
-        .fold(CaseId::new(), |case, (name, value)| case.with(name, value));
+    let case =
+        set.into_iter().take(3).fold(CaseId::new(), |case, (name, value)| case.with(name, value));
     let own = [("size", bytes.clone()), ("window", format!("{round_ms}ms"))];
     Pairing {
         name: format!("{mode}-read-4k"),
         ours: Ours {
             experiment: "fs.io",
-            set: set
-                .map(|(name, value)| (name, value.to_owned()))
-                .into_iter()
-                .chain(own)
-                .collect(),
+            set: set.map(|(name, value)| (name, value.to_owned())).into_iter().chain(own).collect(),
             cpus: cpus.clone(),
             dir: conditions.files.clone(),
             budget: Duration::from_secs(30),
@@ -93,10 +77,7 @@ fn pairing(conditions: &Conditions, mode: &'static str) -> Pairing {
         },
         rows: vec![Row {
             name: String::new(),
-            case: case
-                .with("block", 4096_u64)
-                .with("engine", "psync")
-                .with("depth", 1_u64),
+            case: case.with("block", 4096_u64).with("engine", "psync").with("depth", 1_u64),
             metric: "latency",
             statistic: Statistic::MeanOfAll,
             times: 1.0,
@@ -120,10 +101,9 @@ fn parse(said: &Output, _what: &str) -> Result<f64, String> {
         .map(|word| word.parse().map_err(|_| format!("no number: {word}")))
         .collect::<Result<_, _>>()?;
     match numbers.as_slice() {
-        all if all.len() != NUMBERS || line.contains('\n') => Err(format!(
-            "{} numbers in place of one line of {NUMBERS}",
-            all.len()
-        )),
+        all if all.len() != NUMBERS || line.contains('\n') => {
+            Err(format!("{} numbers in place of one line of {NUMBERS}", all.len()))
+        }
         [0, ..] => Err("no request was answered".to_owned()),
         all => Ok(all[MEAN] as f64),
     }

@@ -44,12 +44,7 @@ const fn report(
     op: &'static str,
     pattern: &'static str,
 ) -> Report {
-    Report {
-        name,
-        title,
-        op,
-        pattern,
-    }
+    Report { name, title, op, pattern }
 }
 
 /// Its first write extends the file, which plumb's fs.io never does: it stands beside nothing.
@@ -63,10 +58,7 @@ const REPORTS: [Report; 5] = [
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cached = conditions.is_whole().then(|| pairing(conditions, false));
-    [Some(pairing(conditions, true)), cached]
-        .into_iter()
-        .flatten()
-        .collect()
+    [Some(pairing(conditions, true)), cached].into_iter().flatten().collect()
 }
 
 fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
@@ -83,15 +75,7 @@ fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
     let own = [
         ("op", "read,write".to_owned()),
         ("pattern", "sequential,random".to_owned()),
-        (
-            "mode",
-            if is_direct {
-                "direct"
-            } else {
-                "cached,buffered"
-            }
-            .to_owned(),
-        ),
+        ("mode", if is_direct { "direct" } else { "cached,buffered" }.to_owned()),
         ("block", (RECORD_KIB << 10).to_string()),
         ("engine", "psync".to_owned()),
         ("depth", "1".to_owned()),
@@ -112,12 +96,7 @@ fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
         },
         theirs: Theirs {
             program: "iozone",
-            args: words
-                .split(' ')
-                .map(str::to_owned)
-                .chain(direct)
-                .chain(file)
-                .collect(),
+            args: words.split(' ').map(str::to_owned).chain(direct).chain(file).collect(),
             cpus,
             limit: Duration::from_secs(120),
             ..Theirs::default()
@@ -169,11 +148,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let reports = said.stdout.split_once("Excel output is below:");
     let (_, reports) = reports.ok_or("no reports (-R)")?;
     let title = format!("\"{what}\"");
-    let mut lines = reports
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != title)
-        .skip(1);
+    let mut lines = reports.lines().map(str::trim).skip_while(|line| *line != title).skip(1);
     let records = lines.next().ok_or_else(|| format!("no {what}"))?;
     let row = lines.next().unwrap_or_default();
     let mut cells = row.split_whitespace();
@@ -181,9 +156,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let is_its = records == format!("\"{RECORD_KIB}\"") && cells.next() == Some(&size);
     match (is_its, cells.next(), cells.next()) {
         (true, Some(rate), None) => {
-            let kib_per_s: f64 = rate
-                .parse()
-                .map_err(|_| format!("no rate in {what}: {rate}"))?;
+            let kib_per_s: f64 = rate.parse().map_err(|_| format!("no rate in {what}: {rate}"))?;
             Ok(kib_per_s * 1024.0)
         }
         _ => Err(format!("{what} is not of one size and one length: {row}")),

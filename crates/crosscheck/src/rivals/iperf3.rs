@@ -49,18 +49,8 @@ struct Sending {
 }
 
 const TCP: [Sending; 3] = [
-    Sending {
-        name: "tcp-128k",
-        bytes: 128 << 10,
-        streams: 1,
-        difference: [AWAKE, WHOLE],
-    },
-    Sending {
-        name: "tcp-4k",
-        bytes: 4 << 10,
-        streams: 1,
-        difference: [AWAKE, WHOLE],
-    },
+    Sending { name: "tcp-128k", bytes: 128 << 10, streams: 1, difference: [AWAKE, WHOLE] },
+    Sending { name: "tcp-4k", bytes: 4 << 10, streams: 1, difference: [AWAKE, WHOLE] },
     Sending {
         name: "tcp-128k-two-streams",
         bytes: 128 << 10,
@@ -86,10 +76,8 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         true => TCP.len(),
         false => 1,
     };
-    let mut all: Vec<Pairing> = TCP[..chosen]
-        .iter()
-        .map(|sending| stream(conditions, &ends, sending))
-        .collect();
+    let mut all: Vec<Pairing> =
+        TCP[..chosen].iter().map(|sending| stream(conditions, &ends, sending)).collect();
     if conditions.is_whole() {
         all.push(datagrams(conditions, &ends));
     }
@@ -140,11 +128,7 @@ fn datagrams(conditions: &Conditions, ends: &Ends) -> Pairing {
 
 /// What names say of the ends where these share a CPU.
 fn suffix(ends: &Ends) -> &'static str {
-    if ends.near == ends.far {
-        "-one-cpu"
-    } else {
-        ""
-    }
+    if ends.near == ends.far { "-one-cpu" } else { "" }
 }
 
 fn set(protocol: &str, bytes: u64, streams: u64, ends: &Ends) -> Vec<(&'static str, String)> {
@@ -177,9 +161,7 @@ fn theirs(conditions: &Conditions, ends: &Ends, args: &str) -> Theirs {
 fn row(protocol: &'static str, bytes: u64, difference: &'static str) -> Row {
     Row {
         name: String::new(),
-        case: CaseId::new()
-            .with("protocol", protocol)
-            .with("message", bytes),
+        case: CaseId::new().with("protocol", protocol).with("message", bytes),
         metric: "bandwidth",
         statistic: Statistic::MeanOfRounds,
         times: 1.0,
@@ -192,10 +174,7 @@ fn row(protocol: &'static str, bytes: u64, difference: &'static str) -> Row {
 
 /// Bytes of all rounds' connections over the time of each from its first call of the sender's to the last.
 fn whole(run: &Run, row: &Row) -> Result<f64> {
-    let of_row = run
-        .samples
-        .iter()
-        .filter(|samples| samples.metric == row.metric);
+    let of_row = run.samples.iter().filter(|samples| samples.metric == row.metric);
     let (mut bytes, mut ns) = (0.0, 0.0);
     for samples in of_row {
         let quantity = |name: &str| {
@@ -216,9 +195,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     if let Some(error) = all["error"].as_str() {
         return Err(line(error));
     }
-    let protocol = all["start"]["test_start"]["protocol"]
-        .as_str()
-        .unwrap_or_default();
+    let protocol = all["start"]["test_start"]["protocol"].as_str().unwrap_or_default();
     if !["tcp", "udp"].contains(&what) || !protocol.eq_ignore_ascii_case(what) {
         return Err(format!("it tells of {:?}, not of {what}", line(protocol)));
     }
@@ -271,46 +248,18 @@ mod tests {
     #[test]
     fn what_the_receiver_got_is_read() {
         for (text, what, rate) in [
-            (
-                recorded!("3.9-tcp.json"),
-                "tcp",
-                2_547_022_642.784_724 / 8.0,
-            ),
-            (
-                recorded!("3.12-tcp.json"),
-                "tcp",
-                4_344_710_691.555_727 / 8.0,
-            ),
-            (
-                recorded!("3.12-tcp-two.json"),
-                "tcp",
-                4_684_478_620.622_107_5 / 8.0,
-            ),
-            (
-                recorded!("3.18-tcp.json"),
-                "tcp",
-                5_290_291_715.105_168 / 8.0,
-            ),
-            (
-                recorded!("3.21-tcp.json"),
-                "tcp",
-                7_262_365_412.655_592 / 8.0,
-            ),
+            (recorded!("3.9-tcp.json"), "tcp", 2_547_022_642.784_724 / 8.0),
+            (recorded!("3.12-tcp.json"), "tcp", 4_344_710_691.555_727 / 8.0),
+            (recorded!("3.12-tcp-two.json"), "tcp", 4_684_478_620.622_107_5 / 8.0),
+            (recorded!("3.18-tcp.json"), "tcp", 5_290_291_715.105_168 / 8.0),
+            (recorded!("3.21-tcp.json"), "tcp", 7_262_365_412.655_592 / 8.0),
             (
                 recorded!("3.9-udp.json"),
                 "udp",
                 92_702_720.0 / 90_530.0 * (90_530.0 - 66_373.0) / 1.07158,
             ),
-            (
-                recorded!("3.12-udp.json"),
-                "udp",
-                (145_620.0 - 22_626.0) * 1024.0 / 1.004763,
-            ),
-            (
-                recorded!("3.21-udp.json"),
-                "udp",
-                (167_870.0 - 151_275.0) * 1024.0 / 1.009764,
-            ),
+            (recorded!("3.12-udp.json"), "udp", (145_620.0 - 22_626.0) * 1024.0 / 1.004763),
+            (recorded!("3.21-udp.json"), "udp", (167_870.0 - 151_275.0) * 1024.0 / 1.009764),
         ] {
             let found = parse(&said(text), what).expect("is read");
             assert!((found / rate - 1.0).abs() < 1e-6, "{found} for {rate}");
@@ -320,10 +269,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_an_error() {
         let refused = parse(&said(recorded!("3.12-refused.json")), "tcp");
-        assert_eq!(
-            refused,
-            Err("unable to connect to server: Connection refused".to_owned())
-        );
+        assert_eq!(refused, Err("unable to connect to server: Connection refused".to_owned()));
         let tcp = recorded!("3.12-tcp.json");
         assert!(parse(&said(tcp), "udp").is_err(), "another's answer");
         assert!(parse(&said(tcp), "rate").is_err());
@@ -332,10 +278,7 @@ mod tests {
             "iperf3: interrupt",
             &tcp[..tcp.len() / 2],
             &tcp.replace("sum_received", "sum_taken"),
-            &tcp.replace(
-                "\"bits_per_second\": ",
-                "\"bits_per_second\": \"many\", \"x\": ",
-            ),
+            &tcp.replace("\"bits_per_second\": ", "\"bits_per_second\": \"many\", \"x\": "),
         ] {
             let why = parse(&said(broken), "tcp").expect_err("is broken");
             assert!(!why.is_empty() && !why.contains('\n'), "{why}");
@@ -369,9 +312,7 @@ mod tests {
         let conditions = conditions("epyc-7763-2s", 2, Preset::Standard, "3.12");
         let pairings = (RIVAL.pairings)(&conditions);
         let row = &pairings[0].rows[0];
-        let Statistic::Own(_, of) = row.statistic else {
-            panic!("{:?}", row.statistic)
-        };
+        let Statistic::Own(_, of) = row.statistic else { panic!("{:?}", row.statistic) };
         let known = analysis::sample::run();
         let mut run = Run::new(sample::own().header);
         assert!(of(&run, row).is_err(), "nothing was measured");
@@ -380,9 +321,7 @@ mod tests {
             samples.metric = "bandwidth".to_owned();
             samples.round = round;
             let told = [("sent_bytes", bytes), ("send_ns", ns)];
-            samples
-                .quantities
-                .extend(told.map(|(name, value)| (name.to_owned(), value)));
+            samples.quantities.extend(told.map(|(name, value)| (name.to_owned(), value)));
             run.samples.push(samples);
         }
         assert_eq!(of(&run, row).expect("is told"), 2e9);

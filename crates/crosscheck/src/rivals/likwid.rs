@@ -43,20 +43,11 @@ struct Loop {
 }
 
 const fn one(op: &'static str, level: &'static str, from: Preset) -> Loop {
-    Loop {
-        op,
-        stores: "regular",
-        level,
-        on_all: false,
-        from,
-    }
+    Loop { op, stores: "regular", level, on_all: false, from }
 }
 
 const fn past(op: &'static str, from: Preset) -> Loop {
-    Loop {
-        stores: "nontemporal",
-        ..one(op, "DRAM", from)
-    }
+    Loop { stores: "nontemporal", ..one(op, "DRAM", from) }
 }
 
 const fn all(of: Loop) -> Loop {
@@ -141,16 +132,11 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         true => "-W",
         false => "-w",
     };
-    let mut args: Vec<String> = ["-t", kernel.unwrap_or("none"), place]
-        .map(str::to_owned)
-        .into();
+    let mut args: Vec<String> = ["-t", kernel.unwrap_or("none"), place].map(str::to_owned).into();
     args.push(format!("N:{footprint}B:{}", cpus.len()));
     args.extend(match conditions.preset {
         Preset::Rehearsal => ["-i".to_owned(), TIMES_REHEARSAL.to_owned()],
-        _ => [
-            "-s".to_owned(),
-            (conditions.seconds.ceil() as u64).max(1).to_string(),
-        ],
+        _ => ["-s".to_owned(), (conditions.seconds.ceil() as u64).max(1).to_string()],
     });
     let difference = match one.level {
         "L1" => DIFFERENCE_L1,
@@ -233,17 +219,12 @@ fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
 
 /// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on CPUS`).
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let (bytes, cpus) = what
-        .split_once(" B on ")
-        .ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
-    let wanted: f64 = bytes
-        .parse()
-        .map_err(|_| format!("`{bytes}` are no bytes"))?;
+    let (bytes, cpus) =
+        what.split_once(" B on ").ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
+    let wanted: f64 = bytes.parse().map_err(|_| format!("`{bytes}` are no bytes"))?;
     let number = |name: &str| -> Result<f64, String> {
         let mut lines = said.stdout.lines();
-        let text = lines
-            .find_map(|line| line.strip_prefix(name))
-            .map(str::trim);
+        let text = lines.find_map(|line| line.strip_prefix(name)).map(str::trim);
         let number = text.and_then(|text| text.parse().ok());
         number.ok_or_else(|| format!("no line `{name}` with a number"))
     };
@@ -252,28 +233,17 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     if (had / wanted - 1.0).abs() > CUT_MOST {
         return Err(format!("its arrays had {had} B instead of {wanted}"));
     }
-    let threads = said
-        .stdout
-        .lines()
-        .filter(|line| line.starts_with("Group: "));
+    let threads = said.stdout.lines().filter(|line| line.starts_with("Group: "));
     let mut ran: Vec<usize> = threads
         .filter_map(|line| {
-            line.split_once("running on hwthread ")?
-                .1
-                .split(' ')
-                .next()?
-                .parse()
-                .ok()
+            line.split_once("running on hwthread ")?.1.split(' ').next()?.parse().ok()
         })
         .collect();
     ran.sort_unstable();
     let mut asked = parse_cpus(cpus);
     asked.sort_unstable();
     if ran != asked {
-        return Err(format!(
-            "its threads ran on CPUs {} instead of {cpus}",
-            format_cpus(&ran)
-        ));
+        return Err(format!("its threads ran on CPUs {} instead of {cpus}", format_cpus(&ran)));
     }
     Ok(rate * 1e6)
 }
@@ -308,10 +278,7 @@ mod tests {
     ];
 
     fn read(stdout: &str, what: &str) -> Result<f64, String> {
-        let said = Output {
-            stdout: stdout.to_owned(),
-            ..Output::default()
-        };
+        let said = Output { stdout: stdout.to_owned(), ..Output::default() };
         parse(&said, what)
     }
 
@@ -350,10 +317,7 @@ mod tests {
             ("likwid-bench -- Version 5.4.1\n", Some("5.4.1")),
             ("likwid", None),
         ] {
-            let said = Output {
-                stdout: text.to_owned(),
-                ..Output::default()
-            };
+            let said = Output { stdout: text.to_owned(), ..Output::default() };
             assert_eq!((RIVAL.version)(&said).as_deref(), version);
         }
     }
@@ -366,10 +330,7 @@ mod tests {
                 let Some(footprint) = footprint else { continue };
                 let group = format!("N:{footprint}B:{}", pairing.theirs.cpus.len());
                 assert_eq!(pairing.theirs.args[3], group, "{}", pairing.name);
-                assert_eq!(
-                    pairing.theirs.args[2] == "-W",
-                    pairing.theirs.cpus.len() > 1
-                );
+                assert_eq!(pairing.theirs.args[2] == "-W", pairing.theirs.cpus.len() > 1);
             }
         }
     }
@@ -379,32 +340,19 @@ mod tests {
         let names = |host: &str, cpus: usize, preset: Preset| -> Vec<String> {
             let conditions = conditions(host, cpus, preset);
             let pairings = (RIVAL.pairings)(&conditions);
-            let runnable = pairings
-                .into_iter()
-                .filter(|pairing| pairing.skip.is_none());
+            let runnable = pairings.into_iter().filter(|pairing| pairing.skip.is_none());
             runnable.map(|pairing| pairing.name).collect()
         };
         let vm = "vm-granite-rapids";
         assert_eq!(names(vm, 2, Preset::Rehearsal), ["dram-copy"]);
         assert_eq!(names(vm, 2, Preset::Quick), ["dram-copy", "l1-read"]);
-        let standard = [
-            "dram-copy",
-            "l1-read",
-            "l2-triad",
-            "dram-write-nontemporal",
-            "dram-triad-all",
-        ];
+        let standard =
+            ["dram-copy", "l1-read", "l2-triad", "dram-write-nontemporal", "dram-triad-all"];
         assert_eq!(names(vm, 2, Preset::Standard), standard);
         assert_eq!(names(vm, 1, Preset::Standard), standard[..4]);
-        assert_eq!(
-            names("epyc-7763-2s", 256, Preset::Thorough).len(),
-            LOOPS.len()
-        );
+        assert_eq!(names("epyc-7763-2s", 256, Preset::Thorough).len(), LOOPS.len());
         // No triad of three arrays by NEON, no store past the caches of that alone.
-        assert_eq!(
-            names("graviton3", 2, Preset::Standard),
-            ["dram-copy", "l1-read"]
-        );
+        assert_eq!(names("graviton3", 2, Preset::Standard), ["dram-copy", "l1-read"]);
     }
 
     #[test]

@@ -82,9 +82,7 @@ fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
     };
     let pairs = |pairs: &'static [(&'static str, &'static str)]| {
         let pairs = pairs.iter();
-        pairs
-            .map(|(name, value)| (*name, (*value).to_owned()))
-            .collect()
+        pairs.map(|(name, value)| (*name, (*value).to_owned())).collect()
     };
     let ours = match entry.needs {
         Needs::Arrays { ops, .. } => moves(ops, &cpus, conditions).ours(conditions),
@@ -100,12 +98,7 @@ fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
     let (theirs, skip) = match theirs(entry, &cpus, dir.as_deref(), conditions) {
         Ok(theirs) => (theirs, None),
         Err(skip) => {
-            let theirs = Theirs {
-                program: entry.program,
-                cpus,
-                limit: LIMIT,
-                ..Theirs::default()
-            };
+            let theirs = Theirs { program: entry.program, cpus, limit: LIMIT, ..Theirs::default() };
             (theirs, Some(skip))
         }
     };
@@ -142,9 +135,8 @@ fn theirs(
 ) -> Result<Theirs, Skip> {
     let shown = |dir: &Path| dir.display().to_string();
     let (mut prepare, mut server) = (Vec::new(), None);
-    let mut environment: Vec<(&'static str, String)> = [("LOOP_O", "0"), ("TIMING_O", "0")]
-        .map(|(name, value)| (name, value.to_owned()))
-        .into();
+    let mut environment: Vec<(&'static str, String)> =
+        [("LOOP_O", "0"), ("TIMING_O", "0")].map(|(name, value)| (name, value.to_owned())).into();
     environment.push(("ENOUGH", format!("{:.0}", entry.enough_s * 1e6)));
     let value = match entry.needs {
         Needs::Nothing | Needs::Hello => String::new(),
@@ -175,9 +167,7 @@ fn theirs(
         }
     };
     let least = entry.enough_s.max(entry.interval_s);
-    let repetitions = (conditions.seconds / least)
-        .floor()
-        .clamp(1.0, REPETITIONS_MOST);
+    let repetitions = (conditions.seconds / least).floor().clamp(1.0, REPETITIONS_MOST);
     let mut args = vec!["-N".to_owned(), repetitions.to_string()];
     args.extend(entry.args.iter().map(|word| match *word {
         table::VALUE => value.clone(),
@@ -208,14 +198,10 @@ fn shell(line: String) -> (&'static str, Vec<String>) {
 }
 
 fn row(figure: &Figure) -> Row {
-    let case = figure
-        .case
-        .iter()
-        .fold(CaseId::new(), |case, (name, value)| {
-            match value.parse::<u64>() {
-                Ok(number) => case.with(name, number),
-                Err(_) => case.with(name, *value),
-            }
+    let case =
+        figure.case.iter().fold(CaseId::new(), |case, (name, value)| match value.parse::<u64>() {
+            Ok(number) => case.with(name, number),
+            Err(_) => case.with(name, *value),
         });
     Row {
         name: figure.name.to_owned(),

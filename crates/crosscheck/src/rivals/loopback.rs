@@ -24,26 +24,18 @@ impl Ends {
     /// Both on one CPU.
     pub fn one_cpu(conditions: &Conditions) -> Ends {
         let cpu = conditions.cpus[0];
-        Ends {
-            symbol: "same_cpu",
-            near: cpu,
-            far: cpu,
-        }
+        Ends { symbol: "same_cpu", near: cpu, far: cpu }
     }
 
     /// Each on a CPU of its own; why not, where there is one only. plumb takes the CPUs of `--cpu` in the
     /// order of their numbers: the near end has the lower one.
     pub fn two_cpus(conditions: &Conditions) -> Result<Ends, Skip> {
         match conditions.cpus[..] {
-            [one, other, ..] => Ok(Ends {
-                symbol: "other_cpu",
-                near: one.min(other),
-                far: one.max(other),
-            }),
-            _ => Err(
-                Skip::because("one CPU to measure on, and the ends have one each")
-                    .needs("two CPUs: --cpu 0,1"),
-            ),
+            [one, other, ..] => {
+                Ok(Ends { symbol: "other_cpu", near: one.min(other), far: one.max(other) })
+            }
+            _ => Err(Skip::because("one CPU to measure on, and the ends have one each")
+                .needs("two CPUs: --cpu 0,1")),
         }
     }
 
@@ -125,19 +117,12 @@ pub(super) mod tests {
     /// pairings that can run, by the number of CPUs.
     pub fn check(rival: &Rival, version: &str) -> [Vec<Pairing>; 2] {
         let names = |pairings: &[Pairing]| -> Vec<String> {
-            pairings
-                .iter()
-                .map(|pairing| pairing.name.clone())
-                .collect()
+            pairings.iter().map(|pairing| pairing.name.clone()).collect()
         };
         let of = |machine: &str, cpus, preset| {
             (rival.pairings)(&conditions(machine, cpus, preset, version))
         };
-        for (machine, cpus) in [
-            ("epyc-7763-2s", 256),
-            ("vm-granite-rapids", 2),
-            ("graviton3", 1),
-        ] {
+        for (machine, cpus) in [("epyc-7763-2s", 256), ("vm-granite-rapids", 2), ("graviton3", 1)] {
             let all = names(&of(machine, cpus, Preset::Standard));
             for preset in [Preset::Rehearsal, Preset::Quick] {
                 let few = names(&of(machine, cpus, preset));

@@ -15,9 +15,7 @@ pub static RIVAL: Rival = Rival {
     // Up to 1.2 it tells none.
     version: |said| {
         let text = format!("{}\n{}", said.stdout, said.stderr);
-        let told = text
-            .lines()
-            .find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;
+        let told = text.lines().find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;
         Some(told.split(',').next()?.trim().to_owned())
     },
     oldest: None,
@@ -85,10 +83,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         Preset::Standard => USUAL,
         Preset::Thorough => WAYS.len(),
     };
-    WAYS.iter()
-        .take(most)
-        .map(|way| pairing(conditions, way))
-        .collect()
+    WAYS.iter().take(most).map(|way| pairing(conditions, way)).collect()
 }
 
 fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
@@ -141,10 +136,7 @@ fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
 
 /// The rate of its averages' line in B/s, bytes read and written together.
 fn parse(said: &Output, method: &str) -> Result<f64, String> {
-    let mut lines = said
-        .stdout
-        .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut lines = said.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let line = lines
         .find(|words| words.starts_with(&["AVG", "Method:", method]))
         .ok_or_else(|| format!("no line of averages of {method}"))?;
@@ -198,10 +190,7 @@ mod tests {
     #[test]
     fn versions_are_told_since_1_5() {
         let of = |text: &str| (RIVAL.version)(&said(text));
-        assert_eq!(
-            of(include_str!("../testdata/mbw/1.5-help.txt")).as_deref(),
-            Some("1.5")
-        );
+        assert_eq!(of(include_str!("../testdata/mbw/1.5-help.txt")).as_deref(), Some("1.5"));
         assert_eq!(of(include_str!("../testdata/mbw/1.2.2-help.txt")), None);
     }
 
@@ -211,19 +200,11 @@ mod tests {
             let pairings = (RIVAL.pairings)(&conditions);
             let of = check(&conditions, &pairings);
             for (pairing, footprint) in pairings.iter().zip(of) {
-                let mib: u64 = pairing
-                    .theirs
-                    .args
-                    .last()
-                    .expect("a size")
-                    .parse()
-                    .expect("a number");
+                let mib: u64 =
+                    pairing.theirs.args.last().expect("a size").parse().expect("a number");
                 let theirs = 2 * mib * MIB;
                 let ours = footprint.expect("main memory is everywhere");
-                assert!(
-                    theirs >= ours && theirs - ours < MIB,
-                    "{theirs} beside {ours}"
-                );
+                assert!(theirs >= ours && theirs - ours < MIB, "{theirs} beside {ours}");
             }
         }
         let small = crate::Conditions {

@@ -79,10 +79,7 @@ fn ours(
 ) -> Ours {
     Ours {
         experiment,
-        set: set
-            .iter()
-            .map(|(name, value)| (*name, (*value).to_owned()))
-            .collect(),
+        set: set.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
         cpus,
         dir: None,
         budget: Duration::from_secs(15),
@@ -127,11 +124,7 @@ fn idle(conditions: &Conditions) -> Pairing {
     Pairing {
         name: "idle-latency".to_owned(),
         ours: ours(conditions, "memory.latency", &set, vec![cpu]),
-        theirs: theirs(
-            conditions,
-            &["--idle_latency", "-e", "-r", &buffer, &on],
-            vec![cpu],
-        ),
+        theirs: theirs(conditions, &["--idle_latency", "-e", "-r", &buffer, &on], vec![cpu]),
         rows: vec![Row {
             difference: "How far MLC's random walk goes before it leaves a page is its own and not documented in full, and so \
                          is how many misses of the TLB are in its figure; plumb's order is uniform over all of the footprint, \
@@ -186,18 +179,11 @@ fn peak(conditions: &Conditions) -> Pairing {
 
 fn loaded(conditions: &Conditions) -> Pairing {
     let cpus = conditions.cpus.clone();
-    let set = [
-        ("op", "read"),
-        ("stores", "regular"),
-        ("load", "100"),
-        ("sibling", "in"),
-    ];
+    let set = [("op", "read"), ("stores", "regular"), ("load", "100"), ("sibling", "in")];
     let chaser = format!("-c{}", cpus[0]);
     let others = format!("-k{}", format_cpus(&cpus[1..]));
-    let case = CaseId::new()
-        .with("op", "read")
-        .with("stores", "regular")
-        .with("load", Value::Int(100));
+    let case =
+        CaseId::new().with("op", "read").with("stores", "regular").with("load", Value::Int(100));
     let at_most = |name, metric, unit, what| Row {
         difference: "What a load waits depends on what the others draw, and there the two differ: MLC's loaders and \
                      plumb's have other loops, and buffers of other sizes. Compare at equal bandwidth only.",
@@ -228,18 +214,9 @@ fn hand_over(conditions: &Conditions) -> Pairing {
         .with("to", Value::Int(*cpus.last().unwrap_or(&0) as u64));
     Pairing {
         name: "cache-to-cache".to_owned(),
-        ours: ours(
-            conditions,
-            "cpu.core_to_core",
-            &[("from", &from), ("to", &to)],
-            cpus.clone(),
-        ),
+        ours: ours(conditions, "cpu.core_to_core", &[("from", &from), ("to", &to)], cpus.clone()),
         // It chooses its own CPUs.
-        theirs: theirs(
-            conditions,
-            &["--c2c_latency", "-e"],
-            conditions.cpus.clone(),
-        ),
+        theirs: theirs(conditions, &["--c2c_latency", "-e"], conditions.cpus.clone()),
         rows: vec![Row {
             difference: "MLC reads lines, one load after another, that another core of its own choice has modified and \
                          left in its second cache: one way, in no race. plumb's transfer is half a round trip of \
@@ -302,10 +279,7 @@ fn loaded_row(text: &str) -> Result<[f64; 2], String> {
 }
 
 fn positive(word: &str) -> Result<f64, String> {
-    let value: f64 = word
-        .trim()
-        .parse()
-        .map_err(|_| format!("`{}` is no number", word.trim()))?;
+    let value: f64 = word.trim().parse().map_err(|_| format!("`{}` is no number", word.trim()))?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(format!("it printed {value}")),

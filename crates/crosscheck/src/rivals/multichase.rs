@@ -57,12 +57,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
             let bytes = half_of(conditions, level).unwrap_or(otherwise);
             all.push(chase(conditions, name, Walk::Random { huge: false }, bytes));
         }
-        all.push(chase(
-            conditions,
-            "memory-base",
-            Walk::Random { huge: false },
-            far,
-        ));
+        all.push(chase(conditions, "memory-base", Walk::Random { huge: false }, far));
         all.push(chase(conditions, "pages", Walk::PageRandom, far));
         all.push(chains(conditions, far));
         all.push(loaded(conditions, far));
@@ -80,9 +75,7 @@ fn half_of(conditions: &Conditions, level: u32) -> Option<u64> {
 fn huge_pages(conditions: &Conditions) -> Option<Skip> {
     let thp = &conditions.host.memory.thp;
     let is = |value: &Option<String>, usable: &[&str]| {
-        value
-            .as_deref()
-            .is_some_and(|value| usable.contains(&value))
+        value.as_deref().is_some_and(|value| usable.contains(&value))
     };
     let given = is(&thp.enabled, &["always", "madvise"]);
     // With -H it writes what it wants into the kernel's settings where they are otherwise.
@@ -205,9 +198,7 @@ fn chains(conditions: &Conditions, bytes: u64) -> Pairing {
         },
         rows: vec![Row {
             name: String::new(),
-            case: CaseId::new()
-                .with("level", "DRAM")
-                .with("chains", Value::Int(CHAINS)),
+            case: CaseId::new().with("level", "DRAM").with("chains", Value::Int(CHAINS)),
             metric: "load_time",
             statistic: Statistic::Value,
             times: 1.0,
@@ -228,9 +219,8 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
     // It puts its chase on the first of the CPUs that it may use, in the order of their numbers.
     let mut cpus = conditions.cpus.clone();
     cpus.sort_unstable();
-    let mut args: Vec<String> = ["-c", "chaseload", "-l", "stream-sum", "-n", "1", "-t"]
-        .map(str::to_owned)
-        .into();
+    let mut args: Vec<String> =
+        ["-c", "chaseload", "-l", "stream-sum", "-n", "1", "-t"].map(str::to_owned).into();
     args.push(cpus.len().to_string());
     args.extend(arena(bytes, bytes, true));
     let row = |name: &str, metric, what: &str, times: f64, unit, difference| Row {

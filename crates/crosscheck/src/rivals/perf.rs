@@ -108,11 +108,7 @@ fn beside(
         },
         theirs: Theirs {
             program: "perf",
-            args: ["bench"]
-                .iter()
-                .chain(args)
-                .map(|&arg| arg.to_owned())
-                .collect(),
+            args: ["bench"].iter().chain(args).map(|&arg| arg.to_owned()).collect(),
             cpus,
             limit: Duration::from_secs(60),
             ..Theirs::default()
@@ -142,23 +138,14 @@ fn syscall(conditions: &Conditions) -> Pairing {
     };
     let loops = count(conditions, CALLS_PER_S);
     let ours = ("os.syscall", vec![("call", "getppid".to_owned())]);
-    beside(
-        conditions,
-        "syscall-basic",
-        ours,
-        &["syscall", "basic", "-l", &loops],
-        vec![row],
-    )
+    beside(conditions, "syscall-basic", ours, &["syscall", "basic", "-l", &loops], vec![row])
 }
 
 /// A round trip by pipe, which is two hand-overs.
 fn round_trip(parties: &str, pair: &str, difference: &'static str) -> Row {
     Row {
         name: String::new(),
-        case: CaseId::new()
-            .with("via", "pipe")
-            .with("parties", parties)
-            .with("pair", pair),
+        case: CaseId::new().with("via", "pipe").with("parties", parties).with("pair", pair),
         metric: "handover",
         statistic: Statistic::MeanOfAll,
         times: 2.0,
@@ -170,11 +157,7 @@ fn round_trip(parties: &str, pair: &str, difference: &'static str) -> Row {
 }
 
 fn switches(parties: &str, pair: &str) -> Vec<(&'static str, String)> {
-    vec![
-        ("via", "pipe".to_owned()),
-        ("parties", parties.to_owned()),
-        ("pair", pair.to_owned()),
-    ]
+    vec![("via", "pipe".to_owned()), ("parties", parties.to_owned()), ("pair", pair.to_owned())]
 }
 
 /// `sched pipe`, both parties on one CPU.
@@ -186,13 +169,7 @@ fn pipe(conditions: &Conditions, parties: &'static str) -> Pairing {
     }
     let ours = ("os.switch", switches(parties, "same"));
     let name = format!("sched-pipe-{parties}");
-    beside(
-        conditions,
-        &name,
-        ours,
-        &args,
-        vec![round_trip(parties, "same", PIPE)],
-    )
+    beside(conditions, &name, ours, &args, vec![round_trip(parties, "same", PIPE)])
 }
 
 /// `sched pipe` between two CPUs.
@@ -200,19 +177,12 @@ fn pipe_far(conditions: &Conditions) -> Pairing {
     let other = conditions.cpus.get(1).copied();
     let cpu = &conditions.host.cpu;
     // Without a second CPU the class is one that every pair of several would have.
-    let class = other.map_or("other", |other| {
-        Class::from(cpu.distance(conditions.cpus[0], other)).text()
-    });
+    let class =
+        other.map_or("other", |other| Class::from(cpu.distance(conditions.cpus[0], other)).text());
     let mut set = switches("processes", class);
     set.push(("row", "512".to_owned()));
     let rows = vec![round_trip("processes", class, PIPE_FAR)];
-    let mut pairing = beside(
-        conditions,
-        "sched-pipe-processes-far",
-        ("os.switch", set),
-        &[],
-        rows,
-    );
+    let mut pairing = beside(conditions, "sched-pipe-processes-far", ("os.switch", set), &[], rows);
     let Some(other) = other else {
         pairing.skip = Some(
             Skip::because("there is one CPU, and a hand-over to another needs two")
@@ -253,13 +223,7 @@ fn messaging(conditions: &Conditions) -> Pairing {
     ];
     let rounds = rounds.to_string();
     let args = ["sched", "messaging", "-g", "1", "-l", &rounds];
-    beside(
-        conditions,
-        "sched-messaging",
-        ("os.ipc", set),
-        &args,
-        vec![row],
-    )
+    beside(conditions, "sched-messaging", ("os.ipc", set), &args, vec![row])
 }
 
 /// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first is small
@@ -267,9 +231,7 @@ fn messaging(conditions: &Conditions) -> Pairing {
 fn memcpy(conditions: &Conditions) -> Pairing {
     let bytes_of = |level| {
         let cache = conditions.host.cache.data(level, conditions.cpus[0]);
-        cache
-            .map(|cache| cache.size_bytes)
-            .filter(|bytes| *bytes > 0)
+        cache.map(|cache| cache.size_bytes).filter(|bytes| *bytes > 0)
     };
     let array_bytes = match (bytes_of(1), bytes_of(2)) {
         (Some(first), Some(second)) if second >= 4 * first => Some(second / 4),
@@ -304,13 +266,7 @@ fn memcpy(conditions: &Conditions) -> Pairing {
     let (size, loops) = (format!("{size}B"), count(conditions, per_s));
     let args = ["mem", "memcpy", "-s", &size, "-l", &loops];
     let rows = vec![row("library", "memcpy default"), row("best", "memcpy best")];
-    let mut pairing = beside(
-        conditions,
-        "mem-memcpy",
-        ("memory.bandwidth", set),
-        &args,
-        rows,
-    );
+    let mut pairing = beside(conditions, "mem-memcpy", ("memory.bandwidth", set), &args, rows);
     pairing.skip = array_bytes.is_none().then(|| {
         Skip::because("no second cache of four times the first and more is described for this CPU")
     });
@@ -332,9 +288,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 /// The number at the head of the line that ends in this unit.
 fn before(text: &str, unit: &str) -> Option<f64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.trim_end().strip_suffix(unit))?;
+    let line = text.lines().find_map(|line| line.trim_end().strip_suffix(unit))?;
     line.trim().parse().ok()
 }
 
@@ -347,9 +301,7 @@ fn total_time(text: &str) -> Result<f64, String> {
     if !text.contains("# 1 groups == 40 processes run") {
         return Err("one group of 40 processes was not run".to_owned());
     }
-    let line = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("Total time:"));
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("Total time:"));
     line.and_then(|line| line.strip_suffix("[sec]")?.trim().parse().ok())
         .ok_or_else(|| "no line tells the total time".to_owned())
 }
@@ -363,15 +315,12 @@ fn copied(text: &str, function: &str) -> Result<f64, String> {
             continue;
         }
         let units = [(" GB/sec", K * K * K), (" MB/sec", K * K)];
-        let found = units
-            .iter()
-            .find_map(|(unit, factor)| Some(before(rest, unit)? * factor));
+        let found = units.iter().find_map(|(unit, factor)| Some(before(rest, unit)? * factor));
         let rate = found.ok_or_else(|| format!("no line tells the rate of `{name}`"))?;
         best = Some(best.map_or(rate, |best| best.max(rate)));
     }
     // perf counts each byte once.
-    best.map(|rate| 2.0 * rate)
-        .ok_or_else(|| format!("no function `{function}` was run"))
+    best.map(|rate| 2.0 * rate).ok_or_else(|| format!("no function `{function}` was run"))
 }
 
 #[cfg(test)]

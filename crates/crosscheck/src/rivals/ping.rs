@@ -44,11 +44,7 @@ fn version(said: &Output) -> Option<String> {
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cpus = Ends::one_cpu(conditions);
-    let set = [
-        ("ip", "v4"),
-        ("message", &PAYLOAD_BYTES.to_string()),
-        ("arrivals", "saturated"),
-    ];
+    let set = [("ip", "v4"), ("message", &PAYLOAD_BYTES.to_string()), ("arrivals", "saturated")];
     let set = set.map(|(name, value)| (name, value.to_owned()));
     let count = (conditions.seconds * ECHOES_PER_S) as u64;
     let net = &conditions.host.net;
@@ -72,9 +68,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         ours: ours(conditions, "net.ping", &cpus, set.into()),
         theirs: Theirs {
             program: "ping",
-            args: words(&format!(
-                "-A -n -c {count} -w 20 -s {PAYLOAD_BYTES} {ADDRESS}"
-            )),
+            args: words(&format!("-A -n -c {count} -w 20 -s {PAYLOAD_BYTES} {ADDRESS}")),
             cpus: cpus.cpus(),
             limit: Duration::from_secs(30),
             ..Theirs::default()
@@ -100,10 +94,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     if what != MEAN {
         return Err("no such value is read".to_owned());
     }
-    let answers = said
-        .stdout
-        .lines()
-        .filter(|line| line.contains(" bytes from "));
+    let answers = said.stdout.lines().filter(|line| line.contains(" bytes from "));
     let times: Vec<f64> = answers.map(time).collect::<Result<_, _>>()?;
     let told = said.stdout.lines().find_map(|line| {
         let (_, rest) = line.split_once(" packets transmitted, ")?;
@@ -111,10 +102,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     });
     let told = told.ok_or("no line tells how many packets were received")?;
     if told != times.len() {
-        return Err(format!(
-            "{told} packets received, {} lines of them",
-            times.len()
-        ));
+        return Err(format!("{told} packets received, {} lines of them", times.len()));
     }
     match times.get(WARM_UP..) {
         Some(times) if !times.is_empty() => {
@@ -126,12 +114,9 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 /// The time of an answer, in ms.
 fn time(answer: &str) -> Result<f64, String> {
-    let (_, rest) = answer
-        .split_once("time=")
-        .ok_or("an answer without its time")?;
+    let (_, rest) = answer.split_once("time=").ok_or("an answer without its time")?;
     let ms = rest.trim_end().strip_suffix(" ms").unwrap_or_default();
-    ms.parse()
-        .map_err(|_| "an answer's time is no number of ms".to_owned())
+    ms.parse().map_err(|_| "an answer's time is no number of ms".to_owned())
 }
 
 #[cfg(test)]
@@ -182,10 +167,7 @@ mod tests {
             "",
             recorded!("20221126-unanswered.txt"),
             &cut,
-            &whole.replace(
-                "icmp_seq=7 ttl=64 time=0.001",
-                "icmp_seq=7 ttl=64 time=fast",
-            ),
+            &whole.replace("icmp_seq=7 ttl=64 time=0.001", "icmp_seq=7 ttl=64 time=fast"),
             &whole.replace("30 received", "31 received"),
             &whole.replacen(" ms\n", " ms (DUP!)\n", 9),
             &whole.replacen("64 bytes from", "an answer from", 1),

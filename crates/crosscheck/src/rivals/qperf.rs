@@ -38,11 +38,7 @@ fn pairing(
     protocol: &'static str,
     ends: Result<Ends, bench::experiment::Skip>,
 ) -> Pairing {
-    let place = if protocol == "tcp" {
-        "one-cpu"
-    } else {
-        "two-cpus"
-    };
+    let place = if protocol == "tcp" { "one-cpu" } else { "two-cpus" };
     let port = conditions.ports[usize::from(protocol == "udp")];
     let (ends, skip) = match ends {
         Ok(ends) => (ends, None),
@@ -91,11 +87,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         return Err(format!("it tells nothing of {what}"));
     }
     let value = lines.next().and_then(|line| {
-        let value = line
-            .trim()
-            .strip_prefix("latency")?
-            .trim_start()
-            .strip_prefix('=')?;
+        let value = line.trim().strip_prefix("latency")?.trim_start().strip_prefix('=')?;
         let ns = value.trim().strip_suffix("ns")?.trim_end().replace(',', "");
         ns.parse::<f64>().ok()
     });
@@ -113,21 +105,9 @@ mod tests {
 
     /// Debian 12's, 11's and 13's builds of 0.4.11.
     const RECORDED: [(&str, f64, f64); 3] = [
-        (
-            include_str!("../testdata/qperf/0.4.11-both.txt"),
-            14599.0,
-            11495.8,
-        ),
-        (
-            include_str!("../testdata/qperf/0.4.11-both-bullseye.txt"),
-            11166.1,
-            13372.7,
-        ),
-        (
-            include_str!("../testdata/qperf/0.4.11-both-trixie.txt"),
-            10740.0,
-            13698.8,
-        ),
+        (include_str!("../testdata/qperf/0.4.11-both.txt"), 14599.0, 11495.8),
+        (include_str!("../testdata/qperf/0.4.11-both-bullseye.txt"), 11166.1, 13372.7),
+        (include_str!("../testdata/qperf/0.4.11-both-trixie.txt"), 10740.0, 13698.8),
     ];
 
     #[test]

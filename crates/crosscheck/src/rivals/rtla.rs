@@ -108,11 +108,8 @@ fn refused(conditions: &Conditions) -> Option<Skip> {
     // Where nothing tells of tracers, rtla does.
     let tracers = conditions.host.kernel.tracers.as_ref()?;
     (!tracers.iter().any(|tracer| tracer == "osnoise")).then(|| {
-        Skip::because(format!(
-            "this kernel has no osnoise tracer (it has {})",
-            tracers.join(", ")
-        ))
-        .needs("a kernel with CONFIG_OSNOISE_TRACER, such as Debian's linux-image-rt-amd64")
+        Skip::because(format!("this kernel has no osnoise tracer (it has {})", tracers.join(", ")))
+            .needs("a kernel with CONFIG_OSNOISE_TRACER, such as Debian's linux-image-rt-amd64")
     })
 }
 
@@ -174,10 +171,8 @@ impl Table {
                 title => titles.push(title),
             }
         }
-        let is_row = |line: &&String| {
-            line.trim_start()
-                .starts_with(|first: char| first.is_ascii_digit())
-        };
+        let is_row =
+            |line: &&String| line.trim_start().starts_with(|first: char| first.is_ascii_digit());
         let rows: Vec<&String> = lines[at + 1..].iter().take_while(is_row).collect();
         let [row] = rows[..] else {
             return Err(format!("{} CPUs in the table, not one", rows.len()));
@@ -185,19 +180,13 @@ impl Table {
         let values: Vec<String> = row.split_whitespace().map(str::to_owned).collect();
         match values.len() == titles.len() {
             true => Ok(Table { titles, values }),
-            false => Err(format!(
-                "{} values under {} titles",
-                values.len(),
-                titles.len()
-            )),
+            false => Err(format!("{} values under {} titles", values.len(), titles.len())),
         }
     }
 
     fn number(&self, title: &str) -> Result<f64, String> {
         let at = self.titles.iter().position(|found| *found == title);
-        let value = at
-            .map(|at| &self.values[at])
-            .ok_or_else(|| format!("no column {title}"))?;
+        let value = at.map(|at| &self.values[at]).ok_or_else(|| format!("no column {title}"))?;
         value.parse().map_err(|_| format!("{title} is {value}"))
     }
 }

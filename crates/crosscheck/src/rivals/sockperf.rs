@@ -35,38 +35,19 @@ struct Exchange {
 }
 
 const EXCHANGES: [Exchange; 3] = [
-    Exchange {
-        name: "tcp-one-cpu",
-        protocol: "tcp",
-        two_cpus: false,
-    },
-    Exchange {
-        name: "udp-one-cpu",
-        protocol: "udp",
-        two_cpus: false,
-    },
-    Exchange {
-        name: "tcp-two-cpus",
-        protocol: "tcp",
-        two_cpus: true,
-    },
+    Exchange { name: "tcp-one-cpu", protocol: "tcp", two_cpus: false },
+    Exchange { name: "udp-one-cpu", protocol: "udp", two_cpus: false },
+    Exchange { name: "tcp-two-cpus", protocol: "tcp", two_cpus: true },
 ];
 
 fn version(said: &Output) -> Option<String> {
     let first = said.stdout.lines().find(|line| !line.trim().is_empty())?;
-    let version = first
-        .strip_prefix("sockperf, version ")?
-        .split('-')
-        .next()?;
+    let version = first.strip_prefix("sockperf, version ")?.split('-').next()?;
     Some(version.trim().to_owned())
 }
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let chosen = if conditions.is_whole() {
-        EXCHANGES.len()
-    } else {
-        1
-    };
+    let chosen = if conditions.is_whole() { EXCHANGES.len() } else { 1 };
     let numbered = EXCHANGES[..chosen].iter().enumerate();
     numbered
         .map(|(number, exchange)| pairing(conditions, exchange, conditions.ports[number]))
@@ -82,11 +63,7 @@ fn pairing(conditions: &Conditions, exchange: &Exchange, port: u16) -> Pairing {
         Ok(ends) => (ends, None),
         Err(skip) => (Ends::one_cpu(conditions), Some(skip)),
     };
-    let tcp = if exchange.protocol == "tcp" {
-        "--tcp"
-    } else {
-        ""
-    };
+    let tcp = if exchange.protocol == "tcp" { "--tcp" } else { "" };
     let seconds = conditions.seconds.ceil().max(1.0) as u64;
     Pairing {
         name: exchange.name.to_owned(),
@@ -137,11 +114,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     }
     let value = text.lines().find_map(|line| {
         let (_, rest) = line.split_once(what)?;
-        rest.trim_start()
-            .strip_prefix('=')?
-            .trim()
-            .parse::<f64>()
-            .ok()
+        rest.trim_start().strip_prefix('=')?.trim().parse::<f64>().ok()
     });
     match value {
         Some(us) => Ok(1e3 * us),
@@ -163,10 +136,9 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        for (text, version) in [
-            (recorded!("3.6-version.txt"), "3.6"),
-            (recorded!("3.7-version.txt"), "3.7"),
-        ] {
+        for (text, version) in
+            [(recorded!("3.6-version.txt"), "3.6"), (recorded!("3.7-version.txt"), "3.7")]
+        {
             assert_eq!((RIVAL.version)(&said(text)).as_deref(), Some(version));
         }
         assert_eq!((RIVAL.version)(&said("sockperf: unknown option")), None);
@@ -187,19 +159,13 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_an_error() {
         let whole = recorded!("3.7-tcp.txt");
-        assert!(
-            parse(&said(whole), "percentile 99.000").is_err(),
-            "nobody asks for it"
-        );
+        assert!(parse(&said(whole), "percentile 99.000").is_err(), "nobody asks for it");
         for broken in [
             "",
             // Half of a round trip.
             &whole.replace("Round trip is", "Latency is"),
             &whole.replace("dropped messages = 0", "dropped messages = 3"),
-            &whole.replace(
-                "percentile 50.000 =    6.012",
-                "percentile 50.000 =    none",
-            ),
+            &whole.replace("percentile 50.000 =    6.012", "percentile 50.000 =    none"),
             &whole.replace("percentile 50.000", "percentile 51.000"),
         ] {
             let why = parse(&said(broken), MEDIAN).expect_err("is broken");

@@ -38,11 +38,8 @@ struct Facts {
 impl Facts {
     /// As the file tells: its arrays are static, and begin as zeros.
     fn of_file(told: &str) -> Option<Facts> {
-        let after = |mark: &str| {
-            told.lines()
-                .find_map(|line| line.split_once(mark))
-                .map(|(_, rest)| rest)
-        };
+        let after =
+            |mark: &str| told.lines().find_map(|line| line.split_once(mark)).map(|(_, rest)| rest);
         let version = after(VERSION)?.split_whitespace().next()?;
         Some(Facts {
             version: version.to_owned(),
@@ -88,9 +85,7 @@ impl Ran {
     fn read(stdout: &str) -> Result<Ran, String> {
         let after = |mark: &str| -> Option<&str> {
             let line = stdout.lines().find_map(|line| line.split_once(mark))?.1;
-            line.trim_start_matches([' ', '='])
-                .split_whitespace()
-                .next()
+            line.trim_start_matches([' ', '=']).split_whitespace().next()
         };
         let number =
             |mark: &str| -> Option<u64> { after(mark)?.trim_end_matches(',').parse().ok() };
@@ -132,9 +127,9 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         limit: bytes / cpus.len() as u64,
     };
     let skip = match &facts {
-        None => Some(Skip::because(
-            "what is called so is not STREAM: its file has no version of it",
-        )),
+        None => {
+            Some(Skip::because("what is called so is not STREAM: its file has no version of it"))
+        }
         Some(_) if bytes < THREAD_LEAST => Some(
             Skip::because("its static arrays have less than 1 MiB")
                 .needs("compile it with a larger STREAM_ARRAY_SIZE"),
@@ -186,26 +181,14 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         return Err(format!("{} threads ran instead of {threads}", ran.threads));
     }
     if !(ran.bytes..=ran.bytes.saturating_add(OTHER_MOST)).contains(&bytes) {
-        return Err(format!(
-            "its arrays have {} B, and by its file {bytes} B",
-            ran.bytes
-        ));
+        return Err(format!("its arrays have {} B, and by its file {bytes} B", ran.bytes));
     }
-    if !said
-        .stdout
-        .lines()
-        .any(|line| line.starts_with("Solution Validates"))
-    {
+    if !said.stdout.lines().any(|line| line.starts_with("Solution Validates")) {
         return Err("its solution was not validated".to_owned());
     }
     let mut lines = said.stdout.lines().map(str::to_lowercase);
     let rate = lines.find_map(|line| {
-        line.strip_prefix(op)?
-            .strip_prefix(':')?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()
+        line.strip_prefix(op)?.strip_prefix(':')?.split_whitespace().next()?.parse().ok()
     });
     let mb: f64 = rate.ok_or_else(|| format!("no rate of {op}"))?;
     Ok(mb * 1e6)
@@ -250,21 +233,14 @@ mod tests {
         let old = TWO
             .replace("5.10", "5.9")
             .replace("bytes per array element", "bytes per DOUBLE PRECISION word")
-            .replace(
-                "4000000 (elements), Offset = 0 (elements)",
-                "4000000, Offset = 0",
-            );
+            .replace("4000000 (elements), Offset = 0 (elements)", "4000000, Offset = 0");
         check(&old, "2 of 96000288", [7000.7, 4000.8, 10461.0, 28202.9]);
     }
 
     #[test]
     fn what_a_binary_was_compiled_with_is_its_version_and_read_of_its_file() {
-        let version = |text: &str| {
-            (RIVAL.version)(&Output {
-                answer: text.to_owned(),
-                ..Output::default()
-            })
-        };
+        let version =
+            |text: &str| (RIVAL.version)(&Output { answer: text.to_owned(), ..Output::default() });
         let [two, single] = files();
         let told = version(&two).expect("a version");
         assert_eq!(told, "5.10, 96000288 B of arrays, with OpenMP");
@@ -322,10 +298,7 @@ mod tests {
     fn arrays_that_a_cache_may_hold_have_no_goal() {
         let goal = |elements: u64, host: &str| {
             let version = format!("5.10, {} B of arrays, with OpenMP", elements * 24);
-            let conditions = Conditions {
-                version,
-                ..conditions(host, 2, Preset::Standard)
-            };
+            let conditions = Conditions { version, ..conditions(host, 2, Preset::Standard) };
             (RIVAL.pairings)(&conditions)[0].rows[0].goal
         };
         // 92 MiB and 275 MiB beside a last cache of 32 MiB.
@@ -338,10 +311,7 @@ mod tests {
     fn another_program_of_that_name_is_a_reason() {
         let conditions = conditions("vm-granite-rapids", 2, Preset::Standard);
         let pairings = (RIVAL.pairings)(&conditions);
-        let skip = pairings[0]
-            .skip
-            .as_ref()
-            .expect("no version of STREAM was told");
+        let skip = pairings[0].skip.as_ref().expect("no version of STREAM was told");
         assert!(skip.reason.contains("not STREAM"), "{}", skip.reason);
     }
 }

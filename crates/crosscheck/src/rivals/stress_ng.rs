@@ -92,21 +92,12 @@ fn beside(
     let cpus = vec![conditions.cpus[0]];
     // It takes whole seconds.
     let seconds = conditions.seconds.ceil().max(1.0) as u64;
-    let words = [
-        &format!("--{stressor}"),
-        "1",
-        "--timeout",
-        &format!("{seconds}s"),
-        "--metrics",
-    ];
+    let words = [&format!("--{stressor}"), "1", "--timeout", &format!("{seconds}s"), "--metrics"];
     Pairing {
         name: stressor.to_owned(),
         ours: Ours {
             experiment,
-            set: set
-                .into_iter()
-                .map(|(name, value)| (name, value.to_owned()))
-                .collect(),
+            set: set.into_iter().map(|(name, value)| (name, value.to_owned())).collect(),
             cpus: cpus.clone(),
             dir: None,
             budget: Duration::from_secs(8),
@@ -144,10 +135,7 @@ fn row(case: CaseId, metric: &'static str, statistic: Statistic, what: &str) -> 
 fn process(conditions: &Conditions, stressor: &str) -> Pairing {
     let is_fork = stressor == "fork";
     let call = if is_fork { "fork_calls" } else { "vfork" };
-    let case = CaseId::new()
-        .with("call", call)
-        .with("resident", 1_u64 << 20)
-        .with("pages", "base");
+    let case = CaseId::new().with("call", call).with("resident", 1_u64 << 20).with("pages", "base");
     let what = format!("{stressor} real");
     let mut row = row(case, "in_sequence", Statistic::MeanOfRounds, &what);
     let makes_ten_calls =
@@ -172,22 +160,12 @@ fn process(conditions: &Conditions, stressor: &str) -> Pairing {
 
 /// `--pthread`: threads of many calls, a thousand at once.
 fn pthread(conditions: &Conditions) -> Pairing {
-    let case = CaseId::new()
-        .with("pair", "same")
-        .with("alive", ALIVE)
-        .with("work", "stress");
+    let case = CaseId::new().with("pair", "same").with("alive", ALIVE).with("work", "stress");
     let cpu_time = Statistic::Own("mean CPU time", cpu_time_per_thread);
-    let row = Row {
-        difference: PTHREAD,
-        ..row(case, "create_join", cpu_time, "pthread cpu")
-    };
+    let row = Row { difference: PTHREAD, ..row(case, "create_join", cpu_time, "pthread cpu") };
     let row = match conditions.has_version(COPIED_LIST_SINCE) {
         true => row,
-        false => Row {
-            goal: Goal::Explained,
-            difference: OTHER_PTHREAD,
-            ..row
-        },
+        false => Row { goal: Goal::Explained, difference: OTHER_PTHREAD, ..row },
     };
     let alive = ALIVE.to_string();
     let set = vec![
@@ -216,22 +194,16 @@ fn mean_cpu_time(samples: &[Samples], row: &Row) -> Result<f64> {
             && parameters.all(|(name, value)| samples.case.get(name) == Some(value))
     };
     let of_row = samples.iter().filter(is_meant);
-    let times: Option<Vec<f64>> = of_row
-        .map(|samples| samples.quantities.get("cpu_time_per_thread_ns").copied())
-        .collect();
-    let times = times
-        .filter(|times| !times.is_empty())
-        .context("no CPU time was recorded")?;
+    let times: Option<Vec<f64>> =
+        of_row.map(|samples| samples.quantities.get("cpu_time_per_thread_ns").copied()).collect();
+    let times = times.filter(|times| !times.is_empty()).context("no CPU time was recorded")?;
     Ok(times.iter().sum::<f64>() / times.len() as f64)
 }
 
 /// `--fault`, its files in memory, so that no journal is measured.
 fn fault(conditions: &Conditions) -> Pairing {
     let case = CaseId::new().with("fault", "stress");
-    let row = Row {
-        difference: FAULT,
-        ..row(case, "latency", Statistic::MeanOfAll, "fault ns")
-    };
+    let row = Row { difference: FAULT, ..row(case, "latency", Statistic::MeanOfAll, "fault ns") };
     let set = vec![("fault", "stress"), ("steady", STEADY)];
     let mut pairing = beside(conditions, "fault", "memory.fault", set, row);
     let dir = conditions.in_memory.as_ref().or(conditions.files.as_ref());
@@ -320,10 +292,7 @@ fn rates(said: &Output, stressor: &str) -> Result<Rates, String> {
         return Err(format!("the line of counts of `{stressor}` is too short"));
     };
     match *operations > 0.0 && *real > 0.0 && *cpu > 0.0 {
-        true => Ok(Rates {
-            real: *real,
-            cpu: *cpu,
-        }),
+        true => Ok(Rates { real: *real, cpu: *cpu }),
         false => Err(format!("`{stressor}` made no operation")),
     }
 }

@@ -65,10 +65,7 @@ fn theirs(conditions: &Conditions, args: &[&str]) -> Theirs {
 fn ours(conditions: &Conditions, experiment: &'static str, set: &[(&'static str, &str)]) -> Ours {
     Ours {
         experiment,
-        set: set
-            .iter()
-            .map(|(name, value)| (*name, (*value).to_owned()))
-            .collect(),
+        set: set.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
         cpus: vec![conditions.cpus[0]],
         dir: None,
         budget: Duration::from_secs(5),
@@ -135,10 +132,7 @@ fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
     ];
     let args = [
         "memory".to_owned(),
-        format!(
-            "--memory-block-size={}",
-            if is_default { "1K" } else { "1M" }
-        ),
+        format!("--memory-block-size={}", if is_default { "1K" } else { "1M" }),
         format!("--memory-oper={op}"),
         // The shared buffer is the default; with one thread they differ in nothing but whose page it is.
         "--memory-scope=local".to_owned(),
@@ -200,15 +194,7 @@ fn fileio(conditions: &Conditions) -> Pairing {
         // Else a few places of the file are read most of the time.
         "--rand-type=uniform",
     ];
-    let prepare = [
-        "env",
-        &change,
-        "sysbench",
-        "fileio",
-        &size,
-        "--file-num=1",
-        "prepare",
-    ];
+    let prepare = ["env", &change, "sysbench", "fileio", &size, "--file-num=1", "prepare"];
     let case = CaseId::new()
         .with("op", "read")
         .with("pattern", "random")
@@ -282,9 +268,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         DIVISION => {
             let limit = after(text, "Prime numbers limit:")?;
             let rate = number(after(text, "events per second:")?, "events per second")?;
-            let limit: u64 = limit
-                .parse()
-                .map_err(|_| format!("no limit of primes: {limit}"))?;
+            let limit: u64 = limit.parse().map_err(|_| format!("no limit of primes: {limit}"))?;
             // Above that counting would take longer than a turn; below there is none to count.
             if !(5..=1_000_000).contains(&limit) {
                 return Err(format!("a limit of primes of {limit}"));
@@ -292,9 +276,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
             Ok(1e9 / (rate * divisions(limit) as f64))
         }
         TRANSFERRED => {
-            let line = text
-                .lines()
-                .find(|line| line.contains(" MiB transferred ("));
+            let line = text.lines().find(|line| line.contains(" MiB transferred ("));
             let line = line.ok_or("no line says what was transferred")?;
             let inside = line.split_once('(').map_or("", |(_, rest)| rest);
             let rate = inside.trim_end().strip_suffix(" MiB/sec)");
@@ -303,10 +285,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
         READS => {
             // Since 1.1 `read:  IOPS=…`, before `reads/s: …`.
             let found = after(text, "reads/s:").or_else(|_| after(text, "read:  IOPS="));
-            number(
-                found.map_err(|_| "no line says how many reads there were")?,
-                "reads/s",
-            )
+            number(found.map_err(|_| "no line says how many reads there were")?, "reads/s")
         }
         other => Err(format!("sysbench says nothing of {other}")),
     }
@@ -321,9 +300,7 @@ fn after<'text>(text: &'text str, label: &str) -> Result<&'text str, String> {
 }
 
 fn number(word: &str, what: &str) -> Result<f64, String> {
-    let value: f64 = word
-        .parse()
-        .map_err(|_| format!("{what}: `{word}` is no number"))?;
+    let value: f64 = word.parse().map_err(|_| format!("{what}: `{word}` is no number"))?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(format!("{what} is {value}")),

@@ -115,19 +115,14 @@ fn over_first(run: &Run, row: &Row) -> Result<f64> {
     let value = |case: &CaseId| -> Result<f64> {
         let is_meant = |metric: &str, found: &CaseId| {
             metric == row.metric
-                && case
-                    .0
-                    .iter()
-                    .all(|(name, value)| found.get(name) == Some(value))
+                && case.0.iter().all(|(name, value)| found.get(name) == Some(value))
         };
         let mut figures = all.iter();
         let figure = figures.find(|figure| {
             let metric = figure.metric.as_ref().map_or("", |metric| &metric.name);
             is_meant(metric, &figure.case)
         });
-        figure
-            .and_then(|figure| figure.value)
-            .with_context(|| format!("no figure of {case}"))
+        figure.and_then(|figure| figure.value).with_context(|| format!("no figure of {case}"))
     };
     let pages = row.case.text("pages").context("a row without pages")?;
     Ok(value(&row.case)? - value(&walk(pages, FIRST))?)
@@ -217,10 +212,7 @@ fn copied(text: &str, name: &str) -> Result<f64, String> {
     let (_, rest) = lines
         .find(|(found, rest)| found.trim() == name && rest.contains("MB/s"))
         .ok_or_else(|| format!("no line of `{name}`"))?;
-    let mb_per_s = rest
-        .trim()
-        .split_once(" MB/s")
-        .map_or("", |(value, _)| value);
+    let mb_per_s = rest.trim().split_once(" MB/s").map_or("", |(value, _)| value);
     Ok(positive(mb_per_s)? * 1e6)
 }
 
@@ -230,25 +222,17 @@ fn extra_latency(text: &str, pages: &str, bytes: &str) -> Result<f64, String> {
         "huge" => "[MADV_HUGEPAGE]",
         _ => "[MADV_NOHUGEPAGE]",
     };
-    let below = text
-        .lines()
-        .skip_while(|line| !line.ends_with(heading))
-        .skip(1);
+    let below = text.lines().skip_while(|line| !line.ends_with(heading)).skip(1);
     let mut rows = below.take_while(|line| !line.trim().is_empty());
-    let row = rows.find_map(|line| {
-        line.split_once(" : ")
-            .filter(|(found, _)| found.trim() == bytes)
-    });
+    let row =
+        rows.find_map(|line| line.split_once(" : ").filter(|(found, _)| found.trim() == bytes));
     let (_, rest) = row.ok_or_else(|| format!("no line of {bytes} bytes below {heading}"))?;
     let single = rest.split_once(" ns").map_or("", |(value, _)| value);
     positive(single)
 }
 
 fn positive(word: &str) -> Result<f64, String> {
-    let value: f64 = word
-        .trim()
-        .parse()
-        .map_err(|_| format!("`{word}` is no number"))?;
+    let value: f64 = word.trim().parse().map_err(|_| format!("`{word}` is no number"))?;
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(format!("it printed {value}")),

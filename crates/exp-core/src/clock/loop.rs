@@ -98,11 +98,7 @@ case! {
 static CARD: Card = Card {
     id: "clock.loop",
     title: "Cost of an empty loop's iteration",
-    metrics: &[Metric::time(
-        "iteration",
-        "one iteration of the loop",
-        Kind::Hardware,
-    )],
+    metrics: &[Metric::time("iteration", "one iteration of the loop", Kind::Hardware)],
     params: Turned::PARAMS,
     ..Card::PLAIN
 };
@@ -159,20 +155,13 @@ mod tests {
         for site in sites() {
             for case in &check(&EXPERIMENT, &site, Preset::Standard).series[0].cases {
                 let metric = &EXPERIMENT.card().metrics[0];
-                let prediction = EXPERIMENT
-                    .predict(&site, None, case, metric)
-                    .expect("every case has a prior");
-                let (range, bound) = (
-                    prediction.range.expect("told"),
-                    prediction.bound.expect("told"),
-                );
+                let prediction =
+                    EXPERIMENT.predict(&site, None, case, metric).expect("every case has a prior");
+                let (range, bound) =
+                    (prediction.range.expect("told"), prediction.bound.expect("told"));
                 assert_eq!(bound.side, Side::AtLeast);
                 // At 6 GHz, faster than any core clock.
-                assert!(
-                    range.low > bound.constant / 6e9,
-                    "{:?}: {range:?} {bound:?}",
-                    case.id
-                );
+                assert!(range.low > bound.constant / 6e9, "{:?}: {range:?} {bound:?}", case.id);
             }
         }
     }

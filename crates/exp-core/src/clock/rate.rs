@@ -45,7 +45,7 @@ use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Param, Preset, Site, predicted, unknown};
 use bench::measure::{Bench, CoreClock, Windows};
-use laws::Estimate;
+use laws::Law;
 use laws::cpu::{core_clock, core_ratio, counter_clock};
 use metal::clock::{monotonic_raw_ns, ticks_start};
 use record::case::{Case, Order, Series};
@@ -140,7 +140,7 @@ impl Experiment for Rate {
         if facts.known.is_some() {
             return None;
         }
-        let told = |estimate: Result<Estimate, String>| match estimate {
+        let told = |estimate: Result<Law, String>| match estimate {
             Ok(estimate) => estimate.prediction(),
             Err(why) => unknown(why),
         };
@@ -195,9 +195,7 @@ impl Experiment for Rate {
         }
         bench.record_batches(case, "counter_frequency", 0, counter)?;
         let core_of = |of: fn(f64, &Block) -> f64| -> Vec<f64> {
-            let known = blocks
-                .iter()
-                .filter_map(|block| Some((block.core_hz?, block)));
+            let known = blocks.iter().filter_map(|block| Some((block.core_hz?, block)));
             known.map(|(core_hz, block)| of(core_hz, block)).collect()
         };
         let ratio = core_of(|core_hz, block| core_hz / block.counter_hz);
@@ -210,10 +208,7 @@ impl Experiment for Rate {
             bench.record_batches(case, "core_frequency", 0, core_of(|core_hz, _| core_hz))?;
         let source = Value::from(core.source());
         samples.at.insert("source".to_owned(), source);
-        let disagreed = blocks
-            .iter()
-            .map(|block| block.disagreed)
-            .fold(0.0, f64::max);
+        let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
         if disagreed > 0.0 {
             samples.notes.push(format!(
                 "in up to {:.0} % of a window's looks multiply over rotate was no integer from 3 to \
@@ -227,10 +222,7 @@ impl Experiment for Rate {
 
 /// Length of a window in ns, and how many.
 fn windows(series: &Series) -> (u64, u64) {
-    (
-        series.setting("window").unwrap_or(250_000_000),
-        series.setting("windows").unwrap_or(10),
-    )
+    (series.setting("window").unwrap_or(250_000_000), series.setting("windows").unwrap_or(10))
 }
 
 /// Counter and clock at one moment.
@@ -321,10 +313,6 @@ mod tests {
     #[test]
     fn it_measures() {
         let samples = smoke(&EXPERIMENT);
-        assert!(
-            samples
-                .iter()
-                .all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1)
-        );
+        assert!(samples.iter().all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1));
     }
 }

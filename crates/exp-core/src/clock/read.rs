@@ -55,7 +55,7 @@ use bench::measure::Bench;
 use bench::{case, rows};
 use host::Arch;
 use laws::cpu::{CounterRead, counter_clock, counter_read};
-use laws::{Estimate, os};
+use laws::{Law, os};
 use metal::clock::{
     Clock, syscall_clock_gettime, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp,
     ticks_start, vdso_clock_gettime,
@@ -112,27 +112,15 @@ case! {
 }
 
 /// What `quick` leaves out: other orders of the same instruction.
-const NOT_IN_QUICK: [ClockRead; 4] = [
-    ClockRead::LfenceRdtsc,
-    ClockRead::Rdtscp,
-    ClockRead::CntvctIsb,
-    ClockRead::CpuidPair,
-];
+const NOT_IN_QUICK: [ClockRead; 4] =
+    [ClockRead::LfenceRdtsc, ClockRead::Rdtscp, ClockRead::CntvctIsb, ClockRead::CpuidPair];
 
 static CARD: Card = Card {
     id: "clock.read",
     title: "Cost and resolution of reading a clock",
     metrics: &[
-        Metric::time(
-            "cost",
-            "one read of the clock, among others like it",
-            Kind::Os,
-        ),
-        Metric::time(
-            "resolution",
-            "smallest step between back-to-back reads",
-            Kind::Os,
-        ),
+        Metric::time("cost", "one read of the clock, among others like it", Kind::Os),
+        Metric::time("resolution", "smallest step between back-to-back reads", Kind::Os),
     ],
     params: Read::PARAMS,
     views: &[ViewCard::bars("cost")],
@@ -210,7 +198,7 @@ fn exists(read: ClockRead, arch: Arch) -> bool {
 }
 
 /// What one read should cost, in ns.
-fn cost(site: &Site, read: ClockRead) -> Estimate {
+fn cost(site: &Site, read: ClockRead) -> Law {
     match read {
         ClockRead::Rdtsc | ClockRead::Cntvct => counter_read(site, CounterRead::Plain),
         ClockRead::LfenceRdtsc => counter_read(site, CounterRead::Fenced),
@@ -227,7 +215,7 @@ fn cost(site: &Site, read: ClockRead) -> Estimate {
 }
 
 /// The smallest step should be what passes during a read, unless the clock's grain is coarser.
-fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
+fn resolution(site: &Site, read: ClockRead, cost: Law) -> Prediction {
     if read == ClockRead::Time {
         return unknown("unknown here: time() steps once a second, longer than a round");
     }
@@ -246,7 +234,7 @@ fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
 
 /// A step of Arm's counter: the least number of ticks that is not zero, so one tick where a read is
 /// faster than that. What the kernel or the library tells is cut to whole ns.
-fn of_ticks(site: &Site, read: ClockRead, step: Estimate) -> Estimate {
+fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
     let Ok(counter) = counter_clock(site) else {
         return step.widened(
             1.0,
@@ -259,20 +247,16 @@ fn of_ticks(site: &Site, read: ClockRead, step: Estimate) -> Estimate {
     // Two reads a fraction of a tick apart fall into one tick or into two: the smallest step is a
     // whole number of ticks, never less than one.
     let whole = |ns: f64| (ns / tick_ns).floor().max(1.0) * tick_ns;
-    let told_in_ticks = matches!(
-        read,
-        ClockRead::Cntvct | ClockRead::CntvctIsb | ClockRead::FencedPair
-    );
+    let told_in_ticks =
+        matches!(read, ClockRead::Cntvct | ClockRead::CntvctIsb | ClockRead::FencedPair);
     let (low, likely, high) = if told_in_ticks {
         (0.98 * whole(low), whole(likely), 1.02 * whole(high))
     } else {
         let down = |ns: f64| whole(ns).floor().max(1.0);
         (down(low), down(likely), whole(high).ceil())
     };
-    Estimate::new(low, likely, high, step.because).and(&format!(
-        "a step is whole ticks of {} (CNTFRQ_EL0)",
-        render(tick_ns, Unit::Ns)
-    ))
+    Law::new(low, likely, high, step.because())
+        .and(format!("a step is whole ticks of {} (CNTFRQ_EL0)", render(tick_ns, Unit::Ns)))
 }
 
 /// Smallest steps between back-to-back reads, in ns; `None` where they cannot be had in ns or do
@@ -304,9 +288,9 @@ fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
             let start = ticks_cpuid().unwrap_or_default();
             ticks_rdtscp().wrapping_sub(start)
         })),
-        ClockRead::ClockGettimeVdso => in_ns(smallest_steps(STEP_PAIRS, || {
-            between(|| vdso_clock_gettime(Clock::MONOTONIC))
-        })),
+        ClockRead::ClockGettimeVdso => {
+            in_ns(smallest_steps(STEP_PAIRS, || between(|| vdso_clock_gettime(Clock::MONOTONIC))))
+        }
         ClockRead::ClockGettimeSyscall => in_ns(smallest_steps(STEP_PAIRS, || {
             between(|| syscall_clock_gettime(Clock::MONOTONIC))
         })),

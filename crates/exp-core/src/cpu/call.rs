@@ -60,7 +60,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use host::Arch;
-use laws::Estimate;
+use laws::Law;
 use laws::cpu::{self, CallWork, call_line, line, taken_branches_bound};
 use metal::kernel::{ArgumentType, CallKind, Frame, call, call_sum};
 use record::case::{Case, Order, Series};
@@ -86,11 +86,7 @@ static CARD: Card = Card {
     id: "cpu.call",
     title: "Procedure call by arguments",
     metrics: &[
-        Metric::time(
-            "call",
-            "one call and its return, arguments set up and used",
-            Kind::Hardware,
-        ),
+        Metric::time("call", "one call and its return, arguments set up and used", Kind::Hardware),
         Metric::derived(
             "slope",
             "time that each argument of a direct call adds, from 0 to 7",
@@ -135,16 +131,8 @@ static CARD: Card = Card {
         Param {
             name: "arguments",
             doc: "number of arguments of a direct call",
-            domain: Domain::Integer {
-                low: 0,
-                high: 12,
-                unit: Unit::Count,
-            },
-            defaults: [
-                "0,1,4,7",
-                "0,1,2,3,4,5,6,7,8,9,10,11,12",
-                "0,1,2,3,4,5,6,7,8,9,10,11,12",
-            ],
+            domain: Domain::Integer { low: 0, high: 12, unit: Unit::Count },
+            defaults: ["0,1,4,7", "0,1,2,3,4,5,6,7,8,9,10,11,12", "0,1,2,3,4,5,6,7,8,9,10,11,12"],
             role: Role::Case,
         },
     ],
@@ -192,12 +180,9 @@ impl Experiment for Call {
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
         let mut lines: Vec<(CaseId, usize)> = Vec::new();
         for case in series.iter().flat_map(|series| &series.cases) {
-            let (Some("direct"), Some(argument), Some(frame), Some(count)) = (
-                case.text("call"),
-                case.text("type"),
-                case.text("frame"),
-                case.int("arguments"),
-            ) else {
+            let (Some("direct"), Some(argument), Some(frame), Some(count)) =
+                (case.text("call"), case.text("type"), case.text("frame"), case.int("arguments"))
+            else {
                 continue;
             };
             let line = line_id(argument, frame);
@@ -231,10 +216,7 @@ impl Experiment for Call {
             let works: Option<Vec<CallWork>> = LINE_ARGUMENTS
                 .map(|count| {
                     let (argument, frame) = (case.text("type")?, case.text("frame")?);
-                    Some(work(
-                        kind(&case_id("direct", argument, frame, count))?,
-                        arch,
-                    ))
+                    Some(work(kind(&case_id("direct", argument, frame, count))?, arch))
                 })
                 .collect();
             let Some(works) = works else {
@@ -244,19 +226,14 @@ impl Experiment for Call {
             return match metric.name.as_ref() {
                 "slope" => Some(slope.prediction()),
                 // The clock does not bend a line.
-                _ => known
-                    .is_none()
-                    .then(|| linearity.map_or_else(unknown, Estimate::prediction)),
+                _ => known.is_none().then(|| linearity.map_or_else(unknown, Law::prediction)),
             };
         }
         let Some(kind) = kind(&case.id) else {
             return Some(unknown("unknown: no such call"));
         };
         let prediction = cpu::call(site, known, work(kind, arch)).prediction();
-        Some(bounded(
-            prediction,
-            taken_branches_bound(2.0, "a call and its return"),
-        ))
+        Some(bounded(prediction, taken_branches_bound(2.0, "a call and its return")))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -341,30 +318,14 @@ fn kind(id: &CaseId) -> Option<CallKind> {
 
 /// What a call executes, counted from the kernels' assembly.
 fn work(kind: CallKind, arch: Arch) -> CallWork {
-    let one = CallWork {
-        instructions: 3.0,
-        stores: 1.0,
-        loads: 1.0,
-        ..CallWork::default()
-    };
+    let one = CallWork { instructions: 3.0, stores: 1.0, loads: 1.0, ..CallWork::default() };
     match kind {
-        CallKind::Direct {
-            arguments,
-            argument,
-            frame,
-        } => direct_work(arguments, argument, frame, arch),
+        CallKind::Direct { arguments, argument, frame } => {
+            direct_work(arguments, argument, frame, arch)
+        }
         CallKind::Indirect => one,
-        CallKind::Plt => CallWork {
-            loads: 2.0,
-            jumps: 1.0,
-            ..one
-        },
-        CallKind::Struct => CallWork {
-            instructions: 9.0,
-            stores: 4.0,
-            loads: 7.0,
-            ..one
-        },
+        CallKind::Plt => CallWork { loads: 2.0, jumps: 1.0, ..one },
+        CallKind::Struct => CallWork { instructions: 9.0, stores: 4.0, loads: 7.0, ..one },
     }
 }
 

@@ -84,7 +84,7 @@ use bench::measure::{Bench, Turns};
 use bench::pair;
 use game::{Game, Home};
 use host::Distance;
-use laws::Estimate;
+use laws::Law;
 use laws::cpu::{self, coherence};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
@@ -150,33 +150,21 @@ static CARD: Card = Card {
         Param {
             name: "whole",
             doc: "up to so many CPUs all ordered pairs of them are cells of the matrix",
-            domain: Domain::Integer {
-                low: 0,
-                high: CPU_MAX,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 0, high: CPU_MAX, unit: Unit::Count },
             defaults: ["0", "2", "64"],
             role: Role::Setting,
         },
         Param {
             name: "sample",
             doc: "pairs that are sampled for each distance class where there are more CPUs",
-            domain: Domain::Integer {
-                low: 0,
-                high: 1000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 0, high: 1000, unit: Unit::Count },
             defaults: ["0", "0", "8"],
             role: Role::Setting,
         },
         Param {
             name: "lines",
             doc: "fresh lines of a case and round",
-            domain: Domain::Integer {
-                low: 1,
-                high: 1000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 1, high: 1000, unit: Unit::Count },
             defaults: ["8"; 3],
             role: Role::Setting,
         },
@@ -198,10 +186,8 @@ impl Experiment for CoreToCore {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         if site.cpus.len() < 2 {
-            return Err(
-                Skip::because("there is one CPU to measure on: nobody to hand a line to")
-                    .needs("a second CPU, allowed and named by --cpu"),
-            );
+            return Err(Skip::because("there is one CPU to measure on: nobody to hand a line to")
+                .needs("a second CPU, allowed and named by --cpu"));
         }
         let mut skipped = Vec::new();
         let classes = class_cases(site, params, &mut skipped);
@@ -217,10 +203,7 @@ impl Experiment for CoreToCore {
                 cases,
                 settings: [("lines".to_owned(), Value::Int(lines))].into(),
             });
-        Ok(Offer {
-            series: series.collect(),
-            skipped,
-        })
+        Ok(Offer { series: series.collect(), skipped })
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
@@ -247,9 +230,7 @@ impl Experiment for CoreToCore {
         _metric: &Metric,
     ) -> Option<Prediction> {
         let Some(distance) = distance(site, case) else {
-            return known
-                .is_none()
-                .then(|| unknown("unknown: no such pair of CPUs"));
+            return known.is_none().then(|| unknown("unknown: no such pair of CPUs"));
         };
         if let Some(known) = known {
             cpu::measured_core_hz(known)?;
@@ -258,7 +239,7 @@ impl Experiment for CoreToCore {
             }
         }
         let estimate = coherence::transfer(site, known, distance);
-        Some(Estimate::prediction(estimate))
+        Some(Law::prediction(estimate))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -266,12 +247,8 @@ impl Experiment for CoreToCore {
         bench.each(series, |bench, case| {
             let (cpus, home) = parties(case)
                 .with_context(|| format!("{} was not resolved to two CPUs", case.id))?;
-            let game = Game {
-                cpus,
-                home,
-                lines,
-                case_ns: case_ns(series, bench.order().case_ns) as f64,
-            };
+            let game =
+                Game { cpus, home, lines, case_ns: case_ns(series, bench.order().case_ns) as f64 };
             bench.use_cpus(&cpus);
             let played = game
                 .play(bench)
@@ -347,9 +324,7 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
     let spread = played.line_spread();
     let quartets = Turns::joined(played.lines);
     let samples = bench.record_quartets(case, "transfer", played.k, quartets)?;
-    samples
-        .at
-        .insert("instruction".to_owned(), Value::from(metal::line::method()));
+    samples.at.insert("instruction".to_owned(), Value::from(metal::line::method()));
     if let Some((low, high)) = spread {
         samples.quantities.insert("line_low".to_owned(), low);
         samples.quantities.insert("line_high".to_owned(), high);

@@ -72,7 +72,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use host::Arch;
-use laws::Estimate;
+use laws::Law;
 use laws::cpu::instruction::{Measure, chain_bound, instruction, is_wide};
 use laws::cpu::{measured_core_hz, taken_branches_bound};
 use metal::instruction::{self as body, Instruction};
@@ -153,9 +153,7 @@ impl Experiment for Instructions {
             }
         }
         if cases.is_empty() {
-            return Err(Skip::because(
-                "this processor has none of the instructions asked for",
-            ));
+            return Err(Skip::because("this processor has none of the instructions asked for"));
         }
         let series = Series {
             experiment: CARD.id.to_owned(),
@@ -164,22 +162,15 @@ impl Experiment for Instructions {
             cases,
             settings: BTreeMap::new(),
         };
-        Ok(Offer {
-            series: vec![series],
-            skipped,
-        })
+        Ok(Offer { series: vec![series], skipped })
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let windows =
-            series
-                .cases
-                .iter()
-                .filter_map(operation)
-                .map(|operation| match operation.defined {
-                    Defined::Both => 2,
-                    Defined::Latency | Defined::Throughput => 1,
-                });
+            series.cases.iter().filter_map(operation).map(|operation| match operation.defined {
+                Defined::Both => 2,
+                Defined::Latency | Defined::Throughput => 1,
+            });
         windows_round_cost(site, windows.sum())
     }
 
@@ -209,14 +200,13 @@ impl Experiment for Instructions {
         if let Some(known) = known {
             measured_core_hz(known)?;
         }
-        let prediction = instruction(site, known, operation.name, measure)
-            .map_or_else(unknown, Estimate::prediction);
+        let prediction =
+            instruction(site, known, operation.name, measure).map_or_else(unknown, Law::prediction);
         Some(match (operation.name, measure) {
             ("branch_taken", _) => bounded(prediction, taken_branches_bound(1.0, "a taken branch")),
-            ("call_and_return", _) => bounded(
-                prediction,
-                taken_branches_bound(2.0, "a call and its return"),
-            ),
+            ("call_and_return", _) => {
+                bounded(prediction, taken_branches_bound(2.0, "a call and its return"))
+            }
             (name, Measure::Latency) if !renamed_away(name) => {
                 bounded(prediction, chain_bound(1.0))
             }
@@ -256,18 +246,13 @@ fn time(
     bodies: &mut body::Bench,
     bench: &mut Bench,
 ) -> Result<()> {
-    let measures = [
-        (LATENCY, &instruction.latency),
-        (THROUGHPUT, &instruction.throughput),
-    ];
+    let measures = [(LATENCY, &instruction.latency), (THROUGHPUT, &instruction.throughput)];
     for (metric, body) in measures {
         let Some(body) = body else { continue };
         let samples = bench.time(case, metric, |n| {
             black_box(bodies.run(instruction, body, n));
         })?;
-        samples
-            .at
-            .insert("body".to_owned(), Value::Text(body.shown()));
+        samples.at.insert("body".to_owned(), Value::Text(body.shown()));
         if is_wide(instruction.name) && samples.core_hz.take().is_some() {
             samples.quantities.remove("core_hz");
             samples.notes.push(

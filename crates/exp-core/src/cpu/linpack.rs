@@ -123,11 +123,7 @@ static CARD: Card = Card {
         Param {
             name: "n",
             doc: "equations; sizes whose round would take too long in the preset are left out",
-            domain: Domain::Integer {
-                low: 2,
-                high: 200_000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 2, high: 200_000, unit: Unit::Count },
             defaults: ["1000", "1000,2000", "500,1000,2000,4000,8000"],
             role: Role::Case,
         },
@@ -214,18 +210,13 @@ impl Experiment for Linpack {
     ) -> Option<Prediction> {
         if metric.name == "residual" {
             // Speeds say nothing about it.
-            return known
-                .is_none()
-                .then(|| bounded(residual_prior(), residual_bound()));
+            return known.is_none().then(|| bounded(residual_prior(), residual_bound()));
         }
         if let Some(known) = known {
             cpu::measured_core_hz(known)?;
         }
         let solve = solve_of(site, &case.id);
-        Some(bounded(
-            solve_rate(site, known, solve).prediction(),
-            solve_bound(site, solve.threads),
-        ))
+        Some(bounded(solve_rate(site, known, solve).prediction(), solve_bound(site, solve.threads)))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -258,10 +249,7 @@ fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
     let (mut rates, mut residuals) = (Vec::new(), Vec::new());
     let begin = clock.start();
     loop {
-        let system = System {
-            n,
-            seed: seed.wrapping_add(rates.len() as u64),
-        };
+        let system = System { n, seed: seed.wrapping_add(rates.len() as u64) };
         let solved = solver.solve(|index, column| system.fill(index, column), || clock.end())?;
         let residual = scaled_residual(&system, &solved.x);
         ensure!(
@@ -283,12 +271,8 @@ fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
         }
     }
     let samples = bench.record(case, "rate", rates)?;
-    samples
-        .at
-        .insert("block".to_owned(), Value::from(block as u64));
-    samples
-        .quantities
-        .insert("huge_share".to_owned(), solver.huge_share());
+    samples.at.insert("block".to_owned(), Value::from(block as u64));
+    samples.quantities.insert("huge_share".to_owned(), solver.huge_share());
     bench.record(case, "residual", residuals)?;
     Ok(())
 }
@@ -299,9 +283,7 @@ fn case_id(n: u64, threads: u64) -> CaseId {
 
 /// Threads of a case where there are so many CPUs.
 fn threads_of(id: &CaseId, cpus: usize) -> usize {
-    let number = id
-        .int("threads")
-        .and_then(|number| usize::try_from(number).ok());
+    let number = id.int("threads").and_then(|number| usize::try_from(number).ok());
     number.unwrap_or(cpus).max(1)
 }
 
@@ -309,11 +291,7 @@ fn solve_of(site: &Site, id: &CaseId) -> Solve {
     let n = id.int("n").unwrap_or(0);
     let threads = threads_of(id, site.cpus.len());
     let equations = usize::try_from(n).unwrap_or(usize::MAX);
-    Solve {
-        n,
-        threads,
-        blocks: equations.div_ceil(block_columns(equations, threads)),
-    }
+    Solve { n, threads, blocks: equations.div_ceil(block_columns(equations, threads)) }
 }
 
 /// Why a case cannot be here, whatever its time.

@@ -165,12 +165,8 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate"],
     views: &[
-        ViewCard::line("threads", "flop_rate")
-            .at("thread_count", Unit::Count)
-            .each(&["width"]),
-        ViewCard::line("threads", "rate")
-            .at("thread_count", Unit::Count)
-            .each(&["width"]),
+        ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).each(&["width"]),
+        ViewCard::line("threads", "rate").at("thread_count", Unit::Count).each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
     ],
     ..Card::PLAIN
@@ -215,9 +211,7 @@ impl Experiment for PeakRate {
             }
         }
         if offer.series.is_empty() {
-            return Err(Skip::because(
-                "this processor has none of the instructions asked for",
-            ));
+            return Err(Skip::because("this processor has none of the instructions asked for"));
         }
         Ok(offer)
     }
@@ -379,9 +373,7 @@ fn threads(site: &Site, params: &Params, arithmetic: Arithmetic) -> Vec<Value> {
     };
     let mut counts = vec![Value::from(1)];
     if some {
-        let between = [2, 4, 16, 64]
-            .into_iter()
-            .filter(|count| more && *count < cpus);
+        let between = [2, 4, 16, 64].into_iter().filter(|count| more && *count < cpus);
         counts.extend(between.map(Value::from));
         // With one CPU, all is 1.
         counts.extend((cpus > 1).then(|| Value::from("all")));

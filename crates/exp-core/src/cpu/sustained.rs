@@ -123,33 +123,21 @@ static CARD: Card = Card {
         Param {
             name: "duration",
             doc: "how long the load lasts where all CPUs work; auto: quick measures nothing",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 86_400_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
             defaults: ["auto", "20s", "600s"],
             role: Role::Setting,
         },
         Param {
             name: "duration_part",
             doc: "how long it lasts with fewer threads",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 86_400_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
             defaults: ["20s", "20s", "60s"],
             role: Role::Setting,
         },
         Param {
             name: "block",
             doc: "length of one block, of which each gives a value",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 60_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 60_000_000_000, unit: Unit::Ns },
             defaults: ["1s"; 3],
             role: Role::Setting,
         },
@@ -172,28 +160,20 @@ impl Experiment for Sustained {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         if params.preset == Preset::Quick && params.chosen("duration").is_none() {
-            return Err(
-                Skip::because("a load that is sustained outlasts the quick preset")
-                    .needs("--preset standard, or --set cpu.sustained.duration=20s"),
-            );
+            return Err(Skip::because("a load that is sustained outlasts the quick preset")
+                .needs("--preset standard, or --set cpu.sustained.duration=20s"));
         }
         let setting = |name: &str| params.ints(name).first().copied();
         let (whole_ns, part_ns) = (setting("duration"), setting("duration_part"));
         let mut offer = Offer::default();
         for kind in params.texts("type") {
             for threads in params.get("threads") {
-                let id = CaseId::new()
-                    .with("type", kind)
-                    .with("threads", threads.clone());
+                let id = CaseId::new().with("type", kind).with("threads", threads.clone());
                 if let Some(skip) = too_many(site, threads) {
                     offer.skipped.push((id, skip));
                     continue;
                 }
-                let duration = if threads.text().is_some() {
-                    whole_ns
-                } else {
-                    part_ns
-                };
+                let duration = if threads.text().is_some() { whole_ns } else { part_ns };
                 let settings = [("duration", duration), ("block", setting("block"))];
                 offer.series.push(Series {
                     experiment: CARD.id.to_owned(),
@@ -208,9 +188,7 @@ impl Experiment for Sustained {
             }
         }
         if offer.series.is_empty() {
-            return Err(Skip::because(
-                "no thread count asked for fits the CPUs to measure on",
-            ));
+            return Err(Skip::because("no thread count asked for fits the CPUs to measure on"));
         }
         Ok(offer)
     }
@@ -301,22 +279,17 @@ fn write(
     let found = changes::find(seconds);
     let samples = bench.record_batches(case, arithmetic.metric(), 0, rates)?;
     let named = found.iter().filter(|change| change.is_named()).count();
-    samples
-        .at
-        .insert("changes".to_owned(), Value::Int(named as u64));
+    samples.at.insert("changes".to_owned(), Value::Int(named as u64));
     let large = found.iter().filter(|change| change.is_named());
     for (number, change) in large.enumerate() {
         let text = change.text(samples_unit(arithmetic));
-        samples
-            .at
-            .insert(format!("change_{}", number + 1), Value::Text(text.clone()));
+        samples.at.insert(format!("change_{}", number + 1), Value::Text(text.clone()));
         samples.notes.push(text);
     }
     if named < found.len() {
-        samples.notes.push(format!(
-            "{} further changes of level are below 1 %",
-            found.len() - named
-        ));
+        samples
+            .notes
+            .push(format!("{} further changes of level are below 1 %", found.len() - named));
     }
     let mut counted: BTreeMap<String, usize> = BTreeMap::new();
     for note in notes {

@@ -258,11 +258,7 @@ static CARD: Card = Card {
         Param {
             name: "limit",
             doc: "Most bytes of one thread's arrays in main memory",
-            domain: Domain::Integer {
-                low: 1 << 20,
-                high: 1 << 42,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 1 << 20, high: 1 << 42, unit: Unit::B },
             defaults: ["128MiB", "256MiB", "512MiB"],
             role: Role::Setting,
         },
@@ -271,24 +267,14 @@ static CARD: Card = Card {
     views: &[
         ViewCard::line("threads", "bandwidth")
             .at("thread_count", Unit::Count)
-            .only(&[
-                ("level", &["DRAM"]),
-                ("access", &["every"]),
-                ("width", &["vector"]),
-            ])
+            .only(&[("level", &["DRAM"]), ("access", &["every"]), ("width", &["vector"])])
             .each(&["stores"]),
         ViewCard::line("level", "bandwidth")
             .at("footprint_total", Unit::B)
-            .only(&[
-                ("stores", &["regular"]),
-                ("access", &["every"]),
-                ("width", &["vector"]),
-            ])
+            .only(&[("stores", &["regular"]), ("access", &["every"]), ("width", &["vector"])])
             .each(&["threads"])
             .log(),
-        ViewCard::bars("bandwidth")
-            .only(&[("level", &["DRAM"])])
-            .each(&["threads"]),
+        ViewCard::bars("bandwidth").only(&[("level", &["DRAM"])]).each(&["threads"]),
     ],
     ..Card::PLAIN
 };
@@ -312,11 +298,7 @@ impl Experiment for Bandwidth {
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let window_ns = WINDOW_SHARE * site.case_ns as f64;
-        let touch_ns = if is_guest(site) {
-            TOUCH_GUEST_NS
-        } else {
-            TOUCH_NS
-        };
+        let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
         let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
         for point in series.cases.iter().filter_map(|case| Point::of(&case.id)) {
             let Ok(sized) = sizes::of(site, None, &point, limit(series)) else {
@@ -365,11 +347,7 @@ impl Experiment for Bandwidth {
         let Some(point) = Point::of(&case.id) else {
             return derive::predict(site, known, &case.id, &metric.name);
         };
-        let Point {
-            transfer,
-            level,
-            threads,
-        } = &point;
+        let Point { transfer, level, threads } = &point;
         if let Some(known) = known {
             measured_core_hz(known)?;
         }
@@ -493,10 +471,7 @@ fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
     let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
     put("thread_count", Value::from(sized.cpus.len() as u64));
     put("cpus", Value::Text(format_cpus(&sized.cpus)));
-    put(
-        "cores",
-        Value::from(distinct_cores(site, &sized.cpus) as u64),
-    );
+    put("cores", Value::from(distinct_cores(site, &sized.cpus) as u64));
     let bytes = point.transfer.bytes(site);
     put("instruction_bytes", Value::from(bytes as u64));
     put("footprint", Value::from(sized.footprint));

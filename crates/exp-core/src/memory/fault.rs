@@ -172,18 +172,8 @@ static CARD: Card = Card {
     title: "Page faults",
     metrics: &[
         os("latency", "one minor fault", Unit::Ns, Better::Lower),
-        os(
-            "pages_per_fault",
-            "pages touched over faults counted",
-            Unit::Count,
-            Better::None,
-        ),
-        io(
-            "major_latency",
-            "one fault that a device answered",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        os("pages_per_fault", "pages touched over faults counted", Unit::Count, Better::None),
+        io("major_latency", "one fault that a device answered", Unit::Ns, Better::Lower),
         io(
             "bytes_per_fault",
             "bytes that the device read for a major fault",
@@ -196,18 +186,8 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
         ),
-        io(
-            "per_page",
-            "that time over the window's pages",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "bandwidth",
-            "the window's bytes over that time",
-            Unit::BPerS,
-            Better::Higher,
-        ),
+        io("per_page", "that time over the window's pages", Unit::Ns, Better::Lower),
+        io("bandwidth", "the window's bytes over that time", Unit::BPerS, Better::Higher),
         Metric::derived(
             "zeroing",
             "clearing a byte: from the base page's fault to the huge page's",
@@ -259,22 +239,14 @@ static CARD: Card = Card {
         Param {
             name: "file",
             doc: "size of the file whose pages major faults read",
-            domain: Domain::Integer {
-                low: 4 * MIB,
-                high: 1 << 42,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 4 * MIB, high: 1 << 42, unit: Unit::B },
             defaults: ["64MiB", "256MiB", "1GiB"],
             role: Role::Setting,
         },
         Param {
             name: "window",
             doc: "size of a window of that file, at most half of it",
-            domain: Domain::Integer {
-                low: 64 << 10,
-                high: 1 << 36,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 64 << 10, high: 1 << 36, unit: Unit::B },
             defaults: ["16MiB"; 3],
             role: Role::Setting,
         },
@@ -282,11 +254,7 @@ static CARD: Card = Card {
             name: "steady",
             doc: "of stress, time for which turns are made before those that are recorded, and while they \
                   are at least; 0: none before, and the case's own",
-            domain: Domain::Integer {
-                low: 0,
-                high: 60_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 0, high: 60_000_000_000, unit: Unit::Ns },
             defaults: ["0"; 3],
             role: Role::Setting,
         },
@@ -343,9 +311,7 @@ impl Experiment for Fault {
         if !major.is_empty() {
             let settings = [setting("file"), setting("window")];
             let settings = settings.map(|(name, bytes)| (name.to_owned(), Value::from(bytes)));
-            offer
-                .series
-                .push(of(MAJOR_SERIES, major, BTreeMap::from(settings)));
+            offer.series.push(of(MAJOR_SERIES, major, BTreeMap::from(settings)));
         }
         if offer.series.is_empty() {
             let first = offer.skipped.into_iter().next();
@@ -459,9 +425,7 @@ impl Experiment for Fault {
         let zeroing = (huge - base) / (large as f64 - page as f64);
         let rest = base - zeroing * page as f64;
         let mut zeroing = DerivedValue::new(CaseId::new(), "zeroing", zeroing);
-        zeroing
-            .at
-            .insert("huge_page".to_owned(), Value::from(large));
+        zeroing.at.insert("huge_page".to_owned(), Value::from(large));
         vec![zeroing, DerivedValue::new(CaseId::new(), "base_part", rest)]
     }
 }

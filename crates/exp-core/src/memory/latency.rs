@@ -164,11 +164,7 @@ pub static EXPERIMENT: Latency = Latency;
 pub struct Latency;
 
 const METRICS: &[Metric] = &[
-    Metric::time(
-        "latency",
-        "Time of one load whose address is the load before",
-        Kind::Hardware,
-    ),
+    Metric::time("latency", "Time of one load whose address is the load before", Kind::Hardware),
     Metric::derived(
         "level_latency",
         "Latency of a level: its plateau on the random ladder",
@@ -307,17 +303,10 @@ static CARD: Card = Card {
             .marks(&["level_size"])
             .log(),
         ViewCard::line("footprint", "latency")
-            .only(&[
-                ("stride", &["64"]),
-                ("load", &["pointer"]),
-                ("pages", &["huge"]),
-            ])
+            .only(&[("stride", &["64"]), ("load", &["pointer"]), ("pages", &["huge"])])
             .log(),
         ViewCard::line("footprint", "latency")
-            .only(&[
-                ("pattern", &["forward", "backward"]),
-                ("load", &["pointer"]),
-            ])
+            .only(&[("pattern", &["forward", "backward"]), ("load", &["pointer"])])
             .each(&["pattern", "pages"])
             .log(),
         ViewCard::line("footprint", "latency")
@@ -346,9 +335,7 @@ impl Experiment for Latency {
             // Asked for by name, so each is answered for.
             let wanted = Choice::new(site, params, true).points();
             let huge = wanted.into_iter().filter(|point| !point.base);
-            offer
-                .skipped
-                .extend(huge.map(|point| (point.id(), skip.clone())));
+            offer.skipped.extend(huge.map(|point| (point.id(), skip.clone())));
         }
         let choice = Choice::new(site, params, no_huge.is_none());
         offer.skipped.extend(choice.skipped());
@@ -399,14 +386,9 @@ impl Experiment for Latency {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let cases = series.cases.iter();
-        let walks: Vec<(&Case, Point)> = cases
-            .filter_map(|case| Some((case, Point::of(&case.id)?)))
-            .collect();
-        ensure!(
-            walks.len() == series.cases.len(),
-            "a case of {} is no walk",
-            series.label()
-        );
+        let walks: Vec<(&Case, Point)> =
+            cases.filter_map(|case| Some((case, Point::of(&case.id)?))).collect();
+        ensure!(walks.len() == series.cases.len(), "a case of {} is no walk", series.label());
         let base = walks.first().is_some_and(|(_, point)| point.base);
         ensure!(
             walks.iter().all(|(_, point)| point.base == base),

@@ -96,11 +96,7 @@ fn groups(site: &Site, at: usize, cpus: &[usize]) -> Vec<usize> {
         return vec![1; cpus.len()];
     };
     if cache.shared_by.is_empty() {
-        return if at < 2 {
-            vec![1; cpus.len()]
-        } else {
-            vec![cpus.len()]
-        };
+        return if at < 2 { vec![1; cpus.len()] } else { vec![cpus.len()] };
     }
     // Cores of other kinds have instances of other geometry.
     let caches = site.host.cache.levels.iter();
@@ -151,11 +147,7 @@ impl Sized {
 
 /// Time to touch a byte of new memory, in ns.
 pub(super) fn touch_ns(site: &Site) -> f64 {
-    if is_guest(site) {
-        TOUCH_GUEST_NS
-    } else {
-        TOUCH_NS
-    }
+    if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS }
 }
 
 /// Most bytes of a walk, by the parameter `most` or the preset.
@@ -211,11 +203,7 @@ pub(super) fn footprint(
             .collect();
         (in_cache(&sizes, level)?.min(most), None)
     };
-    Ok(Sized {
-        bytes: bytes / slot * slot,
-        slot,
-        note,
-    })
+    Ok(Sized { bytes: bytes / slot * slot, slot, note })
 }
 
 fn in_cache(sizes: &[(&str, u64)], level: &str) -> Result<u64, Skip> {
@@ -273,9 +261,7 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn bytes(site: &Site, known: Option<&Known>, level: &str, most: u64) -> u64 {
-        footprint(site, known, level, most)
-            .expect("a footprint")
-            .bytes
+        footprint(site, known, level, most).expect("a footprint").bytes
     }
 
     #[test]
@@ -284,10 +270,7 @@ mod tests {
             let levels = described_levels(&site);
             for two in levels.windows(2) {
                 let bytes = bytes(&site, None, two[1].0, u64::MAX);
-                assert!(
-                    2 * two[0].1 <= bytes && 8 * bytes <= 3 * two[1].1,
-                    "{two:?}"
-                );
+                assert!(2 * two[0].1 <= bytes && 8 * bytes <= 3 * two[1].1, "{two:?}");
             }
             footprint(&site, None, "L1", u64::MAX).expect_err("nothing before it");
         }
@@ -302,18 +285,11 @@ mod tests {
         assert_eq!(whole, (4 * last.1).max(64 * MIB) / GRAIN * GRAIN);
         let mut known = Known::default();
         let id = CaseId::new().with("level", last.0);
-        known.insert(
-            Key::new("memory.latency", &id, "level_size"),
-            40.0 * MIB as f64,
-        );
+        known.insert(Key::new("memory.latency", &id, "level_size"), 40.0 * MIB as f64);
         assert_eq!(bytes(&site, Some(&known), MEMORY, u64::MAX), 160 * MIB);
         let cut = footprint(&site, Some(&known), MEMORY, 32 * MIB).expect("a part");
         assert_eq!(cut.bytes, 32 * MIB);
-        assert!(
-            cut.note
-                .as_deref()
-                .is_some_and(|note| note.contains("last cache"))
-        );
+        assert!(cut.note.as_deref().is_some_and(|note| note.contains("last cache")));
         let mut case = Case::new(CaseId::new());
         cut.write(&mut case);
         assert_eq!(Sized::of(&case), Some(cut));
@@ -330,16 +306,9 @@ mod tests {
         assert_eq!(last_bytes(&site, None), (12 * MIB, "given"));
         assert_eq!(bytes(&site, None, MEMORY, u64::MAX), 64 * MIB);
         let mut known = Known::default();
-        let size = Key::new(
-            "memory.latency",
-            &CaseId::new().with("level", "L3"),
-            "level_size",
-        );
+        let size = Key::new("memory.latency", &CaseId::new().with("level", "L3"), "level_size");
         known.insert(size.clone(), 20.0 * MIB as f64);
-        assert_eq!(
-            whole_bytes(&site, Some(&known), "L3"),
-            Some((20 * MIB, "measured"))
-        );
+        assert_eq!(whole_bytes(&site, Some(&known), "L3"), Some((20 * MIB, "measured")));
         assert_eq!(last_bytes(&site, Some(&known)), (described.1, "described"));
         // What is smaller than any cache is no finding.
         known.insert(size, 12.0);
@@ -365,10 +334,7 @@ mod tests {
         let mut site = bare_site();
         site.memory_bytes = 100_000;
         let skip = footprint(&site, None, MEMORY, u64::MAX).expect_err("too little");
-        assert!(
-            skip.needed.is_some() && skip.reason.contains("may be touched"),
-            "{skip:?}"
-        );
+        assert!(skip.needed.is_some() && skip.reason.contains("may be touched"), "{skip:?}");
         footprint(&site, None, "L2", u64::MAX).expect_err("no cache is described");
     }
 }

@@ -88,7 +88,7 @@ use bench::experiment::{
 use bench::measure::Bench;
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
-use laws::Estimate;
+use laws::Law;
 use laws::cpu::peak::distinct_cores;
 use laws::memory::loaded::{self as law, Background};
 use laws::memory::{MEMORY, measured};
@@ -201,15 +201,11 @@ impl Experiment for Loaded {
         levels::footprint(site, None, MEMORY, most)?;
         let settings = BTreeMap::from([
             ("most".to_owned(), Value::from(most)),
-            (
-                "sibling".to_owned(),
-                Value::from(if with_sibling { "in" } else { "out" }),
-            ),
+            ("sibling".to_owned(), Value::from(if with_sibling { "in" } else { "out" })),
         ]);
         let mut cases = cases(params);
         for case in &mut cases {
-            case.at
-                .insert("loaders".to_owned(), Value::from(cpus.as_str()));
+            case.at.insert("loaders".to_owned(), Value::from(cpus.as_str()));
         }
         Ok(Offer {
             series: vec![Series {
@@ -243,11 +239,7 @@ impl Experiment for Loaded {
         let windows = series.cases.len() as f64 + 0.5 * kernels.len() as f64;
         let window_ns = 1.1 * site.case_ns as f64 + AROUND_NS + 60e3 * count as f64;
         // Loaders make and check their arrays beside each other; a change of the kernel does both anew.
-        let changes = if kernels.len() > 1 {
-            series.cases.len()
-        } else {
-            1
-        };
+        let changes = if kernels.len() > 1 { series.cases.len() } else { 1 };
         let bytes = loader_bytes(site, None, &cpus, most) as f64;
         let array_ns = bytes * (levels::touch_ns(site) + ARRAY_NS * changes as f64);
         let ns = windows * window_ns + sized.making_ns(site) + array_ns + 300e3 * count as f64;
@@ -289,7 +281,7 @@ impl Experiment for Loaded {
             "latency" => Ok(law::loaded_latency(site, known, load)),
             _ => law::loaded_bandwidth(site, known, load),
         };
-        Some(estimate.map_or_else(unknown, Estimate::prediction))
+        Some(estimate.map_or_else(unknown, Law::prediction))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -316,9 +308,7 @@ impl Experiment for Loaded {
             samples.quantities.extend(window.quantities());
             samples.notes.extend(window.notes);
             let samples = bench.record_batches(case, "bandwidth", 0, vec![window.bytes_per_s])?;
-            samples
-                .quantities
-                .insert("program_bytes_per_s".to_owned(), window.program_bytes_per_s);
+            samples.quantities.insert("program_bytes_per_s".to_owned(), window.program_bytes_per_s);
             Ok(())
         });
         if let Err(error) = party.verify() {
@@ -328,9 +318,8 @@ impl Experiment for Loaded {
     }
 
     fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-        let idle = values
-            .of(ID, "latency")
-            .filter(|(id, ns)| id.int("load") == Some(0) && *ns > 0.0);
+        let idle =
+            values.of(ID, "latency").filter(|(id, ns)| id.int("load") == Some(0) && *ns > 0.0);
         // The footprint is not in the key: the ladder's nearest to its end stands for main memory.
         idle.filter_map(|(id, ns)| {
             let reference = memory_latency(known)?;
@@ -375,10 +364,7 @@ fn cases(params: &Params) -> Vec<Case> {
                 Preset::Thorough => (1..=5).map(|step| 20 * step).collect(),
             });
             let id = |load: u64| {
-                CaseId::new()
-                    .with("op", *op)
-                    .with("stores", *stores)
-                    .with("load", load)
+                CaseId::new().with("op", *op).with("stores", *stores).with("load", load)
             };
             found.extend(steps.into_iter().map(|load| Case::new(id(load))));
         }
@@ -407,11 +393,8 @@ fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
         Some(Distance::SameSocket) | None => 2,
         Some(Distance::OtherSocket) => 3,
     };
-    let mut cpus: Vec<usize> = others
-        .iter()
-        .copied()
-        .filter(|other| with_sibling || class(*other) > 0)
-        .collect();
+    let mut cpus: Vec<usize> =
+        others.iter().copied().filter(|other| with_sibling || class(*other) > 0).collect();
     let is_near = |other: &usize| node(*other) == node(chaser) && class(*other) < 3;
     if cpus.iter().any(is_near) {
         cpus.retain(is_near);
@@ -421,9 +404,7 @@ fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
         return Err(Skip::because(
             "all other CPUs share the chaser's core, whose time they would take",
         )
-        .needs(format!(
-            "--set {ID}.sibling=in, or CPUs of another core by --cpu"
-        )));
+        .needs(format!("--set {ID}.sibling=in, or CPUs of another core by --cpu")));
     }
     Ok(cpus)
 }

@@ -108,11 +108,7 @@ static CARD: Card = Card {
     id: ID,
     title: "Loads in flight",
     metrics: &[
-        Metric::time(
-            "load_time",
-            "time per load of all chains together",
-            Kind::Hardware,
-        ),
+        Metric::time("load_time", "time per load of all chains together", Kind::Hardware),
         Metric::derived(
             "parallelism",
             "time of one chain's load over the time per load of so many chains",
@@ -152,9 +148,7 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "memory.latency"],
-    views: &[ViewCard::line("chains", "load_time")
-        .beside(&["parallelism"])
-        .log()],
+    views: &[ViewCard::line("chains", "load_time").beside(&["parallelism"]).log()],
     ..Card::PLAIN
 };
 
@@ -293,9 +287,7 @@ impl Experiment for Mlp {
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
         placed.notes.extend(sized.note);
         let share = render(placed.huge_share, Unit::Ratio);
-        bench.each(series, |bench, case| {
-            time(&mut chains, case, bench, &placed.notes, &share)
-        });
+        bench.each(series, |bench, case| time(&mut chains, case, bench, &placed.notes, &share));
         // What the kernel would not tell, it would not when the memory was placed: noted then.
         if let Err(error) = verify_node(chains.mapping(), node, &mut Vec::new()) {
             bench.fail_all(series, &error.context("after the run"));
@@ -317,11 +309,7 @@ impl Experiment for Mlp {
             let more = times.iter().filter(|(chains, ns)| *chains > 1 && *ns > 0.0);
             let gains: Vec<(u64, f64)> = more.map(|(chains, ns)| (*chains, one / ns)).collect();
             for (chains, gain) in &gains {
-                found.push(DerivedValue::new(
-                    case(level, *chains),
-                    "parallelism",
-                    *gain,
-                ));
+                found.push(DerivedValue::new(case(level, *chains), "parallelism", *gain));
             }
             found.extend(lines(level, &gains));
         }
@@ -332,18 +320,13 @@ impl Experiment for Mlp {
 /// The plateau of the gains: the median of those near the largest, and the least count among them.
 fn lines(level: &str, gains: &[(u64, f64)]) -> Option<DerivedValue> {
     let largest = gains.iter().map(|(_, gain)| *gain).reduce(f64::max)?;
-    let on: Vec<(u64, f64)> = gains
-        .iter()
-        .copied()
-        .filter(|(_, gain)| *gain >= PLATEAU * largest)
-        .collect();
+    let on: Vec<(u64, f64)> =
+        gains.iter().copied().filter(|(_, gain)| *gain >= PLATEAU * largest).collect();
     let values: Vec<f64> = on.iter().map(|(_, gain)| *gain).collect();
     let id = CaseId::new().with("level", level);
     let mut derived = DerivedValue::new(id, "lines_in_flight", stats::quantile::median(&values)?);
     let from = on.iter().map(|(chains, _)| *chains).min()?;
-    derived
-        .at
-        .insert("from_chains".to_owned(), Value::from(from));
+    derived.at.insert("from_chains".to_owned(), Value::from(from));
     if gains.iter().map(|(chains, _)| *chains).max() == Some(from) {
         derived.notes.push(format!(
             "still rising at {from} chains, the most that were measured: a lower bound"
@@ -396,19 +379,14 @@ fn time(
     let chains = chains.borrow();
     ensure!(
         chains.is_right(),
-        WrongResult(format!(
-            "a chain of {} is not where its loads lead",
-            case.id
-        ))
+        WrongResult(format!("a chain of {} is not where its loads lead", case.id))
     );
     let loads = batch.operations * count as u64;
     let samples = bench.record_quartets(case, "load_time", loads, quartets)?;
     let told = batch.note().into_iter().chain(notes.iter().cloned());
     samples.notes.extend(told);
     probe.write(samples);
-    samples
-        .at
-        .insert("huge_share".to_owned(), Value::from(huge_share));
+    samples.at.insert("huge_share".to_owned(), Value::from(huge_share));
     Ok(())
 }
 

@@ -104,7 +104,7 @@ use bench::experiment::{
     ViewCard, unknown,
 };
 use bench::measure::Bench;
-use laws::Estimate;
+use laws::Law;
 use laws::cpu::is_guest;
 use laws::memory::numa;
 use node_pairs::{Pair, Sizes};
@@ -261,10 +261,7 @@ impl Experiment for Numa {
             let first = skipped.into_iter().next().map(|(_, skip)| skip);
             return Err(first.unwrap_or_else(|| Skip::because("no pair of nodes was asked for")));
         }
-        Ok(Offer {
-            series: node_pairs::series_of(&pairs, sizes),
-            skipped,
-        })
+        Ok(Offer { series: node_pairs::series_of(&pairs, sizes), skipped })
     }
 
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
@@ -323,12 +320,10 @@ impl Experiment for Numa {
         metric: &Metric,
     ) -> Option<Prediction> {
         let Some(pair) = Pair::of(&case.id) else {
-            return known
-                .is_none()
-                .then(|| unknown("unknown: no such pair of nodes"));
+            return known.is_none().then(|| unknown("unknown: no such pair of nodes"));
         };
         let (cpu_node, memory_node) = (pair.cpu_node, pair.memory_node);
-        let ratio = |of: fn(&Site, usize, usize) -> Estimate| {
+        let ratio = |of: fn(&Site, usize, usize) -> Law| {
             let is_prior = known.is_none() && !pair.is_local();
             is_prior.then(|| of(site, cpu_node, memory_node).prediction())
         };
@@ -337,9 +332,7 @@ impl Experiment for Numa {
             "bandwidth_ratio" => ratio(numa::bandwidth_ratio),
             "node_bandwidth_ratio" => ratio(numa::node_bandwidth_ratio),
             "latency_ratio" => ratio(numa::latency_ratio),
-            "latency" => {
-                numa::latency(site, known, cpu_node, memory_node).map(Estimate::prediction)
-            }
+            "latency" => numa::latency(site, known, cpu_node, memory_node).map(Law::prediction),
             "bandwidth" => numa::bandwidth(site, known, cpu_node, memory_node),
             "node_bandwidth" => numa::node_bandwidth(site, known, cpu_node, memory_node, team),
             _ => None,

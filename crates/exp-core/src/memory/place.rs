@@ -101,12 +101,7 @@ pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> 
             false => error.context(notes.join("; ")),
         });
     }
-    Ok(Placed {
-        mapping,
-        huge_share,
-        node,
-        notes,
-    })
+    Ok(Placed { mapping, huge_share, node, notes })
 }
 
 /// As [`place_on`], in huge pages where there are enough of them and else in base pages, which a
@@ -226,24 +221,17 @@ fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
 
 /// The share of huge pages, verified to be what was asked for.
 fn verified_share(mapping: &Mapping) -> Result<f64> {
-    let share = mapping
-        .huge_share()
-        .context("reading the pages of the mapping")?;
+    let share = mapping.huge_share().context("reading the pages of the mapping")?;
     match mapping.pages() {
         Pages::Base => {
-            ensure!(
-                share == 0.0,
-                "base pages were asked for, and {share:.3} of them are huge"
-            );
+            ensure!(share == 0.0, "base pages were asked for, and {share:.3} of them are huge");
             Ok(share)
         }
         Pages::Huge if share >= HUGE_SHARE_LEAST => Ok(share),
         Pages::Huge => {
             // Fragmented memory at the first touch; the kernel may gather them when asked.
             let collapsed = mapping.collapse();
-            let share = mapping
-                .huge_share()
-                .context("reading the pages of the mapping")?;
+            let share = mapping.huge_share().context("reading the pages of the mapping")?;
             if share < HUGE_SHARE_LEAST {
                 let how = match collapsed {
                     Ok(()) => "gathered as far as the kernel could".to_owned(),
@@ -282,17 +270,11 @@ mod tests {
         let answer = |code| io::Result::<()>::Err(io::Error::from_raw_os_error(code));
         let mut notes = Vec::new();
         for code in [libc_errors::ENOSYS, libc_errors::EPERM] {
-            assert_eq!(
-                allowed(answer(code), "asking", &mut notes).expect("a note"),
-                None
-            );
+            assert_eq!(allowed(answer(code), "asking", &mut notes).expect("a note"), None);
         }
         assert_eq!(notes.len(), 2);
         allowed(answer(libc_errors::EINVAL), "asking", &mut notes).expect_err("no such node");
-        assert_eq!(
-            allowed(Ok(3), "asking", &mut notes).expect("an answer"),
-            Some(3)
-        );
+        assert_eq!(allowed(Ok(3), "asking", &mut notes).expect("an answer"), Some(3));
         assert_eq!(notes.len(), 2);
     }
 
@@ -329,10 +311,7 @@ mod tests {
         let error = has_room(1, Some(1 << 20), 3 << 20).expect_err("too little");
         assert!(is_without_room(&error));
         let text = error.to_string();
-        assert!(
-            text.contains("node 1 has 1 MiB") && text.contains("3 MiB"),
-            "{text}"
-        );
+        assert!(text.contains("node 1 has 1 MiB") && text.contains("3 MiB"), "{text}");
     }
 
     #[test]
@@ -341,15 +320,9 @@ mod tests {
         let placed = place_huge_or_base(4 << 20, node).expect("4 MiB of some pages");
         let is_huge = placed.mapping.pages() == Pages::Huge;
         assert_eq!(placed.huge_share > 0.9, is_huge);
-        let told = placed
-            .notes
-            .iter()
-            .any(|note| note.starts_with("on base pages"));
+        let told = placed.notes.iter().any(|note| note.starts_with("on base pages"));
         assert_ne!(told, is_huge, "{:?}", placed.notes);
-        assert_eq!(
-            place_on(4096, Pages::Base, node).expect("a page").node,
-            node
-        );
+        assert_eq!(place_on(4096, Pages::Base, node).expect("a page").node, node);
     }
 
     #[test]

@@ -27,11 +27,7 @@ pub(super) struct MemoryProbe {
 impl MemoryProbe {
     /// `start` says where in the memory it begins: different places for cases that come one after another.
     pub(super) fn new(clock: Clock, start: u64) -> MemoryProbe {
-        MemoryProbe {
-            clock,
-            line: start as usize,
-            readings: Vec::with_capacity(READINGS),
-        }
+        MemoryProbe { clock, line: start as usize, readings: Vec::with_capacity(READINGS) }
     }
 
     /// Loads some lines of memory that is larger than the caches, each address known only when the

@@ -24,9 +24,7 @@ pub(super) fn take_quickest(stream: &mut Stream) -> Loop {
         }
     }
     let medians = took.iter().map(|took| median(took).unwrap_or(f64::MAX));
-    let fastest = medians
-        .enumerate()
-        .min_by(|(_, one), (_, other)| one.total_cmp(other));
+    let fastest = medians.enumerate().min_by(|(_, one), (_, other)| one.total_cmp(other));
     let by = loops[fastest.map_or(0, |(at, _)| at)];
     stream.set_loop(by);
     by

@@ -25,10 +25,7 @@ pub(super) fn together<T: Send, R: Send>(
             .map(|(cpu, share)| {
                 let made = thread::Builder::new().spawn_scoped(scope, move || {
                     place::pin(*cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-                    share
-                        .into_iter()
-                        .map(|(at, thing)| Ok((at, work(thing)?)))
-                        .collect()
+                    share.into_iter().map(|(at, thing)| Ok((at, work(thing)?))).collect()
                 });
                 made.map_err(refused::told)
             })

@@ -127,24 +127,9 @@ static CARD: Card = Card {
     id: ID,
     title: "Size of the page cache",
     metrics: &[
-        io(
-            "latency_per_block",
-            "a block of 4 KiB, read again in order",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "latency_per_byte",
-            "that time over the block's bytes",
-            Unit::NsPerB,
-            Better::Lower,
-        ),
-        io(
-            "bandwidth",
-            "bytes read again over their time",
-            Unit::BPerS,
-            Better::Higher,
-        ),
+        io("latency_per_block", "a block of 4 KiB, read again in order", Unit::Ns, Better::Lower),
+        io("latency_per_byte", "that time over the block's bytes", Unit::NsPerB, Better::Lower),
+        io("bandwidth", "bytes read again over their time", Unit::BPerS, Better::Higher),
         io(
             "residency",
             "share of the file in memory before it was read again",
@@ -170,18 +155,8 @@ static CARD: Card = Card {
             Unit::B,
             Better::Higher,
         ),
-        found(
-            "knee_over_limit",
-            "that size over the limit",
-            Unit::Ratio,
-            Better::Higher,
-        ),
-        found(
-            "cached",
-            "largest size that was read again from memory",
-            Unit::B,
-            Better::Higher,
-        ),
+        found("knee_over_limit", "that size over the limit", Unit::Ratio, Better::Higher),
+        found("cached", "largest size that was read again from memory", Unit::B, Better::Higher),
         found(
             "rate_above",
             "bytes that the device gave above the knee over the time",
@@ -209,14 +184,7 @@ static CARD: Card = Card {
             doc: "size of the file in hundredths of the limit, or where the sweep finds it; chosen by the \
                   limit, the directory and the time",
             domain: Domain::Either(
-                &[
-                    "auto",
-                    LARGEST,
-                    BISECTIONS[0],
-                    BISECTIONS[1],
-                    BISECTIONS[2],
-                    BISECTIONS[3],
-                ],
+                &["auto", LARGEST, BISECTIONS[0], BISECTIONS[1], BISECTIONS[2], BISECTIONS[3]],
                 1,
                 1000,
                 Unit::Count,
@@ -227,11 +195,7 @@ static CARD: Card = Card {
         Param {
             name: "time",
             doc: "what a sweep may take",
-            domain: Domain::Integer {
-                low: 100_000_000,
-                high: 86_400_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 100_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
             defaults: ["6s", "6s", "240s"],
             role: Role::Setting,
         },
@@ -260,10 +224,8 @@ impl Experiment for CacheSize {
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let is_named = params.chosen("limit").is_some() || params.chosen("size").is_some();
         if params.preset == Preset::Quick && !is_named {
-            return Err(
-                Skip::because("its sweep takes about 6 s, more than quick has")
-                    .needs("--preset standard, or --set fs.cache_size.limit=32MiB"),
-            );
+            return Err(Skip::because("its sweep takes about 6 s, more than quick has")
+                .needs("--preset standard, or --set fs.cache_size.limit=32MiB"));
         }
         if let Some(dir) = &site.dir {
             let ground = file::ground(site, &dir.path);
@@ -317,8 +279,7 @@ impl Experiment for CacheSize {
                 && Limit::of(&case.id) == Some(Limit::Memory)
             {
                 let path = format!("/{stat}");
-                case.at
-                    .insert("memory_stat".to_owned(), path.as_str().into());
+                case.at.insert("memory_stat".to_owned(), path.as_str().into());
             }
         }
         Ok(series)

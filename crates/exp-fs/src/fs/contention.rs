@@ -129,36 +129,11 @@ static CARD: Card = Card {
     id: ID,
     title: "Competing readers",
     metrics: &[
-        io(
-            "latency",
-            "one direct block of 4 KiB of the measured reader",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "latency_all",
-            "the mean over all readers' blocks",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "bandwidth",
-            "what all readers had together",
-            Unit::BPerS,
-            Better::Higher,
-        ),
-        io(
-            "fairness",
-            "Jain's index of the readers' shares",
-            Unit::Ratio,
-            Better::Higher,
-        ),
-        io(
-            "cpu",
-            "CPU time of a block, of all readers",
-            Unit::NsPerOp,
-            Better::Lower,
-        ),
+        io("latency", "one direct block of 4 KiB of the measured reader", Unit::Ns, Better::Lower),
+        io("latency_all", "the mean over all readers' blocks", Unit::Ns, Better::Lower),
+        io("bandwidth", "what all readers had together", Unit::BPerS, Better::Higher),
+        io("fairness", "Jain's index of the readers' shares", Unit::Ratio, Better::Higher),
+        io("cpu", "CPU time of a block, of all readers", Unit::NsPerOp, Better::Lower),
         Metric::derived(
             "saturation",
             "readers at which total bandwidth has its knee",
@@ -214,11 +189,7 @@ static CARD: Card = Card {
         Param {
             name: "window",
             doc: "time that all readers of a case read together",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 10_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 10_000_000_000, unit: Unit::Ns },
             defaults: ["30ms", "50ms", "70ms"],
             role: Role::Setting,
         },

@@ -140,11 +140,7 @@ pub(super) struct Opened {
 pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
     let opened = open_with(
         path,
-        Way {
-            direct: mode.is_direct(),
-            sync: mode == Mode::DirectSync,
-            ..Way::default()
-        },
+        Way { direct: mode.is_direct(), sync: mode == Mode::DirectSync, ..Way::default() },
     )?;
     if mode.is_direct() {
         opened.demand_direct_read()?;
@@ -173,13 +169,7 @@ pub(super) fn open_with(path: &Path, way: Way) -> Result<Opened> {
         true => format!("cache: O_DIRECT is refused for {shown}"),
         false => format!("opening {shown}"),
     })?;
-    Ok(Opened {
-        file,
-        bytes,
-        memory_alignment,
-        offset_alignment,
-        notes,
-    })
+    Ok(Opened { file, bytes, memory_alignment, offset_alignment, notes })
 }
 
 /// What O_DIRECT needs here, in bytes: of addresses, and of offsets and lengths.
@@ -191,10 +181,9 @@ fn alignment(file: &File, notes: &mut Vec<String>) -> Result<(u64, u64)> {
         "cache: O_DIRECT is faked here: {name} has its files in memory and nowhere else"
     );
     match direct_told(file).context("statx")? {
-        DirectTold::Alignment {
-            memory_bytes,
-            offset_bytes,
-        } => Ok((u64::from(memory_bytes), u64::from(offset_bytes))),
+        DirectTold::Alignment { memory_bytes, offset_bytes } => {
+            Ok((u64::from(memory_bytes), u64::from(offset_bytes)))
+        }
         DirectTold::Unsupported => {
             bail!("cache: O_DIRECT is missing here: {name} says so of this file (statx)")
         }
@@ -329,11 +318,7 @@ struct Patience {
 
 impl Patience {
     fn new(now: Instant) -> Patience {
-        Patience {
-            begun: now,
-            changed: now,
-            cached: None,
-        }
+        Patience { begun: now, changed: now, cached: None }
     }
 
     /// Whether to wait on, where `cached` pages are left.

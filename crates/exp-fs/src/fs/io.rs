@@ -434,10 +434,7 @@ impl Experiment for Io {
             let task = Task {
                 dir: &dir,
                 work,
-                sizes: Sizes {
-                    size,
-                    written: rates::written(case, written),
-                },
+                sizes: Sizes { size, written: rates::written(case, written) },
                 seed: file::order_seed(bench.order().seed, &case.id),
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,
@@ -493,11 +490,7 @@ fn size(site: &Site, params: &Params) -> u64 {
         Preset::Standard | Preset::Thorough => 256 * MIB,
     };
     let most = device::allowance(site, ID) / SIZE_SHARE;
-    let most = if most.is_power_of_two() {
-        most
-    } else {
-        most.next_power_of_two() / 2
-    };
+    let most = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
     wanted.min(most.max(MIB))
 }
 

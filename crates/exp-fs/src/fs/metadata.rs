@@ -135,11 +135,7 @@ const ASK_NS: f64 = 1.5e3;
 static CARD: Card = Card {
     id: "fs.metadata",
     title: "Names of files",
-    metrics: &[Metric::time(
-        "latency",
-        "one call (readdir: one entry)",
-        Kind::Io,
-    )],
+    metrics: &[Metric::time("latency", "one call (readdir: one entry)", Kind::Io)],
     params: &[
         Param {
             name: "call",
@@ -157,22 +153,14 @@ static CARD: Card = Card {
         Param {
             name: "entries",
             doc: "files in the directory",
-            domain: Domain::Integer {
-                low: 1,
-                high: 10_000_000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 1, high: 10_000_000, unit: Unit::Count },
             defaults: ["1000", "1000", "10,100,1000,10000,100000"],
             role: Role::Case,
         },
         Param {
             name: "name",
             doc: "bytes of a name",
-            domain: Domain::Integer {
-                low: directory::NAME_BYTES_MIN,
-                high: 255,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: directory::NAME_BYTES_MIN, high: 255, unit: Unit::B },
             defaults: ["24B"; 3],
             role: Role::Setting,
         },
@@ -323,19 +311,13 @@ impl Experiment for Metadata {
         let dir = dir.to_owned();
         let name_bytes = series.setting("name").unwrap_or(NAME_BYTES);
         let opened = std::fs::File::open(&dir).context("opening the directory for files")?;
-        let measured = bench
-            .order()
-            .case_ns
-            .saturating_mul(series.cases.len() as u64);
+        let measured = bench.order().case_ns.saturating_mul(series.cases.len() as u64);
         let settled = settle(&opened, Duration::from_nanos(measured))?;
         let mut directories: BTreeMap<u64, Directory> = BTreeMap::new();
         bench.each(series, |bench, case| {
             bench.may_hang_in(case);
             let entries = case.int("entries").context("no number of entries")?;
-            let call = case
-                .text("call")
-                .and_then(call_of)
-                .context("no such call")?;
+            let call = case.text("call").and_then(call_of).context("no such call")?;
             let (began, seed) = (Instant::now(), bench.order().seed);
             // Each is asked for once in a round, and then is in memory.
             if let std::collections::btree_map::Entry::Vacant(place) = directories.entry(entries) {
@@ -374,9 +356,7 @@ fn sizes(series: &Series) -> BTreeSet<u64> {
 
 fn call_of(symbol: &str) -> Option<Call> {
     let mut calls = CALLS.iter();
-    calls
-        .find(|(name, _)| *name == symbol)
-        .map(|(_, call)| *call)
+    calls.find(|(name, _)| *name == symbol).map(|(_, call)| *call)
 }
 
 fn changes(call: &str) -> bool {
@@ -385,10 +365,7 @@ fn changes(call: &str) -> bool {
 
 /// Whether the file system is mounted with `discard`.
 fn discards(site: &Site) -> bool {
-    let mount = site
-        .dir
-        .as_ref()
-        .and_then(|dir| ground(site, &dir.path).mount);
+    let mount = site.dir.as_ref().and_then(|dir| ground(site, &dir.path).mount);
     mount.is_some_and(|mount| mount.options.split(',').any(|option| option == "discard"))
 }
 

@@ -140,12 +140,7 @@ static CARD: Card = Card {
     id: "fs.read",
     title: "Reading a file, 4 KiB at a time",
     metrics: &[
-        io(
-            "latency_per_block",
-            "time of a pass over its blocks of 4 KiB",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        io("latency_per_block", "time of a pass over its blocks of 4 KiB", Unit::Ns, Better::Lower),
         io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
         io("iops", "reads per second", Unit::OpPerS, Better::Higher),
         io("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
@@ -200,11 +195,7 @@ static CARD: Card = Card {
         Param {
             name: "size",
             doc: "size of the file; above 32 MiB of the part of the largest that is read",
-            domain: Domain::Integer {
-                low: 64 << 10,
-                high: 1 << 36,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 64 << 10, high: 1 << 36, unit: Unit::B },
             defaults: [
                 "64MiB",
                 "1MiB,64MiB,256MiB",
@@ -241,9 +232,7 @@ impl Experiment for Read {
             for mode in params.texts("mode") {
                 let of = |size: u64| case_id(pattern, mode).with("size", size);
                 let skips = too_large.iter();
-                offer
-                    .skipped
-                    .extend(skips.map(|(size, skip)| (of(*size), skip.clone())));
+                offer.skipped.extend(skips.map(|(size, skip)| (of(*size), skip.clone())));
                 for size in &sizes {
                     match absent(site, mode) {
                         Some(skip) => offer.skipped.push((of(*size), skip)),

@@ -145,30 +145,10 @@ static CARD: Card = Card {
     id: "fs.remote",
     title: "Reading files of another machine",
     metrics: &[
-        io(
-            "latency_per_block",
-            "a pass over the blocks, per block",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "latency",
-            "one read of a block of 4 KiB",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "bandwidth",
-            "bytes of a pass over its time",
-            Unit::BPerS,
-            Better::Higher,
-        ),
-        io(
-            "iops",
-            "reads of a pass over its time",
-            Unit::OpPerS,
-            Better::Higher,
-        ),
+        io("latency_per_block", "a pass over the blocks, per block", Unit::Ns, Better::Lower),
+        io("latency", "one read of a block of 4 KiB", Unit::Ns, Better::Lower),
+        io("bandwidth", "bytes of a pass over its time", Unit::BPerS, Better::Higher),
+        io("iops", "reads of a pass over its time", Unit::OpPerS, Better::Higher),
         io(
             "cpu",
             "CPU time of the reading thread, user and system, for a read",
@@ -181,18 +161,8 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
         ),
-        io(
-            "rpc_queue",
-            "NFS: a READ waiting to be sent",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "rpc_execute",
-            "NFS: a READ from its making to its end",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        io("rpc_queue", "NFS: a READ waiting to be sent", Unit::Ns, Better::Lower),
+        io("rpc_execute", "NFS: a READ from its making to its end", Unit::Ns, Better::Lower),
         io(
             "rpc_client",
             "NFS: what the client itself took for a READ (execute less rtt)",
@@ -258,12 +228,7 @@ impl Experiment for Remote {
     }
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let path = params
-            .texts("path")
-            .first()
-            .copied()
-            .unwrap_or_default()
-            .to_owned();
+        let path = params.texts("path").first().copied().unwrap_or_default().to_owned();
         let target = target::of(site, &path)?;
         let mut at = BTreeMap::new();
         target.put(site, &mut at);
@@ -303,9 +268,7 @@ impl Experiment for Remote {
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let of = |case: &Case| {
-            let rate = case
-                .int("link_bits_per_second")
-                .map_or(SLOW_LINK, |bits| bits / 8);
+            let rate = case.int("link_bits_per_second").map_or(SLOW_LINK, |bits| bits / 8);
             // All of a cached file has to come first.
             let fill = match case.text("mode") == Some(Mode::Cached.symbol()) {
                 true => case.int("size").unwrap_or(0).saturating_mul(1_000_000_000) / rate.max(1),

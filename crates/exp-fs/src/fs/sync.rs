@@ -144,31 +144,16 @@ static CARD: Card = Card {
     id: "fs.sync",
     title: "Data that must last",
     metrics: &[
-        io(
-            "latency",
-            "a write and its sync, until the answer",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        io("latency", "a write and its sync, until the answer", Unit::Ns, Better::Lower),
         io("sync", "the sync alone", Unit::Ns, Better::Lower),
-        io(
-            "iops",
-            "durable writes in a second, one after another",
-            Unit::OpPerS,
-            Better::Higher,
-        ),
+        io("iops", "durable writes in a second, one after another", Unit::OpPerS, Better::Higher),
         io(
             "amplification",
             "bytes that the device wrote for a byte made durable",
             Unit::Ratio,
             Better::Lower,
         ),
-        io(
-            "flushes",
-            "flushes of the device for a sync",
-            Unit::Count,
-            Better::None,
-        ),
+        io("flushes", "flushes of the device for a sync", Unit::Count, Better::None),
         io(
             "requests",
             "write requests to the device for a sync, flushes included",
@@ -192,21 +177,13 @@ static CARD: Card = Card {
             name: "call",
             doc: "how: a call after the write, or a file whose writes wait",
             domain: Domain::Symbols(&["fsync", "fdatasync", "dsync", "direct_dsync"]),
-            defaults: [
-                "fdatasync",
-                "fsync,fdatasync,dsync",
-                "fsync,fdatasync,dsync,direct_dsync",
-            ],
+            defaults: ["fdatasync", "fsync,fdatasync,dsync", "fsync,fdatasync,dsync,direct_dsync"],
             role: Role::Case,
         },
         Param {
             name: "block",
             doc: "bytes of a write",
-            domain: Domain::Integer {
-                low: 1,
-                high: 16 << 20,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 1, high: 16 << 20, unit: Unit::B },
             defaults: ["4KiB", "4KiB", "4KiB,64KiB"],
             role: Role::Case,
         },
@@ -310,17 +287,13 @@ impl Experiment for Sync {
             let class = durable(site, None, Some(disk)).device;
             if let Some((ns, why)) = medium_least(site, class) {
                 put("medium_least_ns", Value::Int(ns as u64));
-                put(
-                    "medium",
-                    Value::from(format!("{}: {why}", class.name).as_str()),
-                );
+                put("medium", Value::from(format!("{}: {why}", class.name).as_str()));
             }
         }
         for case in &mut series.cases {
             case.at.extend(facts.clone());
             if let Some(bytes) = predicted::beside_bytes(site, case) {
-                case.at
-                    .insert(counted::BESIDE.to_owned(), Value::Int(bytes));
+                case.at.insert(counted::BESIDE.to_owned(), Value::Int(bytes));
             }
         }
         Ok(series)
@@ -399,11 +372,7 @@ fn afforded(site: &Site, params: &Params, mut cases: Vec<CaseId>) -> Result<Affo
     loop {
         let skip = match most(site, params, &cases) {
             Ok(most) => {
-                return Ok(Afforded {
-                    cases,
-                    most,
-                    skipped,
-                });
+                return Ok(Afforded { cases, most, skipped });
             }
             Err(skip) => skip,
         };
@@ -436,9 +405,7 @@ fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
         .sum();
     let of = |syncs: u64| {
         let each = each.saturating_mul(JOURNAL_FACTOR);
-        each.saturating_mul(syncs)
-            .saturating_add(pools)
-            .saturating_mul(rounds)
+        each.saturating_mul(syncs).saturating_add(pools).saturating_mul(rounds)
     };
     if let Some(chosen) = chosen {
         device::affords(site, CARD.id, of(chosen), "most=COUNT")?;

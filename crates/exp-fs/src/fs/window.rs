@@ -86,11 +86,7 @@ impl Window {
     /// A window of `least_ns`, or longer until it has settled; one of several threads' (`is_alone` is false)
     /// ends with theirs.
     pub(super) fn new(least_ns: u64, at_least: u64, depth: u64, is_alone: bool) -> Window {
-        let most_ns = if is_alone {
-            LONGER_TURNS * least_ns
-        } else {
-            least_ns
-        };
+        let most_ns = if is_alone { LONGER_TURNS * least_ns } else { least_ns };
         let block_ns = (least_ns / BLOCKS).max(1);
         Window {
             log: Log::with_room((APART * most_ns / block_ns) as usize + 2),
@@ -138,11 +134,7 @@ impl Window {
     /// The part of it in which the rate was steady.
     fn found(&self) -> Option<Steady> {
         let log = self.log.of_whole_turns(self.block_ns)?;
-        steady(
-            std::slice::from_ref(&log),
-            log.last_ns(),
-            self.block_ns as f64,
-        )
+        steady(std::slice::from_ref(&log), log.last_ns(), self.block_ns as f64)
     }
 }
 
@@ -162,9 +154,7 @@ pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
         last_ns as f64 / 1e9,
         least_ns as f64 / 1e9
     );
-    let turns = windows
-        .iter()
-        .map(|window| window.log.of_whole_turns(block_ns));
+    let turns = windows.iter().map(|window| window.log.of_whole_turns(block_ns));
     let turns: Option<Vec<Log>> = turns.collect();
     let is_clear = turns.is_some();
     let logs = turns.unwrap_or_else(|| windows.into_iter().map(|window| window.log).collect());
@@ -229,10 +219,7 @@ mod tests {
             assert!((0..1_000_000).any(|index| !window.begins(begin(index))));
             let found = settled(vec![window]).expect("long enough");
             let ratio = found.rate() / (10.0 * through as f64);
-            assert!(
-                found.settled && (ratio - 1.0).abs() < 0.01,
-                "{through} {depth}: {ratio}"
-            );
+            assert!(found.settled && (ratio - 1.0).abs() < 0.01, "{through} {depth}: {ratio}");
         }
     }
 

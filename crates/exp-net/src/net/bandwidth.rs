@@ -165,28 +165,16 @@ static CARD: Card = Card {
     id: "net.bandwidth",
     title: "Bytes from one end to the other",
     metrics: &[
-        rate(
-            "bandwidth",
-            "the receiver's bytes over the receiver's window, all streams",
-        ),
-        rate(
-            "burst",
-            "the same of a stream whose window is too short for the name of a rate",
-        )
-        .formerly("bandwidth"),
-        rate(
-            "peak",
-            "the best block of that window, or the best single transfer",
-        ),
+        rate("bandwidth", "the receiver's bytes over the receiver's window, all streams"),
+        rate("burst", "the same of a stream whose window is too short for the name of a rate")
+            .formerly("bandwidth"),
+        rate("peak", "the best block of that window, or the best single transfer"),
         cost(
             "transfer_time",
             "one transfer of fixed size, or one message there and back",
             Unit::Ns,
         ),
-        rate(
-            "copy_rate",
-            "one receive call of what is there already: copying, no bandwidth",
-        ),
+        rate("copy_rate", "one receive call of what is there already: copying, no bandwidth"),
         cost(
             "cpu_near",
             "CPU time of this end's process for a byte that was delivered",
@@ -199,11 +187,7 @@ static CARD: Card = Card {
             Unit::Ns,
         ),
         cost("message_cpu_far", "the same of the far end's", Unit::Ns),
-        share(
-            "busy",
-            "share of the time in which the sender had something to send",
-            Better::None,
-        ),
+        share("busy", "share of the time in which the sender had something to send", Better::None),
         share(
             "receive_window_limited",
             "share of the busy time in which the receiver's window was full",
@@ -214,27 +198,11 @@ static CARD: Card = Card {
             "share of the busy time in which the send buffer was too small",
             Better::None,
         ),
-        share(
-            "retransmitted",
-            "share of segments that were sent again",
-            Better::Lower,
-        ),
-        share(
-            "loss",
-            "share of datagrams tried that were not delivered",
-            Better::Lower,
-        ),
-        share(
-            "loss_sender",
-            "of these, refused by the sender's host",
-            Better::Lower,
-        ),
+        share("retransmitted", "share of segments that were sent again", Better::Lower),
+        share("loss", "share of datagrams tried that were not delivered", Better::Lower),
+        share("loss_sender", "of these, refused by the sender's host", Better::Lower),
         share("loss_path", "of these, lost on the way", Better::Lower),
-        share(
-            "loss_receiver",
-            "of these, dropped at the full receiving socket",
-            Better::Lower,
-        ),
+        share("loss_receiver", "of these, dropped at the full receiving socket", Better::Lower),
         Metric::derived(
             "efficiency",
             "bandwidth over the link's payload rate; on loopback over what copying memory allows",
@@ -294,11 +262,7 @@ static CARD: Card = Card {
         Param {
             name: "interval",
             doc: "time from one datagram of a stream to the next; 0: as fast as it goes",
-            domain: Domain::Integer {
-                low: 0,
-                high: 1_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 0, high: 1_000_000_000, unit: Unit::Ns },
             defaults: ["0"; 3],
             role: Role::Setting,
         },
@@ -311,13 +275,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &[
-        "clock.rate",
-        "clock.read",
-        "os.syscall",
-        "os.switch",
-        "memory.bandwidth",
-    ],
+    after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "memory.bandwidth"],
     views: &[
         ViewCard::line("message", "bandwidth")
             .only(&[("transfer", &["steady"])])

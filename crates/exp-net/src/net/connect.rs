@@ -167,10 +167,7 @@ static CARD: Card = Card {
     metrics: &[
         time("connect", "connect(2) alone, of SYNs answered at once"),
         time("socket_connect", "socket(2) and connect(2)"),
-        time(
-            "accepted",
-            "client's connect(2) begun to server's accept(2) returned",
-        ),
+        time("accepted", "client's connect(2) begun to server's accept(2) returned"),
         time("client_close", "close(2) at the client"),
         time("server_close", "close(2) at the server"),
         time("client_fin", "client's FIN sent to FIN acknowledged"),
@@ -183,18 +180,9 @@ static CARD: Card = Card {
             Kind::Os,
         ),
         cpu("accept_cpu", "CPU time of the acceptor for each of these"),
-        cpu(
-            "cpu_near",
-            "CPU time of the client for a whole connection that is closed",
-        ),
-        cpu(
-            "cpu_far",
-            "CPU time of the server for a whole connection that is closed",
-        ),
-        time(
-            "connect_late",
-            "connect(2) whose SYN was dropped and sent again",
-        ),
+        cpu("cpu_near", "CPU time of the client for a whole connection that is closed"),
+        cpu("cpu_far", "CPU time of the server for a whole connection that is closed"),
+        time("connect_late", "connect(2) whose SYN was dropped and sent again"),
     ],
     params: &[
         FAR_PARAM,
@@ -226,33 +214,19 @@ static CARD: Card = Card {
         Param {
             name: "warm_up",
             doc: "connections of a case that are dropped before these",
-            domain: Domain::Integer {
-                low: 0,
-                high: 100_000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 0, high: 100_000, unit: Unit::Count },
             defaults: ["100"; 3],
             role: Role::Setting,
         },
         Param {
             name: "backlog",
             doc: "connections that may wait to be accepted",
-            domain: Domain::Integer {
-                low: 2,
-                high: 65_535,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 2, high: 65_535, unit: Unit::Count },
             defaults: ["128"; 3],
             role: Role::Setting,
         },
     ],
-    after: &[
-        "clock.rate",
-        "clock.read",
-        "os.syscall",
-        "os.switch",
-        "net.rtt",
-    ],
+    after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "net.rtt"],
     views: &[ViewCard::bars("connect").each(&["far"])],
     ..Card::PLAIN
 };
@@ -328,11 +302,7 @@ impl Experiment for Connect {
         // As they are now, in this network namespace.
         let ports = ports::here();
         let sources = Sources::new(dial.address().ip(), &ports, bench.order().seed);
-        let mut round = Round {
-            dial,
-            sources,
-            ports,
-        };
+        let mut round = Round { dial, sources, ports };
         let mut no_port = None;
         let mut nobody: Option<String> = None;
         bench.each(series, |bench, case| {
@@ -370,9 +340,7 @@ impl Experiment for Connect {
 fn nobody_answers(error: &anyhow::Error) -> bool {
     use std::io::ErrorKind;
     error.chain().any(|cause| {
-        let io = cause
-            .downcast_ref::<std::io::Error>()
-            .map(std::io::Error::kind);
+        let io = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
         cause.is::<Unanswered>()
             || matches!(
                 io,

@@ -179,10 +179,7 @@ impl Door {
         let mut have = 0;
         while have < said.len() {
             let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(
-                readable(stream.as_fd(), left)?,
-                "a stranger: no preamble came in time"
-            );
+            ensure!(readable(stream.as_fd(), left)?, "a stranger: no preamble came in time");
             match stream.read(&mut said[have..]) {
                 Ok(0) => bail!("a stranger: it ended before its preamble"),
                 Ok(more) => have += more,
@@ -263,10 +260,7 @@ impl Door {
     /// How long to wait before the near end is looked for again; nothing once the deadline is over.
     fn wait_at_most(&self, deadline: Instant) -> Result<Duration> {
         let is_gone = |line: &TcpStream| line::is_ended(line);
-        ensure!(
-            !self.served.as_ref().is_some_and(is_gone),
-            "the near end is gone"
-        );
+        ensure!(!self.served.as_ref().is_some_and(is_gone), "the near end is gone");
         Ok(LOOK.min(deadline.saturating_duration_since(Instant::now())))
     }
 
@@ -324,11 +318,9 @@ impl Door {
             stream.nodelay().ok()?.then_some(stream)
         };
         if let Ok(number) = self.gate.admit(&said, Purpose::Line) {
-            self.lines
-                .extend(ready(stream).map(|stream| (stream, number)));
+            self.lines.extend(ready(stream).map(|stream| (stream, number)));
         } else if let Ok(number) = self.gate.admit(&said, Purpose::Data) {
-            self.data
-                .extend(ready(stream).map(|stream| (stream, number)));
+            self.data.extend(ready(stream).map(|stream| (stream, number)));
         }
     }
 }
@@ -368,21 +360,13 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     let case = cases
         .find(|case| case.id.to_string() == id)
         .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
-    Ok(Some(Call {
-        case: case.clone(),
-        ask,
-        line,
-    }))
+    Ok(Some(Call { case: case.clone(), ask, line }))
 }
 
 /// A listening socket whose `accept` does not wait.
 fn listen(address: IpAddr) -> io::Result<TcpListener> {
     let address = SocketAddr::new(address, 0);
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
@@ -472,10 +456,7 @@ impl Dial {
             // A refusal of before (the port was not open yet) is told here, and no error.
             let _ = socket.send(&preamble);
             let again = Instant::now() + DATAGRAM_AGAIN;
-            while readable(
-                socket.as_fd(),
-                again.saturating_duration_since(Instant::now()),
-            )? {
+            while readable(socket.as_fd(), again.saturating_duration_since(Instant::now()))? {
                 let Ok(bytes) = socket.recv(&mut answer) else {
                     continue;
                 };
@@ -488,10 +469,7 @@ impl Dial {
                 }
             }
         }
-        bail!(
-            "no datagram came back from port {port} of {} within {PATIENCE:?}",
-            to.ip()
-        )
+        bail!("no datagram came back from port {port} of {} within {PATIENCE:?}", to.ip())
     }
 
     fn open(&mut self, purpose: Purpose) -> Result<TcpStream> {
@@ -500,9 +478,7 @@ impl Dial {
             .with_context(|| unreached(self.address))?;
         stream.set_nodelay(true)?;
         ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
-        stream
-            .write_all(&preamble)
-            .context("saying the preamble to the far end")?;
+        stream.write_all(&preamble).context("saying the preamble to the far end")?;
         Ok(stream)
     }
 

@@ -83,7 +83,7 @@ use bench::experiment::{
     Role, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, FarEnd};
-use laws::Estimate;
+use laws::Law;
 use laws::net::Transport;
 use laws::net::loaded::{self as law, Beside, Traffic};
 use near::Party;
@@ -123,12 +123,7 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
         ),
-        os(
-            "round_trip",
-            "there and back beside the traffic",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        os("round_trip", "there and back beside the traffic", Unit::Ns, Better::Lower),
         os(
             "bandwidth_up",
             "traffic up that the far end received, over its time",
@@ -210,11 +205,7 @@ static CARD: Card = Card {
         Param {
             name: "timeout",
             doc: "round trips that take longer never ended",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 4_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 4_000_000_000, unit: Unit::Ns },
             defaults: ["2s"; 3],
             role: Role::Setting,
         },
@@ -346,10 +337,7 @@ impl Experiment for Loaded {
                 continue;
             };
             let traffic = traffic_cpus(site, &ends, cpus);
-            for (name, cpu) in ["near_traffic_cpu", "far_traffic_cpu"]
-                .into_iter()
-                .zip(traffic)
-            {
+            for (name, cpu) in ["near_traffic_cpu", "far_traffic_cpu"].into_iter().zip(traffic) {
                 case.at.insert(name.to_owned(), Value::Int(cpu as u64));
             }
         }
@@ -378,7 +366,7 @@ impl Experiment for Loaded {
         if known.is_some_and(|known| !is_of_trips || !law::adds(site, known, of)) {
             return None;
         }
-        let estimate: Estimate = match name {
+        let estimate: Law = match name {
             "idle_round_trip" => law::idle(site, known, of),
             "round_trip" => law::beside(site, known, of),
             "bandwidth_up" | "bandwidth_down" => law::rate(site, of),
@@ -470,16 +458,12 @@ fn can_be(site: &Site, ends: &str) -> Result<(), Skip> {
 /// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where there are any.
 fn traffic_cpus(site: &Site, ends: &str, [near, far]: [usize; 2]) -> [usize; 2] {
     match ends {
-        OTHER_CPU => [
-            site.cpus.get(2).copied().unwrap_or(near),
-            site.cpus.get(3).copied().unwrap_or(far),
-        ],
+        OTHER_CPU => {
+            [site.cpus.get(2).copied().unwrap_or(near), site.cpus.get(3).copied().unwrap_or(far)]
+        }
         TWO_HOSTS => {
             let theirs = site.peer.as_ref().and_then(|peer| peer.cpus.get(1));
-            [
-                site.cpus.get(1).copied().unwrap_or(near),
-                theirs.copied().unwrap_or(far),
-            ]
+            [site.cpus.get(1).copied().unwrap_or(near), theirs.copied().unwrap_or(far)]
         }
         _ => [near, far],
     }

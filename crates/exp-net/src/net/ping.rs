@@ -162,11 +162,7 @@ static CARD: Card = Card {
         Param {
             name: "message",
             doc: "bytes of payload",
-            domain: Domain::Integer {
-                low: 16,
-                high: 65_507,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 16, high: 65_507, unit: Unit::B },
             defaults: ["56", "56", "56,8192"],
             role: Role::Case,
         },
@@ -182,11 +178,7 @@ static CARD: Card = Card {
         Param {
             name: "interval",
             doc: "between the beginnings of two sparse echoes",
-            domain: Domain::Integer {
-                low: INTERVAL_MIN_NS,
-                high: 1_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: INTERVAL_MIN_NS, high: 1_000_000_000, unit: Unit::Ns },
             defaults: ["1ms"; 3],
             role: Role::Setting,
         },
@@ -248,10 +240,7 @@ impl Experiment for Ping {
 
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
-        cases
-            .map(|case| case.id.clone())
-            .filter(is_comparable)
-            .collect()
+        cases.map(|case| case.id.clone()).filter(is_comparable).collect()
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
@@ -277,10 +266,7 @@ impl Experiment for Ping {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        let way = Way {
-            is_v6: case.text("ip") == Some("v6"),
-            ..Way::of(site)
-        };
+        let way = Way { is_v6: case.text("ip") == Some("v6"), ..Way::of(site) };
         let bytes = case.int("message").unwrap_or(USUAL_BYTES);
         let arrivals = match case.text("arrivals") {
             Some("sparse") => Arrivals::Sparse,
@@ -336,9 +322,7 @@ impl Experiment for Ping {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let interval_ns = series.setting("interval").unwrap_or(INTERVAL_MIN_NS);
-        bench.each(series, |bench, case| {
-            measured::case(case, interval_ns, bench)
-        });
+        bench.each(series, |bench, case| measured::case(case, interval_ns, bench));
         Ok(())
     }
 
@@ -395,10 +379,7 @@ fn arrivals<'params>(site: &Site, params: &'params Params) -> Vec<&'params str> 
 
 /// Why there are no echoes of a version of IP.
 fn absent(site: &Site, ip: &str) -> Option<Skip> {
-    let far = site
-        .peer
-        .as_ref()
-        .map_or(&site.host.net, |peer| &peer.host.net);
+    let far = site.peer.as_ref().map_or(&site.host.net, |peer| &peer.host.net);
     let (at, sysctl) = match ip {
         "v6" => (1, "net.ipv6.icmp.echo_ignore_all"),
         _ => (0, "net.ipv4.icmp_echo_ignore_all"),

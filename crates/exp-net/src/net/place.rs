@@ -62,10 +62,7 @@ pub fn place(site: &Site, case: &mut Case) {
     at("near_cpu", Value::Int(near as u64));
     at("far_cpu", Value::Int(far as u64));
     if ends == OTHER_CPU {
-        at(
-            "distance",
-            Class::from(site.host.cpu.distance(near, far)).text().into(),
-        );
+        at("distance", Class::from(site.host.cpu.distance(near, far)).text().into());
     }
 }
 

@@ -99,7 +99,7 @@ use bench::experiment::{
     unknown,
 };
 use bench::measure::{Bench, FarEnd};
-use laws::Estimate;
+use laws::Law;
 use laws::net::request::{self as law, Load};
 use party::Party;
 use record::case::{Case, Series};
@@ -131,12 +131,7 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
         ),
-        os(
-            "service",
-            "from sending a request to its reply",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        os("service", "from sending a request to its reply", Unit::Ns, Better::Lower),
         os(
             "lateness",
             "from the moment at which a request was due to its sending",
@@ -150,24 +145,14 @@ static CARD: Card = Card {
             Unit::Ratio,
             Better::Higher,
         ),
-        os(
-            "lost",
-            "share of the requests without a reply in time",
-            Unit::Ratio,
-            Better::Lower,
-        ),
+        os("lost", "share of the requests without a reply in time", Unit::Ratio, Better::Lower),
         os(
             "cpu_near",
             "CPU time of the near end per request; it never sleeps",
             Unit::NsPerOp,
             Better::None,
         ),
-        os(
-            "cpu_far",
-            "CPU time of the far end per request",
-            Unit::NsPerOp,
-            Better::Lower,
-        ),
+        os("cpu_far", "CPU time of the far end per request", Unit::NsPerOp, Better::Lower),
     ],
     params: &[
         FAR_PARAM,
@@ -219,11 +204,7 @@ static CARD: Card = Card {
         Param {
             name: "timeout",
             doc: "no reply is waited for longer, or than ten median times of the closed loop",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 60_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 60_000_000_000, unit: Unit::Ns },
             defaults: ["200ms"; 3],
             role: Role::Setting,
         },
@@ -237,20 +218,14 @@ static CARD: Card = Card {
         Param {
             name: "stall",
             doc: "the far end stands still once for so long",
-            domain: Domain::Integer {
-                low: 0,
-                high: 4_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 0, high: 4_000_000_000, unit: Unit::Ns },
             defaults: ["0"; 3],
             role: Role::Setting,
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     views: &[
-        ViewCard::curve("load", "rate", "response")
-            .log_y()
-            .each(&["far"]),
+        ViewCard::curve("load", "rate", "response").log_y().each(&["far"]),
         ViewCard::line("load", "response").log_y().each(&["far"]),
     ],
     ..Card::PLAIN
@@ -278,10 +253,7 @@ impl Experiment for Request {
     }
 
     fn resolve(&self, site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        series
-            .cases
-            .iter_mut()
-            .for_each(|case| place::place(site, case));
+        series.cases.iter_mut().for_each(|case| place::place(site, case));
         Ok(series)
     }
 
@@ -307,7 +279,7 @@ impl Experiment for Request {
         if !adds || known.is_some() && is_of_software {
             return None;
         }
-        let estimate: Estimate = match name {
+        let estimate: Law = match name {
             "response" => law::response(site, known, of),
             "service" => law::service(site, known, of),
             "lateness" => law::lateness(site, known, of),
@@ -345,9 +317,7 @@ impl Experiment for Request {
                     rate
                 }
             };
-            party
-                .open_loop(bench, series, case, base)?
-                .record(bench, case, shape)
+            party.open_loop(bench, series, case, base)?.record(bench, case, shape)
         });
         Ok(())
     }

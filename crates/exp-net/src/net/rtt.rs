@@ -140,11 +140,7 @@ static CARD: Card = Card {
     id: "net.rtt",
     title: "Round trips of messages",
     metrics: &[
-        Metric::time(
-            "round_trip",
-            "a message there and back, not halved",
-            Kind::Os,
-        ),
+        Metric::time("round_trip", "a message there and back, not halved", Kind::Os),
         Metric::new(
             "cpu_near",
             "CPU time of the near end's threads per exchange",
@@ -197,22 +193,12 @@ static CARD: Card = Card {
         Param {
             name: "pause",
             doc: "before each sparse exchange",
-            domain: Domain::Integer {
-                low: 1_000,
-                high: 100_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000, high: 100_000_000, unit: Unit::Ns },
             defaults: ["1ms", "1ms", "1ms"],
             role: Role::Setting,
         },
     ],
-    after: &[
-        "clock.rate",
-        "clock.read",
-        "os.syscall",
-        "os.switch",
-        "os.ipc",
-    ],
+    after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "os.ipc"],
     views: &[
         ViewCard::line("message", "round_trip")
             .only(&[
@@ -239,13 +225,7 @@ static CARD: Card = Card {
 
 /// A parameter of a case whose values the preset lists.
 const fn choice(name: &'static str, doc: &'static str, domain: Domain) -> Param {
-    Param {
-        name,
-        doc,
-        domain,
-        defaults: ["auto"; 3],
-        role: Role::Case,
-    }
+    Param { name, doc, domain, defaults: ["auto"; 3], role: Role::Case }
 }
 
 impl Experiment for Rtt {
@@ -351,9 +331,7 @@ fn exchange_of(site: &Site, case: &Case, shape: &Shape<'_>) -> law::Exchange {
         on_a_cpu: near.iter().filter(|cpu| Some(**cpu) == first).count() as f64,
         connections: shape.connections as f64,
         polls: shape.polls,
-        pause_ns: shape
-            .sparse
-            .then(|| case.int("pause_ns").unwrap_or(PAUSE_NS) as f64),
+        pause_ns: shape.sparse.then(|| case.int("pause_ns").unwrap_or(PAUSE_NS) as f64),
         fresh: shape.fresh,
     }
 }
@@ -395,16 +373,10 @@ fn exchanges(
         let usage = Usage::begin(&cpus);
         let mut trips = [alone(shape, plan)?];
         let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan)?;
-        let counts = Counts {
-            ran: &ran,
-            used: &usage.end(),
-            told: None,
-        };
+        let counts = Counts { ran: &ran, used: &usage.end(), told: None };
         return counts.write(bench, case, shape);
     }
-    let ask = Ask {
-        window_ns: plan.window_ns as u64,
-    };
+    let ask = Ask { window_ns: plan.window_ns as u64 };
     let mut line = dial.call(case, &ask)?;
     let open: Open = line.hear(PATIENCE)?;
     let (ran, used) = if shape.fresh {
@@ -421,11 +393,7 @@ fn exchanges(
     };
     line.tell(&"enough")?;
     let told: Told = hear_counts(&mut line)?;
-    let counts = Counts {
-        ran: &ran,
-        used: &used,
-        told: Some(&told),
-    };
+    let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
     counts.write(bench, case, shape)
 }
 

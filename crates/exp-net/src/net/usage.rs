@@ -38,11 +38,7 @@ impl Usage {
     /// it reads files.
     pub fn begin(cpus: &[usize]) -> Usage {
         let before = Counts::read(cpus);
-        Usage {
-            cpus: cpus.to_vec(),
-            before,
-            process_ns: process_ns(),
-        }
+        Usage { cpus: cpus.to_vec(), before, process_ns: process_ns() }
     }
 
     /// Ends it.
@@ -51,13 +47,10 @@ impl Usage {
         let after = Counts::read(&self.cpus);
         let earlier = |cpu: usize| {
             let mut all = self.before.net_rx.iter();
-            all.find(|(of, _)| *of == cpu)
-                .map_or(0, |(_, count)| *count)
+            all.find(|(of, _)| *of == cpu).map_or(0, |(_, count)| *count)
         };
-        let net_rx = after
-            .net_rx
-            .iter()
-            .map(|&(cpu, count)| (cpu, count.saturating_sub(earlier(cpu))));
+        let net_rx =
+            after.net_rx.iter().map(|&(cpu, count)| (cpu, count.saturating_sub(earlier(cpu))));
         Used {
             process_ns,
             softirq_ns: after.softirq_ns.saturating_sub(self.before.softirq_ns),
@@ -113,10 +106,7 @@ fn net_rx(softirqs: &str) -> Vec<(usize, u64)> {
     let cpus = cpus.filter_map(|name| name.strip_prefix("CPU")?.parse().ok());
     let mut rows = lines.map(str::split_ascii_whitespace);
     let row = rows.find_map(|mut words| (words.next() == Some("NET_RX:")).then_some(words));
-    let counts = row
-        .into_iter()
-        .flatten()
-        .filter_map(|count| count.parse().ok());
+    let counts = row.into_iter().flatten().filter_map(|count| count.parse().ok());
     cpus.zip(counts).collect()
 }
 
@@ -145,11 +135,7 @@ mod tests {
         }
         let used = usage.end();
         assert!(used.process_ns > 100_000, "{used:?}");
-        let used = Used {
-            process_ns: 1000,
-            softirq_ns: 0,
-            net_rx: vec![(0, 3), (1, 9)],
-        };
+        let used = Used { process_ns: 1000, softirq_ns: 0, net_rx: vec![(0, 3), (1, 9)] };
         assert_eq!(used.each_ns(4), 250.0);
         assert_eq!(used.received(), 12);
     }

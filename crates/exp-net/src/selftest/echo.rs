@@ -60,11 +60,7 @@ static CARD: Card = Card {
         Param {
             name: "messages",
             doc: "messages sent in a round",
-            domain: Domain::Integer {
-                low: 1,
-                high: 10_000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 1, high: 10_000, unit: Unit::Count },
             defaults: ["50", "50", "50"],
             role: Role::Case,
         },
@@ -159,19 +155,13 @@ impl Experiment for Echo {
                 let mut back = [0_u8; 8];
                 stream.read_exact(&mut back)?;
                 trips.push(start.elapsed().as_nanos() as f64);
-                ensure!(
-                    u64::from_le_bytes(back) == message,
-                    "another message came back"
-                );
+                ensure!(u64::from_le_bytes(back) == message, "another message came back");
             }
             drop(stream);
             let received: u64 = line.hear(PATIENCE)?;
             bench.record(case, "round_trip", trips)?;
             bench.record(case, "received", vec![received as f64])?;
-            ensure!(
-                received == messages,
-                "{received} messages arrived of {messages}"
-            );
+            ensure!(received == messages, "{received} messages arrived of {messages}");
         }
         Ok(())
     }

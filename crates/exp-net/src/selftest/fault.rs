@@ -40,13 +40,7 @@ pub const EXPERIMENT: Fault = Fault;
 static CARD: Card = Card {
     id: "selftest.fault",
     title: "Rounds that go wrong",
-    metrics: &[Metric::new(
-        "answer",
-        "42",
-        Unit::Count,
-        Better::None,
-        Kind::Os,
-    )],
+    metrics: &[Metric::new("answer", "42", Unit::Count, Better::None, Kind::Os)],
     params: &[Param {
         name: "fault",
         doc: "what goes wrong",

@@ -46,11 +46,7 @@ static CARD: Card = Card {
     params: &[Param {
         name: "size",
         doc: "size of the file",
-        domain: Domain::Integer {
-            low: BLOCK_BYTES as u64,
-            high: 1 << 30,
-            unit: Unit::B,
-        },
+        domain: Domain::Integer { low: BLOCK_BYTES as u64, high: 1 << 30, unit: Unit::B },
         defaults: ["4KiB", "4KiB", "4KiB"],
         role: Role::Setting,
     }],
@@ -83,10 +79,7 @@ impl Experiment for OneFile {
                 name: String::new(),
                 order: Order::Fixed,
                 cases: vec![Case::new(CaseId::new())],
-                settings: size
-                    .map(|size| ("size".to_owned(), size))
-                    .into_iter()
-                    .collect(),
+                settings: size.map(|size| ("size".to_owned(), size)).into_iter().collect(),
             }],
             ..Offer::default()
         })
@@ -103,17 +96,14 @@ impl Experiment for OneFile {
         _case: &Case,
         _metric: &Metric,
     ) -> Option<Prediction> {
-        known
-            .is_none()
-            .then(|| predicted(100.0, 3e3, 1e9, "system calls and a copy"))
+        known.is_none().then(|| predicted(100.0, 3e3, 1e9, "system calls and a copy"))
     }
 
     fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         let path = dir.join(NAME);
         let mut file = File::create_new(&path).context("cannot make the file")?;
         for _ in 0..size(series)?.div_ceil(BLOCK_BYTES as u64) {
-            file.write_all(&[0x5a; BLOCK_BYTES])
-                .context("cannot write the file")?;
+            file.write_all(&[0x5a; BLOCK_BYTES]).context("cannot write the file")?;
         }
         file.sync_data().context("cannot sync the file")?;
         Ok(vec![path])

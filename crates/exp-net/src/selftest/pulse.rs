@@ -51,11 +51,7 @@ static CARD: Card = Card {
     params: &[Param {
         name: "duration",
         doc: "how long it takes",
-        domain: Domain::Integer {
-            low: 100_000_000,
-            high: 60_000_000_000,
-            unit: Unit::Ns,
-        },
+        domain: Domain::Integer { low: 100_000_000, high: 60_000_000_000, unit: Unit::Ns },
         defaults: ["200ms", "500ms", "2s"],
         role: Role::Setting,
     }],

@@ -43,22 +43,12 @@ static CARD: Card = Card {
     title: "A sweep with a made-up step",
     metrics: &[
         Metric::time("cost", "made-up cost", Kind::Os),
-        Metric::derived(
-            "knee",
-            "largest size before the step",
-            Unit::B,
-            Better::None,
-            Kind::Os,
-        ),
+        Metric::derived("knee", "largest size before the step", Unit::B, Better::None, Kind::Os),
     ],
     params: &[Param {
         name: "size",
         doc: "sizes swept",
-        domain: Domain::Integer {
-            low: 1,
-            high: 1 << 40,
-            unit: Unit::B,
-        },
+        domain: Domain::Integer { low: 1, high: 1 << 40, unit: Unit::B },
         defaults: ["1KiB..16KiB", "1KiB..64KiB", "1KiB..1MiB"],
         role: Role::Case,
     }],
@@ -98,11 +88,7 @@ impl Experiment for Sweep {
 
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
         let sizes: usize = series.iter().map(|series| series.cases.len()).sum();
-        if sizes > 1 {
-            vec![CaseId::new()]
-        } else {
-            Vec::new()
-        }
+        if sizes > 1 { vec![CaseId::new()] } else { Vec::new() }
     }
 
     fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {
@@ -127,12 +113,9 @@ impl Experiment for Sweep {
             return None;
         }
         Some(match (metric.name.as_ref(), case.int("size")) {
-            ("knee", _) => predicted(
-                STEP_AT as f64,
-                STEP_AT as f64,
-                STEP_AT as f64,
-                "the step is made up",
-            ),
+            ("knee", _) => {
+                predicted(STEP_AT as f64, STEP_AT as f64, STEP_AT as f64, "the step is made up")
+            }
             (_, Some(size)) if size > STEP_AT => predicted(2.5, 3.0, 3.5, "above the made-up step"),
             _ => predicted(0.5, 1.0, 1.5, "below the made-up step"),
         })
@@ -142,9 +125,7 @@ impl Experiment for Sweep {
         for case in &series.cases {
             let above = case.int("size") > case.int("step");
             let level = if above { 3.0 } else { 1.0 };
-            let blocks = (0..12)
-                .map(|block| level + 0.01 * f64::from(block % 3))
-                .collect();
+            let blocks = (0..12).map(|block| level + 0.01 * f64::from(block % 3)).collect();
             bench.record_batches(case, "cost", 1, blocks)?;
         }
         Ok(())

@@ -125,25 +125,10 @@ static CARD: Card = Card {
             Kind::Hardware,
         )
         .over(Over::All),
-        time(
-            "threshold",
-            "shortest time that counts as a gap",
-            Better::None,
-        ),
+        time("threshold", "shortest time that counts as a gap", Better::None),
         time("gap", "one gap: the loop did not run", Better::Lower),
-        time(
-            "active",
-            "from the end of a gap to the next",
-            Better::Higher,
-        ),
-        Metric::new(
-            "gap_rate",
-            "gaps a second",
-            Unit::Hz,
-            Better::Lower,
-            Kind::Os,
-        )
-        .over(Over::All),
+        time("active", "from the end of a gap to the next", Better::Higher),
+        Metric::new("gap_rate", "gaps a second", Unit::Hz, Better::Lower, Kind::Os).over(Over::All),
         Metric::new(
             "gap_rate_1us",
             "gaps of at least 1 µs a second, whatever the threshold",
@@ -162,11 +147,7 @@ static CARD: Card = Card {
         share("lost_throttled", "share that a quota of CPU time took"),
         share("lost_steal", "share that the hypervisor says it took"),
         share("lost_unattributed", "share that no evidence names"),
-        time(
-            "tick_period",
-            "period of the tick, from the phase of the gaps",
-            Better::None,
-        ),
+        time("tick_period", "period of the tick, from the phase of the gaps", Better::None),
         time(
             "other_period",
             "another period among gaps off the tick, where there is one",
@@ -185,22 +166,14 @@ static CARD: Card = Card {
         Param {
             name: "duration",
             doc: "length of each of a round's two windows",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 86_400_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
             defaults: ["100ms", "350ms", "9s"],
             role: Role::Setting,
         },
         Param {
             name: "samples",
             doc: "active and inactive periods in the table, and at least as many in the picture",
-            domain: Domain::Integer {
-                low: 1,
-                high: 10_000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 1, high: 10_000, unit: Unit::Count },
             defaults: ["10", "30", "30"],
             role: Role::Setting,
         },
@@ -262,11 +235,7 @@ impl Experiment for Activity {
 
     fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
         let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
-        let Settings {
-            duration_ns,
-            at_most,
-            ..
-        } = Settings::of(series, false);
+        let Settings { duration_ns, at_most, .. } = Settings::of(series, false);
         let window = Duration::from_nanos(duration_ns as u64);
         let mut case = AROUND + window + cost(Level::Counters);
         if at_most > Level::Counters {
@@ -277,11 +246,7 @@ impl Experiment for Activity {
 
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let cpu = case
-                .id
-                .get("cpu")
-                .cloned()
-                .unwrap_or(Value::from("quietest"));
+            let cpu = case.id.get("cpu").cloned().unwrap_or(Value::from("quietest"));
             let cpu = cpu_of(site, &cpu)?;
             case.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
             let virtualisation = &site.host.kernel.virtualisation;
@@ -369,17 +334,13 @@ fn cpu_of(site: &Site, value: &Value) -> Result<usize, Skip> {
     let Some(asked) = value.int() else {
         return first.ok_or_else(|| Skip::because("there is no CPU to measure on"));
     };
-    site.cpus
-        .iter()
-        .copied()
-        .find(|cpu| *cpu as u64 == asked)
-        .ok_or_else(|| {
-            Skip::because(format!(
-                "CPU {asked} is not among those to measure on: {}",
-                host::format_cpus(&site.cpus)
-            ))
-            .needs(format!("--cpu {asked}, if this process may use it"))
-        })
+    site.cpus.iter().copied().find(|cpu| *cpu as u64 == asked).ok_or_else(|| {
+        Skip::because(format!(
+            "CPU {asked} is not among those to measure on: {}",
+            host::format_cpus(&site.cpus)
+        ))
+        .needs(format!("--cpu {asked}, if this process may use it"))
+    })
 }
 
 #[cfg(test)]

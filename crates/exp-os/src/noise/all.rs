@@ -102,24 +102,12 @@ static CARD: Card = Card {
     id: "noise.all",
     title: "Interruptions of every CPU at once",
     metrics: &[
-        share(
-            "lost",
-            "share of the CPUs' time in which the loop did not run",
-        ),
-        Metric::new(
-            "gap_rate",
-            "gaps a second of one CPU",
-            Unit::Hz,
-            Better::Lower,
-            Kind::Os,
-        )
-        .over(Over::All),
+        share("lost", "share of the CPUs' time in which the loop did not run"),
+        Metric::new("gap_rate", "gaps a second of one CPU", Unit::Hz, Better::Lower, Kind::Os)
+            .over(Over::All),
         time("gap", "length of a gap"),
         time("longest_gap", "longest gap of all rounds, of any CPU").over(Over::Greatest),
-        share(
-            "lost_plumb",
-            "CPU time of plumb's own other threads over the CPUs' time",
-        ),
+        share("lost_plumb", "CPU time of plumb's own other threads over the CPUs' time"),
     ],
     params: &[
         Param {
@@ -133,11 +121,7 @@ static CARD: Card = Card {
         Param {
             name: "duration",
             doc: "length of the window",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 86_400_000_000_000,
-                unit: Unit::Ns,
-            },
+            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
             defaults: ["50ms", "440ms", "10s"],
             role: Role::Setting,
         },
@@ -174,9 +158,7 @@ impl Experiment for All {
             }
         }
         if cases.is_empty() {
-            return Err(Skip::because(
-                "none of the CPUs asked for is among those to measure on",
-            ));
+            return Err(Skip::because("none of the CPUs asked for is among those to measure on"));
         }
         let duration = params.get("duration").first();
         offer.series.push(Series {
@@ -206,8 +188,7 @@ impl Experiment for All {
                 None => format_cpus(&site.cpus),
             };
             case.at.insert("cpus".to_owned(), Value::Text(cpus));
-            case.at
-                .insert("nobody".to_owned(), Value::Text(nobody.clone()));
+            case.at.insert("nobody".to_owned(), Value::Text(nobody.clone()));
         }
         Ok(series)
     }

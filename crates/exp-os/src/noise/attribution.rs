@@ -167,22 +167,13 @@ pub struct Held {
 
 impl Held {
     /// All of it.
-    pub const ALL: Held = Held {
-        gaps: 1.0,
-        time: 1.0,
-    };
+    pub const ALL: Held = Held { gaps: 1.0, time: 1.0 };
 }
 
 impl Attributed {
     fn new(cause: Cause, who: impl Into<String>, by: By) -> Attributed {
         let who = who.into();
-        Attributed {
-            cause,
-            who,
-            by,
-            beside_ns: None,
-            others: Vec::new(),
-        }
+        Attributed { cause, who, by, beside_ns: None, others: Vec::new() }
     }
 
     fn nobody(why: impl Into<String>) -> Attributed {

@@ -151,10 +151,7 @@ pub fn window_between(
     (start_tick, end_tick): (u64, u64),
     gaps: usize,
 ) -> Traced {
-    let kept = Kept {
-        gaps: gaps.min(GAPS_MAX),
-        ..Kept::from(start_tick)
-    };
+    let kept = Kept { gaps: gaps.min(GAPS_MAX), ..Kept::from(start_tick) };
     trace(tracer, threshold, clock, end_tick, kept)
 }
 
@@ -168,11 +165,7 @@ struct Kept {
 
 impl Kept {
     fn from(from_tick: u64) -> Self {
-        Kept {
-            from_tick,
-            gaps: GAPS_MAX,
-            segments: SEGMENTS_MAX,
-        }
+        Kept { from_tick, gaps: GAPS_MAX, segments: SEGMENTS_MAX }
     }
 }
 

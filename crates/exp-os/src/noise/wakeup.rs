@@ -248,18 +248,13 @@ impl Experiment for Wakeups {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        let held_off = series
-            .cases
-            .iter()
-            .any(|case| case.text("idle_states") == Some("held_off"));
+        let held_off = series.cases.iter().any(|case| case.text("idle_states") == Some("held_off"));
         let states = match held_off {
             true => IdleStates::held_off()?,
             false => IdleStates::allowed(),
         };
         let mut loads = Loads::default();
-        bench.each(series, |bench, case| {
-            measure(case, bench, &mut loads, &states)
-        });
+        bench.each(series, |bench, case| measure(case, bench, &mut loads, &states));
         Ok(())
     }
 }
@@ -365,10 +360,7 @@ struct Parted {
 
 impl Parted {
     fn begin(clock: Clock) -> Parted {
-        Parted {
-            clock,
-            before_ns: Parted::beyond(clock),
-        }
+        Parted { clock, before_ns: Parted::beyond(clock) }
     }
 
     fn beyond(clock: Clock) -> i128 {
@@ -419,10 +411,7 @@ fn write(case: &Case, bench: &mut Bench, window: &Window, states: &IdleStates) -
 
 /// Points, of all but the first, that had passed before the sleeper was back from the one before.
 fn missed(wakeups: &[Wakeup]) -> usize {
-    wakeups
-        .windows(2)
-        .filter(|two| two[0].actual_ns >= two[1].intended_ns)
-        .count()
+    wakeups.windows(2).filter(|two| two[0].actual_ns >= two[1].intended_ns).count()
 }
 
 #[cfg(test)]

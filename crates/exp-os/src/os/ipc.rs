@@ -179,20 +179,8 @@ const STANDARD: &[Row] = &[
 ];
 
 /// Powers of four up to 4 MiB.
-const EVERY_SIZE: &[u64] = &[
-    1,
-    4,
-    16,
-    64,
-    256,
-    KIB,
-    4 * KIB,
-    16 * KIB,
-    64 * KIB,
-    256 * KIB,
-    MIB,
-    4 * MIB,
-];
+const EVERY_SIZE: &[u64] =
+    &[1, 4, 16, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
 
 const THOROUGH: &[Row] = &[
     (Via::Pipe, At::Every, EVERY_SIZE),
@@ -271,10 +259,7 @@ impl Experiment for Ipc {
     /// A counter's message is its number.
     fn complete(way: Way) -> Option<Way> {
         Some(match way.via {
-            Via::Eventfd => Way {
-                size: COUNTER_BYTES,
-                ..way
-            },
+            Via::Eventfd => Way { size: COUNTER_BYTES, ..way },
             _ => way,
         })
     }
@@ -389,11 +374,7 @@ fn untold(way: &Way, metric: &str) -> Option<&'static str> {
 fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -> Result<()> {
     let size = way.size;
     let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
-    ensure!(
-        bench.cpu() == mine,
-        "the round is on CPU {}, the case on {mine}",
-        bench.cpu()
-    );
+    ensure!(bench.cpu() == mine, "the round is on CPU {}, the case on {mine}", bench.cpu());
     bench.use_cpus(&[mine, theirs]);
     let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
     let mut messages = 0;
@@ -441,10 +422,7 @@ fn bandwidth<P: Party>(
     // In the domain of time, where a batch that something held up errs to either side alike: as
     // rates, differences below zero would count as the slowest ones instead of the fastest.
     let middle_ns = median(&quartets.kept).context("no quartet")?;
-    ensure!(
-        middle_ns != 0.0,
-        "{count} messages and twice as many took the same time"
-    );
+    ensure!(middle_ns != 0.0, "{count} messages and twice as many took the same time");
     let bytes = (2 * count * size) as f64;
     let all = quartets.kept.len();
     let covered = 2 * count * all as u64;
@@ -469,10 +447,7 @@ fn whole_buffers(count: u64, size: u64) -> u64 {
         return count;
     }
     let of_buffer = (BUFFER_BYTES / size).max(1);
-    count
-        .max(FILLS * BUFFER_BYTES / size)
-        .max(2)
-        .next_multiple_of(of_buffer)
+    count.max(FILLS * BUFFER_BYTES / size).max(2).next_multiple_of(of_buffer)
 }
 
 /// Few and long quartets in bandwidth's share of the time.
@@ -480,9 +455,7 @@ fn timer(bench: &Bench) -> Timer {
     let mut timer = bench.timer();
     timer.goal.case_ns /= SHARE as f64;
     timer.goal.quartets_min = timer.goal.quartets_min.min(QUARTETS);
-    timer.goal = timer
-        .goal
-        .with_batches(timer.goal.case_ns / (6 * QUARTETS) as f64);
+    timer.goal = timer.goal.with_batches(timer.goal.case_ns / (6 * QUARTETS) as f64);
     timer
 }
 

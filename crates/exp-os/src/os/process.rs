@@ -167,18 +167,9 @@ static CARD: Card = Card {
     id: "os.process",
     title: "Making a process",
     metrics: &[
-        time(
-            "return",
-            "from the call that makes a process to its return in the parent",
-        ),
-        time(
-            "first_instruction",
-            "from the call to the child's first instruction",
-        ),
-        time(
-            "reaped",
-            "from the call until the child has exited and is waited for",
-        ),
+        time("return", "from the call that makes a process to its return in the parent"),
+        time("first_instruction", "from the call to the child's first instruction"),
+        time("reaped", "from the call until the child has exited and is waited for"),
         time(
             "in_sequence",
             "a process that is made and reaped, in a sequence of them timed as a whole",
@@ -230,9 +221,7 @@ static CARD: Card = Card {
         ],
     ],
     after: &["os.syscall", "os.thread"],
-    views: &[ViewCard::line("resident", "reaped")
-        .beside(&["return"])
-        .log()],
+    views: &[ViewCard::line("resident", "reaped").beside(&["return"]).log()],
     ..Card::PLAIN
 };
 
@@ -260,11 +249,7 @@ impl Experiment for Process {
         for &pages in kinds {
             for &call in Call::ALL {
                 let sizes = sizes(preset, call, pages).iter();
-                cases.extend(sizes.map(|mib| Creation {
-                    call,
-                    resident: mib * MIB,
-                    pages,
-                }));
+                cases.extend(sizes.map(|mib| Creation { call, resident: mib * MIB, pages }));
             }
         }
         cases
@@ -290,12 +275,8 @@ impl Experiment for Process {
         }
         let numbers = site.host.kernel.numbers();
         match case {
-            Creation {
-                pages: Kept::Huge, ..
-            } => no_huge_pages(site, case.resident),
-            Creation {
-                call: Call::Clone3, ..
-            } if numbers.is_some_and(|is| is < CLONE3_SINCE) => {
+            Creation { pages: Kept::Huge, .. } => no_huge_pages(site, case.resident),
+            Creation { call: Call::Clone3, .. } if numbers.is_some_and(|is| is < CLONE3_SINCE) => {
                 Some(Skip::because("this kernel has no clone3").needs("Linux 5.3"))
             }
             _ => None,
@@ -316,12 +297,8 @@ impl Experiment for Process {
             let series = offer.of(&CARD, &name, Order::Shuffled);
             let changed = params.settings(&CARD);
             let own = [("bytes", bytes.into()), ("kind", kind.into())];
-            let own = own
-                .into_iter()
-                .chain(windows.map(|(name, ns)| (name, ns.into())));
-            series
-                .settings
-                .extend(own.map(|(name, value)| (name.to_owned(), value)));
+            let own = own.into_iter().chain(windows.map(|(name, ns)| (name, ns.into())));
+            series.settings.extend(own.map(|(name, value)| (name.to_owned(), value)));
             series.settings.extend(changed.clone());
             // What the parent was given or did beside.
             let mut case = Case::new(creation.id());
@@ -338,10 +315,7 @@ impl Experiment for Process {
             // Without the measured mapping, earlier figures add nothing.
             return None;
         }
-        if ["areas", "written"]
-            .iter()
-            .any(|name| at.at.contains_key(*name))
-        {
+        if ["areas", "written"].iter().any(|name| at.at.contains_key(*name)) {
             return Some(unknown(
                 "unknown: the parent was given areas or writes, which no law takes into account",
             ));
@@ -389,11 +363,7 @@ impl Experiment for Process {
         }
         let slope: derive::Slope = Fields::of(case).filter(|_| case.int("resident").is_none())?;
         let (returned, reaped) = law::per_page(site, known, slope.call, slope.pages == Kept::Huge);
-        let of = if metric.name == "return_per_page" {
-            returned
-        } else {
-            reaped
-        };
+        let of = if metric.name == "return_per_page" { returned } else { reaped };
         Some(of.prediction())
     }
 
@@ -424,9 +394,7 @@ fn sizes(preset: Preset, call: Call, pages: Kept) -> &'static [u64] {
 fn windows(site: &Site, params: &Params) -> [(&'static str, u64); 2] {
     let steady_ns = params.ints("steady").first().copied().unwrap_or(0);
     let hz = site.host.kernel.hz.filter(|hz| *hz > 0);
-    let tick_ns = hz
-        .map_or(0, |hz| 1_000_000_000 / u64::from(hz))
-        .max(TICK_NS);
+    let tick_ns = hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz)).max(TICK_NS);
     WINDOWS.map(|(name, ticks)| (name, steady_ns.max(ticks * tick_ns)))
 }
 

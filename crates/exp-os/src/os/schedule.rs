@@ -129,31 +129,19 @@ static CARD: Card = Card {
             Better::None,
             Kind::Os,
         ),
-        share(
-            "slice_ticks",
-            "the same in periods of the kernel's tick",
-            Better::None,
-        ),
+        share("slice_ticks", "the same in periods of the kernel's tick", Better::None),
         Metric::time(
             "switch",
             "from the last read of one process to the first of the next",
             Kind::Os,
         ),
-        share(
-            "on_tick",
-            "share of the switches that start with a tick",
-            Better::None,
-        ),
+        share("on_tick", "share of the switches that start with a tick", Better::None),
         share(
             "rotation",
             "share of the switches that go to the process that has waited longest",
             Better::None,
         ),
-        share(
-            "fairness",
-            "Jain's index of the time that the processes had",
-            Better::Higher,
-        ),
+        share("fairness", "Jain's index of the time that the processes had", Better::Higher),
         share(
             "interrupted",
             "share of the time lost to interruptions inside slices",
@@ -169,22 +157,14 @@ static CARD: Card = Card {
         Param {
             name: "processes",
             doc: "processes on the CPU",
-            domain: Domain::Integer {
-                low: 2,
-                high: 64,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 2, high: 64, unit: Unit::Count },
             defaults: ["2", "2,3,5", "2,3,5,8,16"],
             role: Role::Case,
         },
         Param {
             name: "samples",
             doc: "active periods of each process; the window is so many ticks for each",
-            domain: Domain::Integer {
-                low: 4,
-                high: 10_000,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 4, high: 10_000, unit: Unit::Count },
             defaults: ["15", "15", "30"],
             role: Role::Setting,
         },
@@ -205,10 +185,8 @@ impl Experiment for Schedule {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let samples = params.ints("samples").first().copied();
-        let settings: BTreeMap<_, _> = samples
-            .map(|samples| ("samples".to_owned(), samples.into()))
-            .into_iter()
-            .collect();
+        let settings: BTreeMap<_, _> =
+            samples.map(|samples| ("samples".to_owned(), samples.into())).into_iter().collect();
         let mut series = Series {
             experiment: CARD.id.to_owned(),
             name: String::new(),
@@ -259,8 +237,7 @@ impl Experiment for Schedule {
         for case in &mut series.cases {
             let processes = case.int("processes").unwrap_or(2);
             let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
-            case.at
-                .insert(LEAST.to_owned(), (least_ns.round() as u64).into());
+            case.at.insert(LEAST.to_owned(), (least_ns.round() as u64).into());
         }
         Ok(series)
     }

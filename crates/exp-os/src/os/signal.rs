@@ -156,10 +156,7 @@ fn time_faults(case: &Case, bench: &mut Bench) -> Result<()> {
     let faults = Faults::new().context("a page that may only be read")?;
     bench.try_time(case, "latency", |n| {
         let delivered = faults.store(n);
-        ensure!(
-            delivered == n,
-            "{delivered} of {n} faults were delivered to the handler"
-        );
+        ensure!(delivered == n, "{delivered} of {n} faults were delivered to the handler");
         Ok(())
     })?;
     Ok(())
@@ -179,10 +176,7 @@ fn time_signals(case: &Case, operation: Operation, bench: &mut Bench) -> Result<
                 blocked = !blocked;
                 catcher.block(blocked)
             })?;
-            ensure!(
-                catcher.is_blocked()? == blocked,
-                "the mask is not what the last call made it"
-            );
+            ensure!(catcher.is_blocked()? == blocked, "the mask is not what the last call made it");
             catcher.block(false)?;
         }
         Operation::Ignored => {

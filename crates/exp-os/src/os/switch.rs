@@ -103,7 +103,7 @@ use bench::measure::{Bench, Clock};
 use bench::pair::{self, Class};
 use circle::{Circle, Kind as Parties, Plan};
 use host::refused;
-use laws::Estimate;
+use laws::Law;
 use laws::os::switch::{self as law, Mechanism};
 use metal::clock::monotonic_raw_ns;
 use metal::handover::first_run;
@@ -190,22 +190,14 @@ static CARD: Card = Card {
         Param {
             name: "size",
             doc: "processes in a ring",
-            domain: Domain::Integer {
-                low: 2,
-                high: 1024,
-                unit: Unit::Count,
-            },
+            domain: Domain::Integer { low: 2, high: 1024, unit: Unit::Count },
             defaults: ["8", "2,8,16", "2,4,8,16,24,32,64,96"],
             role: Role::Case,
         },
         Param {
             name: "working_set",
             doc: "bytes that each process of a ring sums",
-            domain: Domain::Integer {
-                low: 0,
-                high: 64 << 20,
-                unit: Unit::B,
-            },
+            domain: Domain::Integer { low: 0, high: 64 << 20, unit: Unit::B },
             defaults: ["0", "0,16KiB,64KiB", "0,4KiB,8KiB,16KiB,32KiB,64KiB"],
             role: Role::Case,
         },
@@ -222,9 +214,7 @@ static CARD: Card = Card {
     views: &[
         ViewCard::bars("switch")
             .only(&[("via", &["pipe", "futex", "eventfd", "yield", "first_run"])]),
-        ViewCard::line("size", "switch")
-            .only(&[("via", &["ring"])])
-            .log_x(),
+        ViewCard::line("size", "switch").only(&[("via", &["ring"])]).log_x(),
     ],
     ..Card::PLAIN
 };
@@ -251,11 +241,7 @@ impl Experiment for Switch {
             }
         }
         if let Some(row) = params.ints("row").first() {
-            for series in offer
-                .series
-                .iter_mut()
-                .filter(|series| series.name != "first_run")
-            {
+            for series in offer.series.iter_mut().filter(|series| series.name != "first_run") {
                 series.settings.insert("row".to_owned(), (*row).into());
                 for case in &mut series.cases {
                     case.at.insert("row".to_owned(), (*row).into());
@@ -263,20 +249,18 @@ impl Experiment for Switch {
             }
         }
         match offer.series.is_empty() {
-            true => Err(offer.skipped.into_iter().next().map_or_else(
-                || Skip::because("no hand-over is asked for"),
-                |(_, skip)| skip,
-            )),
+            true => Err(offer
+                .skipped
+                .into_iter()
+                .next()
+                .map_or_else(|| Skip::because("no hand-over is asked for"), |(_, skip)| skip)),
             false => Ok(offer),
         }
     }
 
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases: Vec<&CaseId> = series
-            .iter()
-            .flat_map(|series| &series.cases)
-            .map(|case| &case.id)
-            .collect();
+        let cases: Vec<&CaseId> =
+            series.iter().flat_map(|series| &series.cases).map(|case| &case.id).collect();
         let both = ["processes", "threads"].map(same_cpu);
         match both.iter().all(|id| cases.contains(&id)) {
             true => vec![ratio_of()],
@@ -285,11 +269,7 @@ impl Experiment for Switch {
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let parties: u64 = series
-            .cases
-            .iter()
-            .map(|case| case.int("size").unwrap_or(2))
-            .sum();
+        let parties: u64 = series.cases.iter().map(|case| case.int("size").unwrap_or(2)).sum();
         let processes = PROCESS * u32::try_from(parties).unwrap_or(u32::MAX);
         let rows: Duration = series.cases.iter().map(|case| in_rows(series, case)).sum();
         shared_round_cost(site, series) + processes + rows
@@ -325,11 +305,9 @@ impl Experiment for Switch {
             });
         }
         let Some(mechanism) = mechanism(case) else {
-            return known
-                .is_none()
-                .then(|| unknown(format!("unknown: no hand-over via `{via}`")));
+            return known.is_none().then(|| unknown(format!("unknown: no hand-over via `{via}`")));
         };
-        let estimate: Estimate = match metric.name.as_ref() {
+        let estimate: Law = match metric.name.as_ref() {
             "one_party" => law::one_party(site, known, &mechanism),
             "switch" => law::switch(site, known, &mechanism),
             _ => law::handover(site, known, &mechanism),
@@ -361,10 +339,7 @@ impl Experiment for Switch {
 
 /// The case of a pipe on one CPU.
 fn same_cpu(parties: &str) -> CaseId {
-    CaseId::new()
-        .with("via", "pipe")
-        .with("parties", parties)
-        .with("pair", "same")
+    CaseId::new().with("via", "pipe").with("parties", parties).with("pair", "same")
 }
 
 /// The case of the ratio.
@@ -556,9 +531,7 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     let until = monotonic_raw_ns() + bench.order().case_ns;
     let (mut values, mut width, mut early, mut made) = (Vec::new(), Vec::new(), 0_u64, 0);
     let mut probes = bench.watch();
-    first_run(&words)
-        .map_err(refused::told)
-        .context("the first child, which is not counted")?;
+    first_run(&words).map_err(refused::told).context("the first child, which is not counted")?;
     while made < least || (!rehearsal && made < CHILDREN_MAX && monotonic_raw_ns() < until) {
         probes.begin();
         let run = first_run(&words).map_err(refused::told)?;

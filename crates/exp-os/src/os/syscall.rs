@@ -65,7 +65,7 @@ use bench::measure::{Bench, Clock, Turns};
 use bench::{case, params, rows};
 use host::{Arch, refused};
 use laws::os::{self, Service};
-use laws::{Estimate, around, range};
+use laws::{Law, around, range};
 use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::ClockRead;
 use metal::{process, raw};
@@ -92,18 +92,18 @@ const OTHER_DESCRIPTORS: u64 = 64;
 pub struct Row {
     /// The first preset that measures it.
     from: Preset,
-    law: Law,
+    law: Work,
     time: Time,
 }
 
 /// What a call should take.
-enum Law {
+enum Work {
     /// Ways into the kernel and back, and a service.
     Service(Service),
     /// What clock.read calls the same.
-    Clock(&'static str, fn(&Site, Option<&Known>) -> Estimate),
+    Clock(&'static str, fn(&Site, Option<&Known>) -> Law),
     /// Another, by the setting of its series.
-    Other(fn(&Site, Option<&Known>, u64) -> Estimate),
+    Other(fn(&Site, Option<&Known>, u64) -> Law),
 }
 
 /// How a call is timed.
@@ -121,19 +121,19 @@ enum Time {
 }
 
 /// Ways into the kernel, cycles of the service, and what it does.
-const fn service(ways: f64, cycles: [f64; 3], what: &'static str) -> Law {
+const fn service(ways: f64, cycles: [f64; 3], what: &'static str) -> Work {
     let [low, likely, high] = cycles;
-    Law::Service(Service::new(ways, range(low, likely, high), what))
+    Work::Service(Service::new(ways, range(low, likely, high), what))
 }
 
 /// A call that every preset measures.
-const fn quick(law: Law, time: Time) -> Row {
+const fn quick(law: Work, time: Time) -> Row {
     let from = Preset::Quick;
     Row { from, law, time }
 }
 
 /// One that standard measures first.
-const fn standard(law: Law, time: Time) -> Row {
+const fn standard(law: Work, time: Time) -> Row {
     let from = Preset::Standard;
     Row { from, law, time }
 }
@@ -147,12 +147,12 @@ rows! {
             service(1.0, [0.0, 8.0, 40.0], "a pointer followed under RCU"),
             Time::Repeat(|_, bench, case| read(bench, case, raw::getppid))),
         ClockGettimeVdso = "clock_gettime_vdso" => quick(
-            Law::Clock("clock_gettime_vdso", os::clock_by_library),
+            Work::Clock("clock_gettime_vdso", os::clock_by_library),
             Time::Clock(ClockRead::ClockGettimeVdso)),
         ClockGettimeRaw = "clock_gettime_raw" => quick(
-            Law::Clock("clock_gettime_syscall", os::clock_by_call),
+            Work::Clock("clock_gettime_syscall", os::clock_by_call),
             Time::Clock(ClockRead::ClockGettimeSyscall)),
-        TimeVdso = "time_vdso" => standard( Law::Clock("time", os::seconds_by_library),
+        TimeVdso = "time_vdso" => standard( Work::Clock("time", os::seconds_by_library),
             Time::Clock(ClockRead::Time)),
         TimeRaw = "time_raw" => standard( service(1.0, [0.0, 10.0, 60.0], "a word read"),
             Time::Repeat(|_, bench, case| read(bench, case, time_syscall))),
@@ -180,17 +180,17 @@ rows! {
             Time::Repeat(|calls, bench, case| serve(bench, case, 1, || {
                 raw::write(calls.null.as_fd(), &calls.page[..1])
             }))),
-        PreadCached = "pread_cached" => quick( Law::Service(Service::READ_PAGE),
+        PreadCached = "pread_cached" => quick( Work::Service(Service::READ_PAGE),
             Time::Repeat(|calls, bench, case| serve(bench, case, PAGE_BYTES, || {
                 raw::pread64(calls.program.as_fd(), &mut calls.page, 0)
             }))),
-        SchedYield = "sched_yield" => standard( Law::Service(Service::YIELD),
+        SchedYield = "sched_yield" => standard( Work::Service(Service::YIELD),
             Time::Repeat(|_, bench, case| serve(bench, case, 0, || raw::sched_yield().map(|()| 0)))),
-        MmapMunmap = "mmap_munmap" => quick( Law::Service(Service::MAP),
+        MmapMunmap = "mmap_munmap" => quick( Work::Service(Service::MAP),
             Time::Repeat(|_, bench, case| serve(bench, case, 0, || {
                 raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0)
             }))),
-        FutexWake = "futex_wake" => quick( Law::Service(Service::FUTEX_WAKE),
+        FutexWake = "futex_wake" => quick( Work::Service(Service::FUTEX_WAKE),
             Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
                 raw::futex_wake(&calls.word, 1, raw::Scope::Process)
             }))),
@@ -209,9 +209,9 @@ rows! {
             service(1.0, [10.0, 45.0, 160.0], "a descriptor looked up, a command told"),
             Time::Repeat(|calls, bench, case| read(bench, case, || raw::fcntl_getfl(calls.null.as_fd()))),
         ),
-        UringNop = "uring_nop" => quick( Law::Other(os::ring_nop), Time::Ring),
+        UringNop = "uring_nop" => quick( Work::Other(os::ring_nop), Time::Ring),
         FirstInChild = "first_in_child" => quick(
-            Law::Other(|site, known, _| os::first_call_of_child(site, known)), Time::Child),
+            Work::Other(|site, known, _| os::first_call_of_child(site, known)), Time::Child),
     }
 }
 
@@ -303,22 +303,20 @@ impl Experiment for Syscall {
         let Facts { site, known } = facts;
         let law = &case.call.row().law;
         let estimate = match (law, known) {
-            (Law::Clock(clock, _), Some(known)) => {
+            (Work::Clock(clock, _), Some(known)) => {
                 let ns = os::measured_read(known, clock)?;
-                Estimate {
-                    range: around(ns, 0.15),
-                    because: format!(
-                        "clock.read measured the same call: {ns:.1} ns; both shares are in it"
-                    ),
-                }
+                Law::of(
+                    around(ns, 0.15),
+                    format!("clock.read measured the same call: {ns:.1} ns; both shares are in it"),
+                )
             }
-            (Law::Clock(_, law), None) => law(site, None),
+            (Work::Clock(_, law), None) => law(site, None),
             // Without the measured entry, earlier figures add nothing.
             (_, Some(known)) if os::measured_read(known, "clock_gettime_syscall").is_none() => {
                 return None;
             }
-            (Law::Service(service), _) => os::system_call(site, known, *service),
-            (Law::Other(law), _) => law(site, known, at.int("depth").unwrap_or(1)),
+            (Work::Service(service), _) => os::system_call(site, known, *service),
+            (Work::Other(law), _) => law(site, known, at.int("depth").unwrap_or(1)),
         };
         Some(estimate.prediction())
     }
@@ -361,12 +359,8 @@ fn absent(site: &Site, call: Call, params: &Params) -> Option<Skip> {
             let limit = site.host.limits.open_files.and_then(|limit| limit.soft)?;
             let wanted = 2 * params.ints("pool").first()? + OTHER_DESCRIPTORS;
             (limit < wanted).then(|| {
-                Skip::because(format!(
-                    "{limit} files may be open, the pools need {wanted}"
-                ))
-                .needs(format!(
-                    "`ulimit -n {wanted}`, or a smaller os.syscall.pool"
-                ))
+                Skip::because(format!("{limit} files may be open, the pools need {wanted}"))
+                    .needs(format!("`ulimit -n {wanted}`, or a smaller os.syscall.pool"))
             })
         }
         _ => None,
@@ -435,11 +429,7 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
         "a child reads the counter, which cannot be trusted here"
     );
     let until = monotonic_raw_ns() + bench.order().case_ns;
-    let least = if bench.order().rehearsal {
-        REHEARSAL_CHILDREN
-    } else {
-        2 * REHEARSAL_CHILDREN
-    };
+    let least = if bench.order().rehearsal { REHEARSAL_CHILDREN } else { 2 * REHEARSAL_CHILDREN };
     let child = || {
         let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
         ticks.context("a child of vfork")

@@ -173,29 +173,15 @@ case! {
 
 impl Made {
     fn alone(pair: Class, stack: Stack) -> Made {
-        Made {
-            pair,
-            stack: Some(stack),
-            count: None,
-            alive: None,
-            work: None,
-        }
+        Made { pair, stack: Some(stack), count: None, alive: None, work: None }
     }
 
     fn sequence(count: u64) -> Made {
-        Made {
-            count: Some(count),
-            ..Made::alone(Class::Same, Stack::Cached)
-        }
+        Made { count: Some(count), ..Made::alone(Class::Same, Stack::Cached) }
     }
 
     fn crowd(alive: u64, work: Option<Beside>) -> Made {
-        Made {
-            stack: None,
-            alive: Some(alive),
-            work,
-            ..Made::alone(Class::Same, Stack::Cached)
-        }
+        Made { stack: None, alive: Some(alive), work, ..Made::alone(Class::Same, Stack::Cached) }
     }
 
     fn company(&self) -> Company {
@@ -212,11 +198,7 @@ static CARD: Card = Card {
     id: "os.thread",
     title: "Threads",
     metrics: &[
-        Metric::time(
-            "return",
-            "from the call that makes a thread to its return",
-            Kind::Os,
-        ),
+        Metric::time("return", "from the call that makes a thread to its return", Kind::Os),
         Metric::time(
             "first_instruction",
             "from the call that makes a thread to the thread's first instruction",
@@ -381,14 +363,8 @@ fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
 /// A clock as the metal takes it.
 fn watch(clock: Clock) -> Watch {
     match clock {
-        Clock::Counter { .. } => Watch {
-            start: clock::ticks_start,
-            end: clock::ticks_end,
-        },
-        Clock::Monotonic => Watch {
-            start: clock::monotonic_ns,
-            end: clock::monotonic_ns,
-        },
+        Clock::Counter { .. } => Watch { start: clock::ticks_start, end: clock::ticks_end },
+        Clock::Monotonic => Watch { start: clock::monotonic_ns, end: clock::monotonic_ns },
     }
 }
 
@@ -397,11 +373,7 @@ fn watch(clock: Clock) -> Watch {
 fn maker(case: &Case, made: &Made, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
     let here = bench.cpu();
     let cpus = pair::cpus(case).unwrap_or([here, here]);
-    ensure!(
-        cpus[0] == here,
-        "the maker is on CPU {here}, not on {}",
-        cpus[0]
-    );
+    ensure!(cpus[0] == here, "the maker is on CPU {here}, not on {}", cpus[0]);
     bench.use_cpus(&cpus);
     let stack = match made.stack {
         Some(Stack::Fresh) => MakerStack::Fresh,
@@ -411,11 +383,7 @@ fn maker(case: &Case, made: &Made, bytes: usize, bench: &mut Bench) -> Result<(M
     let there = (cpus[1] != cpus[0]).then_some(cpus[1]);
     let mut maker = Maker::new(stack, bytes, there)?;
     let begun = maker.cpu_of_one()?;
-    ensure!(
-        begun == cpus[1],
-        "a thread for CPU {} began on CPU {begun}",
-        cpus[1]
-    );
+    ensure!(begun == cpus[1], "a thread for CPU {} began on CPU {begun}", cpus[1]);
     maker.in_sequence(COLD)?;
     Ok((maker, cpus))
 }
@@ -467,11 +435,7 @@ fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> R
     let mut width = Vec::with_capacity(EVENTS_MOST);
     let mut probes = bench.watch();
     let faults = process::rusage_self().minflt;
-    let least = if rehearsal {
-        REHEARSAL_EVENTS
-    } else {
-        EVENTS_LEAST
-    };
+    let least = if rehearsal { REHEARSAL_EVENTS } else { EVENTS_LEAST };
     let until = monotonic_raw_ns() + bench.order().case_ns;
     while lives.len() < least
         || (!rehearsal && lives.len() < EVENTS_MOST && monotonic_raw_ns() < until)
@@ -488,19 +452,13 @@ fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> R
         bench.planned_switches(early as u64);
     }
     for (metric, moment) in MOMENTS {
-        let values = lives
-            .iter()
-            .map(|life| clock.between_ns(life.call, moment(life)));
+        let values = lives.iter().map(|life| clock.between_ns(life.call, moment(life)));
         let samples = bench.record_watched(case, metric, values.collect(), &width)?;
         let share = early as f64 / lives.len() as f64;
-        samples
-            .quantities
-            .insert("first_before_return".to_owned(), share);
+        samples.quantities.insert("first_before_return".to_owned(), share);
         faults.tell(&made, samples);
         if let Some(bound_ns) = bound_ns {
-            samples
-                .quantities
-                .insert("clock_offset_bound_ns".to_owned(), bound_ns);
+            samples.quantities.insert("clock_offset_bound_ns".to_owned(), bound_ns);
             if clock == Clock::Monotonic {
                 samples.notes.push(
                     "timed by CLOCK_MONOTONIC: the two CPUs' counters may be too far apart"
@@ -525,9 +483,7 @@ impl Faults {
     /// Writes them down, and whether they contradict the case.
     fn tell(&self, made: &Made, samples: &mut Samples) {
         let Faults(each) = *self;
-        samples
-            .quantities
-            .insert("faults_per_thread".to_owned(), each);
+        samples.quantities.insert("faults_per_thread".to_owned(), each);
         match made.stack {
             Some(Stack::Cached) if each >= 1.0 => samples.notes.push(format!(
                 "{each:.1} page faults per thread: this C library does not keep the stacks of ended threads"

@@ -151,29 +151,18 @@ impl Experiment for Timer {
                 _ => vec![Some(Put::Default), Some(Put::Least)],
             };
             if slacks == [None] {
-                cases.push(Timed {
-                    timer,
-                    delay: None,
-                    load: None,
-                    slack: None,
-                });
+                cases.push(Timed { timer, delay: None, load: None, slack: None });
             }
             // Off the plain case in one, at the first delay of the main timers; in thorough in all.
-            let all = delays
-                .iter()
-                .flat_map(|delay| [Load::Idle, Load::Same].map(|load| (delay, load)));
+            let all =
+                delays.iter().flat_map(|delay| [Load::Idle, Load::Same].map(|load| (delay, load)));
             for ((delay, load), slack) in
                 all.flat_map(|one| slacks.iter().map(move |slack| (one, *slack)))
             {
                 let away = usize::from(load == Load::Same) + usize::from(slack == Some(Put::Least));
                 let is_near = away == 0 || (away == 1 && is_main && *delay == delays[0]);
                 if is_near || preset == Preset::Thorough {
-                    cases.push(Timed {
-                        timer,
-                        delay: Some(*delay),
-                        load: Some(load),
-                        slack,
-                    });
+                    cases.push(Timed { timer, delay: Some(*delay), load: Some(load), slack });
                 }
             }
         }
@@ -221,9 +210,7 @@ impl Experiment for Timer {
             _ if known.is_some() => return None,
             (None, _) => return Some(unknown("not measured: it is cancelled and wakes nobody")),
             _ => {
-                return Some(unknown(
-                    "not measured: a wake-up is timed, not what asks for it",
-                ));
+                return Some(unknown("not measured: a wake-up is timed, not what asks for it"));
             }
         };
         Some(law.prediction())
@@ -290,9 +277,7 @@ fn wake(bench: &mut Bench, case: &Case, of: &Timed, delay: u64, loads: &mut Load
 fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
     match timer {
         Via::Nanosleep => waits(delay, count, |_| Ok(sleep(delay)?)),
-        Via::ClockNanosleep => waits(delay, count, |now| {
-            Ok(until(Clock::MONOTONIC, now + delay)?)
-        }),
+        Via::ClockNanosleep => waits(delay, count, |now| Ok(until(Clock::MONOTONIC, now + delay)?)),
         Via::Timerfd => {
             let fd = TimerFd::new().context("a timer")?;
             waits(delay, count, |_| {
@@ -304,10 +289,7 @@ fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
         Via::EpollWait => {
             let epoll = raw::epoll_create().context("an epoll set")?;
             waits(delay, count, |_| {
-                ensure!(
-                    epoll_wait_for(epoll.as_fd(), delay)? == 0,
-                    "one of none is ready"
-                );
+                ensure!(epoll_wait_for(epoll.as_fd(), delay)? == 0, "one of none is ready");
                 Ok(())
             })
         }
@@ -326,14 +308,9 @@ fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
                 i32::from(late.is_err())
             })?;
             let ending = child.wait()?;
-            ensure!(
-                ending == Ending::Exited(0),
-                "a signal did not come: {ending:?}"
-            );
+            ensure!(ending == Ending::Exited(0), "a signal did not come: {ending:?}");
             let late = words[..count_words].iter();
-            Ok(late
-                .map(|word| f64::from_bits(word.load(Ordering::Acquire)))
-                .collect())
+            Ok(late.map(|word| f64::from_bits(word.load(Ordering::Acquire))).collect())
         }
     }
 }
@@ -360,26 +337,18 @@ mod tests {
     #[test]
     fn every_timer_is_late_and_those_that_can_be_are_armed() {
         for site in sites() {
-            for (preset, cases) in [
-                (Preset::Quick, 6),
-                (Preset::Standard, 15),
-                (Preset::Thorough, 66),
-            ] {
+            for (preset, cases) in
+                [(Preset::Quick, 6), (Preset::Standard, 15), (Preset::Thorough, 66)]
+            {
                 let offer = check(&EXPERIMENT, &site, preset);
                 assert_eq!(offer.series[0].cases.len() + offer.skipped.len(), cases);
             }
         }
         for &timer in Via::ALL {
             let late = wake_ups(timer, 200 * US, 3).expect("wakes");
-            assert!(
-                late.len() == 3 && late.iter().all(|ns| *ns >= 0.0),
-                "{timer:?}: {late:?}"
-            );
+            assert!(late.len() == 3 && late.iter().all(|ns| *ns >= 0.0), "{timer:?}: {late:?}");
         }
-        let metrics: Vec<String> = smoke(&EXPERIMENT)
-            .into_iter()
-            .map(|one| one.metric)
-            .collect();
+        let metrics: Vec<String> = smoke(&EXPERIMENT).into_iter().map(|one| one.metric).collect();
         assert!(metrics.iter().any(|metric| metric == "arm"), "{metrics:?}");
     }
 }

@@ -55,14 +55,9 @@ fn implementer(midr: u64) -> u64 {
 /// The core that a register value names.
 pub(super) fn part(midr: u64) -> Part {
     let number = midr >> 4 & 0xfff;
-    let row = PARTS
-        .iter()
-        .find(|row| row.0 == implementer(midr) && row.1 == number);
+    let row = PARTS.iter().find(|row| row.0 == implementer(midr) && row.1 == number);
     let core = row.map_or(Core::Unknown, |row| row.2);
-    Part {
-        core,
-        name: core.name(),
-    }
+    Part { core, name: core.name() }
 }
 
 /// The implementer's name.

@@ -23,9 +23,7 @@ fn one(root: &Root, info: &CpuInfo, id: usize) -> Frequency {
     let cppc = || nominal().filter(|&mhz| mhz > 0)?.checked_mul(1_000_000);
     // Reading scaling_cur_freq of every CPU sends interrupts and waited 10 ms per CPU before
     // Linux 5.18; /proc/cpuinfo has been read once already.
-    let shown = info
-        .of(id, "cpu MHz")
-        .and_then(|mhz| mhz.parse::<f64>().ok());
+    let shown = info.of(id, "cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok());
     let shown = shown.filter(|mhz| mhz.is_finite() && *mhz > 0.0);
     Frequency {
         base_hz: scaled("base_frequency").or_else(cppc),
@@ -45,11 +43,7 @@ fn one(root: &Root, info: &CpuInfo, id: usize) -> Frequency {
 pub(super) fn turbo(root: &Root) -> Turbo {
     let forbidden = root.number::<u32>(&format!("{DIR}/intel_pstate/no_turbo"));
     let boost = root.number::<u32>(&format!("{DIR}/cpufreq/boost"));
-    Turbo {
-        enabled: forbidden
-            .map(|flag| flag == 0)
-            .or(boost.map(|flag| flag == 1)),
-    }
+    Turbo { enabled: forbidden.map(|flag| flag == 0).or(boost.map(|flag| flag == 1)) }
 }
 
 /// Frequencies of CPUID 15h, 16h (Intel SDM 2A) and 40000010h (VMware's convention, which KVM
@@ -59,15 +53,11 @@ pub(super) fn cpuid(outside: &Outside) -> CpuidFrequency {
     let crystal_hz = crystal.map(|leaf| u64::from(leaf.ecx)).filter(|&hz| hz > 0);
     let ratio = crystal.filter(|leaf| leaf.eax > 0 && leaf.ebx > 0);
     let processor = outside.leaf(0x16, 0);
-    let mhz = |word: Option<u32>| {
-        word.map(|w| u64::from(w & 0xffff) * 1_000_000)
-            .filter(|&hz| hz > 0)
-    };
+    let mhz =
+        |word: Option<u32>| word.map(|w| u64::from(w & 0xffff) * 1_000_000).filter(|&hz| hz > 0);
     // The hypervisor states its highest leaf in 40000000h; higher ones answer with leftovers.
     let highest = outside.leaf(0x4000_0000, 0).map_or(0, |leaf| leaf.eax);
-    let guest = outside
-        .leaf(0x4000_0010, 0)
-        .filter(|_| highest >= 0x4000_0010);
+    let guest = outside.leaf(0x4000_0010, 0).filter(|_| highest >= 0x4000_0010);
     CpuidFrequency {
         tsc_hz: crystal_hz.zip(ratio).map(|(hz, leaf)| {
             // Up to 2^32 × 2^32 fits neither u64 product nor a real machine: widen.
@@ -77,9 +67,7 @@ pub(super) fn cpuid(outside: &Outside) -> CpuidFrequency {
         base_hz: mhz(processor.map(|leaf| leaf.eax)),
         max_hz: mhz(processor.map(|leaf| leaf.ebx)),
         bus_hz: mhz(processor.map(|leaf| leaf.ecx)),
-        hypervisor_tsc_hz: guest
-            .map(|leaf| u64::from(leaf.eax) * 1000)
-            .filter(|&hz| hz > 0),
+        hypervisor_tsc_hz: guest.map(|leaf| u64::from(leaf.eax) * 1000).filter(|&hz| hz > 0),
     }
 }
 
@@ -98,10 +86,7 @@ pub(super) fn idle_states(root: &Root, cpus: &[LogicalCpu]) -> Vec<IdleState> {
             disabled: number("disable").is_some_and(|flag| flag != 0),
         })
     };
-    root.numbered(&dir, "state")
-        .into_iter()
-        .filter_map(state)
-        .collect()
+    root.numbered(&dir, "state").into_iter().filter_map(state).collect()
 }
 
 #[cfg(test)]
@@ -114,15 +99,9 @@ mod tests {
         let found = read("== cpuid.txt\n15 0 2 a8 124f800 0\n16 0 c80 1450 64 0\n");
         // 19.2 MHz × 168 / 2.
         assert_eq!(found.tsc_hz, Some(1_612_800_000));
-        assert_eq!(
-            (found.base_hz, found.max_hz),
-            (Some(3_200_000_000), Some(5_200_000_000))
-        );
+        assert_eq!((found.base_hz, found.max_hz), (Some(3_200_000_000), Some(5_200_000_000)));
         assert_eq!(found.bus_hz, Some(100_000_000));
-        assert_eq!(
-            read("== cpuid.txt\n15 0 0 0 0 0\n16 0 0 0 0 0\n"),
-            CpuidFrequency::default()
-        );
+        assert_eq!(read("== cpuid.txt\n15 0 0 0 0 0\n16 0 0 0 0 0\n"), CpuidFrequency::default());
         let stale = "== cpuid.txt\n40000000 0 40000001 0 0 0\n40000010 0 70001 0 0 0\n";
         assert_eq!(read(stale).hypervisor_tsc_hz, None);
         let stated = "== cpuid.txt\n40000000 0 40000010 0 0 0\n40000010 0 27ac40 0 0 0\n";

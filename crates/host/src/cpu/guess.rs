@@ -52,10 +52,7 @@ pub(super) fn guess(cpu: &Cpu, caches: &Caches) -> Microarchitecture {
     let (by_model, platform) = by_model(cpu);
     let (by_features, mut evidence) = by_features(cpu, sizes);
     if let (Some(core), Some(family), Some(model)) = (by_model, cpu.family, cpu.model) {
-        evidence.insert(
-            0,
-            format!("family {family} model {model} is {}", core.name()),
-        );
+        evidence.insert(0, format!("family {family} model {model} is {}", core.name()));
     }
     let mut doubts = Vec::new();
     let mut core = by_model.unwrap_or(by_features);
@@ -73,31 +70,18 @@ pub(super) fn guess(cpu: &Cpu, caches: &Caches) -> Microarchitecture {
     if let (Some(l2), Some(model_core), false) = (sizes.l2, by_model, expected.is_empty())
         && !expected.contains(&l2)
     {
-        doubts.push(format!(
-            "L2 is {l2} KiB, which no {} has",
-            model_core.name()
-        ));
+        doubts.push(format!("L2 is {l2} KiB, which no {} has", model_core.name()));
     }
     if platform.is_none() {
         platform = platform_by_features(core, cpu).map(str::to_string);
     }
     let contradiction = (!doubts.is_empty()).then(|| doubts.join("; "));
-    Microarchitecture {
-        core,
-        platform,
-        by_model,
-        evidence,
-        contradiction,
-    }
+    Microarchitecture { core, platform, by_model, evidence, contradiction }
 }
 
 fn arm_guess(cpu: &Cpu) -> Microarchitecture {
     // The strongest core: of the kind that sorts first.
-    let strongest = cpu
-        .cpus
-        .iter()
-        .filter(|one| one.midr.is_some())
-        .min_by_key(|one| one.kind);
+    let strongest = cpu.cpus.iter().filter(|one| one.midr.is_some()).min_by_key(|one| one.kind);
     let Some(midr) = strongest.and_then(|one| one.midr).or(cpu.midr) else {
         return Microarchitecture::unknown();
     };
@@ -159,14 +143,8 @@ fn intel_by_features(cpu: &Cpu, sizes: Sizes, seen: &mut Vec<String>) -> Core {
         found
     };
     let core = if has("amx_tile") {
-        let later = ["amx_fp16", "amx_complex", "prefetchi", "avx10"]
-            .map(&mut has)
-            .contains(&true);
-        if later || sizes.l1i == Some(64) {
-            Core::RedwoodCove
-        } else {
-            Core::GoldenCove
-        }
+        let later = ["amx_fp16", "amx_complex", "prefetchi", "avx10"].map(&mut has).contains(&true);
+        if later || sizes.l1i == Some(64) { Core::RedwoodCove } else { Core::GoldenCove }
     } else if has("avx512_fp16") {
         Core::GoldenCove
     } else if has("avx512_vp2intersect") {
@@ -341,14 +319,7 @@ mod tests {
 
     #[test]
     fn hidden_features_do_not_refute_the_model() {
-        let found = guessed(
-            6,
-            0x8f,
-            "GenuineIntel",
-            "avx avx2 rdseed clflushopt",
-            32,
-            2048,
-        );
+        let found = guessed(6, 0x8f, "GenuineIntel", "avx avx2 rdseed clflushopt", 32, 2048);
         assert_eq!((found.core, found.contradiction), (Core::GoldenCove, None));
         assert_eq!(found.platform.as_deref(), Some("Sapphire Rapids"));
     }
@@ -362,33 +333,16 @@ mod tests {
 
     #[test]
     fn an_invented_cache_is_doubted_and_the_model_kept() {
-        let found = guessed(
-            6,
-            0x55,
-            "GenuineIntel",
-            "avx avx2 clflushopt avx512f",
-            32,
-            4096,
-        );
+        let found = guessed(6, 0x55, "GenuineIntel", "avx avx2 clflushopt avx512f", 32, 4096);
         assert_eq!(found.core, Core::SkylakeServer);
-        assert!(
-            found
-                .contradiction
-                .is_some_and(|doubt| doubt.contains("4096 KiB"))
-        );
+        assert!(found.contradiction.is_some_and(|doubt| doubt.contains("4096 KiB")));
     }
 
     #[test]
     fn features_decide_where_the_model_is_not_known() {
         let intel = |flags: &str, l1i, l2| guessed(6, 0xfe, "GenuineIntel", flags, l1i, l2).core;
-        assert_eq!(
-            intel("avx avx2 rdseed clflushopt avx_vnni", 64, 2048),
-            Core::RedwoodCove
-        );
-        assert_eq!(
-            intel("avx avx2 rdseed clflushopt avx_vnni", 32, 2048),
-            Core::RaptorCove
-        );
+        assert_eq!(intel("avx avx2 rdseed clflushopt avx_vnni", 64, 2048), Core::RedwoodCove);
+        assert_eq!(intel("avx avx2 rdseed clflushopt avx_vnni", 32, 2048), Core::RaptorCove);
         assert_eq!(intel("avx avx2", 32, 256), Core::Haswell);
         assert_eq!(intel("", 32, 256), Core::Unknown);
         let amd = guessed(0x1b, 1, "AuthenticAMD", "sha_ni vaes avx512f", 32, 1024);

@@ -229,12 +229,8 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
     let arm_only = |value: bool| (arch == Arch::Aarch64).then_some(value);
     Cpu {
         arch,
-        vendor: info
-            .first("vendor_id")
-            .or_else(|| Some(arm::vendor(midr?).to_string())),
-        family: info
-            .first_number("cpu family")
-            .or(signature.map(|s| s.family)),
+        vendor: info.first("vendor_id").or_else(|| Some(arm::vendor(midr?).to_string())),
+        family: info.first_number("cpu family").or(signature.map(|s| s.family)),
         model: info.first_number("model").or(signature.map(|s| s.model)),
         stepping: info
             .first_number("stepping")
@@ -251,9 +247,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         classes: Vec::new(),
         turbo: frequency::turbo(root),
         cpuid_frequency: frequency::cpuid(outside),
-        counter_hz: outside
-            .counter_hz
-            .filter(|&hz| hz > 0 && arch == Arch::Aarch64),
+        counter_hz: outside.counter_hz.filter(|&hz| hz > 0 && arch == Arch::Aarch64),
         constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
         nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
         counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
@@ -306,34 +300,19 @@ impl Cpu {
 
     /// CPUs that this process may use now, ascending.
     pub fn usable(&self) -> Vec<usize> {
-        self.cpus
-            .iter()
-            .filter(|cpu| cpu.online && cpu.allowed)
-            .map(|cpu| cpu.id)
-            .collect()
+        self.cpus.iter().filter(|cpu| cpu.online && cpu.allowed).map(|cpu| cpu.id).collect()
     }
 
     /// Online cores: CPUs that are the first of their core.
     pub fn cores(&self) -> usize {
-        let first = |cpu: &&LogicalCpu| {
-            cpu.smt_siblings
-                .first()
-                .is_none_or(|&lowest| lowest == cpu.id)
-        };
-        self.cpus
-            .iter()
-            .filter(|cpu| cpu.online)
-            .filter(first)
-            .count()
+        let first =
+            |cpu: &&LogicalCpu| cpu.smt_siblings.first().is_none_or(|&lowest| lowest == cpu.id);
+        self.cpus.iter().filter(|cpu| cpu.online).filter(first).count()
     }
 
     /// Sockets that have an online CPU; `None` when no CPU tells its socket.
     pub fn packages(&self) -> Option<usize> {
-        let named = self
-            .cpus
-            .iter()
-            .filter(|cpu| cpu.online)
-            .filter_map(|cpu| cpu.package);
+        let named = self.cpus.iter().filter(|cpu| cpu.online).filter_map(|cpu| cpu.package);
         let distinct: std::collections::BTreeSet<i64> = named.collect();
         (!distinct.is_empty()).then_some(distinct.len())
     }
@@ -365,11 +344,7 @@ impl Cpu {
 
     /// Highest frequency that the machine states for any CPU: the frequency driver, else CPUID 16h.
     pub fn max_hz(&self) -> Option<u64> {
-        let scaled = self
-            .cpus
-            .iter()
-            .filter_map(|cpu| cpu.frequency.max_hz)
-            .max();
+        let scaled = self.cpus.iter().filter_map(|cpu| cpu.frequency.max_hz).max();
         scaled.or(self.cpuid_frequency.max_hz)
     }
 }

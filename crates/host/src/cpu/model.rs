@@ -14,10 +14,7 @@ pub(super) struct CpuInfo {
 
 /// Parses `/proc/cpuinfo`.
 pub(super) fn parse(text: &str) -> CpuInfo {
-    let mut info = CpuInfo {
-        processors: BTreeMap::new(),
-        common: BTreeMap::new(),
-    };
+    let mut info = CpuInfo { processors: BTreeMap::new(), common: BTreeMap::new() };
     let mut current: Option<usize> = None;
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else {
@@ -67,10 +64,7 @@ impl CpuInfo {
 
 /// Features of the first processor, sorted.
 pub(super) fn flags(info: &CpuInfo) -> Vec<String> {
-    let text = info
-        .first("flags")
-        .or_else(|| info.first("Features"))
-        .unwrap_or_default();
+    let text = info.first("flags").or_else(|| info.first("Features")).unwrap_or_default();
     let mut flags: Vec<String> = text.split_whitespace().map(str::to_string).collect();
     flags.sort();
     flags.dedup();
@@ -91,16 +85,8 @@ pub(super) fn signature(eax: u32) -> Signature {
     let base_model = eax >> 4 & 0xf;
     let extended = base_family == 0xf || base_family == 6;
     Signature {
-        family: if base_family == 0xf {
-            base_family + (eax >> 20 & 0xff)
-        } else {
-            base_family
-        },
-        model: if extended {
-            base_model | (eax >> 16 & 0xf) << 4
-        } else {
-            base_model
-        },
+        family: if base_family == 0xf { base_family + (eax >> 20 & 0xff) } else { base_family },
+        model: if extended { base_model | (eax >> 16 & 0xf) << 4 } else { base_model },
         stepping: eax & 0xf,
     }
 }
@@ -169,11 +155,8 @@ pub(super) fn cpuid_features(outside: &Outside) -> Vec<String> {
             word >> bit & 1 == 1
         })
     };
-    let mut names: Vec<String> = FEATURES
-        .iter()
-        .filter(|row| set(row))
-        .map(|row| row.3.to_string())
-        .collect();
+    let mut names: Vec<String> =
+        FEATURES.iter().filter(|row| set(row)).map(|row| row.3.to_string()).collect();
     names.sort();
     names
 }
@@ -185,14 +168,7 @@ mod tests {
     #[test]
     fn signatures_unpack() {
         let check = |eax, family, model, stepping| {
-            assert_eq!(
-                signature(eax),
-                Signature {
-                    family,
-                    model,
-                    stepping
-                }
-            );
+            assert_eq!(signature(eax), Signature { family, model, stepping });
         };
         check(0x000a_0671, 6, 167, 1);
         check(0x00a0_0f11, 0x19, 1, 1);

@@ -10,16 +10,9 @@ const DIR: &str = "sys/devices/system/cpu";
 
 /// Every present CPU, ascending.
 pub(super) fn cpus(root: &Root, outside: &Outside, info: &CpuInfo) -> Vec<LogicalCpu> {
-    let listed = |name: &str| {
-        root.cpus(&format!("{DIR}/{name}"))
-            .filter(|list| !list.is_empty())
-    };
+    let listed = |name: &str| root.cpus(&format!("{DIR}/{name}")).filter(|list| !list.is_empty());
     let online = listed("online").unwrap_or_else(|| info.ids());
-    let online = if online.is_empty() {
-        outside.allowed.clone()
-    } else {
-        online
-    };
+    let online = if online.is_empty() { outside.allowed.clone() } else { online };
     let mut present = listed("present").unwrap_or_else(|| root.numbered(DIR, "cpu"));
     present.extend(&online);
     present.sort_unstable();
@@ -71,10 +64,7 @@ fn nodes(root: &Root) -> BTreeMap<usize, usize> {
     const NODES: &str = "sys/devices/system/node";
     let mut map = BTreeMap::new();
     for node in root.numbered(NODES, "node") {
-        for cpu in root
-            .cpus(&format!("{NODES}/node{node}/cpulist"))
-            .unwrap_or_default()
-        {
+        for cpu in root.cpus(&format!("{NODES}/node{node}/cpulist")).unwrap_or_default() {
             map.insert(cpu, node);
         }
     }
@@ -83,9 +73,7 @@ fn nodes(root: &Root) -> BTreeMap<usize, usize> {
 
 /// The kernel's own word, else whether some core has two online CPUs.
 pub(super) fn smt_active(root: &Root, cpus: &[LogicalCpu]) -> Option<bool> {
-    let stated = root
-        .number::<u32>(&format!("{DIR}/smt/active"))
-        .map(|active| active != 0);
+    let stated = root.number::<u32>(&format!("{DIR}/smt/active")).map(|active| active != 0);
     let described = cpus.iter().any(|cpu| !cpu.smt_siblings.is_empty());
     stated.or_else(|| described.then(|| cpus.iter().any(|cpu| cpu.smt_siblings.len() > 1)))
 }
@@ -94,11 +82,7 @@ pub(super) fn smt_active(root: &Root, cpus: &[LogicalCpu]) -> Option<bool> {
 /// of the highest level.
 pub(super) fn fill_llc(cpus: &mut [LogicalCpu], caches: &Caches) {
     let mut best: BTreeMap<usize, (u32, usize)> = BTreeMap::new();
-    for cache in caches
-        .levels
-        .iter()
-        .filter(|cache| cache.kind != CacheKind::Instruction)
-    {
+    for cache in caches.levels.iter().filter(|cache| cache.kind != CacheKind::Instruction) {
         for group in &cache.shared_by {
             let Some(&lowest) = group.first() else {
                 continue;
@@ -126,30 +110,17 @@ pub(super) fn kinds(root: &Root, cpu: &Cpu) -> BTreeMap<usize, CoreKind> {
 }
 
 fn intel_kinds(root: &Root) -> BTreeMap<usize, CoreKind> {
-    let list = |paths: [&str; 2]| {
-        paths
-            .iter()
-            .find_map(|path| root.cpus(path))
-            .unwrap_or_default()
-    };
-    let big = list([
-        "sys/devices/cpu_core/cpus",
-        "sys/devices/system/cpu/types/intel_core_0/cpulist",
-    ]);
-    let mut small = list([
-        "sys/devices/cpu_atom/cpus",
-        "sys/devices/system/cpu/types/intel_atom_0/cpulist",
-    ]);
-    small.extend(
-        root.cpus("sys/devices/cpu_lowpower/cpus")
-            .unwrap_or_default(),
-    );
+    let list = |paths: [&str; 2]| paths.iter().find_map(|path| root.cpus(path)).unwrap_or_default();
+    let big =
+        list(["sys/devices/cpu_core/cpus", "sys/devices/system/cpu/types/intel_core_0/cpulist"]);
+    let mut small =
+        list(["sys/devices/cpu_atom/cpus", "sys/devices/system/cpu/types/intel_atom_0/cpulist"]);
+    small.extend(root.cpus("sys/devices/cpu_lowpower/cpus").unwrap_or_default());
     if big.is_empty() || small.is_empty() {
         return BTreeMap::new();
     }
     let big = big.into_iter().map(|id| (id, CoreKind::Performance));
-    big.chain(small.into_iter().map(|id| (id, CoreKind::Efficiency)))
-        .collect()
+    big.chain(small.into_iter().map(|id| (id, CoreKind::Efficiency))).collect()
 }
 
 /// Groups by capacity, which the kernel scales to 1024; without capacities by maximum frequency.
@@ -160,14 +131,9 @@ fn arm_kinds(cpus: &[LogicalCpu]) -> BTreeMap<usize, CoreKind> {
         Some(capacity) => Some(u64::from(capacity)),
         None => cpu.frequency.max_hz.filter(|_| designs.len() > 1),
     };
-    let known: Vec<(usize, u64)> = cpus
-        .iter()
-        .filter_map(|cpu| Some((cpu.id, strength(cpu)?)))
-        .collect();
-    let (least, most) = (
-        known.iter().map(|k| k.1).min(),
-        known.iter().map(|k| k.1).max(),
-    );
+    let known: Vec<(usize, u64)> =
+        cpus.iter().filter_map(|cpu| Some((cpu.id, strength(cpu)?))).collect();
+    let (least, most) = (known.iter().map(|k| k.1).min(), known.iter().map(|k| k.1).max());
     if least == most {
         return BTreeMap::new();
     }
@@ -176,27 +142,16 @@ fn arm_kinds(cpus: &[LogicalCpu]) -> BTreeMap<usize, CoreKind> {
         value if Some(value) == least => CoreKind::Efficiency,
         _ => CoreKind::Middle,
     };
-    known
-        .into_iter()
-        .map(|(id, value)| (id, kind(value)))
-        .collect()
+    known.into_iter().map(|(id, value)| (id, kind(value))).collect()
 }
 
 /// Online CPUs that are alike, performance cores first.
 pub(super) fn classes(cpu: &Cpu) -> Vec<CpuClass> {
     let online: Vec<&LogicalCpu> = cpu.cpus.iter().filter(|one| one.online).collect();
     let mut classes: Vec<CpuClass> = Vec::new();
-    for kind in [
-        CoreKind::Performance,
-        CoreKind::Uniform,
-        CoreKind::Middle,
-        CoreKind::Efficiency,
-    ] {
-        let members: Vec<&LogicalCpu> = online
-            .iter()
-            .copied()
-            .filter(|one| one.kind == kind)
-            .collect();
+    for kind in [CoreKind::Performance, CoreKind::Uniform, CoreKind::Middle, CoreKind::Efficiency] {
+        let members: Vec<&LogicalCpu> =
+            online.iter().copied().filter(|one| one.kind == kind).collect();
         if members.is_empty() {
             continue;
         }

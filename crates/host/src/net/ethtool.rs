@@ -108,10 +108,7 @@ impl ToldLink {
         // The bus's name of the driver is the module's; a device without a bus has only the driver's own.
         interface.driver = interface.driver.take().or_else(|| self.driver.clone());
         interface.is_virtual = interface.is_virtual && self.place.is_none();
-        let is_on_usb = self
-            .place
-            .as_deref()
-            .is_some_and(|place| place.starts_with("usb"));
+        let is_on_usb = self.place.as_deref().is_some_and(|place| place.starts_with("usb"));
         if interface.bus.is_none() && is_on_usb {
             interface.bus = Some("usb".to_owned());
         }
@@ -147,9 +144,7 @@ impl From<metal::ethtool::Link> for ToldLink {
 }
 
 fn shaping_of(index: Option<u32>, all: &BTreeMap<u32, Vec<Shaper>>) -> Vec<Shaper> {
-    index
-        .and_then(|index| all.get(&index).cloned())
-        .unwrap_or_default()
+    index.and_then(|index| all.get(&index).cloned()).unwrap_or_default()
 }
 
 fn offloads(

@@ -154,9 +154,7 @@ fn id(handle: u32) -> String {
 
 impl Entry<'_> {
     fn option(&self, wanted: u16) -> Option<&[u8]> {
-        attributes(self.options)
-            .find(|(kind, _)| *kind == wanted)
-            .map(|(_, body)| body)
+        attributes(self.options).find(|(kind, _)| *kind == wanted).map(|(_, body)| body)
     }
 
     fn shaper(&self, classes: &[Entry<'_>]) -> Shaper {
@@ -213,10 +211,7 @@ impl Entry<'_> {
             });
         }
         Some(Shaper {
-            bits_per_second: above
-                .iter()
-                .map(|class| class.ceiling_bits_per_second)
-                .min(),
+            bits_per_second: above.iter().map(|class| class.ceiling_bits_per_second).min(),
             burst_bytes: above.first().map(|class| class.burst_bytes),
             classes,
             ..bare.clone()

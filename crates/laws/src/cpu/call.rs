@@ -1,7 +1,7 @@
 //! Laws of the procedure call.
 
 use super::{best_core_clock, core_costs, scaled, time_of, told};
-use crate::{Estimate, range, sum};
+use crate::{Law, range, sum};
 use bench::experiment::{Known, Site};
 
 /// What a call has to do, counted from what a C compiler emits.
@@ -21,7 +21,7 @@ pub struct CallWork {
 
 /// One call, in ns: the slowest of the call itself, the width of the core, its ports, and the
 /// frame pointer's way through memory.
-pub fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Estimate {
+pub fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Law {
     let (costs, source) = core_costs(site);
     // A jump is one more taken branch, through memory more often a slow one.
     let jump = sum(costs.turn, range(0.2, 1.0, 2.5));
@@ -29,11 +29,7 @@ pub fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Estimate {
     let issue = (work.instructions + 4.0) / costs.width;
     let ports = (work.stores / costs.stores).max(work.loads / costs.loads);
     let busy = issue.max(ports);
-    let chain = if work.frame {
-        costs.forward
-    } else {
-        range(0.0, 0.0, 0.0)
-    };
+    let chain = if work.frame { costs.forward } else { range(0.0, 0.0, 0.0) };
     let slowest = |base: f64, slack: f64, chain: f64| base.max(busy * slack).max(chain);
     let cycles = range(
         slowest(base.low, 0.85, chain.low),
@@ -57,7 +53,7 @@ pub fn call_line(
     site: &Site,
     known: Option<&Known>,
     works: &[CallWork],
-) -> (Estimate, Result<Estimate, String>) {
+) -> (Law, Result<Law, String>) {
     let points: Vec<(f64, f64)> = works
         .iter()
         .enumerate()
@@ -77,14 +73,9 @@ pub fn call_line(
         works.first().map_or(0.0, |work| work.instructions),
         costs.width,
     );
-    let slopes = Estimate::new(
-        0.4 * slope - placement,
-        slope,
-        1.8 * slope + placement,
-        because,
-    );
+    let slopes = Law::new(0.4 * slope - placement, slope, 1.8 * slope + placement, because);
     let linearity = match slope > 1.5 * placement {
-        true => Ok(Estimate::new(
+        true => Ok(Law::new(
             0.3,
             0.85,
             1.0,
@@ -123,8 +114,5 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
         yy += (value - y) * (value - y);
     }
     let linearity = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
-    (xx > 0.0).then_some(Line {
-        slope: xy / xx,
-        linearity,
-    })
+    (xx > 0.0).then_some(Line { slope: xy / xx, linearity })
 }

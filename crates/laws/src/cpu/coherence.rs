@@ -12,10 +12,10 @@
 //! interval (60 to 90 ns for Sapphire and Granite Rapids) are written from memory.
 
 use super::{core, is_guest, time_of};
-use crate::{Estimate, range};
+use crate::{Law, range};
 use bench::experiment::{Known, Site};
 use host::{Arch, Core, Distance};
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// CPUs under one last-level cache beyond which Intel's chips are no small ring.
 const RING_CPUS_MAX: usize = 24;
@@ -93,7 +93,7 @@ impl Fabric {
 
 /// One hand-over of a modified line, in ns: half of a round trip between two CPUs of a distance.
 /// `None`: a distance that the kernel does not tell.
-pub fn transfer(site: &Site, known: Option<&Known>, distance: Option<Distance>) -> Estimate {
+pub fn transfer(site: &Site, known: Option<&Known>, distance: Option<Distance>) -> Law {
     let costs = fabric(site).costs();
     let what = costs.what;
     let siblings = || {
@@ -102,7 +102,7 @@ pub fn transfer(site: &Site, known: Option<&Known>, distance: Option<Distance>) 
         time_of(site, known, SIBLINGS, because)
     };
     let estimate = match distance {
-        Some(Distance::Same) => Estimate::new(0.0, 0.0, 0.0, "a CPU hands no line to itself"),
+        Some(Distance::Same) => Law::new(0.0, 0.0, 0.0, "a CPU hands no line to itself"),
         Some(Distance::SmtSibling) => siblings(),
         Some(Distance::SharedLlc) => cluster(site, known, &costs),
         Some(Distance::SameSocket) => between(costs.socket, "two caches of one socket", what),
@@ -135,6 +135,7 @@ pub fn transfer(site: &Site, known: Option<&Known>, distance: Option<Distance>) 
                 "a virtual machine's topology is what the hypervisor says: its CPUs may be siblings \
                  of one core or lie on two dies",
             )
+            .counting(Condition::Hypervisor)
         }
         false => estimate,
     };
@@ -142,7 +143,7 @@ pub fn transfer(site: &Site, known: Option<&Known>, distance: Option<Distance>) 
 }
 
 /// Between two cores under one last-level cache.
-fn cluster(site: &Site, known: Option<&Known>, costs: &Costs) -> Estimate {
+fn cluster(site: &Site, known: Option<&Known>, costs: &Costs) -> Law {
     let what = costs.what;
     match costs.cluster {
         Cluster::Cycles(cycles) => {
@@ -157,13 +158,13 @@ fn cluster(site: &Site, known: Option<&Known>, costs: &Costs) -> Estimate {
     }
 }
 
-fn between(ns: Range, whom: &str, what: &str) -> Estimate {
+fn between(ns: Range, whom: &str, what: &str) -> Law {
     let because = format!(
         "base hardware: a modified line fetched between {whom}, {what}: {:.0} to {:.0} ns, by plumb's \
          table of published figures",
         ns.low, ns.high
     );
-    Estimate::new(ns.low, ns.likely, ns.high, because)
+    Law::new(ns.low, ns.likely, ns.high, because)
 }
 
 /// Whether earlier figures say anything about a distance: only what runs at the core's clock.
@@ -218,12 +219,8 @@ mod tests {
     use host::{Core, Distance};
     use record::key::{CaseId, Key};
 
-    const FAR: [Distance; 4] = [
-        Distance::SmtSibling,
-        Distance::SharedLlc,
-        Distance::SameSocket,
-        Distance::OtherSocket,
-    ];
+    const FAR: [Distance; 4] =
+        [Distance::SmtSibling, Distance::SharedLlc, Distance::SameSocket, Distance::OtherSocket];
 
     #[test]
     fn farther_takes_longer_everywhere() {
@@ -256,10 +253,7 @@ mod tests {
             (&arm, Distance::SameSocket, 46.0),
         ] {
             let range = transfer(site, None, Some(distance)).range;
-            assert!(
-                range.low <= ns && ns <= range.high,
-                "{distance:?}: {ns} outside {range:?}"
-            );
+            assert!(range.low <= ns && ns <= range.high, "{distance:?}: {ns} outside {range:?}");
             assert!(range.high <= 8.0 * range.low, "{distance:?}: {range:?}");
         }
     }
@@ -268,7 +262,7 @@ mod tests {
     fn a_guest_widens_and_says_why() {
         let mut site = recorded("vm-granite-rapids");
         let guest = transfer(&site, None, Some(Distance::SharedLlc));
-        assert!(guest.because.contains("hypervisor"), "{}", guest.because);
+        assert!(guest.because().contains("hypervisor"), "{}", guest.because());
         site.host.kernel.virtualisation.is_guest = Some(false);
         let bare = transfer(&site, None, Some(Distance::SharedLlc));
         assert!(guest.range.low < bare.range.low && guest.range.high > bare.range.high);

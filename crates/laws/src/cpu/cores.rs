@@ -118,11 +118,7 @@ static TABLE: &[(&[Core], CoreCosts)] = &[
     ),
     (
         &[Core::Nehalem, Core::Westmere],
-        CoreCosts {
-            loads: 1.0,
-            turn: range(0.95, 1.1, 2.1),
-            ..BEFORE_ICE_LAKE
-        },
+        CoreCosts { loads: 1.0, turn: range(0.95, 1.1, 2.1), ..BEFORE_ICE_LAKE },
     ),
     (
         &[
@@ -176,48 +172,12 @@ static TABLE: &[(&[Core], CoreCosts)] = &[
             ..ANY
         },
     ),
-    (
-        &[
-            Core::Silvermont,
-            Core::CortexA53,
-            Core::CortexA55,
-            Core::CortexA510,
-        ],
-        SMALL,
-    ),
-    (
-        &[Core::Goldmont],
-        CoreCosts {
-            width: 3.0,
-            ..SMALL
-        },
-    ),
+    (&[Core::Silvermont, Core::CortexA53, Core::CortexA55, Core::CortexA510], SMALL),
+    (&[Core::Goldmont], CoreCosts { width: 3.0, ..SMALL }),
     (&[Core::Tremont], CoreCosts { stores: 2.0, ..ANY }),
-    (
-        &[Core::Gracemont],
-        CoreCosts {
-            width: 5.0,
-            stores: 2.0,
-            ..ANY
-        },
-    ),
-    (
-        &[Core::Crestmont],
-        CoreCosts {
-            width: 6.0,
-            stores: 2.0,
-            ..ANY
-        },
-    ),
-    (
-        &[Core::Skymont],
-        CoreCosts {
-            width: 8.0,
-            stores: 2.0,
-            loads: 3.0,
-            ..ANY
-        },
-    ),
+    (&[Core::Gracemont], CoreCosts { width: 5.0, stores: 2.0, ..ANY }),
+    (&[Core::Crestmont], CoreCosts { width: 6.0, stores: 2.0, ..ANY }),
+    (&[Core::Skymont], CoreCosts { width: 8.0, stores: 2.0, loads: 3.0, ..ANY }),
     (
         &[Core::Bulldozer],
         CoreCosts {
@@ -231,23 +191,10 @@ static TABLE: &[(&[Core], CoreCosts)] = &[
         },
     ),
     (&[Core::Zen], ZEN),
-    (
-        &[Core::Zen2],
-        CoreCosts {
-            loads: 2.0,
-            forward: range(0.95, 2.2, 7.5),
-            ..ZEN
-        },
-    ),
+    (&[Core::Zen2], CoreCosts { loads: 2.0, forward: range(0.95, 2.2, 7.5), ..ZEN }),
     (
         &[Core::Zen3, Core::Zen4],
-        CoreCosts {
-            width: 6.0,
-            stores: 2.0,
-            loads: 3.0,
-            forward: range(0.95, 2.0, 7.5),
-            ..ZEN
-        },
+        CoreCosts { width: 6.0, stores: 2.0, loads: 3.0, forward: range(0.95, 2.0, 7.5), ..ZEN },
     ),
     (
         &[Core::Zen5],
@@ -260,37 +207,10 @@ static TABLE: &[(&[Core], CoreCosts)] = &[
             ..ZEN
         },
     ),
-    (
-        &[Core::CortexA57, Core::CortexA72],
-        CoreCosts {
-            width: 3.0,
-            stores: 1.0,
-            loads: 1.0,
-            ..ARM
-        },
-    ),
-    (
-        &[Core::CortexA73, Core::CortexA75],
-        CoreCosts {
-            width: 3.0,
-            stores: 1.0,
-            ..ARM
-        },
-    ),
-    (
-        &[Core::ThunderX2, Core::Tsv110, Core::A64fx],
-        CoreCosts { stores: 1.0, ..ARM },
-    ),
-    (
-        &[
-            Core::CortexA76,
-            Core::CortexA77,
-            Core::CortexA78,
-            Core::NeoverseN1,
-            Core::AmpereOne,
-        ],
-        ARM,
-    ),
+    (&[Core::CortexA57, Core::CortexA72], CoreCosts { width: 3.0, stores: 1.0, loads: 1.0, ..ARM }),
+    (&[Core::CortexA73, Core::CortexA75], CoreCosts { width: 3.0, stores: 1.0, ..ARM }),
+    (&[Core::ThunderX2, Core::Tsv110, Core::A64fx], CoreCosts { stores: 1.0, ..ARM }),
+    (&[Core::CortexA76, Core::CortexA77, Core::CortexA78, Core::NeoverseN1, Core::AmpereOne], ARM),
     (
         &[
             Core::CortexA710,
@@ -304,31 +224,13 @@ static TABLE: &[(&[Core], CoreCosts)] = &[
             Core::NeoverseV2,
             Core::NeoverseV3,
         ],
-        CoreCosts {
-            width: 5.0,
-            stores: 2.0,
-            loads: 3.0,
-            turn: range(0.48, 1.0, 1.4),
-            ..ARM
-        },
+        CoreCosts { width: 5.0, stores: 2.0, loads: 3.0, turn: range(0.48, 1.0, 1.4), ..ARM },
     ),
     (
         &[Core::AppleFirestorm, Core::AppleAvalanche],
-        CoreCosts {
-            width: 8.0,
-            stores: 2.0,
-            loads: 3.0,
-            ..ARM
-        },
+        CoreCosts { width: 8.0, stores: 2.0, loads: 3.0, ..ARM },
     ),
-    (
-        &[Core::AppleIcestorm, Core::AppleBlizzard],
-        CoreCosts {
-            width: 4.0,
-            stores: 1.0,
-            ..ARM
-        },
-    ),
+    (&[Core::AppleIcestorm, Core::AppleBlizzard], CoreCosts { width: 4.0, stores: 1.0, ..ARM }),
 ];
 
 #[cfg(test)]
@@ -378,14 +280,8 @@ mod tests {
     fn intervals_are_ordered_and_positive() {
         for core in Core::ALL {
             let (cost, _) = costs(*core);
-            for part in [
-                cost.turn,
-                cost.forward,
-                cost.call,
-                cost.counter,
-                cost.ordered,
-                cost.fence,
-            ] {
+            for part in [cost.turn, cost.forward, cost.call, cost.counter, cost.ordered, cost.fence]
+            {
                 let ordered = 0.0 < part.low && part.low <= part.likely && part.likely <= part.high;
                 assert!(ordered, "{} {part:?}", core.name());
             }

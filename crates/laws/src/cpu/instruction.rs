@@ -5,7 +5,7 @@
 //! designs of its architecture.
 
 use super::{core, core_costs, time_of, told};
-use crate::{Estimate, range};
+use crate::{Law, range};
 use bench::experiment::{Known, Site};
 use host::{Arch, Core};
 use record::event::{Bound, Range, Side};
@@ -51,25 +51,15 @@ static AARCH64: LazyLock<Table> =
 impl Table {
     /// Reads a table of the repository; what is no number is no figure.
     fn read(text: &'static str) -> Table {
-        let mut lines = text
-            .lines()
-            .filter(|line| !line.starts_with('#'))
-            .map(str::split_whitespace);
-        let designs = lines
-            .next()
-            .map_or(Vec::new(), |head| head.skip(1).collect());
+        let mut lines =
+            text.lines().filter(|line| !line.starts_with('#')).map(str::split_whitespace);
+        let designs = lines.next().map_or(Vec::new(), |head| head.skip(1).collect());
         let cell = |text: &str| {
             let (latency, throughput) = text.split_once('/').unwrap_or((text, ""));
-            Cell {
-                latency: latency.parse().ok(),
-                throughput: throughput.parse().ok(),
-            }
+            Cell { latency: latency.parse().ok(), throughput: throughput.parse().ok() }
         };
         let rows = lines.filter_map(|mut line| Some((line.next()?, line.map(cell).collect())));
-        Table {
-            designs,
-            rows: rows.collect(),
-        }
+        Table { designs, rows: rows.collect() }
     }
 
     fn of(arch: Arch) -> &'static Table {
@@ -136,37 +126,25 @@ struct Slack {
 
 /// Instructions whose cost is more than that of an execution unit.
 fn slack(site: &Site, name: &str, measure: Measure, published: f64) -> Slack {
-    let of = |below, above, because| Slack {
-        below,
-        above,
-        because,
-    };
+    let of = |below, above, because| Slack { below, above, because };
     match name {
         "exchange_i64" | "fetch_add_i64" | "compare_exchange_i64" | "load_store_exclusive_i64" => {
             of(1.35, 1.35, "locked operations wait for what is before them")
         }
-        "fence_full" | "fence_load" | "fence_store" | "fence_instruction" => of(
-            1.8,
-            1.8,
-            "a fence waits for what is before it, and microcode changes it",
-        ),
+        "fence_full" | "fence_load" | "fence_store" | "fence_instruction" => {
+            of(1.8, 1.8, "a fence waits for what is before it, and microcode changes it")
+        }
         "spin_hint" => of(8.0, 1.8, "the pause is the maker's choice, model by model"),
         "gather_i32x8" => gather_slack(site),
         "div_u32" | "div_u64" | "div_f64" | "div_f64x4" | "div_f64x8" | "sqrt_f64" => {
             of(1.35, 1.3, "dividers take longer for some operands")
         }
-        "branch_mispredicted" => of(
-            1.35,
-            1.35,
-            "the front end refills from one cache or the other",
-        ),
+        "branch_mispredicted" => {
+            of(1.35, 1.35, "the front end refills from one cache or the other")
+        }
         "branch_taken" => of(2.2, 2.2, "how dense branches may lie"),
         "branch_not_taken" => of(1.6, 2.2, "how dense branches may lie"),
-        "nop" => of(
-            1.3,
-            1.4,
-            "the front end is rarely as wide as it is said to be",
-        ),
+        "nop" => of(1.3, 1.4, "the front end is rarely as wide as it is said to be"),
         "move_i64" => of(
             1.3,
             // Not renamed away, it takes a cycle.
@@ -185,11 +163,9 @@ fn slack(site: &Site, name: &str, measure: Measure, published: f64) -> Slack {
             1.35,
             "of two 512-bit units one is farther, or fused off, and such code lowers the clock",
         ),
-        _ if measure == Measure::Throughput => of(
-            1.25,
-            1.3,
-            "a loop fills the ports nearly, and the published figure is one",
-        ),
+        _ if measure == Measure::Throughput => {
+            of(1.25, 1.3, "a loop fills the ports nearly, and the published figure is one")
+        }
         _ => of(1.06, 1.1, "whole cycles"),
     }
 }
@@ -203,16 +179,9 @@ fn gather_slack(site: &Site) -> Slack {
             (1.5, "no microcode against gather data sampling slows it")
         }
         Some(_) => (8.0, "microcode against gather data sampling may slow it"),
-        None => (
-            8.0,
-            "unknown whether microcode against gather data sampling slows it",
-        ),
+        None => (8.0, "unknown whether microcode against gather data sampling slows it"),
     };
-    Slack {
-        below: 1.25,
-        above,
-        because,
-    }
+    Slack { below: 1.25, above, because }
 }
 
 /// An instruction's latency or reciprocal throughput, in ns; the reason where nothing is published.
@@ -224,7 +193,7 @@ pub fn instruction(
     known: Option<&Known>,
     name: &str,
     measure: Measure,
-) -> Result<Estimate, String> {
+) -> Result<Law, String> {
     let (cycles, source, why) = cycles(site, name, measure)?;
     let because = format!("base hardware: {} cycles ({source}; {why})", told(cycles));
     Ok(time_of(site, known, cycles, &because).and("software: none"))
@@ -253,19 +222,12 @@ fn cycles(
             let (Some(least), Some(most)) = (all.first(), all.last()) else {
                 return Err(format!("unknown: no table has {name}"));
             };
-            let source = format!(
-                "nothing published for {}, so any of {} designs",
-                core.name(),
-                all.len()
-            );
+            let source =
+                format!("nothing published for {}, so any of {} designs", core.name(), all.len());
             (range(*least, all[all.len() / 2], *most), source)
         }
     };
-    let Slack {
-        mut below,
-        mut above,
-        because,
-    } = slack(site, name, measure, cycles.high);
+    let Slack { mut below, mut above, because } = slack(site, name, measure, cycles.high);
     if site.host.cpu.arch == Arch::Aarch64 {
         // The table is from memory.
         (below, above) = (below * 1.3, above * 1.4);
@@ -321,8 +283,7 @@ mod tests {
                     }
                 }
                 assert!(
-                    row.iter()
-                        .any(|cell| cell.latency.or(cell.throughput).is_some()),
+                    row.iter().any(|cell| cell.latency.or(cell.throughput).is_some()),
                     "{name}"
                 );
             }
@@ -344,10 +305,7 @@ mod tests {
         let mut site = bare_site();
         site.host.cpu.arch = Arch::X86_64;
         let (any, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
-        assert!(
-            any.low < 3.0 && any.likely == 3.0 && any.high > 5.0,
-            "{any:?}"
-        );
+        assert!(any.low < 3.0 && any.likely == 3.0 && any.high > 5.0, "{any:?}");
         site.host.cpu.microarchitecture.core = Core::GoldenCove;
         let (own, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
         assert!(own.low > 2.7 && own.high < 3.5, "{own:?}");

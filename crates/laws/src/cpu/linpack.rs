@@ -3,7 +3,7 @@
 
 use super::peak::{Arithmetic, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus};
 use super::{best_core_clock, told};
-use crate::{Estimate, around, inverse, product, range, sum};
+use crate::{Law, around, inverse, product, range, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range, Side};
 use record::key::Value;
@@ -42,7 +42,7 @@ pub fn solve_operations(n: u64) -> f64 {
 }
 
 /// Rate of a solve in flop/s.
-pub fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Estimate {
+pub fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Law {
     let (clock, _) = best_core_clock(site, known);
     let (peak, peak_from) = peak_of_one(site, known);
     let share = match fused(site) {
@@ -69,15 +69,12 @@ pub fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Estimate 
         told(share),
         told(CYCLES_PER_ELEMENT),
     );
-    let estimate = Estimate {
-        range: inverse(operations, sum(products, rest)),
-        because,
-    };
+    let estimate = Law::of(inverse(operations, sum(products, rest)), because);
     spread(site, solve, estimate)
 }
 
 /// What makes the rate of several threads less sure.
-fn spread(site: &Site, solve: Solve, mut estimate: Estimate) -> Estimate {
+fn spread(site: &Site, solve: Solve, mut estimate: Law) -> Law {
     if solve.threads > 1 && site.host.cpu.classes.len() > 1 {
         estimate = estimate.widened(
             2.0,
@@ -154,11 +151,7 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn solve(n: u64, threads: usize) -> Solve {
-        Solve {
-            n,
-            threads,
-            blocks: (n / 64) as usize,
-        }
+        Solve { n, threads, blocks: (n / 64) as usize }
     }
 
     #[test]
@@ -200,10 +193,7 @@ mod tests {
         let site = recorded("vm-granite-rapids");
         let mut known = Known::default();
         let at = |known: Option<&Known>| solve_rate(&site, known, solve(2000, 1));
-        known.insert(
-            Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-            3.6e9,
-        );
+        known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
         let clocked = at(Some(&known));
         let id = CaseId::new()
             .with("op", "fma")
@@ -212,8 +202,8 @@ mod tests {
             .with("threads", 1);
         known.insert(Key::new("cpu.peak", &id, "flop_rate"), 114e9);
         let derived = at(Some(&known));
-        let width = |estimate: &crate::Estimate| estimate.range.high / estimate.range.low;
+        let width = |estimate: &crate::Law| estimate.range.high / estimate.range.low;
         assert!(width(&derived) < width(&clocked) && width(&clocked) < width(&at(None)));
-        assert!(derived.because.contains("cpu.peak"), "{}", derived.because);
+        assert!(derived.because().contains("cpu.peak"), "{}", derived.because());
     }
 }

@@ -7,7 +7,7 @@ mod units;
 
 use super::instruction::published_latency;
 use super::{best_core_clock, is_guest};
-use crate::{Estimate, product, range};
+use crate::{Law, product, range};
 use bench::experiment::{Known, Site};
 use host::{Arch, Core};
 use record::event::{Bound, Range, Side};
@@ -65,20 +65,12 @@ impl Arithmetic {
 
     /// Name of the metric of `cpu.peak` and `cpu.sustained` that tells its rate.
     pub fn metric(self) -> &'static str {
-        if self.is_floating() {
-            "flop_rate"
-        } else {
-            "rate"
-        }
+        if self.is_floating() { "flop_rate" } else { "rate" }
     }
 
     /// Elements of an instruction.
     pub fn lanes(self) -> f64 {
-        let size = if self.element.ends_with("32") {
-            4.0
-        } else {
-            8.0
-        };
+        let size = if self.element.ends_with("32") { 4.0 } else { 8.0 };
         match self.width {
             "sse2" | "neon" => 16.0 / size,
             "avx2" => 32.0 / size,
@@ -152,9 +144,7 @@ fn core_of(site: &Site, cpu: usize) -> Core {
 /// The least CPU of a CPU's core.
 fn core_key(site: &Site, cpu: usize) -> usize {
     let siblings = site.host.cpu.cpu(cpu).map(|cpu| &cpu.smt_siblings);
-    siblings
-        .and_then(|siblings| siblings.first().copied())
-        .unwrap_or(cpu)
+    siblings.and_then(|siblings| siblings.first().copied()).unwrap_or(cpu)
 }
 
 /// How many threads `threads` of a case stands for: a number, `all` (one per CPU) or `twice`.
@@ -171,10 +161,8 @@ pub fn thread_count(site: &Site, threads: &Value) -> usize {
 /// site's order, then siblings. Fewer than `threads` where threads must share CPUs.
 pub fn thread_cpus(site: &Site, threads: usize) -> Vec<usize> {
     let mut seen = std::collections::BTreeSet::new();
-    let (mut firsts, siblings): (Vec<usize>, Vec<usize>) = site
-        .cpus
-        .iter()
-        .partition(|cpu| seen.insert(core_key(site, **cpu)));
+    let (mut firsts, siblings): (Vec<usize>, Vec<usize>) =
+        site.cpus.iter().partition(|cpu| seen.insert(core_key(site, **cpu)));
     firsts.extend(siblings);
     firsts.truncate(threads);
     firsts
@@ -234,7 +222,7 @@ pub fn peak_bound(site: &Site, arithmetic: Arithmetic, threads: usize) -> Option
 }
 
 /// The share of [`per_cycle`] x core clock x cores that is reached.
-pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> Estimate {
+pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> Law {
     let halved =
         starts(super::core(site), arithmetic).is_some_and(|(range, _)| range.low < range.high);
     // Several micro-operations of one instruction do not always find their units free.
@@ -246,7 +234,7 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> E
         _ => 0.95,
     };
     let likely = if composed { 0.95 } else { 0.993 };
-    let estimate = Estimate::new(
+    let estimate = Law::new(
         low,
         likely,
         1.015,
@@ -270,7 +258,7 @@ pub fn peak_rate(
     known: Option<&Known>,
     arithmetic: Arithmetic,
     threads: usize,
-) -> Estimate {
+) -> Law {
     let cpus = thread_cpus(site, threads);
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let designs: Vec<Option<Range>> = cpus
@@ -285,7 +273,7 @@ pub fn peak_rate(
     let (share, shared) = share_of_cores(site, cores, threads);
     let total = product(one, share);
     let scaled = |value: f64| value * operations;
-    Estimate::new(
+    Law::new(
         scaled(total.low),
         scaled(total.likely),
         scaled(total.high),
@@ -311,15 +299,9 @@ fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> (Range, &'st
         return (any, "(an unknown core design, so any)");
     }
     let mean = |of: fn(&Range) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
-    let (low, likely, high) = (
-        mean(|range| range.low),
-        mean(|range| range.likely),
-        mean(|range| range.high),
-    );
-    (
-        range(0.94 * low, 0.99 * likely, 1.005 * high),
-        "(plumb's table of units)",
-    )
+    let (low, likely, high) =
+        (mean(|range| range.low), mean(|range| range.likely), mean(|range| range.high));
+    (range(0.94 * low, 0.99 * likely, 1.005 * high), "(plumb's table of units)")
 }
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.
@@ -364,9 +346,7 @@ fn share_of_cores(site: &Site, cores: f64, threads: usize) -> (Range, String) {
 
 /// The rate that `cpu.peak` measured with one thread, `all` or so many, in operations per second.
 pub fn measured_peak(known: &Known, arithmetic: Arithmetic, threads: &Value) -> Option<f64> {
-    known
-        .get("cpu.peak", &arithmetic.case(threads), arithmetic.metric())
-        .filter(|rate| *rate > 0.0)
+    known.get("cpu.peak", &arithmetic.case(threads), arithmetic.metric()).filter(|rate| *rate > 0.0)
 }
 
 /// Operations per second over minutes: the peak without what a hypervisor takes and what heat and
@@ -376,7 +356,7 @@ pub fn sustained_rate(
     known: Option<&Known>,
     arithmetic: Arithmetic,
     threads: &Value,
-) -> Estimate {
+) -> Law {
     let count = thread_count(site, threads);
     let measured = known.and_then(|known| measured_peak(known, arithmetic, threads));
     let kept = match is_guest(site) {
@@ -386,7 +366,7 @@ pub fn sustained_rate(
     let why = "a second is the peak less what a hypervisor takes (steal) and what heat and power \
                limits take over time";
     let peak = match measured {
-        Some(rate) => Estimate::new(
+        Some(rate) => Law::new(
             rate,
             rate,
             rate,
@@ -398,11 +378,7 @@ pub fn sustained_rate(
         Some(rate) => range(kept.low * rate, kept.likely * rate, kept.high * rate),
         None => product(peak.range, kept),
     };
-    Estimate {
-        range,
-        because: peak.because,
-    }
-    .and(why)
+    Law::of(range, peak.because()).and(why)
 }
 
 #[cfg(test)]

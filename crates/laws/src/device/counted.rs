@@ -43,11 +43,7 @@ pub(super) fn narrow(reading: &mut Reading, since: Counted) -> Option<String> {
         let rate = bytes as f64 / (since.busy_ms as f64 * 1e6);
         let Range { low, likely, high } = reading.rate;
         let low = low.max(STREAM_SHARE * rate).min(high);
-        reading.rate = Range {
-            low,
-            likely: likely.max(low),
-            high: high.max(rate),
-        };
+        reading.rate = Range { low, likely: likely.max(low), high: high.max(rate) };
         told.push(format!("it moved {rate:.2} GB/s while it was busy"));
     }
     (!told.is_empty()).then(|| format!("since its start {} (/proc/diskstats)", told.join(", and ")))
@@ -55,11 +51,7 @@ pub(super) fn narrow(reading: &mut Reading, since: Counted) -> Option<String> {
 
 /// The range without what lies above.
 fn at_most(of: Range, most: f64) -> Range {
-    Range {
-        low: of.low.min(most),
-        likely: of.likely.min(most),
-        high: of.high.min(most),
-    }
+    Range { low: of.low.min(most), likely: of.likely.min(most), high: of.high.min(most) }
 }
 
 #[cfg(test)]
@@ -113,11 +105,7 @@ mod tests {
         narrow(&mut reading, since(1_000_000, 30_000)).expect("many");
         assert!(reading.random_ns.high >= 3e5, "{:?}", reading.random_ns);
         // 2.18 GB/s while busy.
-        assert!(
-            (reading.rate.low - 0.546).abs() < 0.01,
-            "{:?}",
-            reading.rate
-        );
+        assert!((reading.rate.low - 0.546).abs() < 0.01, "{:?}", reading.rate);
         assert!(reading.rate.likely >= reading.rate.low);
         assert_eq!(reading.rate.high, UNKNOWN.rate.high);
     }

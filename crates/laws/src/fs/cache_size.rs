@@ -5,7 +5,7 @@ use super::{BANDWIDTH, per_second};
 use crate::device::reading;
 use crate::memory::fault::measured_copy;
 use crate::os::{Service, measured_call, system_call};
-use crate::{Estimate, inverse, product, range, scaled, sum};
+use crate::{Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -41,9 +41,9 @@ const BUFFERED: Range = range(0.5, 0.95, 1.1);
 const OVER_READ: Range = range(0.6, 1.0, 1.6);
 
 /// Bytes of a file that stay in memory when a control group has this limit.
-pub fn knee_in_group(limit_bytes: f64) -> Estimate {
+pub fn knee_in_group(limit_bytes: f64) -> Law {
     let taken = sum(OWN_BYTES, scaled(INDEX_SHARE, limit_bytes));
-    Estimate::new(
+    Law::new(
         (limit_bytes - taken.high).max(0.5 * limit_bytes),
         limit_bytes - taken.likely,
         limit_bytes,
@@ -59,7 +59,7 @@ pub fn knee_in_group(limit_bytes: f64) -> Estimate {
 
 /// Bytes of a file that stay in memory when nothing but the memory, or the limit of the groups that plumb
 /// itself is in, limits them.
-pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Estimate {
+pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
     let host = &site.host;
     let by_group = host
         .limits
@@ -71,16 +71,16 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Estimate {
         );
     }
     let of = scaled(OF_AVAILABLE, limit_bytes);
-    let estimate = Estimate {
-        range: of,
-        because: format!(
+    let estimate = Law::of(
+        of,
+        format!(
             "base hardware: memory, of which {} are available (MemAvailable); software: less the \
              watermarks that reclaim keeps free",
             render(limit_bytes, Unit::B)
         ),
-    };
+    );
     let estimate = match host.memory.dirty_ratio_percent {
-        Some(percent) => estimate.and(&format!(
+        Some(percent) => estimate.and(format!(
             "written pages wait for the device above {percent} % (vm.dirty_ratio), and are in memory \
              like others once they are synced"
         )),
@@ -97,7 +97,7 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Estimate {
 }
 
 /// A block in a row that is in the cache, in ns.
-pub fn hit(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn hit(site: &Site, known: Option<&Known>) -> Law {
     let (one, because) = match known.and_then(|known| measured_call(known, "pread_cached")) {
         Some(ns) => (
             scaled(ROW_OVER_ONE, ns),
@@ -105,7 +105,7 @@ pub fn hit(site: &Site, known: Option<&Known>) -> Estimate {
         ),
         None => {
             let law = system_call(site, known, Service::READ_PAGE);
-            (product(law.range, ROW_OVER_ONE), law.because)
+            (product(law.range, ROW_OVER_ONE), law.because())
         }
     };
     let (rate, from) = match known.and_then(measured_copy) {
@@ -115,35 +115,26 @@ pub fn hit(site: &Site, known: Option<&Known>) -> Estimate {
         ),
         None => (
             COPIED,
-            format!(
-                "one CPU copies {:.0} to {:.0} GB/s from memory",
-                COPIED.low, COPIED.high
-            ),
+            format!("one CPU copies {:.0} to {:.0} GB/s from memory", COPIED.low, COPIED.high),
         ),
     };
-    Estimate {
-        range: sum(one, inverse(BLOCK_BYTES, rate)),
-        because: format!("{because}; base hardware: {from}"),
-    }
+    Law::of(sum(one, inverse(BLOCK_BYTES, rate)), format!("{because}; base hardware: {from}"))
 }
 
 /// A block in a row that the device gives, in ns.
-pub fn miss(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Estimate {
+pub fn miss(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Law {
     let (rate, from) = rate(site, known, disk);
     let cached = hit(site, known);
-    Estimate {
-        range: sum(cached.range, inverse(BLOCK_BYTES, rate)),
-        because: format!("base hardware: {from}; {}", cached.because),
-    }
+    Law::of(
+        sum(cached.range, inverse(BLOCK_BYTES, rate)),
+        format!("base hardware: {from}; {}", cached.because()),
+    )
 }
 
 /// Bytes per ns that buffered reads in a row get from the device, and from what that is.
 pub fn rate(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> (Range, String) {
     if let Some(rate) = known.and_then(measured_read) {
-        let from = format!(
-            "{:.2} GB/s of a cold file in a row (measured by fs.read)",
-            rate
-        );
+        let from = format!("{:.2} GB/s of a cold file in a row (measured by fs.read)", rate);
         return (scaled(OVER_READ, rate), from);
     }
     let reading = reading(site, disk, SPAN_BYTES);
@@ -173,10 +164,8 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn known(size: u64, mode: &str, rate: f64, known: &mut Known) {
-        let case = CaseId::new()
-            .with("pattern", "sequential")
-            .with("mode", mode)
-            .with("size", size);
+        let case =
+            CaseId::new().with("pattern", "sequential").with("mode", mode).with("size", size);
         known.insert(Key::new("fs.read", &case, "bandwidth"), rate);
     }
 

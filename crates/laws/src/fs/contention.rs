@@ -17,7 +17,7 @@ use super::read::kernel;
 use super::{IOPS, per_second};
 use crate::cpu::is_guest;
 use crate::device::{FLASH, FLASH_NVME, SPINNING, device, reading};
-use crate::{Estimate, around, inverse, product, range, scaled, sum};
+use crate::{Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -81,12 +81,12 @@ struct Base {
 }
 
 /// A read of one of `readers.count` readers, in ns.
-pub fn latency(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
+pub fn latency(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
     let base = base(site, known, readers);
     let saturates = base.at_a_time;
-    Estimate {
-        range: at(&base, site, readers.count as f64),
-        because: match readers.count {
+    Law::of(
+        at(&base, site, readers.count as f64),
+        match readers.count {
             1 => base.because,
             count => format!(
                 "{}; {count} readers: flat until the device has as many reads as it serves at a time ({:.0} to \
@@ -94,50 +94,46 @@ pub fn latency(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Esti
                 base.because, saturates.low, saturates.high
             ),
         },
-    }
+    )
 }
 
 /// Bytes per second of all readers together.
-pub fn bandwidth(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
+pub fn bandwidth(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
     let one = latency(site, known, readers);
-    Estimate {
-        range: inverse(readers.count as f64 * BLOCK_BYTES * 1e9, one.range),
-        because: format!("each reader has one block under way; {}", one.because),
-    }
+    Law::of(
+        inverse(readers.count as f64 * BLOCK_BYTES * 1e9, one.range),
+        format!("each reader has one block under way; {}", one.because()),
+    )
 }
 
 /// CPU time of a read, in ns, as the readers' own clocks count it.
-pub fn cpu(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
+pub fn cpu(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
     let Base { cpu, .. } = base(site, known, readers);
     match measured_cpu(known, readers) {
-        Some(ns) => Estimate {
-            range: match readers.count {
+        Some(ns) => Law::of(
+            match readers.count {
                 1 => around(ns, 0.5),
                 _ => range(0.12 * ns, 0.6 * ns, 1.6 * ns),
             },
-            because: format!(
+            format!(
                 "fs.read measured {ns:.0} ns of one reader; software: with several at work a request needs no \
                  notice of its own (the guest's way to its host most of all), while switches come to it"
             ),
-        },
-        None => Estimate {
-            range: cpu,
-            because: format!(
+        ),
+        None => Law::of(
+            cpu,
+            format!(
                 "software: system call, file system, block layer and a switch there and back: {:.1} to {:.0} µs{}",
                 cpu.low / 1e3,
                 cpu.high / 1e3,
-                if is_guest(site) {
-                    ", a guest's requests among them"
-                } else {
-                    ""
-                }
+                if is_guest(site) { ", a guest's requests among them" } else { "" }
             ),
-        },
+        ),
     }
 }
 
 /// Jain's index of the readers' shares.
-pub fn fairness(site: &Site, readers: Readers<'_>) -> Option<Estimate> {
+pub fn fairness(site: &Site, readers: Readers<'_>) -> Option<Law> {
     if readers.count < 2 {
         return None;
     }
@@ -149,7 +145,7 @@ pub fn fairness(site: &Site, readers: Readers<'_>) -> Option<Estimate> {
     };
     let crowd = site.cpus.len() < readers.count as usize;
     let low = if crowd { 0.8 * low } else { low };
-    Some(Estimate::new(
+    Some(Law::new(
         low,
         likely,
         1.0,
@@ -166,54 +162,50 @@ pub fn fairness(site: &Site, readers: Readers<'_>) -> Option<Estimate> {
 }
 
 /// Readers at which the two lines meet.
-pub fn saturation(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
+pub fn saturation(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
     let base = base(site, known, readers);
-    Estimate {
+    Law::of(
         // As a knee: one reader is the least that can fill anything.
-        range: range(
+        range(
             base.at_a_time.low.max(1.0),
             base.at_a_time.likely.max(1.0),
             base.at_a_time.high.max(1.0),
         ),
-        because: format!(
+        format!(
             "what one reader takes alone over what the device takes for each of many; {}",
             base.because
         ),
-    }
+    )
 }
 
 /// Slope of the line through the latencies of 1 to `readers.count` readers, in ns per competitor.
-pub fn slope(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
+pub fn slope(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
     let base = base(site, known, readers);
-    let counts: Vec<f64> = (1..=readers.count.max(2))
-        .map(|count| count as f64)
-        .collect();
+    let counts: Vec<f64> = (1..=readers.count.max(2)).map(|count| count as f64).collect();
     let through = |end: fn(&Range) -> f64| {
-        let points: Vec<(f64, f64)> = counts
-            .iter()
-            .map(|count| (*count, end(&at(&base, site, *count))))
-            .collect();
+        let points: Vec<(f64, f64)> =
+            counts.iter().map(|count| (*count, end(&at(&base, site, *count)))).collect();
         line(&points).map_or(0.0, |line| line.slope)
     };
     // Below saturation the line is flat, up to what one figure differs from another.
     let flat = 0.05 * base.alone.likely;
     let likely = through(|range| range.likely);
-    Estimate {
-        range: range(
+    Law::of(
+        range(
             through(|range| range.low).min(likely) - flat,
             likely,
             through(|range| range.high).max(likely) + flat,
         ),
-        because: format!(
+        format!(
             "0 while the device has room, its time for a read once it has none; {}",
             base.because
         ),
-    }
+    )
 }
 
 /// How much of the latencies' variance a line explains.
-pub fn linearity() -> Estimate {
-    Estimate::new(
+pub fn linearity() -> Law {
+    Law::new(
         0.0,
         0.95,
         1.0,
@@ -242,10 +234,7 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
         xy += (at - x) * (value - y);
         yy += (value - y) * (value - y);
     }
-    (xx > 0.0).then(|| Line {
-        slope: xy / xx,
-        linearity: (yy > 0.0).then(|| xy * xy / (xx * yy)),
-    })
+    (xx > 0.0).then(|| Line { slope: xy / xx, linearity: (yy > 0.0).then(|| xy * xy / (xx * yy)) })
 }
 
 /// The law: between the asymptotes and their sum.
@@ -253,11 +242,9 @@ fn at(base: &Base, site: &Site, readers: f64) -> Range {
     let service = busy(base, site, readers);
     let Range { low, likely, high } = scaled(service, readers);
     match readers > 1.0 {
-        true => range(
-            base.alone.low.max(low),
-            base.alone.likely.hypot(likely),
-            base.alone.high + high,
-        ),
+        true => {
+            range(base.alone.low.max(low), base.alone.likely.hypot(likely), base.alone.high + high)
+        }
         false => base.alone,
     }
 }
@@ -275,11 +262,7 @@ fn busy(base: &Base, site: &Site, readers: f64) -> Range {
 
 fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
     let guest = if is_guest(site) { GUEST } else { 1.0 };
-    let cpu = range(
-        CPU_NS.low,
-        CPU_NS.likely * guest.sqrt(),
-        CPU_NS.high * guest,
-    );
+    let cpu = range(CPU_NS.low, CPU_NS.likely * guest.sqrt(), CPU_NS.high * guest);
     let (class, _) = device(readers.disk, site);
     let mut because = Vec::new();
     let alone = match measured_alone(known, readers) {
@@ -287,11 +270,7 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
             because.push(format!(
                 "fs.read measured {:.1} µs for a direct block of one reader{}",
                 ns / 1e3,
-                if is_near {
-                    ""
-                } else {
-                    ", in a file of quite another size"
-                }
+                if is_near { "" } else { ", in a file of quite another size" }
             ));
             match is_near {
                 true => around(ns, ALONE_SHARE),
@@ -320,9 +299,7 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
     let given = site.host.given.value("disk.read_iops");
     let (at_a_time, service) = match iops.or(given.map(|iops| (iops, "host.disk.read_iops says"))) {
         Some((iops, from)) => {
-            because.push(format!(
-                "base hardware: {from} {iops:.0} reads/s with a deep queue"
-            ));
+            because.push(format!("base hardware: {from} {iops:.0} reads/s with a deep queue"));
             let service = around(1e9 / iops, DEEP_SHARE);
             (product(alone, inverse(1.0, service)), service)
         }
@@ -356,13 +333,7 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
             (at_a_time, service)
         }
     };
-    Base {
-        alone,
-        at_a_time,
-        service,
-        cpu,
-        because: because.join("; "),
-    }
+    Base { alone, at_a_time, service, cpu, because: because.join("; ") }
 }
 
 /// Reads that a device of a class serves at a time.

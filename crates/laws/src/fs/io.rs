@@ -12,7 +12,7 @@ use super::limit::{self, Limit};
 use crate::cpu::{is_guest, time_of};
 use crate::device::{self, FLASH, FLASH_NVME, SPINNING};
 use crate::os::{entry, measured_read};
-use crate::{Estimate, around, inverse, product, range, scaled, sum};
+use crate::{Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site, unknown};
 use host::block::Disk;
 use measured::{measured, measured_cpu, streamed};
@@ -112,7 +112,7 @@ pub fn predict(
     }
     let estimate = told_of(site, known, request, metric)?;
     // A figure of the run that changes nothing says nothing.
-    let adds = |prior: Estimate| prior.range != estimate.range;
+    let adds = |prior: Law| prior.range != estimate.range;
     if known.is_some() && !told_of(site, None, request, metric).is_none_or(adds) {
         return None;
     }
@@ -120,12 +120,7 @@ pub fn predict(
 }
 
 /// A figure of a case; `None` where nothing is known of the run that it is made from.
-fn told_of(
-    site: &Site,
-    known: Option<&Known>,
-    request: &Request,
-    metric: &str,
-) -> Option<Estimate> {
+fn told_of(site: &Site, known: Option<&Known>, request: &Request, metric: &str) -> Option<Law> {
     let basis = Basis::of(site, known, request);
     if known.is_some() && !basis.is_known(metric) {
         return None;
@@ -135,10 +130,10 @@ fn told_of(
         "iops" => basis.rate(),
         "bandwidth" => {
             let rate = basis.rate();
-            Estimate {
-                range: scaled(rate.range, request.block),
-                because: format!("{}; times the block", rate.because),
-            }
+            Law::of(
+                scaled(rate.range, request.block),
+                format!("{}; times the block", rate.because()),
+            )
         }
         _ => basis.cpu(),
     })
@@ -156,11 +151,7 @@ pub fn stated_ns(site: &Site, request: &Request) -> f64 {
     if in_memory {
         return 5e3 + request.block;
     }
-    let synced = if request.waits_for_flush() {
-        flush
-    } else {
-        0.0
-    };
+    let synced = if request.waits_for_flush() { flush } else { 0.0 };
     // A disk that spins has one head; others serve several at a time.
     let at_a_time = request.depth.min(if is_slow { 2.0 } else { 8.0 });
     single / at_a_time + synced + request.block / rate
@@ -196,9 +187,9 @@ struct Basis<'law> {
     known: Option<&'law Known>,
     request: &'law Request<'law>,
     /// One operation, alone.
-    single: Estimate,
+    single: Law,
     /// Its part that is the kernel's and the copy's.
-    in_memory: Estimate,
+    in_memory: Law,
     writing: Writing,
     /// Bytes per ns.
     rate: Range,
@@ -226,11 +217,7 @@ impl<'law> Basis<'law> {
         if let Some(ns) = given("disk.flush_latency") {
             writing.flush_ns = around(ns, 0.5);
         }
-        let most = if request.is_read {
-            "disk.read_iops"
-        } else {
-            "disk.write_iops"
-        };
+        let most = if request.is_read { "disk.read_iops" } else { "disk.write_iops" };
         if let Some(most) = given(most) {
             writing.most = around(most, 0.3);
         }
@@ -250,21 +237,16 @@ impl<'law> Basis<'law> {
         }
         let in_memory = in_memory(site, known, request);
         let measured = known.and_then(|known| measured(known, request));
-        let parts = Parts {
-            reading: &reading,
-            writing: &writing,
-            rate,
-            disk,
-        };
+        let parts = Parts { reading: &reading, writing: &writing, rate, disk };
         let mut single = match request.is_in_memory() {
             true => in_memory.clone(),
             false => parts.single(request, &in_memory, measured),
         };
         if let (Some(ns), true) = (measured, request.mode == "cached" && request.block == PAGE) {
-            single = Estimate {
-                range: around(ns, 0.5),
-                because: format!("{ns:.0} ns for such a block (measured by fs.read)"),
-            };
+            single = Law::of(
+                around(ns, 0.5),
+                format!("{ns:.0} ns for such a block (measured by fs.read)"),
+            );
         }
         if !matches!(request.ground, "device" | "memory") && !request.is_in_memory() {
             single = single.widened(3.0, 4.0, "what answers is no device of this machine's");
@@ -295,7 +277,7 @@ impl<'law> Basis<'law> {
     }
 
     /// Operations per second of all threads.
-    fn rate(&self) -> Estimate {
+    fn rate(&self) -> Law {
         let free = self.free_rate();
         match self.limit() {
             Some(limit) => limit.rate(free),
@@ -304,23 +286,23 @@ impl<'law> Basis<'law> {
     }
 
     /// The same without a limit.
-    fn free_rate(&self) -> Estimate {
+    fn free_rate(&self) -> Law {
         let request = self.request;
         let alone = inverse(1e9, self.single.range);
         let cpus = self.site.cpus.len().max(1) as f64;
         if request.is_in_memory() {
             let at_a_time = request.threads.min(cpus);
-            return Estimate {
-                range: range(
+            return Law::of(
+                range(
                     0.3 * alone.low,
                     0.85 * at_a_time * alone.likely,
                     1.1 * at_a_time * alone.high,
                 ),
-                because: format!(
+                format!(
                     "{}; {at_a_time:.0} at a time, which may be in each other's way",
-                    self.single.because
+                    self.single.because()
                 ),
-            };
+            );
         }
         let count = request.in_flight();
         let Range { low, likely, high } = self.most();
@@ -333,26 +315,20 @@ impl<'law> Basis<'law> {
         };
         let reached = range(
             (0.4 * count * alone.low).min(low).max(least),
-            (0.9 * count * alone.likely)
-                .min(likely)
-                .max(0.5 * alone.likely)
-                .max(least),
+            (0.9 * count * alone.likely).min(likely).max(0.5 * alone.likely).max(least),
             (1.2 * count * alone.high).min(high).max(1.2 * alone.high),
         );
         let because = match count > 1.0 {
             true => format!(
                 "{}; {count:.0} in flight over that (Little's law), until the device is saturated at {:.3} \
                  to {:.0} thousand per second",
-                self.single.because,
+                self.single.because(),
                 low / 1e3,
                 high / 1e3
             ),
-            false => self.single.because.clone(),
+            false => self.single.because().clone(),
         };
-        Estimate {
-            range: reached,
-            because,
-        }
+        Law::of(reached, because)
     }
 
     /// What control groups allow of what surely goes to the disk at once: version 1 does not see writes of
@@ -377,7 +353,7 @@ impl<'law> Basis<'law> {
         )
     }
 
-    fn latency(&self) -> Estimate {
+    fn latency(&self) -> Law {
         let request = self.request;
         let count = request.in_flight();
         let single = self.single.range;
@@ -386,44 +362,37 @@ impl<'law> Basis<'law> {
         }
         if request.is_in_memory() {
             let high = 3.0 * request.threads * single.high;
-            return Estimate {
-                range: range(single.low, single.likely, high),
-                because: format!("{}; others in its way", self.single.because),
-            };
+            return Law::of(
+                range(single.low, single.likely, high),
+                format!("{}; others in its way", self.single.because()),
+            );
         }
         let rate = self.free_rate();
         let by_rate = inverse(1e9 * count, rate.range);
         // Little's law holds of each: not less than the operations in flight over the highest rate.
         let low = (0.7 * by_rate.low).max(0.8 * single.low);
-        self.median(Estimate {
-            range: range(
-                low,
-                by_rate.likely.max(single.likely),
-                (1.3 * by_rate.high).max(single.high),
-            ),
-            because: format!(
-                "{}; each then takes {count:.0} over that rate",
-                rate.because
-            ),
-        })
+        self.median(Law::of(
+            range(low, by_rate.likely.max(single.likely), (1.3 * by_rate.high).max(single.high)),
+            format!("{}; each then takes {count:.0} over that rate", rate.because()),
+        ))
     }
 
-    fn median(&self, free: Estimate) -> Estimate {
+    fn median(&self, free: Law) -> Law {
         match self.limit() {
             Some(limit) => limit.median(free, self.request.in_flight()),
             None => free,
         }
     }
 
-    fn cpu(&self) -> Estimate {
+    fn cpu(&self) -> Law {
         let request = self.request;
         let memory = self.in_memory.range;
         if request.is_in_memory() {
             let high = if request.threads > 1.0 { 3.0 } else { 1.6 };
-            return Estimate {
-                range: range(0.8 * memory.low, memory.likely, high * memory.high),
-                because: format!("{}; nothing sleeps", self.in_memory.because),
-            };
+            return Law::of(
+                range(0.8 * memory.low, memory.likely, high * memory.high),
+                format!("{}; nothing sleeps", self.in_memory.because()),
+            );
         }
         if let Some(ns) = self.known.and_then(|known| measured_cpu(known, request)) {
             let more = scaled(range(0.0, 0.02, 0.15), request.block.max(PAGE) - PAGE);
@@ -432,10 +401,10 @@ impl<'law> Basis<'law> {
                 true => range(0.25 * ns, 0.7 * ns, 1.6 * ns),
                 false => range(0.5 * ns, ns, 2.0 * ns),
             };
-            return Estimate {
-                range: sum(each, more),
-                because: format!("{ns:.0} ns of CPU for 4 KiB (measured by fs.read)"),
-            };
+            return Law::of(
+                sum(each, more),
+                format!("{ns:.0} ns of CPU for 4 KiB (measured by fs.read)"),
+            );
         }
         let each = if request.is_ring { RINGED } else { BLOCKED };
         let mut cycles = sum(each, scaled(PINNED, request.pages()));
@@ -452,31 +421,23 @@ impl<'law> Basis<'law> {
             self.site,
             self.known,
             cycles,
-            &format!(
-                "software: {what}, {:.0} to {:.0} cycles",
-                cycles.low, cycles.high
-            ),
+            &format!("software: {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
         );
         let mut estimate = match request.mode {
             "direct" => cost,
-            "cold" => Estimate {
-                range: range(
+            "cold" => Law::of(
+                range(
                     // What was read ahead is only copied.
                     0.8 * memory.low,
-                    memory.likely
-                        + if request.is_random {
-                            cost.range.likely
-                        } else {
-                            0.0
-                        },
+                    memory.likely + if request.is_random { cost.range.likely } else { 0.0 },
                     memory.high + request.pages() * cost.range.high,
                 ),
-                because: format!("{}; {}", self.in_memory.because, cost.because),
-            },
-            _ => Estimate {
-                range: sum(memory, cost.range),
-                because: format!("{}; {}", self.in_memory.because, cost.because),
-            },
+                format!("{}; {}", self.in_memory.because(), cost.because()),
+            ),
+            _ => Law::of(
+                sum(memory, cost.range),
+                format!("{}; {}", self.in_memory.because(), cost.because()),
+            ),
         };
         if is_guest(self.site) {
             estimate = estimate.widened(1.0, 2.0, "a guest leaves to its host for each request");
@@ -495,20 +456,17 @@ struct Parts<'law> {
 
 impl Parts<'_> {
     /// One operation that a device answers, or may answer; `measured` by fs.read, for a page.
-    fn single(&self, request: &Request, in_memory: &Estimate, measured: Option<f64>) -> Estimate {
-        let transfer = product(
-            range(request.block, request.block, request.block),
-            inverse(1.0, self.rate),
-        );
+    fn single(&self, request: &Request, in_memory: &Law, measured: Option<f64>) -> Law {
+        let transfer =
+            product(range(request.block, request.block, request.block), inverse(1.0, self.rate));
         let more = match request.block > PAGE {
             true => scaled(transfer, 1.0 - PAGE / request.block),
             false => range(0.0, 0.0, 0.0),
         };
         let (page, from) = match (measured, request.is_read) {
-            (Some(ns), _) => (
-                around(ns, 0.6),
-                format!("{:.1} µs for 4 KiB (measured by fs.read)", ns / 1e3),
-            ),
+            (Some(ns), _) => {
+                (around(ns, 0.6), format!("{:.1} µs for 4 KiB (measured by fs.read)", ns / 1e3))
+            }
             (None, true) => {
                 let page = match request.is_random {
                     true => self.reading.random_ns,
@@ -550,7 +508,7 @@ impl Parts<'_> {
                 sum(sum(device, flush), memory)
             }
         };
-        Estimate { range, because }
+        Law::of(range, because)
     }
 
     /// A flush: nothing to do where the device keeps nothing back.
@@ -570,30 +528,30 @@ fn told(class: &str, what: &str, ns: Range) -> String {
 }
 
 /// The kernel's part of an operation through the page cache, and the copy.
-fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Estimate {
+fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Law {
     let way = entry(site, known);
     let more = request.pages() - 1.0;
     let (cycles, what) = match request.is_read {
         true => (sum(LOOK_UP, scaled(NEXT_PAGE, more)), "pages looked up"),
-        false => (
-            sum(BEGIN, scaled(DIRTY, request.pages())),
-            "pages found and made dirty",
-        ),
+        false => (sum(BEGIN, scaled(DIRTY, request.pages())), "pages found and made dirty"),
     };
     let cycles = match request.mode {
         "cold" => sum(cycles, scaled(FETCHED, 0.5)),
         _ => cycles,
     };
     let work = time_of(site, known, cycles, "");
-    let copy = product(
-        range(request.block, request.block, request.block),
-        inverse(1.0, COPY),
-    );
-    Estimate {
-        range: sum(sum(way.range, work.range), copy),
-        because: format!(
+    let copy = product(range(request.block, request.block, request.block), inverse(1.0, COPY));
+    Law::of(
+        sum(sum(way.range, work.range), copy),
+        format!(
             "{}; software: {what}, {:.0} to {:.0} cycles{}; {:.0} bytes copied at {} to {} GB/s",
-            way.because, cycles.low, cycles.high, work.because, request.block, COPY.low, COPY.high
+            way.because(),
+            cycles.low,
+            cycles.high,
+            work.because(),
+            request.block,
+            COPY.low,
+            COPY.high
         ),
-    }
+    )
 }

@@ -3,7 +3,7 @@
 
 use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device};
 use crate::os::{entry, measured_call};
-use crate::{Estimate, around, product, range, scaled};
+use crate::{Law, around, product, range, scaled};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -107,10 +107,7 @@ pub fn durable(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Durab
     }
     if let Some(ns) = known.and_then(|known| measured_write(known, "direct")) {
         write_ns = around(ns, MEASURED_SHARE);
-        because.push_str(&format!(
-            "; a direct write took {:.0} µs (measured by fs.io)",
-            ns / 1e3
-        ));
+        because.push_str(&format!("; a direct write took {:.0} µs (measured by fs.io)", ns / 1e3));
     }
     if let Some(ns) = given.value("disk.flush_latency") {
         flush_ns = around(ns, 0.5);
@@ -119,22 +116,13 @@ pub fn durable(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Durab
     let none = no_flush(site, disk);
     because.push_str(&match none {
         Some(why) => format!("; no flush is sent ({why})"),
-        None => format!(
-            "; a flush {:.0} µs to {:.1} ms",
-            flush_ns.low / 1e3,
-            flush_ns.high / 1e6
-        ),
+        None => format!("; a flush {:.0} µs to {:.1} ms", flush_ns.low / 1e3, flush_ns.high / 1e6),
     });
     // Without a cache a write is on the medium when it is answered.
     if none.is_some() && class.name == SPINNING.name {
         write_ns = scaled(turn_ns(site), 1.3);
     }
-    Durable {
-        device: class,
-        write_ns,
-        flush_ns: none.is_none().then_some(flush_ns),
-        because,
-    }
+    Durable { device: class, write_ns, flush_ns: none.is_none().then_some(flush_ns), because }
 }
 
 /// A write into the device's cache and a flush of it. Data sheets and published tests of syncs
@@ -142,10 +130,9 @@ pub fn durable(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Durab
 /// disk that spins waits for its sector: a turn, and a seek to the journal.
 fn of_class(class: &Device, turn: Range) -> (Range, Range) {
     match class.name {
-        name if name == SPINNING.name => (
-            range(3e4, 1.5e5, 1.2e7),
-            range(0.7 * turn.low, 1.4 * turn.likely, 5.0 * turn.high),
-        ),
+        name if name == SPINNING.name => {
+            (range(3e4, 1.5e5, 1.2e7), range(0.7 * turn.low, 1.4 * turn.likely, 5.0 * turn.high))
+        }
         name if name == FLASH_NVME.name => (range(6e3, 2e4, 2e5), range(3e3, 4e5, 8e6)),
         name if name == FLASH.name => (range(3e4, 7e4, 6e5), range(2e4, 1.2e6, 2e7)),
         _ => (range(1.2e4, 9e4, 1.5e7), range(1e4, 2.5e5, 4e7)),
@@ -179,10 +166,9 @@ pub fn no_flush(site: &Site, disk: Option<&Disk>) -> Option<&'static str> {
 pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, &'static str)> {
     match class.name {
         // A quarter of a turn: half a turn is the mean wait, and few waits in a row are that short.
-        name if name == SPINNING.name => Some((
-            0.25 * turn_ns(site).low,
-            "its sector does not come by so soon",
-        )),
+        name if name == SPINNING.name => {
+            Some((0.25 * turn_ns(site).low, "its sector does not come by so soon"))
+        }
         // A page of single-level cells takes 75 µs and more to be programmed, of several levels 200 to
         // 700 (Micron's and Kioxia's data sheets; storage-class media are quicker).
         name if name == FLASH_NVME.name || name == FLASH.name => {
@@ -236,29 +222,24 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
 pub fn times(count: Range, each: Range) -> Range {
     match count.low > 0.0 && each.low > 0.0 {
         true => product(count, each),
-        false => range(
-            count.low * each.low,
-            count.likely * each.likely,
-            count.high * each.high,
-        ),
+        false => range(count.low * each.low, count.likely * each.likely, count.high * each.high),
     }
 }
 
 /// The way in and out of the kernel: getpid where os.syscall measured it.
-pub fn way(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn way(site: &Site, known: Option<&Known>) -> Law {
     match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => Estimate {
-            range: around(ns, 0.1),
-            because: format!("getpid took {ns:.0} ns (measured by os.syscall)"),
-        },
+        Some(ns) => {
+            Law::of(around(ns, 0.1), format!("getpid took {ns:.0} ns (measured by os.syscall)"))
+        }
         None => entry(site, known),
     }
 }
 
 /// For estimates of what a daemon or a server does: a round trip to it.
-pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Estimate> {
+pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Law> {
     match keeper {
-        Keeper::Daemon => Some(Estimate::new(
+        Keeper::Daemon => Some(Law::new(
             8e3,
             5e4,
             2e6,
@@ -266,13 +247,13 @@ pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Estimate> {
              what it does",
         )),
         Keeper::Server => Some(match site.host.given.value("net.rtt") {
-            Some(ns) => Estimate::new(
+            Some(ns) => Law::new(
                 0.8 * ns,
                 2.0 * ns,
                 20.0 * ns + 5e6,
                 "base hardware: the round trip as given (host.net.rtt); software: the server's work",
             ),
-            None => Estimate::new(
+            None => Law::new(
                 3e4,
                 5e5,
                 3e7,

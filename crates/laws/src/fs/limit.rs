@@ -1,6 +1,6 @@
 //! What control groups let a process have of a disk (`io.max`, `blkio.throttle.*`).
 
-use crate::{Estimate, range};
+use crate::{Law, range};
 use bench::experiment::Site;
 use host::block::Disk;
 use record::quantity::render_bytes;
@@ -52,42 +52,34 @@ pub(super) fn of(
 
 impl Limit {
     /// Operations per second.
-    pub(super) fn rate(&self, free: Estimate) -> Estimate {
+    pub(super) fn rate(&self, free: Law) -> Law {
         let (most, of) = (self.per_second, free.range);
         if of.high <= MARGIN * most {
             return free;
         }
-        Estimate {
-            range: range(
-                of.low.min(most / MARGIN),
-                of.likely.min(most),
-                MARGIN * most,
-            ),
-            because: free.because,
-        }
+        Law::of(
+            range(of.low.min(most / MARGIN), of.likely.min(most), MARGIN * most),
+            free.because(),
+        )
         .and(&self.sentence())
     }
 
     /// Time of one operation, in ns.
-    pub(super) fn time(&self, free: Estimate) -> Estimate {
+    pub(super) fn time(&self, free: Law) -> Law {
         let (least, of) = (1e9 / self.per_second, free.range);
         if of.low >= least / MARGIN {
             return free;
         }
-        Estimate {
-            range: range(
-                least / MARGIN,
-                of.likely.max(least),
-                of.high.max(MARGIN * least),
-            ),
-            because: free.because,
-        }
+        Law::of(
+            range(least / MARGIN, of.likely.max(least), of.high.max(MARGIN * least)),
+            free.because(),
+        )
         .and(&self.sentence())
     }
 
     /// The median time in ns of operations with so many in flight. A slice lets many through at once, so most
     /// do not wait.
-    pub(super) fn median(&self, free: Estimate, in_flight: f64) -> Estimate {
+    pub(super) fn median(&self, free: Law, in_flight: f64) -> Law {
         let (each, of) = (1e9 * in_flight / self.per_second, free.range);
         if of.low >= each / MARGIN {
             return free;
@@ -96,11 +88,8 @@ impl Limit {
             true => of.likely,
             false => of.likely.max(each),
         };
-        Estimate {
-            range: range(of.low, likely, of.high.max(MARGIN * each)),
-            because: free.because,
-        }
-        .and(&self.sentence())
+        Law::of(range(of.low, likely, of.high.max(MARGIN * each)), free.because())
+            .and(&self.sentence())
     }
 
     fn sentence(&self) -> String {
@@ -111,7 +100,7 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::of;
-    use crate::Estimate;
+    use crate::Law;
     use bench::experiment::fixtures::bare_site;
     use host::limits::IoLimit;
 
@@ -145,19 +134,16 @@ mod tests {
         assert_eq!(rate(false, 4000.0, false), None);
         assert_eq!(of(&site, None, true, 1.0, true), None);
         let held = of(&site, disk, true, 4000.0, true).expect("a limit");
-        let fast = held.rate(Estimate::new(500.0, 2e4, 1e6, "a disk"));
-        assert_eq!(
-            (fast.range.low, fast.range.likely, fast.range.high),
-            (500.0, 1000.0, 1100.0)
-        );
-        assert!(fast.because.contains("1000 requests/s on 8:0"));
-        let slow = Estimate::new(5.0, 50.0, 900.0, "a disk");
+        let fast = held.rate(Law::new(500.0, 2e4, 1e6, "a disk"));
+        assert_eq!((fast.range.low, fast.range.likely, fast.range.high), (500.0, 1000.0, 1100.0));
+        assert!(fast.because().contains("1000 requests/s on 8:0"));
+        let slow = Law::new(5.0, 50.0, 900.0, "a disk");
         assert_eq!(held.rate(slow.clone()).range, slow.range);
-        let time = held.time(Estimate::new(1e4, 1e5, 3e7, "a disk")).range;
+        let time = held.time(Law::new(1e4, 1e5, 3e7, "a disk")).range;
         assert!((time.low - 1e6 / 1.1).abs() < 1.0 && time.likely == 1e6 && time.high == 3e7);
         // A hundred in a slice: of one at a time most do not wait, of a thousand nearly all do.
         let median = |in_flight| {
-            let free = Estimate::new(1e4, 1e5, 2e5, "a disk");
+            let free = Law::new(1e4, 1e5, 2e5, "a disk");
             held.median(free, in_flight).range
         };
         assert!(median(1.0).low == 1e4 && median(1.0).likely == 1e5);

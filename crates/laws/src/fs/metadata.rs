@@ -9,9 +9,9 @@
 use super::journal::{Keeper, keeper, round_trip, way};
 use crate::cpu::{is_guest, time_of};
 use crate::os::measured_call;
-use crate::{Estimate, range, scaled, sum};
+use crate::{Law, range, scaled, sum};
 use bench::experiment::{Known, Site};
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// What is done with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ const LISTING_BYTES: u64 = 32 << 10;
 const LISTING_CALLS: u64 = 2;
 
 /// One call (one entry of a listing), in ns.
-pub fn latency(site: &Site, known: Option<&Known>, named: Named) -> Estimate {
+pub fn latency(site: &Site, known: Option<&Known>, named: Named) -> Law {
     let kind = keeper(named.file_system);
     let way = way(site, known);
     if named.call == Call::Readdir {
@@ -86,28 +86,22 @@ pub fn latency(site: &Site, known: Option<&Known>, named: Named) -> Estimate {
             sum(way.range, time_of(site, known, cycles, "").range),
             format!(
                 "{}; software: {what}, {:.0} to {:.0} cycles",
-                way.because, cycles.low, cycles.high
+                way.because(),
+                cycles.low,
+                cycles.high
             ),
         ),
     };
     // The index of a large directory is deeper.
     let size = (named.entries.max(10) as f64 / 10.0).log10();
-    ns = range(
-        ns.low,
-        ns.likely * (1.0 + 0.03 * size),
-        ns.high * (1.0 + 0.12 * size),
-    );
+    ns = range(ns.low, ns.likely * (1.0 + 0.03 * size), ns.high * (1.0 + 0.12 * size));
     let caches = site.host.cache.levels.iter().map(|cache| cache.size_bytes);
     let largest = caches.max().map_or(f64::INFINITY, |bytes| bytes as f64);
     if named.entries as f64 * CACHED_BYTES > 0.5 * largest.min(6.4e7) {
         let misses = scaled(MISS_NS, MISSES.likely);
         ns = sum(
             ns,
-            range(
-                0.1 * misses.low,
-                misses.likely,
-                misses.high * MISSES.high / MISSES.likely,
-            ),
+            range(0.1 * misses.low, misses.likely, misses.high * MISSES.high / MISSES.likely),
         );
         from.push_str(
             "; base hardware: its entries are more than the caches hold, 2 to 20 lines of memory",
@@ -120,21 +114,12 @@ pub fn latency(site: &Site, known: Option<&Known>, named: Named) -> Estimate {
             "; mounted with discard: without a journal the device is asked within the call",
         );
     }
-    let estimate = Estimate {
-        range: ns,
-        because: from,
-    };
+    let estimate = Law::of(ns, from);
     served(site, kind, named.call, estimate)
 }
 
 /// One entry of a whole listing.
-fn listing(
-    site: &Site,
-    known: Option<&Known>,
-    kind: Keeper,
-    named: Named,
-    way: Estimate,
-) -> Estimate {
+fn listing(site: &Site, known: Option<&Known>, kind: Keeper, named: Named, way: Law) -> Law {
     let record = (RECORD_BYTES + named.name_bytes + 8) / 8 * 8;
     let calls = LISTING_CALLS + (named.entries * record).div_ceil(LISTING_BYTES);
     let calls_each = calls as f64 / named.entries.max(1) as f64;
@@ -142,20 +127,23 @@ fn listing(
     let begun = time_of(site, known, range(150.0, 700.0, 4e3), "").range;
     let calls_ns = scaled(sum(way.range, begun), calls_each);
     let entry_ns = time_of(site, known, ENTRY, "").range;
-    let estimate = Estimate {
-        range: sum(calls_ns, entry_ns),
-        because: format!(
+    let estimate = Law::of(
+        sum(calls_ns, entry_ns),
+        format!(
             "{calls} system calls for {} entries ({}); software: 40 to 1700 cycles an entry",
-            named.entries, way.because
+            named.entries,
+            way.because()
         ),
-    };
+    );
     served(site, kind, named.call, estimate)
 }
 
 /// What else there is between the call and the names.
-fn served(site: &Site, kind: Keeper, call: Call, estimate: Estimate) -> Estimate {
+fn served(site: &Site, kind: Keeper, call: Call, estimate: Law) -> Law {
     let estimate = match is_guest(site) {
-        true => estimate.widened(1.0, 1.3, "a guest's tables are nested"),
+        true => estimate
+            .widened(1.0, 1.3, "a guest's tables are nested")
+            .counting(Condition::NestedPaging),
         false => estimate,
     };
     let Some(trip) = round_trip(kind, site) else {
@@ -163,24 +151,16 @@ fn served(site: &Site, kind: Keeper, call: Call, estimate: Estimate) -> Estimate
     };
     let changes = !matches!(call, Call::Open | Call::Stat | Call::Readdir);
     let trips = match changes {
-        true => range(
-            trip.range.low,
-            2.0 * trip.range.likely,
-            8.0 * trip.range.high,
-        ),
+        true => range(trip.range.low, 2.0 * trip.range.likely, 8.0 * trip.range.high),
         // What the kernel may remember for some time, or may not.
         false => range(0.0, trip.range.likely, 4.0 * trip.range.high),
     };
     let low = estimate.range.low;
     let total = sum(estimate.range, trips);
-    Estimate {
-        range: range(
-            if changes { total.low } else { low },
-            total.likely,
-            total.high,
-        ),
-        because: format!("{}; {}", trip.because, estimate.because),
-    }
+    Law::of(
+        range(if changes { total.low } else { low }, total.likely, total.high),
+        format!("{}; {}", trip.because(), estimate.because()),
+    )
 }
 
 /// Cycles beyond the way in and out, by the kind of file system.
@@ -200,16 +180,12 @@ fn work(kind: Keeper, call: Call) -> (Range, &'static str) {
         range(low, likely * factor, high * slow)
     };
     match call {
-        Call::Open => (
-            OPEN,
-            "one component walked, a file made, a descriptor taken",
-        ),
+        Call::Open => (OPEN, "one component walked, a file made, a descriptor taken"),
         Call::Stat => (STAT, "one component walked, attributes copied out"),
         Call::Readdir => (ENTRY, "an entry found and copied out"),
-        Call::Create => (
-            of(6e3, 2.2e4, 9e4),
-            "an inode found, an entry added, both promised to the journal",
-        ),
+        Call::Create => {
+            (of(6e3, 2.2e4, 9e4), "an inode found, an entry added, both promised to the journal")
+        }
         Call::Unlink => (
             of(4e3, 1.3e4, 6e4),
             "an entry removed, the inode given back, both promised to the journal",

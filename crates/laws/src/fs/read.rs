@@ -10,7 +10,7 @@ use crate::cpu::{is_guest, time_of};
 use crate::device::reading;
 use crate::memory::fault::measured_copy;
 use crate::os::{Service, measured_call, system_call};
-use crate::{Estimate, around, inverse, product, range, scaled, sum};
+use crate::{Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -74,7 +74,7 @@ pub struct Below<'site> {
 }
 
 /// A block in the mean of a pass, in ns; `None` where `known` adds nothing.
-pub fn block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
+pub fn block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
     let free = free_block(site, known, below, read)?;
     Some(match limit_of(site, below, read) {
         Some(limit) => limit.time(free),
@@ -88,7 +88,7 @@ fn limit_of(site: &Site, below: Below, read: Read) -> Option<Limit> {
 }
 
 /// The same without a limit.
-fn free_block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
+fn free_block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
     match read.way {
         Way::Cached => cached(site, known, read),
         Way::Direct | Way::Alone => alone(site, known, below, read),
@@ -98,7 +98,7 @@ fn free_block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> O
 }
 
 /// The median of single reads, in ns: with readahead in order most find their block in memory.
-pub fn single(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
+pub fn single(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
     if read.way != Way::Ahead || read.random {
         let whole = free_block(site, known, below, read)?;
         let median = match read.way {
@@ -112,22 +112,23 @@ pub fn single(site: &Site, known: Option<&Known>, below: Below, read: Read) -> O
     }
     let from_cache = cached(site, known, read)?;
     let slowest = block(site, None, below, read)?;
-    Some(Estimate {
-        range: range(
+    Some(Law::of(
+        range(
             0.8 * from_cache.range.low,
             1.3 * from_cache.range.likely,
             (3.0 * from_cache.range.high).max(slowest.range.likely),
         ),
-        because: format!(
+        format!(
             "most blocks in order were read ahead and are in memory: {}; or each is waited for, where the \
              program is quicker than the device ({})",
-            from_cache.because, slowest.because
+            from_cache.because(),
+            slowest.because()
         ),
-    })
+    ))
 }
 
 /// CPU time of the reading thread for a block, in ns.
-pub fn cpu(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
+pub fn cpu(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
     let copy = cached(site, known, read);
     if read.way == Way::Cached {
         return copy;
@@ -139,24 +140,15 @@ pub fn cpu(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
         (Way::Ahead, false) => {
             // A request for many blocks, shared by them.
             let shared = range(0.01 * kernel.low, 0.1 * kernel.likely, 0.6 * kernel.high);
-            (
-                sum(sum(copy.range, page), shared),
-                "a page taken, a copy, a share of a request",
-            )
+            (sum(sum(copy.range, page), shared), "a page taken, a copy, a share of a request")
         }
-        (Way::Direct, _) => (
-            kernel,
-            "a request of its own, the thread put to sleep and woken",
-        ),
+        (Way::Direct, _) => (kernel, "a request of its own, the thread put to sleep and woken"),
         _ => (
             sum(sum(copy.range, page), kernel),
             "a request of its own, the thread put to sleep and woken, a page taken, a copy",
         ),
     };
-    let estimate = Estimate {
-        range: ns,
-        because: format!("software: {what}; {}", copy.because),
-    };
+    let estimate = Law::of(ns, format!("software: {what}; {}", copy.because()));
     // Interrupts may be counted to the thread, or come elsewhere.
     Some(estimate.widened(1.5, 1.3, "interrupts come on this CPU or on another"))
 }
@@ -168,10 +160,10 @@ pub fn readahead_gain(
     below: Below,
     random: bool,
     bytes: u64,
-) -> Option<Estimate> {
+) -> Option<Law> {
     if random {
         return known.is_none().then(|| {
-            Estimate::new(
+            Law::new(
                 0.5,
                 1.05,
                 20.0,
@@ -187,17 +179,18 @@ pub fn readahead_gain(
     // pass waits for the device once at least; in vain it reads a few blocks for one.
     let most = 2.0 * (bytes as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
-    Some(Estimate {
-        range: range(ratio.low.max(0.3), ratio.likely.min(high), high),
-        because: format!(
+    Some(Law::of(
+        range(ratio.low.max(0.3), ratio.likely.min(high), high),
+        format!(
             "a pass waits for the device once at least; without: {}; with: {}",
-            without.because, with.because
+            without.because(),
+            with.because()
         ),
-    })
+    ))
 }
 
 /// A copy from the page cache.
-fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
+fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
     let call = known.and_then(|known| measured_call(known, "pread_cached"));
     let copied = known.and_then(measured_copy);
     if known.is_some() && call.is_none() && copied.is_none() {
@@ -210,7 +203,7 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
         ),
         None => {
             let call = system_call(site, known, Service::READ_PAGE);
-            (call.range, call.because)
+            (call.range, call.because())
         }
     };
     let (rate, rated) = match copied {
@@ -218,13 +211,9 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
             around(rate, 0.3),
             format!("{rate:.1} GB/s (copied by one thread, measured by memory.bandwidth)"),
         ),
-        None => (
-            COPIED,
-            format!(
-                "{} to {} GB/s, as one CPU usually does",
-                COPIED.low, COPIED.high
-            ),
-        ),
+        None => {
+            (COPIED, format!("{} to {} GB/s, as one CPU usually does", COPIED.low, COPIED.high))
+        }
     };
     let in_caches = site
         .host
@@ -237,13 +226,13 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
     if read.random {
         ns = sum(ns, time_of(site, known, NO_ORDER, "").range);
     }
-    let estimate = Estimate {
-        range: ns,
-        because: format!(
+    let estimate = Law::of(
+        ns,
+        format!(
             "software: a system call, a page looked up and copied out: {from}; base hardware: 4 KiB from {} at {rated}",
             if in_caches { "the caches" } else { "memory" }
         ),
-    };
+    );
     Some(
         match is_guest(site) {
             true => estimate.widened(1.0, 1.3, "shared with other guests"),
@@ -254,77 +243,59 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
 }
 
 /// Each block a request of its own.
-fn alone(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
+fn alone(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
     if let Some(known) = known {
         return measured_alone(site, known, below, read);
     }
     let device = reading(site, below.disk, read.bytes as f64);
-    let wait = if read.random {
-        device.random_ns
-    } else {
-        device.next_ns
-    };
+    let wait = if read.random { device.random_ns } else { device.next_ns };
     let mut ns = sum(wait, kernel(site, known));
     if read.way == Way::Alone {
         ns = sum(ns, time_of(site, known, PAGE_IN, "").range);
     }
-    let estimate = Estimate {
-        range: ns,
-        because: format!(
+    let estimate = Law::of(
+        ns,
+        format!(
             "base hardware: {}: {:.0} µs to {:.1} ms; software: block layer, interrupt and wake-up, 5,000 to \
              70,000 cycles",
             device.because,
             wait.low / 1e3,
             wait.high / 1e6
         ),
-    };
+    );
     Some(unless_plain(site, below, estimate, read))
 }
 
 /// What memory.fault measured of the same device, page by page.
-fn measured_alone(site: &Site, known: &Known, below: Below, read: Read) -> Option<Estimate> {
+fn measured_alone(site: &Site, known: &Known, below: Below, read: Read) -> Option<Law> {
     if !below.is_plain {
         return None;
     }
     let (ns, metric) = match read.random {
-        true => (
-            measured_fault(known, "random", "major_latency")?,
-            "a page anywhere",
-        ),
-        false => (
-            measured_fault(known, "window", "per_page")?,
-            "page by page in order",
-        ),
+        true => (measured_fault(known, "random", "major_latency")?, "a page anywhere"),
+        false => (measured_fault(known, "window", "per_page")?, "page by page in order"),
     };
     let device = reading(site, below.disk, read.bytes as f64);
     // A small file may be in the drive's buffer, which a large one is not.
-    let small = if device.sure {
-        (device.random_ns.low / device.random_ns.likely).min(0.55)
-    } else {
-        0.4
-    };
+    let small =
+        if device.sure { (device.random_ns.low / device.random_ns.likely).min(0.55) } else { 0.4 };
     let factor = match (read.random, read.way) {
         (true, _) => range(small, 0.95, 2.0),
         (false, Way::Direct) => range(0.35, 0.95, 1.8),
         (false, _) => range(0.5, 1.0, 1.8),
     };
-    Some(Estimate {
-        range: scaled(factor, ns),
-        because: format!(
+    Some(Law::of(
+        scaled(factor, ns),
+        format!(
             "the same device answered page faults without readahead in {:.1} µs, {metric} (measured by \
              memory.fault); a system call comes in place of the exception, and the file is another",
             ns / 1e3
         ),
-    })
+    ))
 }
 
 /// In order with readahead: the device is waited for once, then its transfer, and the copies.
-fn ahead_in_order(
-    site: &Site,
-    known: Option<&Known>,
-    below: Below,
-    read: Read,
-) -> Option<Estimate> {
+fn ahead_in_order(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
     let device = reading(site, below.disk, read.bytes as f64);
     let pass = (read.bytes as f64).min(PASS_BYTES);
     let blocks = pass / BLOCK_BYTES;
@@ -354,18 +325,13 @@ fn ahead_in_order(
         None => device.random_ns,
     };
     let ahead = below.disk.and_then(|disk| disk.read_ahead_bytes);
-    let ahead = ahead
-        .map_or(READAHEAD_BYTES, |bytes| bytes as f64)
-        .max(BLOCK_BYTES);
+    let ahead = ahead.map_or(READAHEAD_BYTES, |bytes| bytes as f64).max(BLOCK_BYTES);
     // What was measured page by page has its waits in it.
     let waited = match per_page {
         Some(_) => scaled(first, 1.0 / blocks),
         None => sum(
             scaled(first, 1.0 / blocks),
-            scaled(
-                product(device.next_ns, WAITED),
-                BLOCK_BYTES / ahead.min(pass),
-            ),
+            scaled(product(device.next_ns, WAITED), BLOCK_BYTES / ahead.min(pass)),
         ),
     };
     // While the device transfers, copies go on: the slower of both, up to their sum.
@@ -375,13 +341,13 @@ fn ahead_in_order(
         transfer.likely.max(copies.likely),
         transfer.high + copies.high,
     );
-    let estimate = Estimate {
-        range: sum(waited, work),
-        because: format!(
+    let estimate = Law::of(
+        sum(waited, work),
+        format!(
             "base hardware: {from}; software: {blocks:.0} blocks share one wait for the device and those for \
              windows of {ahead:.0} bytes; a page taken and copied out"
         ),
-    };
+    );
     Some(match known {
         Some(_) => estimate,
         None => unless_plain(site, below, estimate, read),
@@ -389,16 +355,8 @@ fn ahead_in_order(
 }
 
 /// At random with readahead: as without, until what is in memory has neighbours.
-fn ahead_random(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
-    let single = alone(
-        site,
-        known,
-        below,
-        Read {
-            way: Way::Alone,
-            ..read
-        },
-    )?;
+fn ahead_random(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
+    let single = alone(site, known, below, Read { way: Way::Alone, ..read })?;
     Some(single.widened(
         // A whole small file in one window, or a window for one block.
         12.0,
@@ -408,21 +366,18 @@ fn ahead_random(site: &Site, known: Option<&Known>, below: Below, read: Read) ->
 }
 
 /// Where something is between that keeps data, a block may come from memory.
-fn unless_plain(site: &Site, below: Below, estimate: Estimate, read: Read) -> Estimate {
+fn unless_plain(site: &Site, below: Below, estimate: Law, read: Read) -> Law {
     if below.is_plain {
         return estimate;
     }
     let Some(copy) = cached(site, None, read) else {
         return estimate;
     };
-    Estimate {
-        range: range(
+    Law::of(range(
             copy.range.low.min(estimate.range.low),
             estimate.range.likely,
             2.0 * estimate.range.high,
-        ),
-        because: estimate.because,
-    }
+        ), estimate.because())
     .and("what lies below is no device that answers for itself: a cache, a program or another machine may")
 }
 
@@ -441,12 +396,8 @@ fn measured_fault(known: &Known, fault: &str, metric: &str) -> Option<f64> {
 
 /// What memory.fault measured, in ns.
 fn fault_figure(known: &Known, fault: &str, readahead: &str, metric: &str) -> Option<f64> {
-    let case = CaseId::new()
-        .with("fault", fault)
-        .with("readahead", readahead);
-    known
-        .get("memory.fault", &case, metric)
-        .filter(|ns| *ns > 0.0)
+    let case = CaseId::new().with("fault", fault).with("readahead", readahead);
+    known.get("memory.fault", &case, metric).filter(|ns| *ns > 0.0)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! client and a server do per request was adjusted on user-space servers between namespaces, and is else
 //! an estimate: nfsiostat of busy kernels' clients shows 20 to 100 µs more in `exe` than in `rtt`.
 
-use crate::{Estimate, around, inverse, range};
+use crate::{Law, around, inverse, range};
 use bench::experiment::{self, Known, Site};
 use record::event::{Bound, Range, Side};
 use std::net::IpAddr;
@@ -128,7 +128,7 @@ pub fn is_known(site: &Site, known: &Known, way: &Way<'_>, reading: Reading) -> 
 }
 
 /// One block of 4 KiB on the average of a pass, in ns.
-pub fn block(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
+pub fn block(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
     if reading == Reading::Cached {
         return cached(known);
     }
@@ -138,11 +138,8 @@ pub fn block(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading
         Reading::Missed => {
             let copied = total(&[alone.range, COPY]);
             // What one miss brings may be more than a block: the next ones near it are there then.
-            Estimate {
-                range: range(copied.low / 32.0, copied.likely, copied.high),
-                because: alone.because,
-            }
-            .and("a miss may bring more than its own block (÷ 32)")
+            Law::of(range(copied.low / 32.0, copied.likely, copied.high), alone.because())
+                .and("a miss may bring more than its own block (÷ 32)")
         }
         Reading::Ahead => {
             let transfer = transfer(site, known, way);
@@ -151,50 +148,48 @@ pub fn block(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading
                 alone.range.likely / AHEAD_BLOCKS.likely,
                 alone.range.high / AHEAD_BLOCKS.low,
             );
-            Estimate {
-                range: total(&[waits, transfer.range, COPY]),
-                because: format!(
+            Law::of(
+                total(&[waits, transfer.range, COPY]),
+                format!(
                     "{}; read ahead in order: {} to {} blocks on their way at once",
-                    alone.because, AHEAD_BLOCKS.low, AHEAD_BLOCKS.high
+                    alone.because(),
+                    AHEAD_BLOCKS.low,
+                    AHEAD_BLOCKS.high
                 ),
-            }
+            )
         }
     }
 }
 
 /// One read of 4 KiB as most of a pass's are, in ns: in order and through the cache most find what was read
 /// ahead.
-pub fn one_read(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
+pub fn one_read(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
     let mean = block(site, known, way, reading);
     match reading {
         Reading::Asked | Reading::Cached => mean,
-        Reading::Missed | Reading::Ahead => Estimate {
-            range: range(
-                COPY.low,
-                mean.range.likely.min(COPY.likely * 4.0),
-                mean.range.high,
-            ),
-            because: mean.because,
-        }
+        Reading::Missed | Reading::Ahead => Law::of(
+            range(COPY.low, mean.range.likely.min(COPY.likely * 4.0), mean.range.high),
+            mean.because(),
+        )
         .and("most reads find what was read ahead, and are a copy"),
     }
 }
 
 /// From a request's sending to its answer: wire and server, in ns.
-pub fn wire(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
+pub fn wire(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
     let trip = round_trip(site, known, way);
     let server = server(known, way);
     let transfer = transfer(site, known, way);
-    Estimate {
-        range: total(&[trip.range, server.range, transfer.range]),
-        because: format!("{}; {}; {}", trip.because, server.because, transfer.because),
-    }
+    Law::of(
+        total(&[trip.range, server.range, transfer.range]),
+        format!("{}; {}; {}", trip.because(), server.because(), transfer.because()),
+    )
     .and("requests of larger blocks, as readahead makes, take longer")
     .widened(1.0, 8.0, "up to 8 times")
 }
 
 /// What the client does for a request, in ns.
-pub fn client(way: &Way<'_>) -> Estimate {
+pub fn client(way: &Way<'_>) -> Law {
     let what = match way.client {
         Client::Nfs => (CLIENT_NFS, "the kernel's NFS client"),
         Client::Smb => (CLIENT_SMB, "the kernel's SMB client"),
@@ -203,20 +198,20 @@ pub fn client(way: &Way<'_>) -> Estimate {
         Client::Other => (CLIENT_OTHER, "the client"),
     };
     let (cost, name) = what;
-    Estimate {
-        range: cost,
-        because: format!(
+    Law::of(
+        cost,
+        format!(
             "software: {name} ({}) takes {:.0} to {:.0} µs for a request",
             way.file_system,
             cost.low / 1e3,
             cost.high / 1e3
         ),
-    }
+    )
 }
 
 /// CPU time of the reading thread for a block, in ns: of what the client does its own part, for threads of
 /// the kernel or a program do the rest.
-pub fn cpu(known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
+pub fn cpu(known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
     if reading == Reading::Cached {
         return cached(known);
     }
@@ -241,44 +236,32 @@ pub fn cpu(known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
         ),
         Reading::Missed => {
             let all = total(&[part, COPY]);
-            (
-                range(COPY.low, all.likely, all.high),
-                "a copy, and the client's work for each miss",
-            )
+            (range(COPY.low, all.likely, all.high), "a copy, and the client's work for each miss")
         }
         Reading::Asked | Reading::Cached => (part, "the client's work for a request"),
     };
-    Estimate {
-        range: ns,
-        because: format!(
-            "software: {what}, as far as the reading thread does it; {}",
-            client.because
-        ),
-    }
+    Law::of(
+        ns,
+        format!("software: {what}, as far as the reading thread does it; {}", client.because()),
+    )
 }
 
 /// A request's wait before it is sent, in ns.
-pub fn queue(reading: Reading) -> Estimate {
+pub fn queue(reading: Reading) -> Law {
     let (wait, why) = match reading {
         Reading::Ahead => (QUEUE_BEHIND, "behind requests that read ahead"),
-        _ => (
-            QUEUE_ALONE,
-            "one request at a time finds its connection free",
-        ),
+        _ => (QUEUE_ALONE, "one request at a time finds its connection free"),
     };
-    Estimate {
-        range: wait,
-        because: format!("software: {why}; the counter has milliseconds"),
-    }
+    Law::of(wait, format!("software: {why}; the counter has milliseconds"))
 }
 
 /// A request from its making to its end, in ns.
-pub fn execute(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
+pub fn execute(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
     let (wire, client, queue) = (wire(site, known, way), client(way), queue(reading));
-    Estimate {
-        range: total(&[wire.range, client.range, queue.range]),
-        because: format!("{}; {}; {}", wire.because, client.because, queue.because),
-    }
+    Law::of(
+        total(&[wire.range, client.range, queue.range]),
+        format!("{}; {}; {}", wire.because(), client.because(), queue.because()),
+    )
 }
 
 /// What a link's nominal rate allows at most, in B/s; nothing of links that copy memory.
@@ -293,49 +276,42 @@ pub fn link_bound(site: &Site, way: &Way<'_>) -> Option<Bound> {
         constant: bits / 8.0,
         inputs: Vec::new(),
         uncertainty: 0.01,
-        rule: format!(
-            "a link of {:.0} Mbit/s brings {:.1} MB/s",
-            bits / 1e6,
-            bits / 8e6
-        ),
+        rule: format!("a link of {:.0} Mbit/s brings {:.1} MB/s", bits / 1e6, bits / 8e6),
         // Nominal, and the wireless one changes while it is used.
         warns_only: true,
     })
 }
 
 /// A block that is asked for by itself.
-fn alone(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
+fn alone(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
     let client = client(way);
     let trip = round_trip(site, known, way);
     let server = server(known, way);
     let transfer = transfer(site, known, way);
-    Estimate {
-        range: total(&[client.range, trip.range, server.range, transfer.range]),
-        because: format!(
+    Law::of(
+        total(&[client.range, trip.range, server.range, transfer.range]),
+        format!(
             "base hardware: {}; {}; {}; {}",
-            trip.because, transfer.because, server.because, client.because
+            trip.because(),
+            transfer.because(),
+            server.because(),
+            client.because()
         ),
-    }
+    )
 }
 
-fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
+fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
     if let Some(ns) = known.and_then(|known| measured_rtt(site, known, way)) {
-        return Estimate {
-            range: around(ns, 1.0),
-            because: format!(
-                "a round trip to it as net.rtt measured it, {:.0} µs",
-                ns / 1e3
-            ),
-        };
+        return Law::of(
+            around(ns, 1.0),
+            format!("a round trip to it as net.rtt measured it, {:.0} µs", ns / 1e3),
+        );
     }
     if let Some(ns) = site.host.given.value("net.rtt") {
-        return Estimate {
-            range: around(ns, 0.3),
-            because: format!(
-                "a round trip of {:.0} µs was given (host.net.rtt)",
-                ns / 1e3
-            ),
-        };
+        return Law::of(
+            around(ns, 0.3),
+            format!("a round trip of {:.0} µs was given (host.net.rtt)", ns / 1e3),
+        );
     }
     let is_fast = way.bits_per_second.is_some_and(|bits| bits >= FAST_BITS);
     let (mut trip, what) = match way.link {
@@ -351,33 +327,27 @@ fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
         trip.high = GATEWAY_HIGH_NS;
         beyond = ", and further through a gateway";
     }
-    Estimate {
-        range: trip,
-        because: format!(
+    Law::of(
+        trip,
+        format!(
             "a round trip over {what}{}{beyond}: {:.0} to {:.0} µs",
-            way.interface
-                .map(|name| format!(" ({name})"))
-                .unwrap_or_default(),
+            way.interface.map(|name| format!(" ({name})")).unwrap_or_default(),
             trip.low / 1e3,
             trip.high / 1e3
         ),
-    }
+    )
 }
 
 /// A block's bytes at the link's rate, in ns.
-fn transfer(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
+fn transfer(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
     let mtu = way.mtu_bytes.unwrap_or(1500).max(576) as f64;
     let heads = (mtu + WIRE_HEAD_BYTES) / (mtu - MTU_HEAD_BYTES);
     let given = site.host.given.value("net.rate");
     let stated = given.or(way.bits_per_second.map(|bits| bits as f64));
-    let (rate, what) = match (
-        known.and_then(|known| measured_rate(site, known, way)),
-        way.link,
-    ) {
-        (Some(rate), _) => (
-            around(rate, 0.5),
-            format!("{:.1} MB/s as net.bandwidth measured it", rate / 1e6),
-        ),
+    let (rate, what) = match (known.and_then(|known| measured_rate(site, known, way)), way.link) {
+        (Some(rate), _) => {
+            (around(rate, 0.5), format!("{:.1} MB/s as net.bandwidth measured it", rate / 1e6))
+        }
         (None, Link::Loopback | Link::Virtual) => {
             (COPIED_RATE, "bytes that are copied in memory".to_owned())
         }
@@ -396,59 +366,55 @@ fn transfer(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
         }
         _ => (UNKNOWN_RATE, "a link that tells no rate".to_owned()),
     };
-    Estimate {
-        range: inverse(BLOCK_BYTES * 1e9, rate),
-        because: format!("4 KiB by {what}"),
-    }
+    Law::of(inverse(BLOCK_BYTES * 1e9, rate), format!("4 KiB by {what}"))
 }
 
 /// What the server takes, in ns.
-fn server(known: Option<&Known>, way: &Way<'_>) -> Estimate {
+fn server(known: Option<&Known>, way: &Way<'_>) -> Law {
     let here = known.and_then(|known| local(known, &["cached"]).zip(local(known, &["direct"])));
     let is_existing = way.client == Client::Library;
     match (here, is_existing) {
         (Some((memory, disk)), _) => {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
-            Estimate {
-                range: total(&[SERVER_MEMORY, spread]),
-                because: format!(
+            Law::of(
+                total(&[SERVER_MEMORY, spread]),
+                format!(
                     "a server as this machine: {:.1} µs of its memory to {:.0} µs of its disk, as fs.read \
                      measured them here",
                     memory / 1e3,
                     disk / 1e3
                 ),
-            }
+            )
         }
-        (None, true) => Estimate {
-            range: SERVER_EXISTING,
-            because: "the server has the file in its memory or on its disk, up to 25 ms".to_owned(),
-        },
-        (None, false) => Estimate {
-            range: range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS),
-            because:
-                "the server was given the file a moment ago: its memory answers in 3 to 200 µs, a \
+        (None, true) => Law::of(
+            SERVER_EXISTING,
+            "the server has the file in its memory or on its disk, up to 25 ms".to_owned(),
+        ),
+        (None, false) => Law::of(
+            range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS),
+            "the server was given the file a moment ago: its memory answers in 3 to 200 µs, a \
                       small one's disk in up to 25 ms"
-                    .to_owned(),
-        },
+                .to_owned(),
+        ),
     }
 }
 
-fn cached(known: Option<&Known>) -> Estimate {
+fn cached(known: Option<&Known>) -> Law {
     match known.and_then(|known| local(known, &["cached"])) {
-        Some(ns) => Estimate {
-            range: range(ns / 2.0, ns * 1.05, ns * 3.0),
-            because: format!(
+        Some(ns) => Law::of(
+            range(ns / 2.0, ns * 1.05, ns * 3.0),
+            format!(
                 "this machine's page cache, from which fs.read took {ns:.0} ns; the remote file system's \
                  own check of what it has"
             ),
-        },
-        None => Estimate {
-            range: COPY,
-            because: "base hardware: a copy of 4 KiB; software: a system call and a page looked up in this \
+        ),
+        None => Law::of(
+            COPY,
+            "base hardware: a copy of 4 KiB; software: a system call and a page looked up in this \
                       machine's cache"
                 .to_owned(),
-        },
+        ),
     }
 }
 
@@ -501,10 +467,7 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
     match way.link {
         Link::Loopback => has(experiment::LOOPBACK),
         _ => {
-            let mut there = site
-                .peers
-                .iter()
-                .filter(|peer| Some(peer.address) == way.server);
+            let mut there = site.peers.iter().filter(|peer| Some(peer.address) == way.server);
             there.any(|peer| has(&peer.name))
         }
     }
@@ -514,11 +477,7 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
 /// them, so that ends add to ends.
 fn total(parts: &[Range]) -> Range {
     let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
-    range(
-        of(|part| part.low),
-        of(|part| part.likely),
-        of(|part| part.high),
-    )
+    range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))
 }
 
 fn middle(mut values: Vec<f64>) -> Option<f64> {

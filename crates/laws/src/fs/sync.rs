@@ -11,7 +11,7 @@ use super::journal::{
 use crate::cpu::time_of;
 use crate::device::SPINNING;
 use crate::os::measured_call;
-use crate::{Estimate, around, difference, inverse, product, range, scaled, sum};
+use crate::{Law, around, difference, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -83,7 +83,7 @@ const PAGE_BYTES: f64 = 4096.0;
 const SAME_SHARE: f64 = 0.5;
 
 /// One durable write, until it is answered, in ns.
-pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
+pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
     let kind = keeper(sync.file_system);
     let software = software(site, known, sync);
     if kind == Keeper::Memory {
@@ -94,11 +94,11 @@ pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
         let reply = range(trip.range.low, trips.likely, 4.0 * trips.high);
         let low = software.range.low;
         let total = sum(software.range, reply);
-        return Estimate {
+        return Law::of(
             // A server or daemon may promise what it does not keep: only the write's copy is certain.
-            range: range(low.min(total.low), total.likely, total.high),
-            because: format!("{}; {}", trip.because, software.because),
-        };
+            range(low.min(total.low), total.likely, total.high),
+            format!("{}; {}", trip.because(), software.because()),
+        );
     }
     let measured = known.and_then(|known| measured_write(known, "dsync"));
     if let Some(ns) = measured.filter(|_| {
@@ -106,23 +106,20 @@ pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
             && sync.block == PAGE_BYTES as u64
             && sync.call == Call::Dsync
     }) {
-        return Estimate {
-            range: around(ns, SAME_SHARE),
-            because: format!(
+        return Law::of(
+            around(ns, SAME_SHARE),
+            format!(
                 "fs.io measured writes of {} with O_DSYNC: {:.0} µs; both shares are in it",
                 sync.block,
                 ns / 1e3
             ),
-        };
+        );
     }
     let device = durable(site, known, sync.disk);
     let waits = waits(kind, sync);
-    let estimate = Estimate {
-        range: sum(
-            software.range,
-            device_ns(site, known, sync, &device, &waits),
-        ),
-        because: format!(
+    let estimate = Law::of(
+        sum(software.range, device_ns(site, known, sync, &device, &waits)),
+        format!(
             "{}; software: {}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes in a row; {}",
             device.because,
             waits.why,
@@ -130,9 +127,9 @@ pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
             waits.writes.high,
             waits.flushes.low,
             waits.flushes.high,
-            software.because
+            software.because()
         ),
-    };
+    );
     match kind {
         Keeper::Stacked => estimate.widened(
             20.0,
@@ -145,41 +142,34 @@ pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
 }
 
 /// The sync alone, without the write before it, in ns.
-pub fn alone(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
+pub fn alone(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
     let whole = latency(site, known, sync);
     let copied = software(site, known, sync);
     if keeper(sync.file_system) == Keeper::Memory {
-        return Estimate {
-            range: range(
-                0.05 * copied.range.low,
-                0.25 * copied.range.likely,
-                copied.range.high,
-            ),
-            because: whole.because,
-        };
+        return Law::of(
+            range(0.05 * copied.range.low, 0.25 * copied.range.likely, copied.range.high),
+            whole.because(),
+        );
     }
     let rest = difference(whole.range, copied.range);
-    Estimate {
-        range: range(
+    Law::of(
+        range(
             rest.low.max(0.3 * whole.range.low),
             rest.likely.max(0.5 * whole.range.likely),
             whole.range.high,
         ),
-        because: format!("without the write into the page cache; {}", whole.because),
-    }
+        format!("without the write into the page cache; {}", whole.because()),
+    )
 }
 
 /// Durable writes in a second, one after another.
-pub fn rate(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
+pub fn rate(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
     let latency = latency(site, known, sync);
-    Estimate {
-        range: inverse(1e9, latency.range),
-        because: format!("one after another; {}", latency.because),
-    }
+    Law::of(inverse(1e9, latency.range), format!("one after another; {}", latency.because()))
 }
 
 /// Bytes that the device writes for a byte that was made durable.
-pub fn amplification(site: &Site, sync: Sync) -> Estimate {
+pub fn amplification(site: &Site, sync: Sync) -> Law {
     let waits = waits(keeper(sync.file_system), sync);
     let block = sync.block as f64;
     let data = block.max(PAGE_BYTES);
@@ -188,7 +178,7 @@ pub fn amplification(site: &Site, sync: Sync) -> Estimate {
     let low = block.max(512.0) / block;
     let likely = of(waits.beside.likely);
     let is_quiet = is_measured_by_device(site, sync);
-    Estimate::new(
+    Law::new(
         low.min(likely),
         likely,
         2.0 * of(waits.beside.high),
@@ -206,22 +196,16 @@ pub fn beside_most(sync: Sync) -> f64 {
         Write::Nothing => Write::Append,
         write => write,
     };
-    let waits = waits(
-        keeper(sync.file_system),
-        Sync {
-            write: data,
-            ..sync
-        },
-    );
+    let waits = waits(keeper(sync.file_system), Sync { write: data, ..sync });
     waits.beside.high * PAGE_BYTES
 }
 
 /// Flushes of the device for one sync.
-pub fn flushes(site: &Site, sync: Sync) -> Estimate {
+pub fn flushes(site: &Site, sync: Sync) -> Law {
     let waits = waits(keeper(sync.file_system), sync);
     match super::journal::no_flush(site, sync.disk) {
-        Some(why) => Estimate::new(0.0, 0.0, 0.2, format!("software: no flush is sent: {why}")),
-        None => Estimate::new(
+        Some(why) => Law::new(0.0, 0.0, 0.2, format!("software: no flush is sent: {why}")),
+        None => Law::new(
             waits.flushes.low.min(0.9),
             waits.flushes.likely,
             1.5 * waits.flushes.high + 0.2,
@@ -231,11 +215,11 @@ pub fn flushes(site: &Site, sync: Sync) -> Estimate {
 }
 
 /// Write requests to the device for one sync; a flush is one of them.
-pub fn requests(site: &Site, sync: Sync) -> Estimate {
+pub fn requests(site: &Site, sync: Sync) -> Law {
     let waits = waits(keeper(sync.file_system), sync);
     let flushes = flushes(site, sync).range;
     let likely = waits.writes.likely + flushes.likely;
-    Estimate::new(
+    Law::new(
         0.8 * waits.writes.low.min(waits.flushes.low),
         likely,
         2.0 * (waits.writes.high + flushes.high),
@@ -266,12 +250,7 @@ fn is_measured_by_device(site: &Site, sync: Sync) -> &'static str {
 
 /// What waits for what, by the kind of file system.
 fn waits(kind: Keeper, sync: Sync) -> Waits {
-    let of = |writes, flushes, beside, why| Waits {
-        writes,
-        flushes,
-        beside,
-        why,
-    };
+    let of = |writes, flushes, beside, why| Waits { writes, flushes, beside, why };
     let none = range(0.0, 0.0, 0.0);
     let may_be = range(0.0, 1.0, 1.0);
     // Nothing of the file's own changes but its times, which only fsync is about.
@@ -280,12 +259,9 @@ fn waits(kind: Keeper, sync: Sync) -> Waits {
         (Keeper::Tree, Write::Nothing) => {
             of(none, range(0.0, 0.0, 1.0), none, "nothing is changed")
         }
-        (_, Write::Nothing) => of(
-            none,
-            may_be,
-            none,
-            "nothing is changed, and the device is flushed",
-        ),
+        (_, Write::Nothing) => {
+            of(none, may_be, none, "nothing is changed, and the device is flushed")
+        }
         (Keeper::Tree, Write::Create) => of(
             range(2.0, 4.0, 9.0),
             range(1.0, 2.0, 4.0),
@@ -365,10 +341,7 @@ fn device_ns(
         true => inverse(further, rate),
         false => range(0.0, 0.0, 0.0),
     };
-    let mut total = sum(
-        sum(writes, flushes),
-        sum(times(each, around_them), transfer),
-    );
+    let mut total = sum(sum(writes, flushes), sum(times(each, around_them), transfer));
     // A sector that is written again and again comes by once in a turn.
     if device.device.name == SPINNING.name
         && let Some(flush_ns) = device.flush_ns
@@ -380,7 +353,7 @@ fn device_ns(
 }
 
 /// The calls themselves and the copy into the page cache, in ns.
-fn software(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
+fn software(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
     let way = way(site, known);
     let calls = match (sync.write, sync.call) {
         (Write::Nothing, _) | (_, Call::Dsync | Call::DirectDsync) => 1.0,
@@ -398,13 +371,15 @@ fn software(site: &Site, known: Option<&Known>, sync: Sync) -> Estimate {
     };
     let work = time_of(site, known, cycles, "").range;
     let work = product(work, range(0.8, 1.0, 1.5));
-    Estimate {
-        range: sum(sum(scaled(way.range, calls), work), copy),
-        because: format!(
+    Law::of(
+        sum(sum(scaled(way.range, calls), work), copy),
+        format!(
             "{calls:.0} system calls ({}) and {:.0} to {:.0} cycles of the kernel's own",
-            way.because, cycles.low, cycles.high
+            way.because(),
+            cycles.low,
+            cycles.high
         ),
-    }
+    )
 }
 
 #[cfg(test)]

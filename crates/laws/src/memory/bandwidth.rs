@@ -12,7 +12,7 @@ use super::measured::level_ns;
 use super::{LINE, MEMORY, level_latency};
 use crate::cpu::peak::{Arithmetic, CORES_HZ, distinct_cores, thread_count, thread_cpus};
 use crate::cpu::{best_core_clock, core, is_guest};
-use crate::{Estimate, around, inverse, product, range, scaled};
+use crate::{Law, around, inverse, product, range, scaled};
 use bench::experiment::{Known, Site};
 pub use channels::{memory_peak, stated_peak};
 use designs::{Design, design};
@@ -49,12 +49,7 @@ pub struct Transfer {
 impl Transfer {
     /// A kernel that touches every byte in the widest vectors.
     pub fn widest(op: &'static str, stores: &'static str) -> Transfer {
-        Transfer {
-            op,
-            stores,
-            access: "every",
-            width: "vector",
-        }
+        Transfer { op, stores, access: "every", width: "vector" }
     }
 
     /// What a case does.
@@ -111,11 +106,7 @@ impl Transfer {
     /// unless the program loads it anyway.
     pub fn bus_ratio(self) -> f64 {
         let is_loaded = matches!(self.op, "read" | "modify");
-        let allocated = if is_loaded || self.is_nontemporal() {
-            0.0
-        } else {
-            1.0
-        };
+        let allocated = if is_loaded || self.is_nontemporal() { 0.0 } else { 1.0 };
         (self.moves() + allocated) / self.moves()
     }
 
@@ -175,10 +166,7 @@ pub fn cpus_of(site: &Site, threads: &Value) -> Vec<usize> {
     }
     let siblings = |cpu: &usize| -> Vec<usize> {
         let of = site.host.cpu.cpu(*cpu).map(|cpu| &cpu.smt_siblings);
-        let here = of
-            .into_iter()
-            .flatten()
-            .filter(|cpu| site.cpus.contains(cpu));
+        let here = of.into_iter().flatten().filter(|cpu| site.cpus.contains(cpu));
         here.copied().collect()
     };
     let mut cores = site.cpus.iter().map(siblings);
@@ -208,15 +196,9 @@ fn per_cycle(site: &Site, row: &Design, transfer: Transfer) -> f64 {
     };
     let (loads, stores) = (transfer.loads(), transfer.writes());
     let moves = transfer.moves();
-    let cycles = (loads / row.loads[at])
-        .max(stores / row.stores[at])
-        .max(moves / row.both[at]);
+    let cycles = (loads / row.loads[at]).max(stores / row.stores[at]).max(moves / row.both[at]);
     // One word stands for its line.
-    let named = if transfer.access == "every" {
-        bytes
-    } else {
-        LINE
-    };
+    let named = if transfer.access == "every" { bytes } else { LINE };
     named * moves / cycles
 }
 
@@ -279,7 +261,7 @@ fn one_core_reads(
     known: Option<&Known>,
     level: &str,
     (clock, clock_from): (Range, &str),
-) -> Result<Estimate, String> {
+) -> Result<Law, String> {
     let (row, is_known) = design(core(site));
     let design = match is_known {
         true => core(site).name(),
@@ -287,14 +269,14 @@ fn one_core_reads(
     };
     let second = product(row.second, clock);
     if level == "L2" {
-        return Ok(Estimate {
-            range: second,
-            because: format!(
+        return Ok(Law::of(
+            second,
+            format!(
                 "{:.0} to {:.0} B per cycle from the second cache ({design} by plumb's table) at \
                  {clock_from}",
                 row.second.low, row.second.high
             ),
-        });
+        ));
     }
     let (latency_ns, latency_from) = latency(site, known, level)?;
     let lines = product(row.lines, inverse(LINE * 1e9, latency_ns));
@@ -303,21 +285,14 @@ fn one_core_reads(
          ({latency_from})",
         row.lines.low, row.lines.high
     );
-    Ok(Estimate {
-        range: meet(lines, second),
-        because,
-    })
+    Ok(Law::of(meet(lines, second), because))
 }
 
 /// Two limits of one stream: at best the lesser; the nearer they are the more they add up.
 fn meet(a: Range, b: Range) -> Range {
     let together =
         |a: f64, b: f64, power: f64| (a.powf(-power) + b.powf(-power)).powf(-1.0 / power);
-    range(
-        together(a.low, b.low, 2.0),
-        together(a.likely, b.likely, 4.0),
-        a.high.min(b.high),
-    )
+    range(together(a.low, b.low, 2.0), together(a.likely, b.likely, 4.0), a.high.min(b.high))
 }
 
 /// Program bytes of a kernel over those of a read by one thread that lines in flight hold back: a
@@ -363,15 +338,8 @@ pub fn bandwidth(
     transfer: Transfer,
     level: &str,
     threads: &Value,
-) -> Result<Estimate, String> {
-    rate(
-        site,
-        known,
-        transfer,
-        level,
-        threads,
-        best_core_clock(site, known),
-    )
+) -> Result<Law, String> {
+    rate(site, known, transfer, level, threads, best_core_clock(site, known))
 }
 
 /// [`bandwidth`] at a core clock, and where that is from.
@@ -382,7 +350,7 @@ fn rate(
     level: &str,
     threads: &Value,
     (clock, clock_from): (Range, String),
-) -> Result<Estimate, String> {
+) -> Result<Law, String> {
     let cpus = cpus_of(site, threads);
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let (row, is_known) = design(core(site));
@@ -396,21 +364,18 @@ fn rate(
              {}; software: none",
             told_cores(cores)
         );
-        return Ok(Estimate {
-            range: product(instructions, many),
-            because,
-        });
+        return Ok(Law::of(product(instructions, many), because));
     }
     let is_memory = level == MEMORY || level == FOUR_TIMES;
     let from = if is_memory { MEMORY } else { level };
     let read = one_core_reads(site, known, from, (clock, &clock_from))?;
     let one = meet(instructions, product(read.range, over_reading(transfer)));
     let mut all = product(one, many);
-    let mut because = format!("base hardware: {}{}", read.because, told_cores(cores));
+    let mut because = format!("base hardware: {}{}", read.because(), told_cores(cores));
     if is_memory {
         let peak = memory_peak(site, &cpus);
         all = meet(all, product(peak.range, over_bus(transfer)));
-        because.push_str(&format!("; at most {}", peak.because));
+        because.push_str(&format!("; at most {}", peak.because()));
     }
     if transfer.op != "read" {
         because.push_str(match transfer.is_nontemporal() {
@@ -418,10 +383,7 @@ fn rate(
             false => "; a stored line is read before",
         });
     }
-    let estimate = Estimate {
-        range: all,
-        because: format!("{because}; software: none"),
-    };
+    let estimate = Law::of(all, format!("{because}; software: none"));
     Ok(match is_guest(site) && level != "L2" {
         true => estimate.widened(1.3, 1.15, "a virtual machine shares it with others"),
         false => estimate,
@@ -469,7 +431,7 @@ pub fn efficiency(
     transfer: Transfer,
     level: &str,
     threads: &Value,
-) -> Result<Estimate, String> {
+) -> Result<Law, String> {
     let cpus = cpus_of(site, threads);
     if level == MEMORY || level == FOUR_TIMES {
         let (peak, _) = stated_peak(site).ok_or(
@@ -478,10 +440,10 @@ pub fn efficiency(
         )?;
         let rate = bandwidth(site, None, transfer, level, threads)?;
         let share = scaled(rate.range, transfer.bus_ratio() / peak);
-        return Ok(Estimate {
-            range: range(share.low, share.likely.min(0.98), share.high.min(1.02)),
-            because: rate.because,
-        });
+        return Ok(Law::of(
+            range(share.low, share.likely.min(0.98), share.high.min(1.02)),
+            rate.because(),
+        ));
     }
     let (row, _) = design_of(site, &cpus).ok_or(
         "unknown: the table does not know what these cores move per cycle, or they are of several \
@@ -493,10 +455,7 @@ pub fn efficiency(
     let rate = rate(site, None, transfer, level, threads, (exact, clock_from))?;
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let allowed = clock.likely * per_cycle(site, &row, transfer) * cores;
-    Ok(Estimate {
-        range: scaled(rate.range, 1.0 / allowed),
-        because: rate.because,
-    })
+    Ok(Law::of(scaled(rate.range, 1.0 / allowed), rate.because()))
 }
 
 /// The mean of copy, scale, add and triad, as R4 took it.
@@ -509,7 +468,7 @@ pub fn stream_mean(
     stores: &'static str,
     level: &str,
     threads: &Value,
-) -> Result<Estimate, String> {
+) -> Result<Law, String> {
     let mut mean = range(0.0, 0.0, 0.0);
     let mut because = String::new();
     for op in &OPS[3..] {
@@ -517,12 +476,9 @@ pub fn stream_mean(
         mean.low += of.range.low / 4.0;
         mean.likely += of.range.likely / 4.0;
         mean.high += of.range.high / 4.0;
-        because = of.because;
+        because = of.because();
     }
-    Ok(Estimate {
-        range: mean,
-        because,
-    })
+    Ok(Law::of(mean, because))
 }
 
 /// A copy's loads over a read's, by instructions, above which one of them is wrong.
@@ -530,20 +486,19 @@ pub const LOADS_MOST: f64 = 1.1;
 
 /// Bus bytes of a copy over those of a read: both keep the same lines in flight, and what a copy
 /// writes back leaves beside them.
-pub fn copy_over_read(level: &str) -> Estimate {
+pub fn copy_over_read(level: &str) -> Law {
     let range = match level {
         // One thread's; where the channels are the limit, about 1. The high end was 1.75 until one
         // virtual machine gave 1.65, too near for a check that fails cases.
         MEMORY | FOUR_TIMES => range(0.65, 1.25, 2.0),
         _ => range(0.5, 1.2, 2.0),
     };
-    Estimate {
+    Law::of(
         range,
-        because:
-            "base hardware: a copy's loads and the reads before its stores share the lines in \
+        "base hardware: a copy's loads and the reads before its stores share the lines in \
                   flight with a read's, and what it writes back comes on top; software: none"
-                .to_owned(),
-    }
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -37,10 +37,7 @@ pub(super) fn costs(core: Core) -> (LoadCosts, bool) {
 /// What memory of this kind adds to the last cache, in ns: row activation, column access, transfer,
 /// controller and fabric.
 pub(super) fn memory_ns(kind: &str) -> Option<Range> {
-    MEMORY
-        .iter()
-        .find(|(name, _)| kind.starts_with(name))
-        .map(|(_, range)| *range)
+    MEMORY.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, range)| *range)
 }
 
 const DDR2: Range = range(45.0, 65.0, 100.0);
@@ -49,13 +46,8 @@ const DDR4: Range = range(40.0, 58.0, 90.0);
 const DDR5: Range = range(48.0, 68.0, 110.0);
 const LPDDR: Range = range(60.0, 85.0, 125.0);
 
-static MEMORY: &[(&str, Range)] = &[
-    ("LPDDR", LPDDR),
-    ("DDR5", DDR5),
-    ("DDR4", DDR4),
-    ("DDR3", DDR3),
-    ("DDR2", DDR2),
-];
+static MEMORY: &[(&str, Range)] =
+    &[("LPDDR", LPDDR), ("DDR5", DDR5), ("DDR4", DDR4), ("DDR3", DDR3), ("DDR2", DDR2)];
 
 const ANY: LoadCosts = LoadCosts {
     l1: range(3.0, 4.0, 5.0),
@@ -183,21 +175,9 @@ static TABLE: &[(&[Core], LoadCosts)] = &[
         },
     ),
     (&[Core::SkylakeClient, Core::PalmCove], SKYLAKE),
-    (
-        &[Core::SkylakeServer],
-        LoadCosts {
-            l2: range(13.0, 14.0, 16.0),
-            ..SKYLAKE
-        },
-    ),
-    (
-        &[Core::SunnyCove, Core::WillowCove, Core::CypressCove],
-        SUNNY_COVE,
-    ),
-    (
-        &[Core::GoldenCove, Core::RaptorCove, Core::RedwoodCove],
-        GOLDEN_COVE,
-    ),
+    (&[Core::SkylakeServer], LoadCosts { l2: range(13.0, 14.0, 16.0), ..SKYLAKE }),
+    (&[Core::SunnyCove, Core::WillowCove, Core::CypressCove], SUNNY_COVE),
+    (&[Core::GoldenCove, Core::RaptorCove, Core::RedwoodCove], GOLDEN_COVE),
     (
         &[Core::LionCove],
         LoadCosts {
@@ -209,23 +189,11 @@ static TABLE: &[(&[Core], LoadCosts)] = &[
     ),
     (
         &[Core::Silvermont, Core::Goldmont],
-        LoadCosts {
-            memory_ns: range(50.0, 75.0, 110.0),
-            memory: "DDR3 or LPDDR3",
-            ..ATOM
-        },
+        LoadCosts { memory_ns: range(50.0, 75.0, 110.0), memory: "DDR3 or LPDDR3", ..ATOM },
     ),
     (
-        &[
-            Core::Tremont,
-            Core::Gracemont,
-            Core::Crestmont,
-            Core::Skymont,
-        ],
-        LoadCosts {
-            l1: range(2.95, 3.0, 4.12),
-            ..ATOM
-        },
+        &[Core::Tremont, Core::Gracemont, Core::Crestmont, Core::Skymont],
+        LoadCosts { l1: range(2.95, 3.0, 4.12), ..ATOM },
     ),
     (
         &[Core::Bulldozer],
@@ -242,11 +210,7 @@ static TABLE: &[(&[Core], LoadCosts)] = &[
     (&[Core::Zen2], ZEN),
     (
         &[Core::Zen3],
-        LoadCosts {
-            near: range(40.0, 47.0, 56.0),
-            mesh: range(40.0, 48.0, 60.0),
-            ..ZEN
-        },
+        LoadCosts { near: range(40.0, 47.0, 56.0), mesh: range(40.0, 48.0, 60.0), ..ZEN },
     ),
     (
         &[Core::Zen4, Core::Zen5],
@@ -259,17 +223,9 @@ static TABLE: &[(&[Core], LoadCosts)] = &[
             ..ZEN
         },
     ),
+    (&[Core::CortexA53, Core::CortexA55, Core::CortexA510], LITTLE),
     (
-        &[Core::CortexA53, Core::CortexA55, Core::CortexA510],
-        LITTLE,
-    ),
-    (
-        &[
-            Core::CortexA57,
-            Core::CortexA72,
-            Core::CortexA73,
-            Core::CortexA75,
-        ],
+        &[Core::CortexA57, Core::CortexA72, Core::CortexA73, Core::CortexA75],
         LoadCosts {
             l1: range(2.95, 4.0, 5.1),
             l2: range(12.0, 18.0, 26.0),
@@ -289,11 +245,7 @@ static TABLE: &[(&[Core], LoadCosts)] = &[
             Core::CortexX2,
             Core::CortexX3,
         ],
-        LoadCosts {
-            memory_ns: LPDDR,
-            memory: "LPDDR4 or LPDDR5",
-            ..NEOVERSE
-        },
+        LoadCosts { memory_ns: LPDDR, memory: "LPDDR4 or LPDDR5", ..NEOVERSE },
     ),
     (
         &[
@@ -320,12 +272,7 @@ static TABLE: &[(&[Core], LoadCosts)] = &[
         },
     ),
     (
-        &[
-            Core::AppleFirestorm,
-            Core::AppleAvalanche,
-            Core::AppleIcestorm,
-            Core::AppleBlizzard,
-        ],
+        &[Core::AppleFirestorm, Core::AppleAvalanche, Core::AppleIcestorm, Core::AppleBlizzard],
         APPLE,
     ),
 ];

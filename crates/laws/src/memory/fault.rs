@@ -14,9 +14,9 @@ pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 use crate::cpu::{is_guest, time_of};
 use crate::os::signal::{EXCEPTION, SignalWork, signal};
 use crate::os::{entry, measured_call};
-use crate::{Estimate, around, inverse, product, range, scaled, sum};
+use crate::{Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::key::CaseId;
 
 /// A page's area found, a page taken, charged, entered in the table and the lists; without the clearing.
@@ -73,15 +73,13 @@ pub enum Minor {
 }
 
 /// One fault, in ns.
-pub fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Estimate {
+pub fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Law {
     let page = base_bytes(site);
     let around_pages = (AROUND_BYTES / page).max(1.0);
     let (cycles, what, bytes_moved) = match fault {
-        Minor::Anonymous => (
-            ANONYMOUS,
-            "a page taken and entered",
-            Some(moved(page, clear_warm_rate(known))),
-        ),
+        Minor::Anonymous => {
+            (ANONYMOUS, "a page taken and entered", Some(moved(page, clear_warm_rate(known))))
+        }
         Minor::Zero => (ZERO, "the zero page entered", None),
         Minor::Huge => (
             HUGE,
@@ -99,49 +97,47 @@ pub fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Estimate {
             "a page taken and entered in the object's index and the table",
             Some(moved(page, clear_warm_rate(known))),
         ),
-        Minor::Copy => (
-            COPY,
-            "a page taken, the shared one given up",
-            Some(moved(page, copy_rate(known))),
-        ),
+        Minor::Copy => {
+            (COPY, "a page taken, the shared one given up", Some(moved(page, copy_rate(known))))
+        }
         Minor::Protect => return protect(site, known),
     };
     let way = way(site, known);
     let work = kernel_ns(site, known, cycles);
-    let mut estimate = Estimate {
-        range: sum(way.range, work),
-        because: format!(
+    let mut estimate = Law::of(
+        sum(way.range, work),
+        format!(
             "{}; software: {what}, {:.0} to {:.0} cycles",
-            way.because, cycles.low, cycles.high
+            way.because(),
+            cycles.low,
+            cycles.high
         ),
-    };
+    );
     if let Some((ns, bytes, from)) = bytes_moved {
         estimate.range = sum(estimate.range, ns);
-        estimate = estimate.and(&format!(
+        estimate = estimate.and(format!(
             "base hardware: {bytes:.0} bytes {} in {:.0} to {:.0} ns ({from})",
-            if fault == Minor::Copy {
-                "copied"
-            } else {
-                "cleared"
-            },
+            if fault == Minor::Copy { "copied" } else { "cleared" },
             ns.low,
             ns.high
         ));
     }
     if is_guest(site) {
-        estimate = estimate.widened(
-            1.0,
-            1.5,
-            "a guest's tables are nested, and its host may have to find the memory too",
-        );
+        estimate = estimate
+            .widened(
+                1.0,
+                1.5,
+                "a guest's tables are nested, and its host may have to find the memory too",
+            )
+            .counting(Condition::NestedPaging);
     }
     estimate
 }
 
 /// Pages that one fault on a cached file maps: (base pages of 64 KiB).
-pub fn pages_around(site: &Site) -> Estimate {
+pub fn pages_around(site: &Site) -> Law {
     let likely = (AROUND_BYTES / base_bytes(site)).max(1.0);
-    Estimate::new(
+    Law::new(
         1.0,
         likely,
         4.0 * likely,
@@ -151,12 +147,10 @@ pub fn pages_around(site: &Site) -> Estimate {
 }
 
 /// Clearing a byte of a huge page, in ns.
-pub fn zeroing(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn zeroing(site: &Site, known: Option<&Known>) -> Law {
     let (rate, from) = clear_rate(known);
-    let estimate = Estimate {
-        range: inverse(1.0, rate),
-        because: format!("base hardware: memory is cleared at {from}"),
-    };
+    let estimate =
+        Law::of(inverse(1.0, rate), format!("base hardware: memory is cleared at {from}"));
     match is_guest(site) {
         true => estimate.widened(1.0, 1.4, "shared with other guests"),
         false => estimate,
@@ -164,12 +158,12 @@ pub fn zeroing(site: &Site, known: Option<&Known>) -> Estimate {
 }
 
 /// A fault less what it clears, in ns.
-pub fn without_zeroing(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn without_zeroing(site: &Site, known: Option<&Known>) -> Law {
     let way = way(site, known);
-    Estimate {
-        range: sum(way.range, kernel_ns(site, known, ANONYMOUS)),
-        because: format!("{}; software: a page taken and entered", way.because),
-    }
+    Law::of(
+        sum(way.range, kernel_ns(site, known, ANONYMOUS)),
+        format!("{}; software: a page taken and entered", way.because()),
+    )
     .widened(1.3, 1.5, "a small difference of two figures")
 }
 
@@ -187,29 +181,26 @@ pub fn is_known(known: &Known, fault: Minor) -> bool {
 }
 
 /// The way in and out of an exception.
-fn way(site: &Site, known: Option<&Known>) -> Estimate {
+fn way(site: &Site, known: Option<&Known>) -> Law {
     let call = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => Estimate {
-            range: around(ns, 0.05),
-            because: format!("getpid took {ns:.0} ns (measured by os.syscall)"),
-        },
+        Some(ns) => {
+            Law::of(around(ns, 0.05), format!("getpid took {ns:.0} ns (measured by os.syscall)"))
+        }
         None => entry(site, known),
     };
-    Estimate {
-        range: product(call.range, EXCEPTION),
-        because: format!("an exception's way in and out; {}", call.because),
-    }
+    Law::of(
+        product(call.range, EXCEPTION),
+        format!("an exception's way in and out; {}", call.because()),
+    )
 }
 
 /// The store is refused, a handler runs, calls mprotect and returns.
-fn protect(site: &Site, known: Option<&Known>) -> Estimate {
+fn protect(site: &Site, known: Option<&Known>) -> Law {
     let fault = match known.and_then(measured_fault) {
-        Some(ns) => Estimate {
-            range: range(0.85 * ns, ns, 1.3 * ns),
-            because: format!(
-                "a refused store and its handler took {ns:.0} ns (measured by os.signal)"
-            ),
-        },
+        Some(ns) => Law::of(
+            range(0.85 * ns, ns, 1.3 * ns),
+            format!("a refused store and its handler took {ns:.0} ns (measured by os.signal)"),
+        ),
         None => signal(site, known, SignalWork::Fault),
     };
     let call = match known.and_then(|known| measured_call(known, "getpid")) {
@@ -217,20 +208,20 @@ fn protect(site: &Site, known: Option<&Known>) -> Estimate {
         None => entry(site, known).range,
     };
     let work = sum(call, kernel_ns(site, known, PROTECT));
-    Estimate {
-        range: sum(fault.range, work),
-        because: format!(
+    Law::of(
+        sum(fault.range, work),
+        format!(
             "{}; software: mprotect in the handler, its way in and out and {:.0} to {:.0} cycles",
-            fault.because, PROTECT.low, PROTECT.high
+            fault.because(),
+            PROTECT.low,
+            PROTECT.high
         ),
-    }
+    )
 }
 
 fn measured_fault(known: &Known) -> Option<f64> {
     let case = CaseId::new().with("operation", "fault");
-    known
-        .get("os.signal", &case, "latency")
-        .filter(|ns| *ns > 0.0)
+    known.get("os.signal", &case, "latency").filter(|ns| *ns > 0.0)
 }
 
 fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
@@ -280,10 +271,7 @@ fn copy_rate(known: Option<&Known>) -> (Range, String) {
 }
 
 fn as_usual(rate: Range) -> (Range, String) {
-    let from = format!(
-        "{} to {} GB/s, as one CPU usually does",
-        rate.low, rate.high
-    );
+    let from = format!("{} to {} GB/s, as one CPU usually does", rate.low, rate.high);
     (rate, from)
 }
 
@@ -327,9 +315,7 @@ fn base_bytes(site: &Site) -> f64 {
 
 fn huge_bytes(site: &Site) -> f64 {
     let told = site.host.memory.thp.page_bytes;
-    told.map_or(base_bytes(site) * base_bytes(site) / 8.0, |bytes| {
-        bytes as f64
-    })
+    told.map_or(base_bytes(site) * base_bytes(site) / 8.0, |bytes| bytes as f64)
 }
 
 #[cfg(test)]
@@ -337,7 +323,7 @@ mod tests {
     use super::{
         Major, Minor, is_known, major, minor, read_bytes, window, without_zeroing, zeroing,
     };
-    use crate::Estimate;
+    use crate::Law;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use host::block::Disk;
@@ -354,7 +340,7 @@ mod tests {
         Minor::Protect,
     ];
 
-    fn ordered(estimate: &Estimate) {
+    fn ordered(estimate: &Law) {
         let range = estimate.range;
         let sane = 0.0 < range.low && range.low <= range.likely && range.likely <= range.high;
         assert!(sane && range.high.is_finite(), "{estimate:?}");
@@ -421,15 +407,9 @@ mod tests {
             assert!(20.0 * ns(Minor::Anonymous) < ns(Minor::Huge));
         }
         let site = recorded("epyc-7763-2s");
-        let random = Major {
-            random: true,
-            readahead: false,
-        };
+        let random = Major { random: true, readahead: false };
         let of = |disk: &Disk| major(&site, None, Some(disk), random).range;
-        let (flash, spinning) = (
-            of(&disk("nvme0n1", Some(false))),
-            of(&disk("sda", Some(true))),
-        );
+        let (flash, spinning) = (of(&disk("nvme0n1", Some(false))), of(&disk("sda", Some(true))));
         assert!(flash.high < spinning.low, "{flash:?} {spinning:?}");
         // R0's 15 µs is no read of a disk that spins.
         assert!(spinning.low > 15_228.0);
@@ -454,11 +434,7 @@ mod tests {
         assert!(is_known(&known, Minor::Anonymous) && !is_known(&known, Minor::Zero));
         let slow = minor(&site, Some(&known), Minor::Huge);
         let prior = minor(&site, None, Minor::Huge).range;
-        assert!(
-            slow.because.contains("2.0 GB/s (written"),
-            "{}",
-            slow.because
-        );
+        assert!(slow.because().contains("2.0 GB/s (written"), "{}", slow.because());
         assert!(slow.range.likely > 1.5 * prior.likely);
         assert!(slow.range.high / slow.range.low < prior.high / prior.low);
         let refused = CaseId::new().with("operation", "fault");
@@ -476,28 +452,18 @@ mod tests {
                 .with("stores", "regular")
                 .with("level", level)
                 .with("threads", Value::from(1_u64));
-            known.insert(
-                Key::new("memory.bandwidth", &case, "bandwidth"),
-                bytes_per_s,
-            );
+            known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), bytes_per_s);
         };
         put(&mut known, "write", "L2", 64e9);
         put(&mut known, "write", "DRAM", 8e9);
         put(&mut known, "copy", "DRAM", 16e9);
         for fault in [Minor::Anonymous, Minor::Shared] {
-            let because = minor(&site, Some(&known), fault).because;
-            assert!(
-                because.contains("64.0 GB/s (written by one thread at L2"),
-                "{because}"
-            );
+            let because = minor(&site, Some(&known), fault).because();
+            assert!(because.contains("64.0 GB/s (written by one thread at L2"), "{because}");
         }
         let copy = minor(&site, Some(&known), Minor::Copy);
-        assert!(
-            copy.because.contains("8.0 GB/s (copied"),
-            "{}",
-            copy.because
-        );
-        let huge = minor(&site, Some(&known), Minor::Huge).because;
+        assert!(copy.because().contains("8.0 GB/s (copied"), "{}", copy.because());
+        let huge = minor(&site, Some(&known), Minor::Huge).because();
         assert!(huge.contains("8.0 GB/s (written by one thread, "), "{huge}");
         // A machine that copies a tenth as fast has dearer faults, by what 4 KiB take more.
         put(&mut known, "copy", "DRAM", 1.6e9);

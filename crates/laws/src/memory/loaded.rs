@@ -5,7 +5,7 @@ use super::measured::walk_ns;
 use super::mlp::one_chain;
 use super::{LINE, MEMORY};
 use crate::cpu::is_guest;
-use crate::{Estimate, around, inverse, product, range, scaled};
+use crate::{Law, around, inverse, product, range, scaled};
 use bench::experiment::{Known, Site};
 use record::event::Range;
 use record::key::Value;
@@ -35,7 +35,7 @@ pub struct Background<'symbol> {
 
 /// Latency of a random walk beside a load, in ns: M/D/1, whose mean wait is a half of a service
 /// time x u / (1 - u).
-pub fn loaded_latency(site: &Site, known: Option<&Known>, load: Background) -> Estimate {
+pub fn loaded_latency(site: &Site, known: Option<&Known>, load: Background) -> Law {
     let idle = one_chain(site, known, load.footprint);
     let full = (load.loaders as f64 / FILLING).min(1.0);
     let wait = |service: f64, busy: f64| {
@@ -52,18 +52,18 @@ pub fn loaded_latency(site: &Site, known: Option<&Known>, load: Background) -> E
         true => "; a virtual machine: the load is a part of what the memory serves",
         false => "",
     };
-    Estimate {
-        range: product(idle.range, factor),
-        because: format!(
+    Law::of(
+        product(idle.range, factor),
+        format!(
             "base hardware: a lone load {:.3} ns ({}); a queue of fixed service times (M/D/1) at \
              {:.0} % of what {} CPUs reach, up to {:.0} % busy{guest}; software: none",
             idle.range.likely,
-            idle.because,
+            idle.because(),
             100.0 * load.share,
             load.loaders,
             100.0 * BUSY.high
         ),
-    }
+    )
 }
 
 /// Bytes per second that memory moves beside the walk and with it.
@@ -74,24 +74,20 @@ pub fn loaded_bandwidth(
     site: &Site,
     known: Option<&Known>,
     load: Background,
-) -> Result<Estimate, String> {
+) -> Result<Law, String> {
     let walk = inverse(LINE * 1e9, loaded_latency(site, known, load).range);
     let (most, because) = most(site, known, load)?;
     let most = scaled(most, load.share);
     // Not in quadrature: the walk is small beside any load, and all there is without one.
-    let range = range(
-        walk.low + most.low,
-        walk.likely + most.likely,
-        walk.high + most.high,
-    );
-    Ok(Estimate {
+    let range = range(walk.low + most.low, walk.likely + most.likely, walk.high + most.high);
+    Ok(Law::of(
         range,
-        because: format!(
+        format!(
             "base hardware: {:.0} % of {because}, and a line for each load of the walk; software: \
              with regular stores each line written is read before",
             100.0 * load.share
         ),
-    })
+    ))
 }
 
 /// The most that the loaders move, in bytes per second on the bus: as `memory.bandwidth` found it, else
@@ -110,14 +106,11 @@ fn most(site: &Site, known: Option<&Known>, load: Background) -> Result<(Range, 
     if let Some(all) = all {
         let share = (loaders / site.cpus.len().max(1) as f64).min(1.0);
         let range = range(0.5 * share * all, all * share.sqrt(), 1.3 * all);
-        return Ok((
-            range,
-            "memory.bandwidth's rate of all CPUs, less the chaser's".to_owned(),
-        ));
+        return Ok((range, "memory.bandwidth's rate of all CPUs, less the chaser's".to_owned()));
     }
     let kernel = kernel(load);
     let law = bandwidth(site, known, kernel, MEMORY, &threads(load))?;
-    let because = format!("what {loaders} CPUs move ({})", law.because);
+    let because = format!("what {loaders} CPUs move ({})", law.because());
     Ok((scaled(law.range, kernel.bus_ratio()), because))
 }
 
@@ -146,16 +139,14 @@ fn measured(known: &Known, load: Background, threads: &Value) -> Option<f64> {
 pub fn is_known(known: &Known, load: Background) -> bool {
     let rates = [threads(load), Value::from("all")];
     walk_ns(known, load.footprint).is_some()
-        || rates
-            .iter()
-            .any(|threads| measured(known, load, threads).is_some())
+        || rates.iter().any(|threads| measured(known, load, threads).is_some())
 }
 
 /// How well a chaser beside idle loaders agrees with `memory.latency`: their ratio.
-pub fn idle_agreement(site: &Site) -> Estimate {
+pub fn idle_agreement(site: &Site) -> Law {
     let share = if is_guest(site) { 0.3 } else { 0.12 };
     let Range { low, likely, high } = around(1.0, share);
-    Estimate::new(
+    Law::new(
         low,
         likely,
         high,
@@ -187,10 +178,7 @@ mod tests {
                 let ns = loaded_latency(&site, None, load).range;
                 let rate = loaded_bandwidth(&site, None, load).expect("DRAM").range;
                 for range in [ns, rate] {
-                    assert!(
-                        range.low <= range.likely && range.likely <= range.high,
-                        "{range:?}"
-                    );
+                    assert!(range.low <= range.likely && range.likely <= range.high, "{range:?}");
                 }
                 assert!(ns.likely > before.0 && rate.likely > before.1);
                 before = (ns.likely, rate.likely);
@@ -219,25 +207,16 @@ mod tests {
             .with("threads", "all");
         let key = Key::new("memory.bandwidth", &rate, "bandwidth");
         known.insert(key, 20e9);
-        let load = Background {
-            share: 1.0,
-            loaders: 1,
-            ..READ
-        };
-        let full = loaded_bandwidth(site, Some(&known), load)
-            .expect("DRAM")
-            .range;
+        let load = Background { share: 1.0, loaders: 1, ..READ };
+        let full = loaded_bandwidth(site, Some(&known), load).expect("DRAM").range;
         assert!(full.high < 30e9 && full.low > 1e9, "{full:?}");
         // That of as many CPUs counts before that of all; stores' lines are read before.
-        let write = Background {
-            op: "write",
-            ..load
-        };
+        let write = Background { op: "write", ..load };
         let rate = super::kernel(write).case("DRAM", &Value::from(1));
         known.insert(Key::new("memory.bandwidth", &rate, "bandwidth"), 8e9);
         let full = loaded_bandwidth(site, Some(&known), write).expect("DRAM");
         let walk = 64e9 / loaded_latency(site, Some(&known), write).range.likely;
         assert!((full.range.likely - walk - 16e9).abs() < 1e3, "{full:?}");
-        assert!(full.because.contains("rate of 1 CPUs"), "{}", full.because);
+        assert!(full.because().contains("rate of 1 CPUs"), "{}", full.because());
     }
 }

@@ -8,7 +8,7 @@
 use super::measured::walk_ns;
 use super::{Access, LEVELS, MEMORY, Walk, load_latency};
 use crate::cpu::{core, is_guest};
-use crate::{Estimate, around, inverse, product, range};
+use crate::{Law, around, inverse, product, range};
 use bench::experiment::{Known, Site};
 use host::Core;
 use record::event::Range;
@@ -17,14 +17,14 @@ use record::event::Range;
 const KNEE: f64 = 4.0;
 
 /// A machine's lines in flight, from the first cache's miss buffers of the core design.
-pub fn lines_in_flight(site: &Site, level: &str) -> Estimate {
+pub fn lines_in_flight(site: &Site, level: &str) -> Law {
     let (lines, sure) = buffers(core(site));
     let design = match sure {
         true => format!("{} by plumb's table", core(site).name()),
         false => "an unknown core design, so any in plumb's table".to_owned(),
     };
     let (shortfall, why) = shortfall(site, level);
-    Estimate::new(
+    Law::new(
         shortfall * lines.low,
         0.95 * lines.likely,
         1.1 * lines.high,
@@ -36,14 +36,14 @@ pub fn lines_in_flight(site: &Site, level: &str) -> Estimate {
 }
 
 /// How many times faster `chains` chains load than one.
-pub fn parallelism(site: &Site, level: &str, chains: u64) -> Estimate {
+pub fn parallelism(site: &Site, level: &str, chains: u64) -> Law {
     let (lines, sure) = buffers(core(site));
     let chains = chains as f64;
     let (shortfall, why) = shortfall(site, level);
     // Few chains are never held up by each other.
     let least = shortfall.max(0.9 - 0.02 * (chains - 1.0));
     let design = if sure { "" } else { ", an unknown design" };
-    Estimate::new(
+    Law::new(
         least * knee(chains, lines.low),
         knee(chains, lines.likely),
         1.05 * chains.min(1.1 * lines.high),
@@ -63,38 +63,32 @@ pub fn load_time(
     level: &str,
     footprint: f64,
     chains: u64,
-) -> Estimate {
+) -> Law {
     let alone = one_chain(site, known, footprint);
     let faster = parallelism(site, level, chains);
-    Estimate {
-        range: product(alone.range, inverse(1.0, faster.range)),
-        because: format!(
+    Law::of(
+        product(alone.range, inverse(1.0, faster.range)),
+        format!(
             "a lone load {:.3} ns ({}) over what is in flight ({})",
-            alone.range.likely, alone.because, faster.because
+            alone.range.likely,
+            alone.because(),
+            faster.because()
         ),
-    }
+    )
 }
 
 /// Latency of a random walk over a footprint: as `memory.latency` measured it nearby, else by its
 /// law.
-pub fn one_chain(site: &Site, known: Option<&Known>, footprint: f64) -> Estimate {
+pub fn one_chain(site: &Site, known: Option<&Known>, footprint: f64) -> Law {
     let measured = known.and_then(|known| walk_ns(known, footprint));
     match measured {
         // Rounds of a machine differ by pages; other tenants come and go in a guest.
         Some(ns) => {
             let share = if is_guest(site) { 0.25 } else { 0.1 };
-            Estimate {
-                range: around(ns, share),
-                because: "measured by memory.latency".to_owned(),
-            }
+            Law::of(around(ns, share), "measured by memory.latency".to_owned())
         }
         None => {
-            let access = Access {
-                walk: Walk::Random,
-                index: false,
-                base_pages: false,
-                footprint,
-            };
+            let access = Access { walk: Walk::Random, index: false, base_pages: false, footprint };
             load_latency(site, known, access)
         }
     }
@@ -110,10 +104,9 @@ fn shortfall(site: &Site, level: &str) -> (f64, String) {
         // A line every two cycles and more from the second cache, whatever waits for it.
         Some(..=1) => (0.3, "; the second cache gives a line in two cycles or more"),
         Some(_) => (0.5, "; loads queue at the shared cache"),
-        None => (
-            0.6,
-            "; more in flight wait longer each, and the time of a lone load is the measure",
-        ),
+        None => {
+            (0.6, "; more in flight wait longer each, and the time of a lone load is the measure")
+        }
     };
     let share = match is_guest(site) && level == MEMORY {
         true => {

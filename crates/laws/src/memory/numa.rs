@@ -12,7 +12,7 @@ use super::bandwidth::{FOUR_TIMES, Transfer, stream_mean};
 use super::measured::level_ns;
 use super::{MEMORY, level_latency};
 use crate::cpu::is_guest;
-use crate::{Estimate, around, inverse, product, range};
+use crate::{Law, around, inverse, product, range};
 use bench::experiment::{Known, Site, unknown};
 use record::event::{Prediction, Range};
 use record::key::Value;
@@ -22,20 +22,12 @@ use record::unit::Unit;
 /// Firmware's word that it cannot tell, or that there is no way.
 const UNREACHABLE: u32 = 255;
 /// Part of what the distance adds that the latency really rises by.
-const ADDED: Range = Range {
-    low: 0.25,
-    likely: 0.65,
-    high: 1.3,
-};
+const ADDED: Range = Range { low: 0.25, likely: 0.65, high: 1.3 };
 /// STREAM's kernels and its stores.
 const STREAM_OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
 const REGULAR: &str = "regular";
 /// Where no distance is told.
-const UNTOLD: Range = Range {
-    low: 1.0,
-    likely: 1.6,
-    high: 3.5,
-};
+const UNTOLD: Range = Range { low: 1.0, likely: 1.6, high: 3.5 };
 
 /// The firmware's distance of a node's memory from another node's CPUs; 10 is local.
 pub fn distance(site: &Site, cpu_node: usize, memory_node: usize) -> Option<u32> {
@@ -47,31 +39,28 @@ pub fn distance(site: &Site, cpu_node: usize, memory_node: usize) -> Option<u32>
 }
 
 /// Latency over that of the local memory.
-pub fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+pub fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     told(slower(site, cpu_node, memory_node))
 }
 
 /// Rate of one CPU over that from its local memory.
-pub fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+pub fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     told(one_cpu(site, cpu_node, memory_node))
 }
 
 /// Rate of all of a node's CPUs over that from their local memory.
-pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     told(whole_node(site, cpu_node, memory_node))
 }
 
-fn told(of: Estimate) -> Estimate {
-    Estimate {
-        range: of.range,
-        because: format!("base hardware: {}; software: none", of.because),
-    }
+fn told(of: Law) -> Law {
+    Law::of(of.range, format!("base hardware: {}; software: none", of.because()))
 }
 
 /// How many times slower the memory node answers than the local one.
-fn slower(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+fn slower(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     if cpu_node == memory_node {
-        return Estimate::new(1.0, 1.0, 1.0, "local memory");
+        return Law::new(1.0, 1.0, 1.0, "local memory");
     }
     let far = distance(site, cpu_node, memory_node);
     let near = distance(site, cpu_node, cpu_node);
@@ -101,37 +90,29 @@ fn slower(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
         ratio = range(ratio.low.min(0.7), ratio.likely, ratio.high * 1.2);
         because += "; a virtual machine's nodes need not be the machine's";
     }
-    Estimate {
-        range: ratio,
-        because,
-    }
+    Law::of(ratio, because)
 }
 
-fn one_cpu(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+fn one_cpu(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     let slower = slower(site, cpu_node, memory_node);
     if cpu_node == memory_node {
         return slower;
     }
     let rate = inverse(1.0, slower.range);
     // Prefetchers have more lines in flight than the core: part of the latency is hidden.
-    Estimate {
-        range: range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)),
-        because: slower.because,
-    }
-    .and("one CPU has the same lines in flight to any node")
+    Law::of(range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)), slower.because())
+        .and("one CPU has the same lines in flight to any node")
 }
 
-fn whole_node(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+fn whole_node(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     let slower = slower(site, cpu_node, memory_node);
     if cpu_node == memory_node {
         return slower;
     }
     let rate = inverse(1.0, slower.range);
-    Estimate {
-        range: range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2)),
-        because: slower.because,
-    }
-    .and("the link between the nodes and the other node's channels decide, which nothing describes")
+    Law::of(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2)), slower.because()).and(
+        "the link between the nodes and the other node's channels decide, which nothing describes",
+    )
 }
 
 /// Time of a random load from the memory node, in ns. `None` where known figures add nothing.
@@ -140,11 +121,11 @@ pub fn latency(
     known: Option<&Known>,
     cpu_node: usize,
     memory_node: usize,
-) -> Option<Estimate> {
+) -> Option<Law> {
     let (local, from) = match known {
         None => {
             let prior = level_latency(site, None, MEMORY).ok()?;
-            (prior.range, prior.because)
+            (prior.range, prior.because())
         }
         Some(known) => {
             let ns = level_ns(known, MEMORY)?;
@@ -157,8 +138,8 @@ pub fn latency(
     };
     let ratio = slower(site, cpu_node, memory_node);
     let range = product(local, ratio.range);
-    let because = format!("{from}; times the node's: {}", ratio.because);
-    Some(Estimate { range, because })
+    let because = format!("{from}; times the node's: {}", ratio.because());
+    Some(Law::of(range, because))
 }
 
 /// STREAM's mean by one CPU alone, in B/s of the program. `None` where known figures add nothing.
@@ -202,7 +183,7 @@ pub fn node_bandwidth(
 }
 
 /// Where a socket's memory is several nodes, its channels are spread over them.
-fn part_of_socket(site: &Site, whole: Estimate) -> Estimate {
+fn part_of_socket(site: &Site, whole: Law) -> Law {
     let nodes = &site.host.numa.nodes;
     let with_cpus = nodes.iter().filter(|node| !node.memory_only).count() as f64;
     let each = with_cpus / site.host.cpu.packages().unwrap_or(1).max(1) as f64;
@@ -210,16 +191,13 @@ fn part_of_socket(site: &Site, whole: Estimate) -> Estimate {
         return whole;
     }
     let Range { low, likely, high } = whole.range;
-    Estimate {
-        range: range(low / each, likely * (1.0 + 1.0 / each) / 2.0, high),
-        because: whole.because,
-    }
-    .and("a socket's channels are spread over its nodes")
+    Law::of(range(low / each, likely * (1.0 + 1.0 / each) / 2.0, high), whole.because())
+        .and("a socket's channels are spread over its nodes")
 }
 
 /// The mean of the four kernels that memory.bandwidth measured in main memory, or at four times the
 /// last cache; a part of it.
-fn measured(known: &Known, threads: &Value, part: f64, share: f64) -> Option<Estimate> {
+fn measured(known: &Known, threads: &Value, part: f64, share: f64) -> Option<Law> {
     [MEMORY, FOUR_TIMES].into_iter().find_map(|level| {
         let rates: Option<Vec<f64>> = STREAM_OPS
             .iter()
@@ -235,19 +213,16 @@ fn measured(known: &Known, threads: &Value, part: f64, share: f64) -> Option<Est
              software: none",
             render(mean, Unit::BPerS)
         );
-        Some(Estimate {
-            range: around(mean * part, share),
-            because,
-        })
+        Some(Law::of(around(mean * part, share), because))
     })
 }
 
-fn times(local: Result<Estimate, String>, ratio: Estimate) -> Option<Prediction> {
+fn times(local: Result<Law, String>, ratio: Law) -> Option<Prediction> {
     Some(match local {
         Ok(local) => {
             let range = product(local.range, ratio.range);
-            let because = format!("{}; times the node's: {}", local.because, ratio.because);
-            Estimate { range, because }.prediction()
+            let because = format!("{}; times the node's: {}", local.because(), ratio.because());
+            Law::of(range, because).prediction()
         }
         Err(reason) => unknown(reason),
     })
@@ -273,11 +248,7 @@ mod tests {
         assert_eq!(distance(&site, 0, 1), Some(32));
         site.host.numa.nodes[0].distances = vec![10, 255];
         site.host.numa.nodes[1].distances = vec![20, 10];
-        assert_eq!(
-            distance(&site, 0, 1),
-            None,
-            "the firmware's word for no way"
-        );
+        assert_eq!(distance(&site, 0, 1), None, "the firmware's word for no way");
         assert_eq!(distance(&site, 1, 0), Some(20));
         assert_eq!(distance(&site, 1, 2), None, "no such node");
     }
@@ -291,16 +262,13 @@ mod tests {
             let ratio = latency_ratio(&site, 0, 1).range;
             assert!(ratio.low < seen && seen < ratio.high, "{told}: {ratio:?}");
             let rate = bandwidth_ratio(&site, 0, 1).range;
-            assert!(
-                rate.low < 1.0 / seen && 1.0 / seen < rate.high,
-                "{told}: {rate:?}"
-            );
+            assert!(rate.low < 1.0 / seen && 1.0 / seen < rate.high, "{told}: {rate:?}");
         }
         let near = latency_ratio(&site, 0, 1).range.likely;
         site.host.numa.nodes[0].distances = vec![10, 40];
         assert!(latency_ratio(&site, 0, 1).range.likely > near);
         site.host.numa.nodes[0].distances = vec![];
-        assert!(latency_ratio(&site, 0, 1).because.contains("no distance"));
+        assert!(latency_ratio(&site, 0, 1).because().contains("no distance"));
         let local = latency_ratio(&site, 0, 0).range;
         assert_eq!((local.low, local.high), (1.0, 1.0));
     }
@@ -315,27 +283,16 @@ mod tests {
         known.insert(Key::new("memory.latency", &level, "level_latency"), 100.0);
         let range = latency(&site, Some(&known), 0, 0).expect("known").range;
         assert!((range.likely - 100.0).abs() < 1e-9, "{range:?}");
-        for (op, rate) in [
-            ("copy", 8e9),
-            ("scale", 9e9),
-            ("add", 11e9),
-            ("triad", 12e9),
-        ] {
+        for (op, rate) in [("copy", 8e9), ("scale", 9e9), ("add", 11e9), ("triad", 12e9)] {
             for (threads, factor) in [(Value::from(1), 1.0), (Value::from("all"), 20.0)] {
                 let case = Transfer::widest(op, "regular").case("DRAM", &threads);
-                known.insert(
-                    Key::new("memory.bandwidth", &case, "bandwidth"),
-                    rate * factor,
-                );
+                known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), rate * factor);
             }
         }
         let of = |prediction: record::event::Prediction| prediction.range.expect("a range").likely;
         let one = of(bandwidth(&site, Some(&known), 0, 0).expect("known"));
         assert!((one / 10e9 - 1.0).abs() < 1e-9, "{one}");
         let all = of(node_bandwidth(&site, Some(&known), 1, 1, 64).expect("known"));
-        assert!(
-            (all / 100e9 - 1.0).abs() < 1e-9,
-            "half of the machine's: {all}"
-        );
+        assert!((all / 100e9 - 1.0).abs() < 1e-9, "half of the machine's: {all}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Access, Hierarchy, LINE, Walk};
 use crate::cpu::{best_core_clock, is_guest};
-use crate::{Estimate, inverse, product, range};
+use crate::{Law, inverse, product, range};
 use bench::experiment::{Known, Site};
 use host::tlb::{Tlb, TlbKind};
 use record::event::Range;
@@ -37,11 +37,7 @@ pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range
     // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
     // leave them too little of it.
     let share = (1.0 - 32.0 * hierarchy.private_bytes() / access.footprint).max(0.0) * new_pages;
-    let behind = if guest {
-        hierarchy.levels.last()
-    } else {
-        hierarchy.level("L3")
-    };
+    let behind = if guest { hierarchy.levels.last() } else { hierarchy.level("L3") };
     let behind = behind.map_or(range(0.0, 0.0, 0.0), |level| level.ns);
     total.likely += 0.4 * share * behind.likely;
     total.high += share * behind.high;
@@ -79,25 +75,15 @@ fn reach(site: &Site, tlb: &str) -> (Range, String) {
             (range(0.6 * bytes, bytes, 1.35 * bytes), because)
         }
         None => {
-            let entries = if tlb == "L1" {
-                range(32.0, 64.0, 128.0)
-            } else {
-                range(512.0, 1536.0, 4096.0)
-            };
+            let entries =
+                if tlb == "L1" { range(32.0, 64.0, 128.0) } else { range(512.0, 1536.0, 4096.0) };
             let because = format!(
                 "nothing tells the entries, so {} to {} x {} pages",
                 entries.low,
                 entries.high,
                 render(page, Unit::B)
             );
-            (
-                range(
-                    entries.low * page,
-                    entries.likely * page,
-                    entries.high * page,
-                ),
-                because,
-            )
+            (range(entries.low * page, entries.likely * page, entries.high * page), because)
         }
     }
 }
@@ -133,16 +119,13 @@ fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
 }
 
 /// Bytes that the data TLB of a level (`L1`, `L2`) covers with base pages.
-pub fn tlb_reach(site: &Site, tlb: &str) -> Estimate {
+pub fn tlb_reach(site: &Site, tlb: &str) -> Law {
     let (range, because) = reach(site, tlb);
-    Estimate {
-        range,
-        because: format!("base hardware: {because}; software: the page size"),
-    }
+    Law::of(range, format!("base hardware: {because}; software: the page size"))
 }
 
 /// What a load costs more that misses the TLB of a level (`L1`, `L2`), in ns.
-pub fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Estimate {
+pub fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Law {
     let (clock, from) = best_core_clock(site, known);
     let cycles = miss_cycles(site, tlb);
     let what = match (tlb, is_guest(site)) {
@@ -150,27 +133,22 @@ pub fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Estimate {
         (_, true) => "a nested walk of up to 24 loads",
         (_, false) => "a walk of up to four loads, the upper ones cached",
     };
-    Estimate {
-        range: product(cycles, inverse(1e9, clock)),
-        because: format!(
+    Law::of(
+        product(cycles, inverse(1e9, clock)),
+        format!(
             "base hardware: {what}, {} to {} cycles; {from}; software: the page size",
             cycles.low, cycles.high
         ),
-    }
+    )
 }
 
 /// Random loads over a footprint on base pages over those on huge ones: none within the reach of the
 /// TLBs, beyond it the misses that huge pages spare.
-pub fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Estimate {
+pub fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Law {
     let hierarchy = Hierarchy::of(site, known);
     let on_huge = hierarchy.random(footprint);
     let misses = |base_pages: bool| {
-        let access = Access {
-            walk: Walk::Random,
-            index: false,
-            base_pages,
-            footprint,
-        };
+        let access = Access { walk: Walk::Random, index: false, base_pages, footprint };
         added(site, &hierarchy, access)
     };
     let (base, huge) = (misses(true), misses(false));
@@ -181,7 +159,7 @@ pub fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Estimate
     let low = 1.0 + least / on_huge.likely;
     let high = 1.0 + base.high / on_huge.likely;
     let told = |name| render(reach(site, name).0.likely, Unit::B);
-    Estimate::new(
+    Law::new(
         low.min(likely) * (1.0 - PLACEMENT),
         likely,
         high.max(likely) * (1.0 + PLACEMENT),

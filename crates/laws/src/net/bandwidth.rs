@@ -14,7 +14,7 @@ pub use shares::share;
 
 use super::{Kind, Transport, Waking, Way, core_rate, goodput, link_rate};
 use crate::os::{self, measured_call};
-use crate::{Estimate, around, cpu, inverse, product, range, scaled, sum};
+use crate::{Law, around, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
@@ -84,10 +84,7 @@ pub fn copy_rate(site: &Site, known: Option<&Known>) -> (Range, String) {
     let (clock, from) = cpu::best_core_clock(site, known);
     (
         product(COPY, clock),
-        format!(
-            "{:.1} to {:.0} B a cycle of copying, {from}",
-            COPY.low, COPY.high
-        ),
+        format!("{:.1} to {:.0} B a cycle of copying, {from}", COPY.low, COPY.high),
     )
 }
 
@@ -147,13 +144,12 @@ fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
         }
     };
     let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => (
-            around(ns, 0.06),
-            format!("{ns:.0} ns a call (getpid, measured by os.syscall)"),
-        ),
+        Some(ns) => {
+            (around(ns, 0.06), format!("{ns:.0} ns a call (getpid, measured by os.syscall)"))
+        }
         None => {
             let entry = os::entry(site, known);
-            (entry.range, entry.because)
+            (entry.range, entry.because())
         }
     };
     let message = flow.message as f64;
@@ -166,24 +162,15 @@ fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
         calls_in.likely.max(1e-6) * call.likely,
         calls_in.high * call.high,
     );
-    let sender = sum(
-        sum(call, ns(out)),
-        sum(ns(scaled(part_out, segments)), copies),
-    );
-    let receiver = sum(
-        sum(calls_in, ns(inward)),
-        sum(ns(scaled(part_in, segments)), copies),
-    );
+    let sender = sum(sum(call, ns(out)), sum(ns(scaled(part_out, segments)), copies));
+    let receiver = sum(sum(calls_in, ns(inward)), sum(ns(scaled(part_in, segments)), copies));
     let because = format!(
         "base hardware: {copy_from}; software: {call_from}; {} of the sender's {:.0} to {:.0} cycles a message \
          and {:.0} to {:.0} for 64 KiB, of the receiver's {:.0} to {:.0}",
         flow.transport, out.low, out.high, part_out.low, part_out.high, inward.low, inward.high
     );
     Work {
-        bulk: sum(
-            scaled(copies, 2.0),
-            ns(scaled(sum(part_out, part_in), segments)),
-        ),
+        bulk: sum(scaled(copies, 2.0), ns(scaled(sum(part_out, part_in), segments))),
         sender,
         receiver,
         copies,
@@ -208,13 +195,7 @@ fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
             };
             (TCP_MESSAGE, TCP_SEGMENT, into, TCP_SEGMENT_IN, calls)
         }
-        _ => (
-            UDP_MESSAGE,
-            UDP_SEGMENT,
-            UDP_MESSAGE_IN,
-            UDP_SEGMENT,
-            range(1.0, 1.0, 1.0),
-        ),
+        _ => (UDP_MESSAGE, UDP_SEGMENT, UDP_MESSAGE_IN, UDP_SEGMENT, range(1.0, 1.0, 1.0)),
     }
 }
 
@@ -228,7 +209,7 @@ fn least(a: Range, b: Range) -> Range {
 }
 
 /// Bytes a second that a receiver gets, all streams together.
-pub fn bandwidth(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
+pub fn bandwidth(site: &Site, known: Option<&Known>, flow: &Flow) -> Law {
     match flow.transfer {
         Transfer::Steady => steady(site, known, flow),
         Transfer::Fixed(bytes) => of_time(transfer_time(site, known, flow), bytes as f64),
@@ -236,22 +217,16 @@ pub fn bandwidth(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
             let time = transfer_time(site, known, flow);
             let each = of_time(time, 2.0 * flow.message as f64);
             let (times, how) = parallel(site, flow);
-            Estimate {
-                range: product(each.range, times),
-                because: format!("{}{how}", each.because),
-            }
+            Law::of(product(each.range, times), format!("{}{how}", each.because()))
         }
     }
 }
 
-fn of_time(time: Estimate, bytes: f64) -> Estimate {
-    Estimate {
-        range: inverse(1e9 * bytes, time.range),
-        because: time.because,
-    }
+fn of_time(time: Law, bytes: f64) -> Law {
+    Law::of(inverse(1e9 * bytes, time.range), time.because())
 }
 
-fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
+fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Law {
     let work = work(site, known, flow);
     let bytes = 1e9 * flow.message as f64;
     let way = Way::of(site).toward(flow.is_up);
@@ -271,21 +246,16 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
             }
         };
         let (times, streams) = parallel(site, flow);
-        let rate = Estimate {
-            range: product(inverse(bytes, time), times),
-            because: format!(
-                "loopback: memory copies, no link; {how}{streams}: {}",
-                work.because
-            ),
-        };
+        let rate = Law::of(
+            product(inverse(bytes, time), times),
+            format!("loopback: memory copies, no link; {how}{streams}: {}", work.because),
+        );
         match (is_udp, flow.is_same_cpu) {
             (false, _) => rate,
             (true, false) => rate.widened(1.8, 1.1, "a sender may outrun its receiver (÷ 1.8)"),
-            (true, true) => rate.widened(
-                10.0,
-                1.2,
-                "the sender fills and overfills the buffer in its turns",
-            ),
+            (true, true) => {
+                rate.widened(10.0, 1.2, "the sender fills and overfills the buffer in its turns")
+            }
         }
     } else {
         between_hosts(site, &way, flow, &work)
@@ -298,7 +268,7 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
     rate
 }
 
-fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: &Work) -> Estimate {
+fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: &Work) -> Law {
     let streams = flow.streams as f64;
     let bytes = 1e9 * flow.message as f64;
     let is_udp = flow.transport == Transport::Udp;
@@ -308,37 +278,28 @@ fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: &Work) -> Estima
     let time = range(0.5 * slower.low, 1.6 * slower.likely, 4.0 * slower.high);
     let calls = scaled(inverse(bytes, time), streams);
     let core = core_rate();
-    let cores = range(
-        core.range.low,
-        core.range.likely * streams.min(2.0),
-        core.range.high * streams,
+    let cores =
+        range(core.range.low, core.range.likely * streams.min(2.0), core.range.high * streams);
+    let mut rate = Law::of(
+        least(least(link.range, cores), calls),
+        format!("{}; {}; {}", link.because(), core.because(), work.because),
     );
-    let mut rate = Estimate {
-        range: least(least(link.range, cores), calls),
-        because: format!("{}; {}; {}", link.because, core.because, work.because),
-    };
     if let Some(window) = window::rate(site, way, flow) {
-        rate = Estimate {
-            range: least(rate.range, window.range),
-            because: rate.because,
-        }
-        .and(&window.because);
+        rate = Law::of(least(rate.range, window.range), rate.because()).and(&window.because());
     }
     match (is_udp, way.kind()) {
         (false, _) => rate,
         (true, Kind::Wired) => {
             rate.widened(3.0, 1.02, "what the receiver does not take is lost (÷ 3)")
         }
-        (true, _) => rate.widened(
-            10.0,
-            1.1,
-            "what the way or the receiver does not take is lost (÷ 10)",
-        ),
+        (true, _) => {
+            rate.widened(10.0, 1.1, "what the way or the receiver does not take is lost (÷ 10)")
+        }
     }
 }
 
 /// What the way carries of such messages, in B/s of payload.
-fn carried(way: &Way<'_>, flow: &Flow) -> Estimate {
+fn carried(way: &Way<'_>, flow: &Flow) -> Law {
     let mut link = goodput(way, flow.transport);
     if flow.transport == Transport::Udp
         && let Some(rate) = link_rate(way)
@@ -350,7 +311,7 @@ fn carried(way: &Way<'_>, flow: &Flow) -> Estimate {
         let ratio = of(frames.payload, frames.counted_bytes(way.is_shaped()))
             / of(full.payload, full.counted_bytes(way.is_shaped()));
         link.range = scaled(link.range, ratio);
-        link = link.and(&format!(
+        link = link.and(format!(
             "of datagrams of {} B {:.1} MB/s is payload",
             flow.message,
             rate * of(frames.payload, frames.counted_bytes(way.is_shaped())) / 1e6
@@ -379,7 +340,7 @@ fn parallel(site: &Site, flow: &Flow) -> (Range, String) {
 }
 
 /// One transfer of fixed size, or one message there and back, in ns.
-pub fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
+pub fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> Law {
     let way = Way::of(site);
     let is_here = way.kind() == Kind::Loopback;
     let waking = match (is_here, flow.is_same_cpu) {
@@ -389,10 +350,7 @@ pub fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimat
     };
     let stack = super::stack_cost(site, known, flow.transport, waking);
     if let Transfer::Fixed(bytes) = flow.transfer {
-        let as_stream = Flow {
-            transfer: Transfer::Steady,
-            ..*flow
-        };
+        let as_stream = Flow { transfer: Transfer::Steady, ..*flow };
         let stream = steady(site, known, &as_stream);
         let bytes_ns = inverse(1e9 * bytes as f64, stream.range);
         // The bytes' own time is the stream's.
@@ -400,14 +358,14 @@ pub fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimat
         let signs = sum(trip.range, scaled(stack.range, 2.0));
         let all = sum(bytes_ns, signs);
         let most = if is_here { 1.4 } else { 4.0 };
-        return Estimate {
-            range: range(all.low, all.likely, most * all.high),
-            because: format!(
+        return Law::of(
+            range(all.low, all.likely, most * all.high),
+            format!(
                 "{bytes} B at the stream's rate, begun and acknowledged each time ({:.1} µs): {}",
                 signs.likely / 1e3,
-                stream.because
+                stream.because()
             ),
-        };
+        );
     }
     let work = work(site, known, flow);
     let one_way = sum(stack.range, work.bulk);
@@ -419,53 +377,47 @@ pub fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimat
         both.high *= 2.0 * threads / cpus;
     }
     let trip = super::round_trip(&way, flow.transport, flow.message, flow.message);
-    Estimate {
-        range: match is_here {
+    Law::of(
+        match is_here {
             true => both,
             false => sum(both, trip.range),
         },
-        because: format!(
+        format!(
             "each way one message out and in, and its receiver woken: {}; {}; {}",
-            work.because, stack.because, trip.because
+            work.because,
+            stack.because(),
+            trip.because()
         ),
-    }
+    )
 }
 
 /// Bytes a second in the best block or transfer.
-pub fn peak(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
+pub fn peak(site: &Site, known: Option<&Known>, flow: &Flow) -> Law {
     let of = bandwidth(site, known, flow);
     let (likely, high, why) = match flow.transfer {
-        Transfer::Steady if flow.is_same_cpu => (
-            1.6,
-            4.0,
-            "a block in which the receiver alone reads what lay in its buffer",
-        ),
+        Transfer::Steady if flow.is_same_cpu => {
+            (1.6, 4.0, "a block in which the receiver alone reads what lay in its buffer")
+        }
         Transfer::Steady => (1.2, 1.9, "the best block of a window, bursts included"),
         _ => (1.3, 2.2, "the best transfer"),
     };
-    Estimate {
-        range: range(of.range.low, likely * of.range.likely, high * of.range.high),
-        because: of.because,
-    }
-    .and(why)
+    Law::of(range(of.range.low, likely * of.range.likely, high * of.range.high), of.because())
+        .and(why)
 }
 
 /// Bytes a second that one receive call copies.
-pub fn copies(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
+pub fn copies(site: &Site, known: Option<&Known>, flow: &Flow) -> Law {
     let work = work(site, known, flow);
     let whole = work.receiver;
     let time = range(work.copies.low, whole.likely, 2.0 * whole.high);
-    Estimate {
-        range: inverse(1e9 * flow.message as f64, time),
-        because: format!(
-            "one call, and one copy of {} B: {}",
-            flow.message, work.because
-        ),
-    }
+    Law::of(
+        inverse(1e9 * flow.message as f64, time),
+        format!("one call, and one copy of {} B: {}", flow.message, work.because),
+    )
 }
 
 /// CPU time of an end for a message that it had, in ns.
-pub fn message_cpu(site: &Site, known: Option<&Known>, flow: &Flow, is_sender: bool) -> Estimate {
+pub fn message_cpu(site: &Site, known: Option<&Known>, flow: &Flow, is_sender: bool) -> Law {
     let work = work(site, known, flow);
     let own = match (flow.transfer, is_sender) {
         (Transfer::ThereAndBack, _) => {
@@ -500,17 +452,11 @@ pub fn message_cpu(site: &Site, known: Option<&Known>, flow: &Flow, is_sender: b
         range.high = range.high.max(1.2 * flow.interval_ns as f64);
     }
     let who = if is_sender { "sender" } else { "receiver" };
-    Estimate {
-        range,
-        because: format!(
-            "the {who}'s work for a message, and its sleeps: {}",
-            work.because
-        ),
-    }
+    Law::of(range, format!("the {who}'s work for a message, and its sleeps: {}", work.because))
 }
 
 /// CPU time of an end for a byte that was delivered, in ns.
-pub fn byte_cpu(site: &Site, known: Option<&Known>, flow: &Flow, is_sender: bool) -> Estimate {
+pub fn byte_cpu(site: &Site, known: Option<&Known>, flow: &Flow, is_sender: bool) -> Law {
     let mut each = message_cpu(site, known, flow, is_sender);
     each.range = scaled(each.range, 1.0 / flow.message as f64);
     match (flow.transport, is_sender) {
@@ -537,10 +483,7 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
     let (_, best) = measured_copies(known)?;
     let cpus = site.cpus.len().max(1) as f64;
     let (at_once, how) = match flow.is_same_cpu {
-        true => (
-            0.5 * (flow.streams as f64).min(cpus),
-            "in and out by one CPU",
-        ),
+        true => (0.5 * (flow.streams as f64).min(cpus), "in and out by one CPU"),
         false => (
             (flow.streams as f64).min((cpus / 2.0).floor().max(1.0)),
             "in and out at the same time",
@@ -552,22 +495,18 @@ pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, Strin
             "over copying, {how}: one thread copies {:.1} GB/s in the last cache (memory.bandwidth, half of its program bytes){}; \
              loopback: no link",
             best / 1e9,
-            if at_once > 1.0 {
-                ", as many threads as fit"
-            } else {
-                ""
-            }
+            if at_once > 1.0 { ", as many threads as fit" } else { "" }
         ),
     ))
 }
 
 /// What the comparison should give.
-pub fn efficiency(site: &Site, flow: &Flow) -> Option<Estimate> {
+pub fn efficiency(site: &Site, flow: &Flow) -> Option<Law> {
     let way = Way::of(site).toward(flow.is_up);
     if way.kind() == Kind::Loopback {
         // Calls and segments beside the copies; small messages are nearly all calls.
         let copied = flow.message as f64 / (flow.message as f64 + 12_000.0);
-        return Some(Estimate::new(
+        return Some(Law::new(
             0.1 * copied,
             0.4 * copied,
             1.5 * copied,
@@ -575,14 +514,11 @@ pub fn efficiency(site: &Site, flow: &Flow) -> Option<Estimate> {
         ));
     }
     link_rate(&way)?;
-    Some(Estimate::new(
+    Some(Law::new(
         1e-4,
         0.95,
         1.02,
-        format!(
-            "base hardware: {}; less where calls, a core or the way are slower",
-            way.name()
-        ),
+        format!("base hardware: {}; less where calls, a core or the way are slower", way.name()),
     ))
 }
 

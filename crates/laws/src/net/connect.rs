@@ -8,7 +8,7 @@
 
 use super::{Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
 use crate::os::{self, measured_call};
-use crate::{Estimate, around, cpu, inverse, product, range, scaled, sum};
+use crate::{Law, around, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::case::Case;
 use record::event::Range;
@@ -63,12 +63,8 @@ pub fn figure(
     known: Option<&Known>,
     case: &Case,
     metric: &str,
-) -> Result<Estimate, &'static str> {
-    let law = Law {
-        site,
-        known,
-        ends: case.text("ends").unwrap_or_default(),
-    };
+) -> Result<Law, &'static str> {
+    let law = Fresh { site, known, ends: case.text("ends").unwrap_or_default() };
     let client_first = case.text("closer") != Some("server");
     match (case.text("listener"), metric) {
         (_, "connect_late") => Ok(law.late(case.text("listener") == Some("full"))),
@@ -93,10 +89,7 @@ pub fn figure(
         (_, "server_fin") => Ok(law.fin(!client_first)),
         (_, "accept_rate") => {
             let accept = law.accept_next();
-            Ok(Estimate {
-                range: inverse(1e9, accept.range),
-                because: accept.because,
-            })
+            Ok(Law::of(inverse(1e9, accept.range), accept.because()))
         }
         (_, "accept_cpu") => Ok(law.accept_next()),
         (_, "cpu_near") => Ok(law.cpu(true)),
@@ -132,39 +125,32 @@ fn measured_trip(known: &Known, site: &Site) -> Option<f64> {
             && case.int("message").is_some_and(|bytes| bytes <= 64)
     };
     let trips = known.of("net.rtt", "round_trip");
-    trips
-        .filter(|(case, _)| fits(case))
-        .map(|(_, ns)| ns)
-        .filter(|ns| *ns > 0.0)
-        .reduce(f64::min)
+    trips.filter(|(case, _)| fits(case)).map(|(_, ns)| ns).filter(|ns| *ns > 0.0).reduce(f64::min)
 }
 
-struct Law<'a> {
+struct Fresh<'a> {
     site: &'a Site,
     known: Option<&'a Known>,
     ends: &'a str,
 }
 
-impl Law<'_> {
+impl Fresh<'_> {
     fn is_remote(&self) -> bool {
         self.site.peer.is_some()
     }
 
     /// One system call and so many cycles in the kernel, in ns.
-    fn call(&self, cycles: Range, what: &str) -> Estimate {
+    fn call(&self, cycles: Range, what: &str) -> Law {
         let all = self.warm_call(cycles, what);
         match self.cold() {
-            AFTER_SLEEP => Estimate {
-                range: product(all.range, AFTER_SLEEP),
-                because: all.because,
-            }
-            .and("after a sleep up to 3.5 times that"),
+            AFTER_SLEEP => Law::of(product(all.range, AFTER_SLEEP), all.because())
+                .and("after a sleep up to 3.5 times that"),
             _ => all,
         }
     }
 
     /// The same in a warm loop.
-    fn warm_call(&self, cycles: Range, what: &str) -> Estimate {
+    fn warm_call(&self, cycles: Range, what: &str) -> Law {
         let (entry, from) = match self.known.and_then(|known| measured_call(known, "getpid")) {
             Some(ns) => (
                 around(ns, 0.06),
@@ -172,16 +158,13 @@ impl Law<'_> {
             ),
             None => {
                 let entry = os::entry(self.site, self.known);
-                (entry.range, format!("a system call ({})", entry.because))
+                (entry.range, format!("a system call ({})", entry.because()))
             }
         };
-        Estimate {
-            range: sum(entry, self.warm(cycles)),
-            because: format!(
-                "software: {from}; {what}, {:.0} to {:.0} cycles",
-                cycles.low, cycles.high
-            ),
-        }
+        Law::of(
+            sum(entry, self.warm(cycles)),
+            format!("software: {from}; {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
+        )
     }
 
     /// How much longer than in a warm loop.
@@ -211,10 +194,10 @@ impl Law<'_> {
     }
 
     /// A SYN there and its answer back, by the kernels alone.
-    fn handshake(&self) -> Estimate {
+    fn handshake(&self) -> Law {
         let measured = self.known.and_then(|known| measured_trip(known, self.site));
         match (measured, self.is_remote()) {
-            (Some(ns), true) => Estimate::new(
+            (Some(ns), true) => Law::new(
                 0.4 * ns,
                 0.85 * ns,
                 1.3 * ns,
@@ -223,13 +206,10 @@ impl Law<'_> {
                     ns / 1e3
                 ),
             ),
-            (Some(ns), false) => Estimate {
-                range: product(range(0.5 * ns, 1.0 * ns, 2.0 * ns), self.cold()),
-                because: format!(
-                    "one round trip of {:.1} µs in one thread (measured by net.rtt)",
-                    ns / 1e3
-                ),
-            },
+            (Some(ns), false) => Law::of(
+                product(range(0.5 * ns, 1.0 * ns, 2.0 * ns), self.cold()),
+                format!("one round trip of {:.1} µs in one thread (measured by net.rtt)", ns / 1e3),
+            ),
             (None, true) => {
                 let way = Way::of(self.site);
                 let trip = round_trip(&way, Transport::Tcp, 0, 0);
@@ -237,10 +217,10 @@ impl Law<'_> {
                 let woken =
                     super::stack::woken_by_kernel(self.site, self.known, &way, Waking::Interrupt);
                 if let Some(woken) = woken {
-                    near = Estimate {
-                        range: sum(near.range, woken.range),
-                        because: format!("{}; {}", near.because, woken.because),
-                    };
+                    near = Law::of(
+                        sum(near.range, woken.range),
+                        format!("{}; {}", near.because(), woken.because()),
+                    );
                 }
                 let far = far_stack_cost(self.site, Transport::Tcp, Waking::Nobody);
                 let mut both = sum(near.range, scaled(far.range, 0.5));
@@ -251,44 +231,42 @@ impl Law<'_> {
                 if let Some(slept) = slept {
                     both = sum(both, range(0.0, 0.3 * slept.range.likely, slept.range.high));
                 }
-                Estimate {
-                    range: sum(trip.range, both),
-                    because: format!(
+                Law::of(
+                    sum(trip.range, both),
+                    format!(
                         "one round trip: {}; the near end is woken: {}",
-                        trip.because, near.because
+                        trip.because(),
+                        near.because()
                     ),
-                }
+                )
             }
             (None, false) => {
                 let stack = stack_cost(self.site, self.known, Transport::Tcp, Waking::Nobody);
-                Estimate {
-                    range: product(scaled(stack.range, 1.5), self.cold()),
-                    because: format!(
+                Law::of(
+                    product(scaled(stack.range, 1.5), self.cold()),
+                    format!(
                         "loopback: three segments through the stack within the call, nobody is woken: {}",
-                        stack.because
+                        stack.because()
                     ),
-                }
+                )
             }
         }
     }
 
-    fn connect(&self) -> Estimate {
+    fn connect(&self) -> Law {
         self.asking(self.connect_alone())
     }
 
     /// Without the waking of anybody.
-    fn connect_alone(&self) -> Estimate {
+    fn connect_alone(&self) -> Law {
         let trip = self.handshake();
         let own = self.call(CONNECT, "the way and a port looked for");
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
         let child = self.work(CHILD);
-        Estimate {
-            range: sum(sum(trip.range, own.range), child),
-            because: format!(
-                "connect = one round trip + its call: {}; {}",
-                trip.because, own.because
-            ),
-        }
+        Law::of(
+            sum(sum(trip.range, own.range), child),
+            format!("connect = one round trip + its call: {}; {}", trip.because(), own.because()),
+        )
     }
 
     /// What it takes to ask another CPU, on which the other end sleeps, to wake up.
@@ -300,7 +278,7 @@ impl Law<'_> {
     }
 
     /// A call with that, or on one CPU with the turn of who was woken.
-    fn asking(&self, call: Estimate) -> Estimate {
+    fn asking(&self, call: Law) -> Law {
         if self.ends == "same_cpu"
             && let Some(woken) = self.woken()
         {
@@ -310,67 +288,58 @@ impl Law<'_> {
                 TURN.likely * there.likely,
                 TURN.high * there.likely.max(0.5 * there.high),
             );
-            return Estimate {
-                range: sum(call.range, turn),
-                because: call.because,
-            }
-            .and("who is woken on the same CPU may have its turn first");
+            return Law::of(sum(call.range, turn), call.because())
+                .and("who is woken on the same CPU may have its turn first");
         }
         let Some(asked) = self.asked() else {
             return call;
         };
-        Estimate {
-            range: sum(call.range, asked),
-            because: format!(
+        Law::of(
+            sum(call.range, asked),
+            format!(
                 "{}; another CPU asked to wake up, {:.1} to {:.1} µs",
-                call.because,
+                call.because(),
                 asked.low / 1e3,
                 asked.high / 1e3
             ),
-        }
+        )
     }
 
     /// A reset comes back: no connection is made.
-    fn refused(&self) -> Estimate {
+    fn refused(&self) -> Law {
         let trip = self.handshake();
         let own = self.call(CONNECT, "the way and a port looked for");
         let low = if self.is_remote() { 0.8 } else { 0.4 };
-        Estimate {
-            range: sum(
-                range(
-                    low * trip.range.low,
-                    0.8 * trip.range.likely,
-                    trip.range.high,
-                ),
-                own.range,
-            ),
-            because: format!(
+        Law::of(
+            sum(range(low * trip.range.low, 0.8 * trip.range.likely, trip.range.high), own.range),
+            format!(
                 "one round trip, whose answer is a reset: {}; {}",
-                trip.because, own.because
+                trip.because(),
+                own.because()
             ),
-        }
+        )
     }
 
-    fn socket_connect(&self) -> Estimate {
+    fn socket_connect(&self) -> Law {
         let connect = self.connect();
         let socket = self.call(SOCKET, "an inode, a file and a socket made");
-        Estimate {
-            range: sum(connect.range, socket.range),
-            because: format!("{}; socket(2): {}", connect.because, socket.because),
-        }
+        Law::of(
+            sum(connect.range, socket.range),
+            format!("{}; socket(2): {}", connect.because(), socket.because()),
+        )
     }
 
     /// One of many that wait.
-    fn accept_next(&self) -> Estimate {
+    fn accept_next(&self) -> Law {
         self.warm_call(ACCEPT, "a file and an inode for one that waits")
     }
 
-    fn accept(&self) -> Estimate {
+    fn accept(&self) -> Law {
         self.call(ACCEPT, "a file and an inode for one that waits")
     }
 
     /// Who waits is woken: by the segment that comes, on whichever CPU.
-    fn woken(&self) -> Option<Estimate> {
+    fn woken(&self) -> Option<Law> {
         let waking = match self.ends {
             "one_thread" => return None,
             "same_cpu" => Waking::Same,
@@ -380,19 +349,19 @@ impl Law<'_> {
         super::stack::woken(self.site, self.known, waking)
     }
 
-    fn accepted(&self) -> Estimate {
+    fn accepted(&self) -> Law {
         let connect = self.connect_alone();
         let accept = self.accept();
-        let mut all = Estimate {
-            range: sum(connect.range, accept.range),
-            because: format!("{}; accept(2): {}", connect.because, accept.because),
-        };
+        let mut all = Law::of(
+            sum(connect.range, accept.range),
+            format!("{}; accept(2): {}", connect.because(), accept.because()),
+        );
         if let Some(woken) = self.woken() {
-            all = Estimate {
+            all = Law::of(
                 // On another CPU the acceptor is woken before connect(2) returns.
-                range: sum(all.range, woken.range),
-                because: format!("{}; the acceptor is woken: {}", all.because, woken.because),
-            };
+                sum(all.range, woken.range),
+                format!("{}; the acceptor is woken: {}", all.because(), woken.because()),
+            );
             if self.ends == "other_cpu" {
                 all.range.low = (0.5 * connect.range.low).min(all.range.low);
             }
@@ -407,11 +376,7 @@ impl Law<'_> {
             // The far end's stack runs within the call, as over loopback.
             Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "through both ends' stack"),
             Kind::Wireless => (TRANSMIT_RADIO, "by a radio's driver"),
-            Kind::Wired
-                if way
-                    .near
-                    .is_some_and(|end| end.bus.as_deref() == Some("usb")) =>
-            {
+            Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
                 (TRANSMIT_USB, "by an adapter on USB")
             }
             Kind::Wired => (TRANSMIT, "by a card's driver"),
@@ -420,19 +385,15 @@ impl Law<'_> {
         }
     }
 
-    fn close(&self, is_first: bool) -> Estimate {
+    fn close(&self, is_first: bool) -> Law {
         let (mut cycles, mut what) = match self.is_remote() {
             true => {
                 let (sent, how) = self.transmit();
-                (
-                    sum(CLOSE, sent),
-                    format!("a FIN sent {how}, nothing waited for"),
-                )
+                (sum(CLOSE, sent), format!("a FIN sent {how}, nothing waited for"))
             }
-            false => (
-                sum(CLOSE, CLOSE_FAR),
-                "a FIN through both ends' stack within the call".to_owned(),
-            ),
+            false => {
+                (sum(CLOSE, CLOSE_FAR), "a FIN through both ends' stack within the call".to_owned())
+            }
         };
         if !is_first {
             cycles = sum(cycles, CLOSE_SECOND);
@@ -442,14 +403,14 @@ impl Law<'_> {
     }
 
     /// A FIN until it is acknowledged: that of who closes first comes with the other's own FIN.
-    fn fin(&self, is_first: bool) -> Estimate {
+    fn fin(&self, is_first: bool) -> Law {
         let mut all = self.close(is_first);
         if self.is_remote() {
             let trip = self.handshake();
-            all = Estimate {
-                range: sum(all.range, trip.range),
-                because: format!("{}; {}", all.because, trip.because),
-            };
+            all = Law::of(
+                sum(all.range, trip.range),
+                format!("{}; {}", all.because(), trip.because()),
+            );
         }
         if !is_first {
             return all.and("the kernel acknowledges the second FIN at once");
@@ -457,36 +418,25 @@ impl Law<'_> {
         all.range = sum(all.range, self.close(false).range);
         all = all.and("the first FIN is acknowledged by the other end's own");
         if let Some(woken) = self.woken() {
-            all = Estimate {
-                range: sum(all.range, woken.range),
-                because: format!("{}; the other end is woken: {}", all.because, woken.because),
-            };
+            all = Law::of(
+                sum(all.range, woken.range),
+                format!("{}; the other end is woken: {}", all.because(), woken.because()),
+            );
         }
         // The acknowledgement may come before the other end's FIN does.
         all.range.low *= 0.5;
-        all.widened(
-            1.0,
-            2.0,
-            "an end that is late lets the kernel wait up to 40 ms",
-        )
+        all.widened(1.0, 2.0, "an end that is late lets the kernel wait up to 40 ms")
     }
 
     /// CPU time of a whole connection at one end.
-    fn cpu(&self, is_near: bool) -> Estimate {
-        let mut parts = vec![
-            self.close(false),
-            self.call(AROUND, "token, answer, limits"),
-        ];
+    fn cpu(&self, is_near: bool) -> Law {
+        let mut parts = vec![self.close(false), self.call(AROUND, "token, answer, limits")];
         // Each end wakes the other several times: by token, answer, pace and FIN.
-        parts.extend(self.asked().map(|asked| Estimate {
-            range: scaled(asked, WAKES),
-            because: String::new(),
-        }));
+        parts.extend(self.asked().map(|asked| Law::of(scaled(asked, WAKES), String::new())));
         let (own, what) = match is_near {
-            true => (
-                self.call(sum(SOCKET, CONNECT), "a socket made, the way looked for"),
-                "client",
-            ),
+            true => {
+                (self.call(sum(SOCKET, CONNECT), "a socket made, the way looked for"), "client")
+            }
             false => (self.accept(), "server"),
         };
         parts.push(own);
@@ -496,35 +446,28 @@ impl Law<'_> {
         if !self.is_remote() && is_near {
             // Over loopback the client's call does the work of both kernels.
             parts.push(self.handshake());
-            parts.push(Estimate {
-                range: self.work(CHILD),
-                because: String::new(),
-            });
+            parts.push(Law::of(self.work(CHILD), String::new()));
         }
-        let ns = parts
-            .iter()
-            .map(|part| part.range)
-            .reduce(sum)
-            .unwrap_or(AROUND);
-        Estimate {
-            range: ns,
-            because: format!(
+        let ns = parts.iter().map(|part| part.range).reduce(sum).unwrap_or(AROUND);
+        Law::of(
+            ns,
+            format!(
                 "software: all calls of the {what}, with the segments that it sends itself: {}",
-                parts[0].because
+                parts[0].because()
             ),
-        }
+        )
         .widened(1.6, 1.8, "softirqs count for whom they meet")
     }
 
-    fn late(&self, is_made: bool) -> Estimate {
+    fn late(&self, is_made: bool) -> Law {
         let trip = self.handshake();
-        let mut late = Estimate {
-            range: sum(AGAIN_NS, trip.range),
-            because: format!(
+        let mut late = Law::of(
+            sum(AGAIN_NS, trip.range),
+            format!(
                 "software: a SYN that was dropped is sent again after 1 s (RFC 6298); then {}",
-                trip.because
+                trip.because()
             ),
-        };
+        );
         if !is_made {
             late.range.high += AGAIN_TWICE_NS;
             late = late.and("it may be lost twice");

@@ -9,7 +9,7 @@ use super::{
     Kind, Transport, Waking, Way, core_rate, far_stack_cost, goodput, round_trip, stack_cost,
 };
 use crate::os::measured_call;
-use crate::{Estimate, inverse, product, range, scaled, sum};
+use crate::{Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::Range;
 
@@ -79,15 +79,12 @@ fn trip(known: &Known, site: &Site, of: Beside) -> Option<f64> {
 }
 
 /// The round trip with nothing beside it, in ns.
-pub fn idle(site: &Site, known: Option<&Known>, of: Beside) -> Estimate {
+pub fn idle(site: &Site, known: Option<&Known>, of: Beside) -> Law {
     if let Some(ns) = known.and_then(|known| trip(known, site, of)) {
-        return Estimate {
-            range: range(0.6 * ns, ns, 1.7 * ns),
-            because: format!(
-                "base hardware and software: a round trip of {:.1} µs (net.rtt)",
-                ns / 1e3
-            ),
-        };
+        return Law::of(
+            range(0.6 * ns, ns, 1.7 * ns),
+            format!("base hardware and software: a round trip of {:.1} µs (net.rtt)", ns / 1e3),
+        );
     }
     if site.peer.is_none() {
         let waking = match of.same_cpu {
@@ -95,25 +92,22 @@ pub fn idle(site: &Site, known: Option<&Known>, of: Beside) -> Estimate {
             false => Waking::Other,
         };
         let hop = stack_cost(site, known, of.transport, waking);
-        return Estimate {
-            range: scaled(hop.range, 2.0),
-            because: format!(
-                "base hardware: loopback: memory copies, no link; twice: {}",
-                hop.because
-            ),
-        };
+        return Law::of(
+            scaled(hop.range, 2.0),
+            format!("base hardware: loopback: memory copies, no link; twice: {}", hop.because()),
+        );
     }
     let between = round_trip(&Way::of(site), of.transport, of.bytes, of.bytes);
     let near = stack_cost(site, known, of.transport, Waking::Interrupt);
     let far = far_stack_cost(site, of.transport, Waking::Interrupt);
-    Estimate {
-        range: sum(between.range, sum(near.range, far.range)),
-        because: format!("{}; {}", between.because, near.because),
-    }
+    Law::of(
+        sum(between.range, sum(near.range, far.range)),
+        format!("{}; {}", between.because(), near.because()),
+    )
 }
 
 /// Bytes a second of the traffic in one direction, as received.
-pub fn rate(site: &Site, of: Beside) -> Estimate {
+pub fn rate(site: &Site, of: Beside) -> Law {
     let core = core_rate();
     let (mut bytes, mut because) = if site.peer.is_none() {
         let cpus = match (of.has_own_cpus, of.same_cpu) {
@@ -124,7 +118,7 @@ pub fn rate(site: &Site, of: Beside) -> Estimate {
         let all = product(core.range, cpus);
         let because = format!(
             "base hardware: loopback: memory copies, no link; {}; its threads {}",
-            core.because,
+            core.because(),
             match of.has_own_cpus {
                 true => "have CPUs of their own",
                 false => "share CPUs with each other and the round trips",
@@ -140,7 +134,7 @@ pub fn rate(site: &Site, of: Beside) -> Estimate {
             link.range.likely.min(core.range.likely * streams),
             link.range.high.min(core.range.high * streams),
         );
-        (all, link.because)
+        (all, link.because())
     };
     if of.traffic == Traffic::Both {
         bytes.low *= 0.15;
@@ -149,27 +143,18 @@ pub fn rate(site: &Site, of: Beside) -> Estimate {
             "; the other direction takes CPU time, and holds acknowledgements back in its queue",
         );
     }
-    Estimate {
-        range: bytes,
-        because,
-    }
+    Law::of(bytes, because)
 }
 
 /// What the traffic adds to a round trip, in ns.
-fn added(site: &Site, of: Beside) -> Estimate {
+fn added(site: &Site, of: Beside) -> Law {
     if site.peer.is_none() {
         return match of.has_own_cpus {
-            true => Estimate {
-                range: BACKLOG,
-                because: "software: on loopback nothing queues but a CPU's backlog of packets"
-                    .to_owned(),
-            },
-            false => Estimate {
-                range: sum(BACKLOG, SLICES),
-                because: "software: CPU contention: who is woken waits for a thread of the traffic, at once \
+            true => Law::of(BACKLOG, "software: on loopback nothing queues but a CPU's backlog of packets"
+                    .to_owned()),
+            false => Law::of(sum(BACKLOG, SLICES), "software: CPU contention: who is woken waits for a thread of the traffic, at once \
                           or for a slice, at each end"
-                    .to_owned(),
-            },
+                    .to_owned()),
         };
     }
     let way = of.way(site);
@@ -184,10 +169,9 @@ fn added(site: &Site, of: Beside) -> Estimate {
     let by_packets = way.near.and_then(|end| end.queue_packets);
     let queue = by_packets.map(|packets| packets as f64 * way.mtu_bytes() as f64);
     let (likely_ns, mut because) = match (way.kind(), net.default_queueing.as_deref()) {
-        _ if way.is_shaped() => (
-            ns(buffer / 8.0, rate.likely),
-            "a shaper whose queue is not told".to_owned(),
-        ),
+        _ if way.is_shaped() => {
+            (ns(buffer / 8.0, rate.likely), "a shaper whose queue is not told".to_owned())
+        }
         (Kind::Wireless, _) => (3e7, "a radio's queues, which are long".to_owned()),
         (_, Some(kind @ ("fq_codel" | "fq" | "cake"))) => (
             SHORT.likely,
@@ -198,30 +182,23 @@ fn added(site: &Site, of: Beside) -> Estimate {
             "how the device queues is not told".to_owned(),
         ),
     };
-    let ways = if of.traffic == Traffic::Both {
-        2.0
-    } else {
-        1.0
-    };
+    let ways = if of.traffic == Traffic::Both { 2.0 } else { 1.0 };
     let all = range(0.0, ways * likely_ns, ways * ns(buffer, rate.low));
     if let (Some(packets), Some(bytes)) = (by_packets, queue) {
-        because.push_str(&format!(
-            "; txqueuelen {packets} packets, {:.1} MB",
-            bytes / 1e6
-        ));
+        because.push_str(&format!("; txqueuelen {packets} packets, {:.1} MB", bytes / 1e6));
     }
-    Estimate {
-        range: sum(all, SLICES),
-        because: format!(
+    Law::of(
+        sum(all, SLICES),
+        format!(
             "{because}; no more than the {:.1} MB that the traffic's sockets have on their way, at its rate; \
              queues further on tell nothing of themselves",
             buffer / 1e6
         ),
-    }
+    )
 }
 
 /// The round trip beside the traffic, in ns.
-pub fn beside(site: &Site, known: Option<&Known>, of: Beside) -> Estimate {
+pub fn beside(site: &Site, known: Option<&Known>, of: Beside) -> Law {
     let idle = idle(site, known, of);
     let added = added(site, of);
     let mut all = sum(idle.range, added.range);
@@ -229,31 +206,28 @@ pub fn beside(site: &Site, known: Option<&Known>, of: Beside) -> Estimate {
     all.low = 0.25 * idle.range.low;
     all.likely = all.likely.min(0.5 * of.timeout_ns).max(all.low);
     all.high = all.high.min(of.timeout_ns).max(all.likely);
-    Estimate {
-        range: all,
-        because: format!("{}; added: {}", idle.because, added.because),
-    }
+    Law::of(all, format!("{}; added: {}", idle.because(), added.because()))
 }
 
 /// The round trip beside the traffic over the one without.
-pub fn ratio(site: &Site, of: Beside) -> Estimate {
+pub fn ratio(site: &Site, of: Beside) -> Law {
     let (idle, beside) = (idle(site, None, of), beside(site, None, of));
     let (idle_ns, beside_ns) = (idle.range, beside.range);
-    Estimate {
-        range: range(
+    Law::of(
+        range(
             0.25,
             (beside_ns.likely / idle_ns.likely).max(0.25),
             beside_ns.high / idle_ns.low.max(1.0),
         ),
-        because: format!(
+        format!(
             "{}; below 1 where traffic keeps CPUs awake that else sleep between two messages",
-            beside.because
+            beside.because()
         ),
-    }
+    )
 }
 
 /// Bytes that wait before a round trip: rate times added time.
-pub fn queue(site: &Site, of: Beside) -> Estimate {
+pub fn queue(site: &Site, of: Beside) -> Law {
     let (rate, added) = (rate(site, of), added(site, of));
     let idle = idle(site, None, of).range;
     let added_ns = range(
@@ -261,33 +235,31 @@ pub fn queue(site: &Site, of: Beside) -> Estimate {
         added.range.likely.min(0.5 * of.timeout_ns),
         added.range.high.min(of.timeout_ns),
     );
-    Estimate {
-        range: range(
+    Law::of(
+        range(
             added_ns.low * rate.range.high / 1e9,
             added_ns.likely * rate.range.likely / 1e9,
             added_ns.high * rate.range.high / 1e9,
         ),
-        because: format!(
+        format!(
             "rate times added time: {}; {}; below 0 where the traffic shortens round trips",
-            rate.because, added.because
+            rate.because(),
+            added.because()
         ),
-    }
+    )
 }
 
 /// CPU time of one end per byte of the traffic, in ns/B.
-pub fn cpu_per_byte(site: &Site, of: Beside) -> Estimate {
+pub fn cpu_per_byte(site: &Site, of: Beside) -> Law {
     let core = core_rate();
     let rate = rate(site, of).range;
     let by_core = product(inverse(1e9, core.range), range(0.4, 0.8, 2.0));
     // The round trips take the CPU as well, however slow the traffic is.
     let trips = 1e9 / rate.low.max(1.0);
-    Estimate {
-        range: range(by_core.low, by_core.likely, by_core.high + trips),
-        because: format!(
-            "{}; and the round trips' own time, at most all of a CPU",
-            core.because
-        ),
-    }
+    Law::of(
+        range(by_core.low, by_core.likely, by_core.high + trips),
+        format!("{}; and the round trips' own time, at most all of a CPU", core.because()),
+    )
 }
 
 #[cfg(test)]
@@ -317,17 +289,12 @@ mod tests {
             let [up, both] = [Traffic::Up, Traffic::Both].map(of);
             assert!(rate(&site, both).range.likely < rate(&site, up).range.likely);
             for case in [up, of(Traffic::Down), both] {
-                let (without, with) = (
-                    idle(&site, None, case).range,
-                    beside(&site, None, case).range,
-                );
+                let (without, with) =
+                    (idle(&site, None, case).range, beside(&site, None, case).range);
                 assert!(with.low < without.low && with.high >= without.high.min(1e9));
                 assert!(with.low <= with.likely && with.likely <= with.high && with.high <= 1e9);
                 for told in [ratio(&site, case).range, queue(&site, case).range] {
-                    assert!(
-                        told.low <= told.likely && told.likely <= told.high,
-                        "{told:?}"
-                    );
+                    assert!(told.low <= told.likely && told.likely <= told.high, "{told:?}");
                     assert!(told.high.is_finite());
                 }
                 assert!(queue(&site, case).range.low <= 0.0);
@@ -339,13 +306,10 @@ mod tests {
     fn a_queue_in_packets_is_told_and_loopback_has_none() {
         let near = format!("{GIGABIT}== sys/class/net/e0/tx_queue_len\n1000\n");
         let mut site = joined(&near, GIGABIT);
-        let told = beside(&site, None, of(Traffic::Up)).because;
+        let told = beside(&site, None, of(Traffic::Up)).because();
         assert!(told.contains("txqueuelen 1000 packets, 1.5 MB"), "{told}");
         site.peer = None;
-        let told = beside(&site, None, of(Traffic::Up)).because;
-        assert!(
-            told.contains("CPU contention") && !told.contains("txqueuelen"),
-            "{told}"
-        );
+        let told = beside(&site, None, of(Traffic::Up)).because();
+        assert!(told.contains("CPU contention") && !told.contains("txqueuelen"), "{told}");
     }
 }

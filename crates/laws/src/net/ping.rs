@@ -6,7 +6,7 @@
 
 use super::{Kind, Transport, Waking, Way, round_trip, stack};
 use crate::os::{self, measured_call};
-use crate::{Estimate, around, cpu, difference, inverse, product, range, sum};
+use crate::{Law, around, cpu, difference, inverse, product, range, sum};
 use bench::experiment::{Known, Site};
 use record::event::Range;
 use record::key::CaseId;
@@ -37,18 +37,18 @@ pub enum Arrivals {
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// From before the call that sends until the kernel took the answer up.
-    pub kernel: Estimate,
+    pub kernel: Law,
     /// From there until the waiting thread has it.
-    pub wake_up: Estimate,
+    pub wake_up: Law,
 }
 
 impl Parts {
     /// Both together: what a program sees.
-    pub fn whole(&self) -> Estimate {
-        Estimate {
-            range: sum(self.kernel.range, self.wake_up.range),
-            because: format!("{}; then {}", self.kernel.because, self.wake_up.because),
-        }
+    pub fn whole(&self) -> Law {
+        Law::of(
+            sum(self.kernel.range, self.wake_up.range),
+            format!("{}; then {}", self.kernel.because(), self.wake_up.because()),
+        )
     }
 }
 
@@ -72,7 +72,7 @@ pub fn parts(
         ),
         None => {
             let entry = os::entry(site, known);
-            (entry.range, format!("a system call ({})", entry.because))
+            (entry.range, format!("a system call ({})", entry.because()))
         }
     };
     let ns = |cycles: Range| {
@@ -104,13 +104,13 @@ pub fn parts(
         ),
         true => beyond(site, way, bytes, arrivals),
     };
-    let kernel = Estimate {
-        range: sum(send, answered),
-        because: format!(
+    let kernel = Law::of(
+        sum(send, answered),
+        format!(
             "software: {call_from}, a packet made and sent, {:.0} to {:.0} cycles{cold}; {how}",
             SEND.low, SEND.high
         ),
-    };
+    );
     let taken = sum(call, ns(TAKE));
     // On loopback the answer lies there before the call that sent the echo is over.
     let waking = match (remote, arrivals) {
@@ -119,18 +119,15 @@ pub fn parts(
         (true, Arrivals::Sparse) => Waking::Sparse,
     };
     let wake_up = match stack::woken_by_kernel(site, known, way, waking) {
-        Some(woken) => Estimate {
-            range: sum(taken, woken.range),
-            because: format!(
-                "the interrupt to the waiting thread: {}; a packet taken",
-                woken.because
-            ),
-        },
-        None => Estimate {
+        Some(woken) => Law::of(
+            sum(taken, woken.range),
+            format!("the interrupt to the waiting thread: {}; a packet taken", woken.because()),
+        ),
+        None => Law::of(
             // The rest of the software interrupt and of the call that sent lies between.
-            range: sum(taken, ns(range(100.0, 500.0, 3_000.0))),
-            because: "nobody is woken: the call's end, and a packet taken".to_owned(),
-        },
+            sum(taken, ns(range(100.0, 500.0, 3_000.0))),
+            "nobody is woken: the call's end, and a packet taken".to_owned(),
+        ),
     };
     Parts { kernel, wake_up }
 }
@@ -155,7 +152,7 @@ fn beyond(site: &Site, way: &Way<'_>, bytes: u64, arrivals: Arrivals) -> (Range,
         sum(trip.range, answer),
         format!(
             "{}; the peer's kernel answers in its interrupt, {:.1} to {:.0} µs",
-            trip.because,
+            trip.because(),
             answer.low / 1e3,
             answer.high / 1e3
         ),
@@ -200,7 +197,7 @@ pub fn less_socket(
     (rtt_ns, ends): (f64, &str),
     transport: Transport,
     way: &Way<'_>,
-) -> Option<Estimate> {
+) -> Option<Law> {
     if way.kind() == Kind::Loopback && ends == "other_cpu" {
         return None;
     }
@@ -217,26 +214,26 @@ pub fn less_socket(
         _ => range(0.2, 0.6, 1.1),
     };
     let left = difference(around(rtt_ns, 0.05), product(socket, shares));
-    Some(Estimate {
-        range: range(
+    Some(Law::of(
+        range(
             // An echo still goes all the way: its time is some of the socket's, whatever the stacks take.
             left.low.max(0.1 * rtt_ns),
             left.likely.max(0.2 * rtt_ns),
             left.high.max(0.5 * rtt_ns),
         ),
-        because: format!(
+        format!(
             "net.rtt's round trip of {:.1} µs by {transport} ({ends}) less the socket cost at the far end, \
              {:.1} to {:.1} µs",
             rtt_ns / 1e3,
             socket.low * shares.low / 1e3,
             socket.high * shares.high / 1e3
         ),
-    })
+    ))
 }
 
 /// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends may be on
 /// one CPU or on two.
-pub fn socket_cost(site: &Site, transport: Transport, way: &Way<'_>) -> Estimate {
+pub fn socket_cost(site: &Site, transport: Transport, way: &Way<'_>) -> Law {
     let (likely, most) = match way.kind() {
         Kind::Loopback => (Waking::Same, Waking::Other),
         _ => (Waking::Interrupt, Waking::Sparse),
@@ -245,51 +242,44 @@ pub fn socket_cost(site: &Site, transport: Transport, way: &Way<'_>) -> Estimate
     let near = super::stack_cost(site, None, transport, likely);
     let far_most = super::far_stack_cost(site, transport, most).range.high;
     let near_most = super::stack_cost(site, None, transport, most).range.high;
-    let share = if way.kind() == Kind::Loopback {
-        1.3
-    } else {
-        0.8
-    };
-    Estimate {
-        range: range(
+    let share = if way.kind() == Kind::Loopback { 1.3 } else { 0.8 };
+    Law::of(
+        range(
             0.2 * far.range.low - 0.5 * near.range.likely,
             far.range.likely * share,
             far_most + near_most,
         ),
-        because: format!(
+        format!(
             "a process is woken and answers at the far end instead of an interrupt: {}; at this end the \
              protocols differ",
-            far.because
+            far.because()
         ),
-    }
+    )
 }
 
 /// Echoes that are never answered, as a share of those sent.
-pub fn loss(way: &Way<'_>) -> Estimate {
+pub fn loss(way: &Way<'_>) -> Law {
     let name = way.name();
     let (high, why) = match way.kind() {
         Kind::Loopback => (0.0, "loopback loses nothing"),
         _ if way.has_gateway => (0.2, "routers and policers drop echoes first"),
-        Kind::Wireless => (
-            0.05,
-            "a radio sends again what was not heard, and at last drops it",
-        ),
+        Kind::Wireless => (0.05, "a radio sends again what was not heard, and at last drops it"),
         Kind::Wired | Kind::Virtual | Kind::Paravirtual => {
             (0.002, "an idle wire or switch loses next to nothing")
         }
         Kind::Unknown => (0.2, "nothing is known of the way"),
     };
-    Estimate::new(0.0, 0.0, high, format!("base hardware: {name}; {why}"))
+    Law::new(0.0, 0.0, high, format!("base hardware: {name}; {why}"))
 }
 
 /// What a measured round trip over a socket leaves when an echo's expected time is taken away, in ns.
-pub fn left_of(rtt_ns: f64, transport: &str, ping: &Estimate) -> Estimate {
-    Estimate {
-        range: difference(around(rtt_ns, 0.05), ping.range),
-        because: format!(
+pub fn left_of(rtt_ns: f64, transport: &str, ping: &Law) -> Law {
+    Law::of(
+        difference(around(rtt_ns, 0.05), ping.range),
+        format!(
             "net.rtt's round trip of {:.1} µs by {transport} less an echo: {}",
             rtt_ns / 1e3,
-            ping.because
+            ping.because()
         ),
-    }
+    )
 }

@@ -7,7 +7,7 @@
 
 use super::{Transport, Waking, Way, far_stack_cost, goodput, round_trip, stack_cost};
 use crate::os::measured_call;
-use crate::{Estimate, inverse, range, scaled, sum};
+use crate::{Law, inverse, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::Range;
 
@@ -52,35 +52,35 @@ pub fn adds(site: &Site, known: &Known, of: Requests) -> bool {
 }
 
 /// A request with nothing else on the way, in ns: this end awake, the far end woken.
-fn alone(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+fn alone(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     if let Some(ns) = known.and_then(|known| trip(known, site, of)) {
-        return Estimate {
-            range: range(0.35 * ns, 0.85 * ns, 1.6 * ns),
-            because: format!(
+        return Law::of(
+            range(0.35 * ns, 0.85 * ns, 1.6 * ns),
+            format!(
                 "base hardware and software: a round trip of {:.1} µs (net.rtt), of which this end does \
                  not sleep",
                 ns / 1e3
             ),
-        };
+        );
     }
     let awake = stack_cost(site, known, of.transport, Waking::Nobody);
     if site.peer.is_none() {
         let woken = stack_cost(site, known, of.transport, Waking::Other);
-        return Estimate {
-            range: sum(awake.range, woken.range),
-            because: format!(
+        return Law::of(
+            sum(awake.range, woken.range),
+            format!(
                 "base hardware: loopback: memory copies, no link; software: this end awake, the far end \
                  woken: {}",
-                woken.because
+                woken.because()
             ),
-        };
+        );
     }
     let far = far_stack_cost(site, of.transport, Waking::Interrupt);
     let between = round_trip(&Way::of(site), of.transport, of.bytes, of.bytes);
-    Estimate {
-        range: sum(between.range, sum(awake.range, far.range)),
-        because: format!("{}; {}", between.because, far.because),
-    }
+    Law::of(
+        sum(between.range, sum(awake.range, far.range)),
+        format!("{}; {}", between.because(), far.because()),
+    )
 }
 
 /// Requests a second that one end's CPU manages, or the link between them.
@@ -123,7 +123,7 @@ fn awake(site: &Site, known: Option<&Known>, of: Requests) -> Range {
 
 /// Requests a second of the closed loop: one on its way by each connection, as many as the slower end's CPU
 /// manages. With several on their way an end that answers one finds the next, and does not sleep in between.
-pub fn closed_rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn closed_rate(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let alone = alone(site, known, of);
     let by_trips = |trip| inverse(1e9 * of.connections as f64, trip);
     let most = capacity(site, known, of);
@@ -133,35 +133,33 @@ pub fn closed_rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate
         all.likely = (all.likely * awake.likely.max(all.likely)).sqrt();
         all.high = all.high.max(awake.high);
     }
-    Estimate {
-        range: all,
-        because: format!(
+    Law::of(
+        all,
+        format!(
             "{}; {} on their way at a time, between which the far end may not sleep, no more than the slower \
              end's CPU or the link manages",
-            alone.because, of.connections
+            alone.because(),
+            of.connections
         ),
-    }
+    )
 }
 
 /// Requests a second that are asked for; of the closed loop those that it reaches.
-fn asked(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+fn asked(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let closed = closed_rate(site, known, of);
     match of.load {
         Load::Closed => closed,
-        Load::Share(share) => Estimate {
-            range: scaled(closed.range, share),
-            because: format!(
+        Load::Share(share) => Law::of(
+            scaled(closed.range, share),
+            format!(
                 "{:.0} % of the closed loop's rate in the same round: {}",
                 100.0 * share,
-                closed.because
+                closed.because()
             ),
-        },
-        Load::Rate(rate) => Estimate::new(
-            rate,
-            rate,
-            rate,
-            format!("software: asked for: {rate:.0} a second"),
         ),
+        Load::Rate(rate) => {
+            Law::new(rate, rate, rate, format!("software: asked for: {rate:.0} a second"))
+        }
     }
 }
 
@@ -175,7 +173,7 @@ fn utilisation(site: &Site, known: Option<&Known>, of: Requests) -> f64 {
 }
 
 /// Replies a second.
-pub fn rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn rate(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let asked = asked(site, known, of);
     // The closed loop's is what the ends manage already.
     if of.load == Load::Closed || utilisation(site, known, of) < FULL {
@@ -187,28 +185,25 @@ pub fn rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
         asked.range.likely.min(most.likely),
         asked.range.high,
     );
-    Estimate {
-        range: reached,
-        because: format!("{}; at most what the ends manage", asked.because),
-    }
+    Law::of(reached, format!("{}; at most what the ends manage", asked.because()))
 }
 
 /// Replies over requests asked for.
-pub fn rate_ratio(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn rate_ratio(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     match utilisation(site, known, of) {
-        u if u < 0.9 => Estimate::new(
+        u if u < 0.9 => Law::new(
             0.96,
             0.999,
             1.0,
             "software: the schedule is kept below the rate of the closed loop",
         ),
-        u if u < FULL => Estimate::new(
+        u if u < FULL => Law::new(
             0.75,
             0.995,
             1.0,
             "software: near the closed loop's rate a queue may grow until the last was sent",
         ),
-        u => Estimate::new(
+        u => Law::new(
             0.25 / u,
             (1.1 / u).min(0.99),
             1.0,
@@ -219,16 +214,13 @@ pub fn rate_ratio(site: &Site, known: Option<&Known>, of: Requests) -> Estimate 
 }
 
 /// From sending to reply, in ns: the median.
-pub fn service(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn service(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     if of.load == Load::Closed {
         let rate = closed_rate(site, known, of);
-        return Estimate {
-            range: inverse(1e9 * of.connections as f64, rate.range),
-            because: format!(
-                "requests on their way over their rate (Little): {}",
-                rate.because
-            ),
-        };
+        return Law::of(
+            inverse(1e9 * of.connections as f64, rate.range),
+            format!("requests on their way over their rate (Little): {}", rate.because()),
+        );
     }
     let alone = alone(site, known, of);
     let u = utilisation(site, known, of);
@@ -241,7 +233,7 @@ pub fn service(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
     );
     let mut because = format!(
         "{}; a queue before the server at {:.0} % of the closed loop's rate",
-        alone.because,
+        alone.because(),
         100.0 * u
     );
     if u < 0.3 {
@@ -252,14 +244,11 @@ pub fn service(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
         time.high = time.high.max(of.window_ns);
         because.push_str(", which may grow for as long as they are sent");
     }
-    Estimate {
-        range: time,
-        because,
-    }
+    Law::of(time, because)
 }
 
 /// From due time to sending, in ns: the median.
-pub fn lateness(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn lateness(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let pair = stack_cost(site, known, of.transport, Waking::Nobody).range;
     let u = utilisation(site, known, of);
     let mut time = range(15.0, 0.25 * pair.likely, 1.5 * pair.high);
@@ -275,23 +264,20 @@ pub fn lateness(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
         time.high = time.high.max(of.window_ns);
         because.push_str(" for as long as they are sent");
     }
-    Estimate {
-        range: time,
-        because,
-    }
+    Law::of(time, because)
 }
 
 /// From due time to reply, in ns: the median.
-pub fn response(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn response(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let service = service(site, known, of);
-    Estimate {
-        range: sum(service.range, lateness(site, known, of).range),
-        because: format!("{}; and the sender's lateness", service.because),
-    }
+    Law::of(
+        sum(service.range, lateness(site, known, of).range),
+        format!("{}; and the sender's lateness", service.because()),
+    )
 }
 
 /// Share of the requests without a reply in time.
-pub fn lost(site: &Site, of: Requests) -> Estimate {
+pub fn lost(site: &Site, of: Requests) -> Law {
     let high = match (of.transport, site.peer.is_some()) {
         (Transport::Udp, true) => 0.1,
         (Transport::Udp, false) => 0.02,
@@ -303,39 +289,35 @@ pub fn lost(site: &Site, of: Requests) -> Estimate {
         }
         _ => "software: TCP loses nothing, and no queue here grows longer than the time-out",
     };
-    Estimate::new(0.0, 0.0, high, because)
+    Law::new(0.0, 0.0, high, because)
 }
 
 /// CPU time of the near end per request, in ns: awake from one to the next.
-pub fn cpu_near(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn cpu_near(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let rate = rate(site, known, of);
-    Estimate {
-        range: inverse(1e9, rate.range),
-        because: format!(
+    Law::of(
+        inverse(1e9, rate.range),
+        format!(
             "software: this end never sleeps, so a request takes all the time between two: {}",
-            rate.because
+            rate.because()
         ),
-    }
+    )
 }
 
 /// CPU time of the far end per request, in ns.
-pub fn cpu_far(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
+pub fn cpu_far(site: &Site, known: Option<&Known>, of: Requests) -> Law {
     let pair = match site.peer.is_some() {
         true => far_stack_cost(site, of.transport, Waking::Nobody),
         false => stack_cost(site, known, of.transport, Waking::Nobody),
     };
-    Estimate {
+    Law::of(
         // Going to sleep and coming back is the far end's as well, where it does so for each.
-        range: range(
-            0.5 * pair.range.low,
-            1.6 * pair.range.likely,
-            4.0 * pair.range.high,
-        ),
-        because: format!(
+        range(0.5 * pair.range.low, 1.6 * pair.range.likely, 4.0 * pair.range.high),
+        format!(
             "{}; poll(2), and sleeping and waking for each request or for several",
-            pair.because
+            pair.because()
         ),
-    }
+    )
 }
 
 /// What net.rtt measured of blocking ends for the message nearest in size, to the same far end by the same
@@ -377,13 +359,7 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn of(load: Load) -> Requests {
-        Requests {
-            transport: Transport::Tcp,
-            bytes: 64,
-            connections: 4,
-            load,
-            window_ns: 5e7,
-        }
+        Requests { transport: Transport::Tcp, bytes: 64, connections: 4, load, window_ns: 5e7 }
     }
 
     #[test]
@@ -398,10 +374,7 @@ mod tests {
         // A round trip that is nearly all waking.
         known.insert(Key::new("net.rtt", &case, "round_trip"), 80_000.0);
         let rate = |connections| {
-            let of = Requests {
-                connections,
-                ..of(Load::Closed)
-            };
+            let of = Requests { connections, ..of(Load::Closed) };
             closed_rate(&site, Some(&known), of).range
         };
         let (alone, four) = (rate(1), rate(4));
@@ -416,10 +389,7 @@ mod tests {
         let mut all = sites();
         all.push(joined("", ""));
         for site in all {
-            let one = Requests {
-                connections: 1,
-                ..of(Load::Closed)
-            };
+            let one = Requests { connections: 1, ..of(Load::Closed) };
             let few = closed_rate(&site, None, one).range;
             let many = closed_rate(&site, None, of(Load::Closed)).range;
             assert!(few.low > 0.0 && few.likely <= many.likely && few.high <= many.high);

@@ -9,7 +9,7 @@ use super::{
     Kind, Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, sleeps, stack_cost,
 };
 use crate::os::{self, ipc};
-use crate::{Estimate, around, cpu, inverse, product, range, scaled, sum};
+use crate::{Law, around, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use record::event::Range;
@@ -96,7 +96,7 @@ pub fn adds(known: &Known) -> bool {
 }
 
 /// A message there and back, in ns.
-pub fn round_trip(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
+pub fn round_trip(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
     let one = match of.ends {
         Ends::TwoHosts => between_hosts(site, known, of),
         _ => on_one_host(site, known, of),
@@ -105,40 +105,28 @@ pub fn round_trip(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate 
 }
 
 /// CPU time of one end per exchange, in ns.
-pub fn cpu(site: &Site, known: Option<&Known>, of: Exchange, end: End) -> Estimate {
+pub fn cpu(site: &Site, known: Option<&Known>, of: Exchange, end: End) -> Law {
     let whole = round_trip(site, known, of);
     if of.ends == Ends::OneThread {
         return whole.and("one thread does all of it and never waits");
     }
     if of.polls {
         let pause = of.pause_ns.unwrap_or(0.0);
-        return Estimate {
-            range: sum(whole.range, around(pause, 0.02)),
-            because: whole.because,
-        }
-        .and("who polls takes all of its CPU's time, pauses too");
+        return Law::of(sum(whole.range, around(pause, 0.02)), whole.because())
+            .and("who polls takes all of its CPU's time, pauses too");
     }
-    let alone = Exchange {
-        connections: 1.0,
-        on_a_cpu: 1.0,
-        ..of
-    };
+    let alone = Exchange { connections: 1.0, on_a_cpu: 1.0, ..of };
     let mut own = match (of.ends, end) {
         (Ends::TwoHosts, End::Far) => {
             let stack = far_stack_cost(site, transport(of.protocol), Waking::Nobody);
             at_an_end(site, None, of, stack)
         }
         (Ends::SameCpu, _) => {
-            let saturated = Exchange {
-                pause_ns: None,
-                ..alone
-            };
+            let saturated = Exchange { pause_ns: None, ..alone };
             let trip = round_trip(site, known, saturated);
-            Estimate {
-                range: product(trip.range, half(of.fresh, end)),
-                because: trip.because,
-            }
-            .and("both ends share one CPU, which never waits: about half of the round trip each")
+            Law::of(product(trip.range, half(of.fresh, end)), trip.because()).and(
+                "both ends share one CPU, which never waits: about half of the round trip each",
+            )
         }
         _ => {
             let stack = stack(site, known, of.protocol, Waking::Nobody);
@@ -154,10 +142,7 @@ pub fn cpu(site: &Site, known: Option<&Known>, of: Exchange, end: End) -> Estima
             own.range = sum(own.range, between);
             if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
                 let times = if of.fresh { 2.0 } else { 1.0 };
-                own.range = sum(
-                    own.range,
-                    range(0.0, times * asked.likely, times * asked.high),
-                );
+                own.range = sum(own.range, range(0.0, times * asked.likely, times * asked.high));
                 own = own.and("between namespaces an end asks the other's CPU to wake up");
             }
         }
@@ -197,14 +182,11 @@ fn half(fresh: bool, end: End) -> Range {
 
 /// One end's share: its stack, going to sleep and being taken up, its copies, and half a connection's
 /// making.
-fn at_an_end(site: &Site, known: Option<&Known>, of: Exchange, stack: Estimate) -> Estimate {
-    let mut all = Estimate {
-        range: sum(
-            sum(stack.range, cycles(site, known, SLEEP)),
-            copies(site, known, of),
-        ),
-        because: stack.because,
-    };
+fn at_an_end(site: &Site, known: Option<&Known>, of: Exchange, stack: Law) -> Law {
+    let mut all = Law::of(
+        sum(sum(stack.range, cycles(site, known, SLEEP)), copies(site, known, of)),
+        stack.because(),
+    );
     if of.fresh {
         let (made, how) = connection(site, known, of);
         all.range = sum(all.range, product(made, range(0.2, 0.6, 1.2)));
@@ -213,7 +195,7 @@ fn at_an_end(site: &Site, known: Option<&Known>, of: Exchange, stack: Estimate) 
     all
 }
 
-fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
+fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
     let waking = match of.ends {
         Ends::OneThread => Waking::Nobody,
         _ if of.polls => Waking::Nobody,
@@ -223,23 +205,20 @@ fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
     // UNIX sockets that wait are os.ipc's.
     let is_ipc = of.protocol == Protocol::Unix && waking != Waking::Nobody;
     let mut all = if is_ipc {
-        let way = ipc::Way {
-            via: ipc::Via::UnixStream,
-            pair: pair(site, of.ends),
-            size: of.bytes,
-        };
+        let way = ipc::Way { via: ipc::Via::UnixStream, pair: pair(site, of.ends), size: of.bytes };
         ipc::round_trip(site, known, &way)
     } else {
         let one = stack(site, known, of.protocol, waking);
         let copied = copies(site, known, of);
-        Estimate {
+        Law::of(
             // One end's luck is the other's: ends add.
-            range: scaled(sum(one.range, copied), 2.0),
-            because: format!(
+            scaled(sum(one.range, copied), 2.0),
+            format!(
                 "loopback: memory copies, no link; each way {}; {COPIES} copies of {} B",
-                one.because, of.bytes
+                one.because(),
+                of.bytes
             ),
-        }
+        )
     };
     if of.polls {
         all.range = sum(all.range, scaled(SEEN, 2.0));
@@ -260,14 +239,12 @@ fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
     if of.fresh {
         let (made, how) = connection(site, known, of);
         all.range = sum(all.range, made);
-        all = all
-            .and(&how)
-            .widened(1.0, 1.5, "the far end ends the connection before first");
+        all = all.and(&how).widened(1.0, 1.5, "the far end ends the connection before first");
     }
     all
 }
 
-fn between_hosts(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
+fn between_hosts(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
     let way = Way::of(site);
     let transport = transport(of.protocol);
     let waking = match (of.polls, of.pause_ns) {
@@ -280,64 +257,56 @@ fn between_hosts(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
     let trip = way_round_trip(&way, transport, of.bytes, of.bytes);
     let copied = scaled(copies(site, known, of), 2.0);
     let ends = sum(near.range, far.range);
-    let mut all = Estimate {
-        range: sum(sum(ends, copied), trip.range),
-        because: format!(
+    let mut all = Law::of(
+        sum(sum(ends, copied), trip.range),
+        format!(
             "{}; near end: {}; far end: {}; {COPIES} copies of {} B at each",
-            trip.because, near.because, far.because, of.bytes
+            trip.because(),
+            near.because(),
+            far.because(),
+            of.bytes
         ),
-    };
+    );
     if of.fresh {
         let (made, how) = connection(site, known, of);
         let first = way_round_trip(&way, transport, 0, 0);
         all.range = sum(sum(all.range, made), sum(first.range, ends));
-        all = all.and(&format!("{how}, and one round trip more"));
+        all = all.and(format!("{how}, and one round trip more"));
     }
     all
 }
 
 /// Connections that share a CPU wait for one another, unless all mostly wait.
-fn shared(one: Estimate, of: Exchange) -> Estimate {
+fn shared(one: Law, of: Exchange) -> Law {
     if of.connections <= 1.0 {
         return one;
     }
     let others = of.on_a_cpu - 1.0;
     let busy = if of.pause_ns.is_some() { 0.05 } else { 0.55 };
     let grown = range(0.8, 1.0 + busy * others, 1.4 * of.on_a_cpu);
-    Estimate {
-        range: product(one.range, grown),
-        because: one.because,
-    }
-    .and(&format!(
-        "{} connections at once, {} on a CPU",
-        of.connections, of.on_a_cpu
-    ))
+    Law::of(product(one.range, grown), one.because())
+        .and(format!("{} connections at once, {} on a CPU", of.connections, of.on_a_cpu))
 }
 
 /// One send and one receive with the protocol's work and the waking.
-fn stack(site: &Site, known: Option<&Known>, protocol: Protocol, waking: Waking) -> Estimate {
+fn stack(site: &Site, known: Option<&Known>, protocol: Protocol, waking: Waking) -> Law {
     if protocol != Protocol::Unix {
         return stack_cost(site, known, transport(protocol), waking);
     }
     let (calls, from) = match known.and_then(|known| os::measured_call(known, "getpid")) {
-        Some(ns) => (
-            around(ns, 0.06),
-            format!("{ns:.0} ns (getpid, measured by os.syscall)"),
-        ),
+        Some(ns) => (around(ns, 0.06), format!("{ns:.0} ns (getpid, measured by os.syscall)")),
         None => {
             let entry = os::entry(site, known);
-            (entry.range, entry.because)
+            (entry.range, entry.because())
         }
     };
-    let mut all = Estimate {
-        range: sum(scaled(calls, 2.0), cycles(site, known, UNIX_MESSAGE)),
-        because: format!(
-            "software: 2 system calls of {from}; a socket buffer made, queued and freed"
-        ),
-    };
+    let mut all = Law::of(
+        sum(scaled(calls, 2.0), cycles(site, known, UNIX_MESSAGE)),
+        format!("software: 2 system calls of {from}; a socket buffer made, queued and freed"),
+    );
     if let Some(woken) = woken(site, known, waking) {
         all.range = sum(all.range, woken.range);
-        all = all.and(&woken.because);
+        all = all.and(&woken.because());
     }
     all
 }
@@ -347,10 +316,7 @@ fn connection(site: &Site, known: Option<&Known>, of: Exchange) -> (Range, Strin
         Protocol::Unix => (UNIX_CONNECTION, "a UNIX connection"),
         _ => (TCP_CONNECTION, "a TCP connection"),
     };
-    let how = format!(
-        "{what} made and accepted, {:.0} to {:.0} cycles",
-        made.low, made.high
-    );
+    let how = format!("{what} made and accepted, {:.0} to {:.0} cycles", made.low, made.high);
     (cycles(site, known, made), how)
 }
 
@@ -410,10 +376,7 @@ mod tests {
     #[test]
     fn a_cpu_that_never_waits_spends_the_round_trip_at_its_two_ends() {
         for site in sites() {
-            let of = Exchange {
-                ends: Ends::SameCpu,
-                ..PLAIN
-            };
+            let of = Exchange { ends: Ends::SameCpu, ..PLAIN };
             let trip = round_trip(&site, None, of).range;
             let [near, far] = [End::Near, End::Far].map(|end| cpu(&site, None, of, end).range);
             assert!((near.likely + far.likely - trip.likely).abs() < 1.0);
@@ -423,31 +386,12 @@ mod tests {
 
     #[test]
     fn what_adds_work_adds_time() {
-        let one_thread = Exchange {
-            ends: Ends::OneThread,
-            ..PLAIN
-        };
-        let polls = Exchange {
-            polls: true,
-            ..PLAIN
-        };
-        let fresh = Exchange {
-            fresh: true,
-            ..PLAIN
-        };
-        let large = Exchange {
-            bytes: 65_507,
-            ..PLAIN
-        };
-        let shared = Exchange {
-            connections: 4.0,
-            on_a_cpu: 4.0,
-            ..PLAIN
-        };
-        let unix = Exchange {
-            protocol: Protocol::Unix,
-            ..one_thread
-        };
+        let one_thread = Exchange { ends: Ends::OneThread, ..PLAIN };
+        let polls = Exchange { polls: true, ..PLAIN };
+        let fresh = Exchange { fresh: true, ..PLAIN };
+        let large = Exchange { bytes: 65_507, ..PLAIN };
+        let shared = Exchange { connections: 4.0, on_a_cpu: 4.0, ..PLAIN };
+        let unix = Exchange { protocol: Protocol::Unix, ..one_thread };
         let plain = likely(PLAIN);
         for (less, more) in [
             (likely(unix), likely(one_thread)),
@@ -480,14 +424,7 @@ mod tests {
                     (false, None, true),
                 ] {
                     for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Unix] {
-                        let of = Exchange {
-                            protocol,
-                            ends,
-                            polls,
-                            pause_ns,
-                            fresh,
-                            ..PLAIN
-                        };
+                        let of = Exchange { protocol, ends, polls, pause_ns, fresh, ..PLAIN };
                         for estimate in [
                             round_trip(&site, None, of),
                             cpu(&site, None, of, End::Near),
@@ -511,11 +448,7 @@ mod tests {
     /// R0 and R1 over their links (132.9 µs over 1 Gbit/s between like machines).
     #[test]
     fn the_reports_round_trips_over_a_wire_are_inside() {
-        let of = Exchange {
-            ends: Ends::TwoHosts,
-            bytes: 56,
-            ..PLAIN
-        };
+        let of = Exchange { ends: Ends::TwoHosts, bytes: 56, ..PLAIN };
         let range = round_trip(&joined(GIGABIT, GIGABIT), None, of).range;
         assert!(range.low < 132_900.0 && 132_900.0 < range.high, "{range:?}");
     }
@@ -524,17 +457,9 @@ mod tests {
     fn loopback_s_figures_say_nothing_of_a_peer() {
         let site = joined(GIGABIT, GIGABIT);
         let mut known = Known::default();
-        let case = CaseId::new()
-            .with("far", "loopback")
-            .with("protocol", "tcp");
+        let case = CaseId::new().with("far", "loopback").with("protocol", "tcp");
         known.insert(Key::new("net.rtt", &case, "round_trip"), 4_000.0);
-        let of = Exchange {
-            ends: Ends::TwoHosts,
-            ..PLAIN
-        };
-        assert_eq!(
-            round_trip(&site, Some(&known), of),
-            round_trip(&site, None, of)
-        );
+        let of = Exchange { ends: Ends::TwoHosts, ..PLAIN };
+        assert_eq!(round_trip(&site, Some(&known), of), round_trip(&site, None, of));
     }
 }

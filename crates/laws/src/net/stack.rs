@@ -7,7 +7,7 @@
 
 use crate::os::switch::{self, Mechanism};
 use crate::os::{self, measured_call};
-use crate::{Estimate, around, cpu, product, range, scaled, sum};
+use crate::{Law, around, cpu, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use record::event::Range;
@@ -39,12 +39,7 @@ pub enum Waking {
 
 /// One send and one receive of a small message at one end, with the protocols' work both ways and the waking
 /// of the receiver, in ns. Measured system calls and switches are used where they are known.
-pub fn stack_cost(
-    site: &Site,
-    known: Option<&Known>,
-    transport: Transport,
-    waking: Waking,
-) -> Estimate {
+pub fn stack_cost(site: &Site, known: Option<&Known>, transport: Transport, waking: Waking) -> Law {
     let (calls, calls_from) = match known.and_then(|known| measured_call(known, "getpid")) {
         Some(ns) => (
             scaled(around(ns, 0.06), 2.0),
@@ -53,7 +48,7 @@ pub fn stack_cost(
         None => {
             let entry = os::entry(site, known);
             let calls = scaled(entry.range, 2.0);
-            (calls, format!("2 system calls ({})", entry.because))
+            (calls, format!("2 system calls ({})", entry.because()))
         }
     };
     let cycles = services(transport);
@@ -62,18 +57,16 @@ pub fn stack_cost(
     if cpu::is_guest(site) {
         work.high *= 1.3;
     }
-    let mut all = Estimate {
-        range: sum(calls, work),
-        because: format!(
+    let mut all = Law::of(
+        sum(calls, work),
+        format!(
             "software: {calls_from}; {transport} out and in, {:.0} to {:.0} cycles",
             cycles.low, cycles.high
         ),
-    };
+    );
     if let Some(woken) = woken(site, known, waking) {
-        all = Estimate {
-            range: sum(all.range, woken.range),
-            because: format!("{}; {}", all.because, woken.because),
-        };
+        all =
+            Law::of(sum(all.range, woken.range), format!("{}; {}", all.because(), woken.because()));
     }
     if site.host.kernel.container.runtime.as_deref() == Some("gvisor") {
         all = all.widened(1.0, 20.0, "gVisor has a network stack of its own");
@@ -83,7 +76,7 @@ pub fn stack_cost(
 
 /// The same at the far end, by its own host's description, of which no figure was measured, in ns; of
 /// loopback's, this host's.
-pub fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Estimate {
+pub fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Law {
     match far_site(site) {
         None => stack_cost(site, None, transport, waking),
         Some(there) => stack_cost(&there, None, transport, waking),
@@ -115,7 +108,7 @@ fn services(transport: Transport) -> Range {
 }
 
 /// From the packet in the socket's queue to the receiver's first instruction, in ns.
-pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Estimate> {
+pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Law> {
     let by_pipe = |pair: Class| Mechanism {
         via: switch::Via::Pipe,
         processes: true,
@@ -127,23 +120,22 @@ pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Estim
     match waking {
         Waking::Nobody => None,
         Waking::Same => Some(match measured(Class::Same) {
-            Some(ns) => Estimate {
-                range: around(ns, 0.3),
-                because: format!("a switch of {ns:.0} ns (measured by os.switch)"),
-            },
+            Some(ns) => {
+                Law::of(around(ns, 0.3), format!("a switch of {ns:.0} ns (measured by os.switch)"))
+            }
             None => switch::switch(site, known, &by_pipe(Class::Same)),
         }),
         Waking::Other => {
             // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
             let pair = other_pair(site);
             Some(match measured(pair) {
-                Some(ns) => Estimate {
-                    range: range(0.6 * ns, ns, 2.0 * ns),
-                    because: format!(
+                Some(ns) => Law::of(
+                    range(0.6 * ns, ns, 2.0 * ns),
+                    format!(
                         "another CPU woken ({}), {ns:.0} ns of a hand-over (measured by os.switch)",
                         pair.text()
                     ),
-                },
+                ),
                 None => switch::switch(site, known, &by_pipe(pair)),
             })
         }
@@ -163,13 +155,13 @@ pub(super) fn woken_by_kernel(
     known: Option<&Known>,
     way: &Way<'_>,
     waking: Waking,
-) -> Option<Estimate> {
+) -> Option<Law> {
     let woken = woken(site, known, waking)?;
     Some(match way.kind() {
-        Kind::Virtual => Estimate {
-            range: range(0.0, 0.1 * woken.range.likely, woken.range.high),
-            because: format!("{}, or nobody: the answer is there", woken.because),
-        },
+        Kind::Virtual => Law::of(
+            range(0.0, 0.1 * woken.range.likely, woken.range.high),
+            format!("{}, or nobody: the answer is there", woken.because()),
+        ),
         _ => woken,
     })
 }
@@ -195,11 +187,7 @@ pub(super) fn asked(site: &Site, known: Option<&Known>) -> Option<Range> {
         true => ASKING_GUEST,
         false => ASKING,
     };
-    Some(range(
-        part.low * woken.low,
-        part.likely * woken.likely,
-        part.high * woken.high,
-    ))
+    Some(range(part.low * woken.low, part.likely * woken.likely, part.high * woken.high))
 }
 
 /// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first

@@ -164,10 +164,7 @@ impl<'facts> Way<'facts> {
     #[must_use]
     pub fn toward(self, is_up: bool) -> Way<'facts> {
         let sender = if is_up { self.near } else { self.far };
-        Way {
-            held: sender.and_then(held_at),
-            ..self
-        }
+        Way { held: sender.and_then(held_at), ..self }
     }
 
     /// The way of what goes both ways: the slower direction's.
@@ -184,8 +181,7 @@ impl<'facts> Way<'facts> {
     /// The shaper that is known to be slower than the link.
     pub fn holding(&self) -> Option<Held<'facts>> {
         let link = self.unheld_bits();
-        self.held
-            .filter(|held| self.is_remote && link.is_none_or(|link| held.bits < link))
+        self.held.filter(|held| self.is_remote && link.is_none_or(|link| held.bits < link))
     }
 
     /// What kind of way it is: the slower kind of its two ends.
@@ -353,31 +349,14 @@ impl<'facts> Way<'facts> {
 }
 
 /// Drivers of cards that hypervisors imitate.
-const PARAVIRTUAL_DRIVERS: [&str; 7] = [
-    "virtio_net",
-    "vmxnet3",
-    "hv_netvsc",
-    "xen-netfront",
-    "vif",
-    "ena",
-    "gve",
-];
+const PARAVIRTUAL_DRIVERS: [&str; 7] =
+    ["virtio_net", "vmxnet3", "hv_netvsc", "xen-netfront", "vif", "ena", "gve"];
 /// Devices without hardware of their own that have cards below them, and tell those cards' rate.
-const STACKED_DRIVERS: [&str; 5] = [
-    "bonding",
-    "team",
-    "802.1Q VLAN Support",
-    "macvlan",
-    "ipvlan",
-];
+const STACKED_DRIVERS: [&str; 5] = ["bonding", "team", "802.1Q VLAN Support", "macvlan", "ipvlan"];
 
 fn held_at(interface: &Interface) -> Option<Held<'_>> {
     let (shaper, bits) = interface.shaper()?;
-    Some(Held {
-        bits: bits as f64,
-        interface: &interface.name,
-        shaper,
-    })
+    Some(Held { bits: bits as f64, interface: &interface.name, shaper })
 }
 
 fn kind_of(interface: &Interface) -> Kind {

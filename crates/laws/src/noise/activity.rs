@@ -9,10 +9,10 @@
 //! nothing in the description of a machine says who else runs.
 
 use crate::cpu::{CounterRead, core_clock, counter_read};
-use crate::{Estimate, inverse, product, range, scaled, sum};
+use crate::{Law, inverse, product, range, scaled, sum};
 use bench::experiment::Site;
 use host::Arch;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// One tick, in ns, on the machine itself: R4's shortest, and one that balances load on a large machine …
 const TICK_BARE_NS: Range = range(800.0, 2_200.0, 9_000.0);
@@ -25,17 +25,17 @@ const TICK_UNKNOWN_NS: Range = range(TICK_BARE_NS.low, 3_000.0, TICK_GUEST_NS.hi
 const SLEWED: f64 = 600e-6;
 
 /// The tick's rate in Hz, and from what.
-fn rate(site: &Site, cpu: Option<usize>) -> Estimate {
+fn rate(site: &Site, cpu: Option<usize>) -> Law {
     let kernel = &site.host.kernel;
     match kernel.hz.map(f64::from) {
-        _ if is_tickless(site, cpu) => Estimate::new(
+        _ if is_tickless(site, cpu) => Law::new(
             0.0,
             1.0,
             kernel.hz.map_or(1_000.0, f64::from),
             "software overhead: no tick while one task runs (nohz_full), one a second at most where the \
              kernel keeps its rest",
         ),
-        Some(hz) => Estimate::new(
+        Some(hz) => Law::new(
             hz,
             hz,
             hz,
@@ -43,7 +43,7 @@ fn rate(site: &Site, cpu: Option<usize>) -> Estimate {
                 "software overhead: {hz} ticks a second (clock_getres of CLOCK_MONOTONIC_COARSE)"
             ),
         ),
-        None => Estimate::new(
+        None => Law::new(
             100.0,
             250.0,
             1_000.0,
@@ -58,27 +58,21 @@ fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
 }
 
 /// What one tick takes from who is running, in ns: the law of all experiments that meet ticks.
-pub fn tick_cost(site: &Site) -> Estimate {
+pub fn tick_cost(site: &Site) -> Law {
     let (range, where_) = match site.host.kernel.virtualisation.is_guest {
         Some(false) => (TICK_BARE_NS, "on the machine itself (R4: 0.9 to 1.9 µs)"),
-        Some(true) => (
-            TICK_GUEST_NS,
-            "in a virtual machine, the hypervisor's exits for the timer added",
-        ),
-        None => (
-            TICK_UNKNOWN_NS,
-            "with a hypervisor's exits or without (nobody tells)",
-        ),
+        Some(true) => {
+            (TICK_GUEST_NS, "in a virtual machine, the hypervisor's exits for the timer added")
+        }
+        None => (TICK_UNKNOWN_NS, "with a hypervisor's exits or without (nobody tells)"),
     };
-    Estimate {
-        range,
-        because: format!(
+    Law::of(range, format!(
             "base hardware: an interrupt; software: the scheduler's accounting; a tick takes {:.1} to \
              {:.0} µs {where_}",
             range.low / 1e3,
             range.high / 1e3
-        ),
-    }
+        ))
+    .counting_if(site.host.kernel.virtualisation.is_guest != Some(false), Condition::Hypervisor)
 }
 
 /// What a turn of the loop has beside the read: a shift, an or, a difference, a compare and a
@@ -92,31 +86,31 @@ const THRESHOLD_LEAST_NS: f64 = 250.0;
 const TURNS_LEAST: f64 = 2.0;
 
 /// Turns of the loop: a fenced read of the counter and a comparison, in ns.
-pub fn read_to_read_ns(site: &Site) -> Estimate {
+pub fn read_to_read_ns(site: &Site) -> Law {
     let read = match site.host.cpu.arch {
         Arch::X86_64 => CounterRead::Fenced,
         Arch::Aarch64 => CounterRead::Ordered,
     };
     let read = counter_read(site, read);
     let cycle_ns = inverse(1e9, core_clock(site).0);
-    Estimate {
-        range: sum(read.range, product_from_zero(TURN_CYCLES, cycle_ns)),
-        because: format!(
+    Law::of(
+        sum(read.range, product_from_zero(TURN_CYCLES, cycle_ns)),
+        format!(
             "{}; the comparison beside it 0 to 12 cycles, which its fence may hide",
-            read.because
+            read.because()
         ),
-    }
+    )
 }
 
 /// The same from what clock.read found for the read alone.
-pub fn read_to_read_by_read_ns(read_ns: f64) -> Estimate {
-    Estimate {
-        range: scaled(TURN, read_ns),
-        because: format!(
+pub fn read_to_read_by_read_ns(read_ns: f64) -> Law {
+    Law::of(
+        scaled(TURN, read_ns),
+        format!(
             "base hardware: the fenced read alone takes {read_ns:.1} ns (clock.read); software: a \
              comparison beside it"
         ),
-    }
+    )
 }
 
 /// The interval of `a x b` where `a` may be zero.
@@ -125,29 +119,29 @@ fn product_from_zero(a: Range, b: Range) -> Range {
 }
 
 /// The shortest gap that is told from the loop's own turns, in ns.
-pub fn threshold_ns(site: &Site) -> Estimate {
+pub fn threshold_ns(site: &Site) -> Law {
     let turn = read_to_read_ns(site);
     let high = match site.host.kernel.virtualisation.is_guest {
         Some(false) => 900.0,
         _ => 1_200.0,
     };
     let least = |turn: f64| THRESHOLD_LEAST_NS.max(TURNS_LEAST * turn);
-    Estimate {
-        range: range(
+    Law::of(
+        range(
             least(turn.range.low),
             1.4 * least(turn.range.likely),
             least(turn.range.high).max(high),
         ),
-        because: format!(
+        format!(
             "above the loop's own turns and their spread, below the shortest interrupt: sought from \
              {THRESHOLD_LEAST_NS} ns and {TURNS_LEAST} turns on; {}",
-            turn.because
+            turn.because()
         ),
-    }
+    )
 }
 
 /// The median gap, in ns: a tick, unless there are more others than ticks.
-pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Law {
     let told = tick_cost(site).and("most gaps are the tick's");
     let mut told = match site.host.kernel.virtualisation.is_guest {
         Some(false) => told,
@@ -170,20 +164,14 @@ pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Estimate {
 
 /// The median time between gaps, in ns: what the gaps of a second leave of it, less where some follow
 /// others soon.
-pub fn active_ns(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn active_ns(site: &Site, cpu: Option<usize>) -> Law {
     let gaps = gap_rate_hz(site, cpu);
     if is_tickless(site, cpu) {
-        return Estimate {
-            range: range(1e5, 1e9 / gaps.range.likely.max(1.0), 4e9),
-            because: gaps.because,
-        };
+        return Law::of(range(1e5, 1e9 / gaps.range.likely.max(1.0), 4e9), gaps.because());
     }
     // Between gaps at random times the median is ln 2 of the mean; bursts lie closer.
     let Range { low, likely, high } = inverse(1e9, gaps.range);
-    let mut told = Estimate {
-        range: range(std::f64::consts::LN_2 * low, likely, high),
-        because: gaps.because,
-    };
+    let mut told = Law::of(range(std::f64::consts::LN_2 * low, likely, high), gaps.because());
     if let Some(quota) = quota(site) {
         told.range.likely = told.range.likely.min(quota.run_ns);
         told.range.low = told.range.low.min(0.1 * quota.run_ns);
@@ -192,12 +180,12 @@ pub fn active_ns(site: &Site, cpu: Option<usize>) -> Estimate {
 }
 
 /// Gaps a second of at least the loop's threshold.
-pub fn gap_rate_hz(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn gap_rate_hz(site: &Site, cpu: Option<usize>) -> Law {
     gaps_hz(site, cpu, Others::All)
 }
 
 /// Gaps a second of at least 1 µs.
-pub fn gap_rate_1us_hz(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn gap_rate_1us_hz(site: &Site, cpu: Option<usize>) -> Law {
     gaps_hz(site, cpu, Others::Long)
 }
 
@@ -210,8 +198,9 @@ enum Others {
     Long,
 }
 
-fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Estimate {
-    let Estimate { range: of, because } = rate(site, cpu);
+fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Law {
+    let ticks = rate(site, cpu);
+    let (of, because) = (ticks.range, ticks.because());
     let is_bare = site.host.kernel.virtualisation.is_guest == Some(false);
     let (likely, times, more_hz, why) = match (is_bare, others) {
         (true, Others::All) => (1.1, 2.0, 40.0, "others are few on a quiet machine"),
@@ -229,14 +218,11 @@ fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Estimate {
         (true, Others::Long) => 0.5,
         _ => 0.95,
     };
-    let mut told = Estimate {
-        range: range(
-            least * of.low,
-            likely * of.likely,
-            times * of.high + more_hz,
-        ),
-        because: format!("{because}; {why}"),
-    };
+    let mut told = Law::of(
+        range(least * of.low, likely * of.likely, times * of.high + more_hz),
+        format!("{because}; {why}"),
+    )
+    .counting_if(!is_bare, Condition::Hypervisor);
     if let Some(quota) = quota(site) {
         // Ticks of the time that is left, and the end of each slice.
         told.range.low *= LEAST_OF_QUOTA * quota.cpus;
@@ -269,15 +255,12 @@ fn quota(site: &Site) -> Option<Quota> {
         period_ns,
         run_ns: cpus * period_ns,
         gap_ns: (1.0 - cpus) * period_ns,
-        because: format!(
-            "a quota of {cpus} CPUs in periods of {} ms",
-            period_ns * 1e-6
-        ),
+        because: format!("a quota of {cpus} CPUs in periods of {} ms", period_ns * 1e-6),
     })
 }
 
 /// Share of time that the tick takes.
-pub fn lost_timer(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn lost_timer(site: &Site, cpu: Option<usize>) -> Law {
     let (rate, cost) = (rate(site, cpu), tick_cost(site));
     let share = match rate.range.low > 0.0 {
         true => scaled(product(rate.range, cost.range), 1e-9),
@@ -288,25 +271,22 @@ pub fn lost_timer(site: &Site, cpu: Option<usize>) -> Estimate {
             rate.range.high * cost.range.high * 1e-9,
         ),
     };
-    let told = Estimate {
-        range: share,
-        because: format!("{}; {}", rate.because, cost.because),
-    };
+    let told = Law::of(share, format!("{}; {}", rate.because(), cost.because()));
     told.widened(1.0, 1.5, "recording the causes may change the gaps")
 }
 
 /// Share of time that is lost in all.
-pub fn lost(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn lost(site: &Site, cpu: Option<usize>) -> Law {
     let timer = lost_timer(site, cpu);
     let most = others_most(site);
-    let mut told = Estimate {
-        range: sum(timer.range, range(0.0, 0.3 * timer.range.likely, most)),
-        because: format!(
+    let mut told = Law::of(
+        sum(timer.range, range(0.0, 0.3 * timer.range.likely, most)),
+        format!(
             "{}; others at most {} % unless the machine is busy",
-            timer.because,
+            timer.because(),
             100.0 * most
         ),
-    };
+    );
     // What others take is never less than nothing.
     told.range.low = timer.range.low;
     if quota(site).is_some() {
@@ -317,7 +297,7 @@ pub fn lost(site: &Site, cpu: Option<usize>) -> Estimate {
             of.likely + (1.0 - of.likely) * told.range.likely,
             (of.high + told.range.high).min(1.0),
         );
-        return told.and(&throttled.because);
+        return told.and(&throttled.because());
     }
     told
 }
@@ -332,7 +312,7 @@ fn others_most(site: &Site) -> f64 {
 }
 
 /// Share of time that a cause takes which is not the timer, by its name.
-pub fn lost_other(site: &Site, cause: &str) -> Estimate {
+pub fn lost_other(site: &Site, cause: &str) -> Law {
     let guest = site.host.kernel.virtualisation.is_guest;
     let is_bare = guest == Some(false);
     let (likely, high, because) = match cause {
@@ -341,11 +321,7 @@ pub fn lost_other(site: &Site, cause: &str) -> Estimate {
             5e-3,
             "devices and other CPUs interrupt a quiet CPU some times a second, for microseconds",
         ),
-        "softirq" => (
-            3e-5,
-            5e-3,
-            "work that interrupts leave: little on a quiet CPU",
-        ),
+        "softirq" => (3e-5, 5e-3, "work that interrupts leave: little on a quiet CPU"),
         "thread" => (
             1e-4,
             2e-2,
@@ -370,27 +346,23 @@ pub fn lost_other(site: &Site, cause: &str) -> Estimate {
             "a hypervisor takes the CPU unseen, and evidence without privilege does not reach all",
         ),
     };
-    Estimate::new(
-        0.0,
-        likely,
-        high,
-        format!("base hardware: none; software overhead: {because}"),
-    )
+    Law::new(0.0, likely, high, format!("base hardware: none; software overhead: {because}"))
+        .counting_if(!is_bare && matches!(cause, "steal" | "unattributed"), Condition::Hypervisor)
 }
 
-fn throttled(site: &Site) -> Estimate {
+fn throttled(site: &Site) -> Law {
     match site.host.limits.cpu_quota {
         Some(quota) if quota.cpus() < 1.0 => {
             let cpus = quota.cpus();
             let share = 1.0 - cpus;
-            Estimate::new(
+            Law::new(
                 0.3 * share,
                 share,
                 (1.2 * share).min(1.0),
                 format!("base hardware: none; software overhead: a quota of {cpus} CPUs"),
             )
         }
-        Some(quota) => Estimate::new(
+        Some(quota) => Law::new(
             0.0,
             0.0,
             0.05,
@@ -399,51 +371,37 @@ fn throttled(site: &Site) -> Estimate {
                 quota.cpus()
             ),
         ),
-        None => Estimate::new(
-            0.0,
-            0.0,
-            0.0,
-            "base hardware: none; software overhead: no quota",
-        ),
+        None => Law::new(0.0, 0.0, 0.0, "base hardware: none; software overhead: no quota"),
     }
 }
 
 /// The longest gap of a window, in ns.
-pub fn longest_gap_ns(site: &Site) -> Estimate {
+pub fn longest_gap_ns(site: &Site) -> Law {
     let cost = tick_cost(site);
     let (likely, high) = match site.host.kernel.virtualisation.is_guest {
         Some(false) => (30e3, 1e6),
         _ => (100e3, 20e6),
     };
-    let told = Estimate {
-        range: range(1.2 * cost.range.low, likely, high),
-        because: format!(
+    let told = Law::of(range(1.2 * cost.range.low, likely, high), format!(
             "{}; the longest of hundreds is who else came: a kernel thread's run, or a hypervisor's \
              slice",
-            cost.because
-        ),
-    };
+            cost.because()
+        ))
+    .counting(Condition::Hypervisor);
     let Some(quota) = quota(site) else {
         return told;
     };
     // A window may end before the quota does; what is overrun is taken from the next period.
-    Estimate {
-        range: range(
-            told.range.low,
-            quota.gap_ns.max(likely),
-            (2.0 * quota.period_ns).max(high),
-        ),
-        ..told
-    }
-    .and(&quota.because)
+    let range = range(told.range.low, quota.gap_ns.max(likely), (2.0 * quota.period_ns).max(high));
+    told.at(range).and(quota.because)
 }
 
 /// The tick's period in ns, as the gaps show it.
-pub fn tick_period_ns(site: &Site, cpu: Option<usize>) -> Estimate {
+pub fn tick_period_ns(site: &Site, cpu: Option<usize>) -> Law {
     match site.host.kernel.hz.map(f64::from) {
         Some(hz) => {
             let period = 1e9 / hz;
-            let told = Estimate::new(
+            let told = Law::new(
                 period * (1.0 - SLEWED),
                 period,
                 period * (1.0 + SLEWED),
@@ -457,7 +415,7 @@ pub fn tick_period_ns(site: &Site, cpu: Option<usize>) -> Estimate {
                 false => told,
             }
         }
-        None => Estimate::new(
+        None => Law::new(
             1e6 * (1.0 - SLEWED),
             4e6,
             10e6 * (1.0 + SLEWED),

@@ -2,9 +2,9 @@
 //! alone, and the work that an idle CPU would have done for the others.
 
 use super::activity;
-use crate::{Estimate, range};
+use crate::{Law, range};
 use bench::experiment::Site;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// The one CPU of noise.activity against each of all, at work together: the others' ticks, balancing
 /// and interrupts to each other come on top; a shared core or a hypervisor's queue may double it.
@@ -19,7 +19,7 @@ const EVENTS_HZ: f64 = 200.0;
 const UNSEEN_HZ: f64 = 8_000.0;
 
 /// Share of time lost, on one CPU (`cpu`) or on all; `alone` is what noise.activity found.
-pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
+pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     if let Some(throttled) = throttled(site) {
         return throttled;
     }
@@ -28,20 +28,16 @@ pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
         estimate.range.high = (2.0 * estimate.range.high + HOUSEKEEPING).min(1.0);
         return estimate.and("no CPU is idle that could do the kernel's work for the others");
     };
-    measured(
-        alone,
-        HOUSEKEEPING,
-        format!("noise.activity lost {:.3} % on one CPU", 100.0 * alone),
-    )
+    measured(alone, HOUSEKEEPING, format!("noise.activity lost {:.3} % on one CPU", 100.0 * alone))
 }
 
 /// What a quota that is less than the CPUs takes from all of them at work, if it is.
-fn throttled(site: &Site) -> Option<Estimate> {
+fn throttled(site: &Site) -> Option<Law> {
     let quota = site.host.limits.cpu_quota?;
     let cpus = site.cpus.len() as f64;
     let share = 1.0 - quota.cpus() / cpus;
     (share > 0.0).then(|| {
-        Estimate::new(
+        Law::new(
             0.0,
             share,
             1.0,
@@ -56,7 +52,7 @@ fn throttled(site: &Site) -> Option<Estimate> {
 }
 
 /// Gaps a second of one CPU.
-pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
+pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     let Some(alone) = alone else {
         let mut estimate = activity::gap_rate_hz(site, cpu);
         let unseen = match site.host.kernel.virtualisation.is_guest {
@@ -66,54 +62,46 @@ pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estim
         estimate.range.high = 2.0 * estimate.range.high + EVENTS_HZ + unseen;
         let told = estimate.and("CPUs at work interrupt each other");
         return match unseen > 0.0 {
-            true => told.and("a hypervisor comes unseen, up to thousands of times a second"),
+            true => told
+                .and("a hypervisor comes unseen, up to thousands of times a second")
+                .counting(Condition::Hypervisor),
             false => told,
         };
     };
-    measured(
-        alone,
-        EVENTS_HZ,
-        format!("noise.activity found {alone:.0} gaps a second on one CPU"),
-    )
+    measured(alone, EVENTS_HZ, format!("noise.activity found {alone:.0} gaps a second on one CPU"))
 }
 
 /// The median gap, in ns.
-pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
+pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     match alone {
         None => activity::gap_ns(site, cpu).widened(1.5, 2.0, "all CPUs at once"),
-        Some(alone) => measured(
-            alone,
-            0.0,
-            format!("noise.activity's median gap on one CPU is {alone:.0} ns"),
-        ),
+        Some(alone) => {
+            measured(alone, 0.0, format!("noise.activity's median gap on one CPU is {alone:.0} ns"))
+        }
     }
 }
 
 /// The longest gap of `cpus` CPUs in a window, in ns.
-pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Estimate {
+pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
     // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
     let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
     let estimate = match alone {
         None => activity::longest_gap_ns(site).widened(1.0, 5.0, "no CPU is idle for the others"),
-        Some(alone) => Estimate {
-            range: range(0.1 * alone, alone, 20.0 * alone),
-            because: format!(
+        Some(alone) => Law::of(
+            range(0.1 * alone, alone, 20.0 * alone),
+            format!(
                 "software overhead: noise.activity's longest gap on one CPU is {alone:.0} ns, and the \
                  longest of few is no steady figure"
             ),
-        },
+        ),
     };
     let Range { low, likely, high } = estimate.range;
-    Estimate {
-        range: range(low, likely * more, high * more),
-        ..estimate
-    }
-    .and(&format!("the longest of {cpus} CPUs"))
+    estimate.at(range(low, likely * more, high * more)).and(format!("the longest of {cpus} CPUs"))
 }
 
 /// Share of the CPUs' time that plumb's own other threads take.
-pub fn lost_plumb() -> Estimate {
-    Estimate::new(
+pub fn lost_plumb() -> Law {
+    Law::new(
         0.0,
         0.0,
         1e-3,
@@ -122,18 +110,14 @@ pub fn lost_plumb() -> Estimate {
     )
 }
 
-fn measured(alone: f64, more: f64, from: String) -> Estimate {
-    Estimate {
-        range: range(
-            BESIDE.low * alone,
-            BESIDE.likely * alone,
-            BESIDE.high * alone + more,
-        ),
-        because: format!(
+fn measured(alone: f64, more: f64, from: String) -> Law {
+    Law::of(
+        range(BESIDE.low * alone, BESIDE.likely * alone, BESIDE.high * alone + more),
+        format!(
             "software overhead: {from}; all at work at once interrupt each other, and none is idle to \
              do the kernel's work"
         ),
-    }
+    )
 }
 
 #[cfg(test)]
@@ -173,15 +157,10 @@ mod tests {
         site.host.limits.cpu_quota = None;
         let free = lost(&site, Some(0.01), None).range;
         let cpus = site.cpus.len() as u64;
-        site.host.limits.cpu_quota = Some(CpuQuota {
-            quota_us: cpus * 100_000,
-            period_us: 100_000,
-        });
+        site.host.limits.cpu_quota =
+            Some(CpuQuota { quota_us: cpus * 100_000, period_us: 100_000 });
         assert_eq!(lost(&site, Some(0.01), None).range, free, "enough for all");
-        site.host.limits.cpu_quota = Some(CpuQuota {
-            quota_us: cpus * 25_000,
-            period_us: 100_000,
-        });
+        site.host.limits.cpu_quota = Some(CpuQuota { quota_us: cpus * 25_000, period_us: 100_000 });
         assert_eq!(lost(&site, Some(0.01), Some(0)).range.likely, 0.75);
     }
 

@@ -6,10 +6,10 @@
 //! server cores of 3 GHz: 2 to 5 µs without deep idle states), adjusted to no machine.
 
 use crate::os::schedule;
-use crate::{Estimate, around, cpu, range, scaled, sum};
+use crate::{Law, around, cpu, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::cpu::IdleState;
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::key::CaseId;
 
 /// Slack that Linux gives a process that asks for none.
@@ -63,47 +63,25 @@ pub fn tells(known: &Known) -> bool {
 }
 
 /// Lateness of a sleep, in ns.
-pub fn latency(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
+pub fn latency(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
     let slack = slack(site, sleep);
     let path = path(site, known, sleep);
     let from_idle = match (sleep.load, sleep.held_off) {
         (Load::Same, _) => None,
-        (_, true) => Some(Estimate::new(
-            0.0,
-            50.0,
-            1_000.0,
-            "no idle state to leave: the CPU polls",
-        )),
+        (_, true) => Some(Law::new(0.0, 50.0, 1_000.0, "no idle state to leave: the CPU polls")),
         _ => Some(idle_exit(site, known, sleep)),
     };
-    let parts: Vec<Estimate> = [Some(slack), from_idle, Some(path)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let total = Estimate {
-        range: parts
-            .iter()
-            .map(|part| part.range)
-            .reduce(sum)
-            .unwrap_or_else(|| range(0.0, 0.0, 0.0)),
-        because: parts
-            .iter()
-            .map(|part| part.because.as_str())
-            .collect::<Vec<_>>()
-            .join("; "),
+    let total = match from_idle {
+        Some(from_idle) => slack + from_idle + path,
+        None => slack + path,
     };
     preempting(site, sleep, total)
 }
 
 /// By how much the kernel puts the timer off, in ns.
-fn slack(site: &Site, sleep: &Sleep) -> Estimate {
+fn slack(site: &Site, sleep: &Sleep) -> Law {
     if sleep.fifo {
-        return Estimate::new(
-            0.0,
-            0.0,
-            0.0,
-            "software: a real-time policy has no timer slack",
-        );
+        return Law::new(0.0, 0.0, 0.0, "software: a real-time policy has no timer slack");
     }
     let told = site.host.kernel.timer_slack_ns.map(|ns| ns as f64);
     let (slack_ns, from) = match (sleep.slack, told) {
@@ -111,15 +89,12 @@ fn slack(site: &Site, sleep: &Sleep) -> Estimate {
         (Slack::Default, Some(ns)) => (ns, "/proc/self/timerslack_ns"),
         (Slack::Default, None) => (USUAL_SLACK_NS, "the usual one; this kernel does not tell"),
     };
-    let estimate = Estimate::new(
+    let estimate = Law::new(
         // Another timer's interrupt in the meantime serves this one too.
         0.9 * slack_ns,
         slack_ns,
         slack_ns,
-        format!(
-            "software: the timer is put off by its slack of {:.0} µs ({from})",
-            slack_ns / 1e3
-        ),
+        format!("software: the timer is put off by its slack of {:.0} µs ({from})", slack_ns / 1e3),
     );
     match (sleep.slack, told) {
         (Slack::Default, None) => estimate.widened(20.0, 1.0, "perhaps none"),
@@ -128,7 +103,7 @@ fn slack(site: &Site, sleep: &Sleep) -> Estimate {
 }
 
 /// From the timer's interrupt on a CPU that runs to the clock read after the sleep, in ns.
-fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
+fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
     // Beside a spinner the CPU is awake and its caches are as the sleeper left them.
     let is_awake = sleep.load == Load::Same;
     let (mut cycles, mut what) = (
@@ -145,24 +120,21 @@ fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
             false => range(900.0, 3_500.0, 13_000.0),
         };
         what = "software: the timer's interrupt and the way out of the kernel";
-        switch = Some(Estimate {
-            range: scaled(around(ns, 0.5), 1.1),
-            because: format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)"),
-        });
+        switch = Some(Law::of(
+            scaled(around(ns, 0.5), 1.1),
+            format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)"),
+        ));
     }
     let work = cpu::time_of(site, known, cycles, "");
-    let mut path = Estimate {
-        range: work.range,
-        because: format!(
-            "{what}, {:.0} to {:.0} cycles{}",
-            cycles.low, cycles.high, work.because
-        ),
-    };
+    let mut path = Law::of(
+        work.range,
+        format!("{what}, {:.0} to {:.0} cycles{}", cycles.low, cycles.high, work.because()),
+    );
     if let Some(switch) = switch {
-        path = Estimate {
-            range: sum(path.range, switch.range),
-            because: format!("{}; {}", path.because, switch.because),
-        };
+        path = Law::of(
+            sum(path.range, switch.range),
+            format!("{}; {}", path.because(), switch.because()),
+        );
     }
     let path = delivered(site, by_thread(site, known, sleep, path));
     match sleep.load {
@@ -176,33 +148,27 @@ fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
 }
 
 /// Adds the way through a thread of the kernel's, by which real-time kernels end ordinary threads' sleeps.
-fn by_thread(site: &Site, known: Option<&Known>, sleep: &Sleep, path: Estimate) -> Estimate {
+fn by_thread(site: &Site, known: Option<&Known>, sleep: &Sleep, path: Law) -> Law {
     if sleep.fifo || site.host.kernel.preemption.as_deref() != Some("rt") {
         return path;
     }
     let hop = cpu::time_of(site, known, range(1_500.0, 7_000.0, 30_000.0), "");
-    Estimate {
-        range: sum(path.range, hop.range),
-        because: path.because,
-    }
-    .and(
+    let range = sum(path.range, hop.range);
+    path.at(range).and(
         "a real-time kernel (PREEMPT_RT) ends the sleeps of ordinary threads in a softirq's thread: 1500 \
          to 30000 cycles more",
     )
 }
 
 /// Adds the hypervisor's part in an interrupt of the timer.
-fn delivered(site: &Site, path: Estimate) -> Estimate {
+fn delivered(site: &Site, path: Law) -> Law {
     match site.host.kernel.virtualisation.is_guest {
         Some(true) => {
             let exit = range(500.0, 8_000.0, 45_000.0);
-            Estimate {
-                range: sum(path.range, exit),
-                because: format!(
-                    "{}; the timer is the hypervisor's, which has to interrupt this CPU: 0.5 to 45 µs",
-                    path.because
-                ),
-            }
+            let range = sum(path.range, exit);
+            path.at(range)
+                .and("the timer is the hypervisor's, which has to interrupt this CPU: 0.5 to 45 µs")
+                .counting(Condition::Hypervisor)
         }
         Some(false) => path,
         None => path.widened(1.0, 4.0, "perhaps a virtual machine"),
@@ -211,11 +177,11 @@ fn delivered(site: &Site, path: Estimate) -> Estimate {
 
 /// From the timer's interrupt to the first instruction of a CPU that was idle since the last point,
 /// in ns.
-fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
+fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
     if cpu::is_guest(site) {
         let halted = known.and_then(measured_wake);
         let halt = match halted {
-            Some(ns) => Estimate::new(
+            Some(ns) => Law::new(
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
                 0.1 * ns,
                 0.7 * ns,
@@ -225,26 +191,26 @@ fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
                      {ns:.0} ns (measured by os.switch)"
                 ),
             ),
-            None => Estimate::new(
+            None => Law::new(
                 500.0,
                 10_000.0,
                 90_000.0,
                 "base hardware: a halt that leaves to the hypervisor, which may poll or not: 0.5 to \
                  90 µs",
             ),
-        };
+        }
+        .counting(Condition::Hypervisor);
         if sleep.spacing_ns < HOST_SLEEPS_NS {
             return halt;
         }
-        return Estimate {
-            range: sum(halt.range, HOST_WAKES),
-            ..halt
-        }
-        .and("its host may sleep deeply for so long a gap: up to 150 µs more");
+        let range = sum(halt.range, HOST_WAKES);
+        return halt
+            .at(range)
+            .and("its host may sleep deeply for so long a gap: up to 150 µs more");
     }
     let states = &site.host.cpu.idle_states;
     let Some((state, shallowest)) = chosen(states, sleep.spacing_ns) else {
-        return Estimate::new(
+        return Law::new(
             100.0,
             1_200.0,
             40_000.0,
@@ -252,7 +218,7 @@ fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
         );
     };
     let (deep_ns, shallow_ns) = (state.latency_us as f64 * 1e3, shallowest as f64 * 1e3);
-    Estimate::new(
+    Law::new(
         100.0 + 0.15 * shallow_ns.min(deep_ns),
         300.0 + 0.6 * deep_ns,
         1_500.0 + 1.6 * deep_ns,
@@ -268,11 +234,7 @@ fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
 /// The idle state that a governor picks for a gap of this length, the deepest that pays, and the exit
 /// latency of the shallowest that halts, in µs. Polling counts as no state.
 fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
-    let halts = || {
-        states
-            .iter()
-            .filter(|state| !state.disabled && state.name != "POLL")
-    };
+    let halts = || states.iter().filter(|state| !state.disabled && state.name != "POLL");
     let shallowest = halts().map(|state| state.latency_us).min()?;
     let pays = |state: &&IdleState| state.residency_us as f64 * 1e3 <= gap_ns;
     let deepest = halts()
@@ -284,14 +246,14 @@ fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
 
 /// For how long a fair scheduler may leave the CPU to the spinner when the sleeper is due: a slice, looked
 /// at by ticks. In ns, with what decides.
-fn blocked(site: &Site, sleep: &Sleep) -> Option<Estimate> {
+fn blocked(site: &Site, sleep: &Sleep) -> Option<Law> {
     let beside = sleep.load == Load::Same && !sleep.fifo;
     beside.then(|| schedule::slice(site, 2))
 }
 
 /// A fair scheduler as a rule takes the CPU from the spinner at once, because the sleeper has had less;
 /// the figure is a median.
-fn preempting(site: &Site, sleep: &Sleep, at_once: Estimate) -> Estimate {
+fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
     let Some(slice) = blocked(site, sleep) else {
         return at_once;
     };
@@ -299,11 +261,8 @@ fn preempting(site: &Site, sleep: &Sleep, at_once: Estimate) -> Estimate {
     let high_ms = slice.range.high / 1e6;
     if told.feature("WAKEUP_PREEMPTION") == Some(false) || told.extension.is_some() {
         let Range { low, likely, high } = at_once.range;
-        return Estimate {
-            range: range(low, likely + 0.5 * slice.range.likely, high + slice.range.high),
-            because: at_once.because,
-        }
-        .and(&format!(
+        return Law::of(range(low, likely + 0.5 * slice.range.likely, high + slice.range.high), at_once.because())
+        .and(format!(
             "wake-ups need not take the CPU here (WAKEUP_PREEMPTION off, or a scheduler of sched_ext), and \
              the spinner may keep it for {high_ms:.1} ms"
         ));
@@ -314,14 +273,14 @@ fn preempting(site: &Site, sleep: &Sleep, at_once: Estimate) -> Estimate {
         &format!(
             "the spinner is preempted at once as a rule, single times only when its slice is used up, at \
              most {high_ms:.1} ms later ({})",
-            slice.because
+            slice.because()
         ),
     )
 }
 
 /// Share of the grid's points that had passed when the sleeper was free for them: one that comes
 /// back m spacings late misses m of m + 1.
-pub fn missed(site: &Site, latency: &Estimate, sleep: &Sleep) -> Estimate {
+pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
     let share = |late_ns: f64| {
         let passed = (late_ns / sleep.spacing_ns).floor().max(0.0);
         passed / (passed + 1.0)
@@ -333,7 +292,7 @@ pub fn missed(site: &Site, latency: &Estimate, sleep: &Sleep) -> Estimate {
         Some(false) => (0.02, "the kernel's other work"),
         _ => (0.1, "others of the same hypervisor, perhaps"),
     };
-    Estimate::new(
+    Law::new(
         share(low),
         share(likely),
         share(longest).max(stray),
@@ -353,10 +312,7 @@ fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
     [("futex", "threads"), ("pipe", "processes")]
         .into_iter()
         .find_map(|(via, parties)| {
-            let case = CaseId::new()
-                .with("via", via)
-                .with("parties", parties)
-                .with("pair", pair);
+            let case = CaseId::new().with("via", via).with("parties", parties).with("pair", pair);
             known.get("os.switch", &case, "switch")
         })
         .filter(|ns| *ns > 0.0)

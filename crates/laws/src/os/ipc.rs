@@ -2,7 +2,7 @@
 
 use super::{entry, measured_call, measured_read};
 use crate::cpu::{best_core_clock, is_guest};
-use crate::{Estimate, around, inverse, product, range, scaled, sum};
+use crate::{Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
@@ -90,12 +90,7 @@ impl Via {
                 "a futex looked up twice",
             ),
         };
-        Service {
-            message,
-            page,
-            queued,
-            what,
-        }
+        Service { message, page, queued, what }
     }
 }
 
@@ -138,7 +133,9 @@ pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
         let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
         let mut figures = known.of("os.switch", metric);
         let found = figures.find(|(case, _)| {
-            is(case, "via", "pipe") && is(case, "parties", "processes") && is(case, "pair", pair.text())
+            is(case, "via", "pipe")
+                && is(case, "parties", "processes")
+                && is(case, "pair", pair.text())
         });
         found.map(|(_, ns)| ns)
     };
@@ -150,14 +147,14 @@ pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
 }
 
 /// A message there and one of the same size back, in ns.
-pub fn round_trip(site: &Site, known: Option<&Known>, way: &Way) -> Estimate {
+pub fn round_trip(site: &Site, known: Option<&Known>, way: &Way) -> Law {
     let parts = Parts::of(site, known, way);
     let one_way = [parts.service, parts.copies, parts.handover]
         .into_iter()
         .fold(scaled(parts.call, 2.0), sum);
-    Estimate {
-        range: scaled(one_way, 2.0),
-        because: format!(
+    Law::of(
+        scaled(one_way, 2.0),
+        format!(
             "each way 2 system calls, {} and two copies: {}",
             match way.pair {
                 Class::Same => "a switch",
@@ -165,23 +162,17 @@ pub fn round_trip(site: &Site, known: Option<&Known>, way: &Way) -> Estimate {
             },
             parts.because
         ),
-    }
+    )
 }
 
 /// Bytes a second one way.
-pub fn bandwidth(site: &Site, known: Option<&Known>, way: &Way) -> Estimate {
+pub fn bandwidth(site: &Site, known: Option<&Known>, way: &Way) -> Law {
     let parts = Parts::of(site, known, way);
-    let work = sum(
-        scaled(parts.call, parts.calls),
-        sum(parts.service, parts.copies),
-    );
+    let work = sum(scaled(parts.call, parts.calls), sum(parts.service, parts.copies));
     let switches = switches(site, way);
     let (message, how) = if way.pair == Class::Same {
         let shared = product(switches, parts.handover);
-        let how = format!(
-            "{:.2} to {:.2} switches a message",
-            switches.low, switches.high
-        );
+        let how = format!("{:.2} to {:.2} switches a message", switches.low, switches.high);
         (sum(work, shared), how)
     } else {
         // Each party has its half, and they overlap, but contend for the buffer's lines; and as the
@@ -198,13 +189,13 @@ pub fn bandwidth(site: &Site, known: Option<&Known>, way: &Way) -> Estimate {
         );
         (message, how)
     };
-    Estimate {
-        range: inverse(1e9 * way.size as f64, message),
-        because: format!(
+    Law::of(
+        inverse(1e9 * way.size as f64, message),
+        format!(
             "for each message {:.1} system calls and two copies; {how}: {}",
             parts.calls, parts.because
         ),
-    }
+    )
 }
 
 /// Switches for each message where both parties share a CPU: from two for each buffer that fills up
@@ -224,11 +215,7 @@ fn switches(site: &Site, way: &Way) -> Range {
     let fewest = 2.0 / queued;
     // A message longer than the buffer switches as often as it fills, or twice that.
     let most = if queued >= 1.0 { 2.0 } else { 2.0 * fewest };
-    let seldom = site
-        .host
-        .kernel
-        .numbers()
-        .is_some_and(|numbers| numbers >= (6, 6));
+    let seldom = site.host.kernel.numbers().is_some_and(|numbers| numbers >= (6, 6));
     let likely = match seldom {
         true => (1.15 * fewest).min(most),
         false => (fewest * most).sqrt(),
@@ -258,13 +245,12 @@ impl Parts {
             false => time,
         };
         let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
-            Some(ns) => (
-                around(ns, 0.06),
-                format!("{ns:.0} ns a call (getpid, measured by os.syscall)"),
-            ),
+            Some(ns) => {
+                (around(ns, 0.06), format!("{ns:.0} ns a call (getpid, measured by os.syscall)"))
+            }
             None => {
                 let entry = entry(site, known);
-                (entry.range, entry.because)
+                (entry.range, entry.because())
             }
         };
         let service = way.via.service();
@@ -297,11 +283,7 @@ impl Parts {
              {:.0} to {:.0} cycles; {handover_from}",
             rate.low,
             rate.high,
-            if same {
-                ""
-            } else {
-                " out of another core's cache"
-            },
+            if same { "" } else { " out of another core's cache" },
             service.what,
             cycles.low,
             cycles.high
@@ -321,21 +303,14 @@ impl Parts {
 fn waking(site: &Site) -> (Range, String) {
     let told = site.host.kernel.virtualisation.is_guest.is_some();
     let (range, what) = match (is_guest(site), told) {
-        (true, _) => (
-            WAKE_GUEST,
-            "an idle CPU woken, by the hypervisor where it has halted",
-        ),
+        (true, _) => (WAKE_GUEST, "an idle CPU woken, by the hypervisor where it has halted"),
         (false, true) => (WAKE, "an idle CPU woken out of a light sleep"),
         (false, false) => (
             range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high),
             "an idle CPU woken; nothing tells whether this is a virtual machine",
         ),
     };
-    let because = format!(
-        "{what}, {:.1} to {:.0} us",
-        range.low / 1e3,
-        range.high / 1e3
-    );
+    let because = format!("{what}, {:.1} to {:.0} us", range.low / 1e3, range.high / 1e3);
     (range, because)
 }
 

@@ -7,7 +7,7 @@
 //! page-table copy for a fork, with a factor of two either way.
 
 use super::{Service, measured_call, system_call};
-use crate::{Estimate, cpu, product, range, scaled, sum};
+use crate::{Law, cpu, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::symbols;
 use record::event::Range;
@@ -31,21 +31,21 @@ symbols! {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Creation {
     /// Until the call returns.
-    pub returned: Estimate,
+    pub returned: Law,
     /// Until the child's first instruction; `None` where the child cannot tell.
-    pub first: Option<Estimate>,
+    pub first: Option<Law>,
     /// Until the child has been waited for.
-    pub reaped: Estimate,
+    pub reaped: Law,
 }
 
 impl Creation {
     /// One of a sequence, in ns: the mean has the work that the kernel puts off beyond the reaping.
-    pub fn in_sequence(&self) -> Estimate {
+    pub fn in_sequence(&self) -> Law {
         let reaped = self.reaped.range;
-        Estimate {
-            range: range(reaped.low, 1.1 * reaped.likely, 1.3 * reaped.high),
-            because: self.reaped.because.clone(),
-        }
+        Law::of(
+            range(reaped.low, 1.1 * reaped.likely, 1.3 * reaped.high),
+            self.reaped.because().clone(),
+        )
         .and("and up to 30 % for what the kernel frees later")
     }
 }
@@ -77,13 +77,8 @@ const EXEC_DYNAMIC: Range = range(600e3, 1700e3, 3600e3);
 
 /// The work of a call.
 fn work(call: Call) -> Work {
-    let forked = |reaped, what| Work {
-        returned: FORK,
-        first: Some(TO_CHILD),
-        reaped,
-        copies: true,
-        what,
-    };
+    let forked =
+        |reaped, what| Work { returned: FORK, first: Some(TO_CHILD), reaped, copies: true, what };
     let spawned = |reaped, what| Work {
         returned: range(60e3, 130e3, 280e3),
         first: None,
@@ -92,10 +87,9 @@ fn work(call: Call) -> Work {
         what,
     };
     match call {
-        Call::Fork => forked(
-            FORK_REAPED,
-            "a task and an address space made and dropped, two switches",
-        ),
+        Call::Fork => {
+            forked(FORK_REAPED, "a task and an address space made and dropped, two switches")
+        }
         Call::Clone3 => Work {
             first: Some(TO_BARE_CHILD),
             ..forked(
@@ -107,10 +101,9 @@ fn work(call: Call) -> Work {
             sum(FORK_REAPED, range(3e3, 60e3, 400e3)),
             "a fork, ten calls and a session of the child's own",
         ),
-        Call::ForkExecStatic => forked(
-            sum(FORK_REAPED, EXEC_STATIC),
-            "a fork, and a program of one page executed",
-        ),
+        Call::ForkExecStatic => {
+            forked(sum(FORK_REAPED, EXEC_STATIC), "a fork, and a program of one page executed")
+        }
         Call::ForkExecDynamic => forked(
             sum(FORK_REAPED, EXEC_DYNAMIC),
             "a fork, a program executed, its interpreter and C library mapped and relocated",
@@ -188,15 +181,10 @@ pub fn creation(
             ),
             false => "the parent's page tables are not copied".to_owned(),
         };
-        Estimate {
-            range: time,
-            because: format!("{from}; software: {}; {share}", work.what),
-        }
+        Law::of(time, format!("{from}; software: {}; {share}", work.what))
     };
     Creation {
-        first: work
-            .first
-            .map(|first| told(before_or_after(returned, first))),
+        first: work.first.map(|first| told(before_or_after(returned, first))),
         returned: told(returned),
         reaped: told(with_pages(work.reaped, dropped)),
     }
@@ -209,25 +197,16 @@ fn before_or_after(returned: Range, distance: Range) -> Range {
         return sum(returned, distance);
     }
     // A share of the return, not a difference of two wide intervals.
-    range(
-        0.55 * returned.low,
-        returned.likely + distance.likely,
-        returned.high,
-    )
+    range(0.55 * returned.low, returned.likely + distance.likely, returned.high)
 }
 
 /// What a page of the parent adds until the return and until the child is reaped, in ns.
-pub fn per_page(
-    site: &Site,
-    known: Option<&Known>,
-    call: Call,
-    huge: bool,
-) -> (Estimate, Estimate) {
+pub fn per_page(site: &Site, known: Option<&Known>, call: Call, huge: bool) -> (Law, Law) {
     if !work(call).copies {
         let nothing = || {
             // A slope of noise over some thousand pages.
             let noise = if huge { 60.0 } else { 0.6 };
-            Estimate::new(
+            Law::new(
                 -noise,
                 0.0,
                 noise,
@@ -239,22 +218,22 @@ pub fn per_page(
     }
     let told = |cycles: Range| {
         let (time, from) = kernel_ns(site, known, cycles);
-        Estimate {
-            range: time,
-            because: format!(
+        Law::of(
+            time,
+            format!(
                 "{from}; software: a table entry copied and a page counted, {:.0} to {:.0} cycles",
                 cycles.low, cycles.high
             ),
-        }
+        )
     };
     let (copied, dropped) = page_cycles(huge);
     (told(copied), told(dropped))
 }
 
 /// A reaped fork over a thread made and joined: from the measured thread where there is one.
-pub fn process_to_thread(site: &Site, known: Option<&Known>, bytes: u64) -> Option<Estimate> {
+pub fn process_to_thread(site: &Site, known: Option<&Known>, bytes: u64) -> Option<Law> {
     let Some(known) = known else {
-        return Some(Estimate::new(
+        return Some(Law::new(
             4.0,
             9.0,
             20.0,
@@ -264,13 +243,13 @@ pub fn process_to_thread(site: &Site, known: Option<&Known>, bytes: u64) -> Opti
     };
     let thread = thread_ns(known)?;
     let fork = creation(site, Some(known), Call::Fork, bytes, false).reaped;
-    Some(Estimate {
-        range: scaled(fork.range, 1.0 / thread),
-        because: format!(
+    Some(Law::of(
+        scaled(fork.range, 1.0 / thread),
+        format!(
             "a thread was made and joined in {thread:.0} ns (measured by os.thread); {}",
-            fork.because
+            fork.because()
         ),
-    })
+    ))
 }
 
 /// The cheapest thread that os.thread made and joined alone, through the C library and on its
@@ -300,19 +279,11 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, Strin
     let measured = known.and_then(measured_mapping);
     let Some((measured, known)) = measured.zip(known) else {
         let (below, above, why) = match cpu::is_guest(site) {
-            true => (
-                1.0,
-                1.5,
-                "; a virtual machine walks two sets of page tables",
-            ),
+            true => (1.0, 1.5, "; a virtual machine walks two sets of page tables"),
             false => (1.25, 1.0, ""),
         };
-        let stretched = range(
-            time.range.low / below,
-            time.range.likely,
-            time.range.high * above,
-        );
-        let from = format!("base hardware{}{why}", time.because);
+        let stretched = range(time.range.low / below, time.range.likely, time.range.high * above);
+        let from = format!("base hardware{}{why}", time.because());
         return (stretched, from);
     };
     let expected = system_call(site, Some(known), Service::MAP).range.likely;
@@ -329,7 +300,7 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, Strin
     let from = format!(
         "base hardware{}; mmap and munmap took {measured:.0} ns (measured by os.syscall), {ratio:.2} of \
          what is usual",
-        time.because
+        time.because()
     );
     (product(narrowed, kernel), from)
 }
@@ -356,9 +327,8 @@ mod tests {
                     for huge in [false, true] {
                         let creation = creation(&site, known, call, 1 << 26, huge);
                         let first = creation.first.as_ref();
-                        for estimate in [&creation.returned, &creation.reaped]
-                            .into_iter()
-                            .chain(first)
+                        for estimate in
+                            [&creation.returned, &creation.reaped].into_iter().chain(first)
                         {
                             let range = estimate.range;
                             let ordered = 0.0 < range.low
@@ -382,24 +352,15 @@ mod tests {
     fn only_calls_that_copy_tables_grow_with_the_parent() {
         let site = &sites()[0];
         for &call in Call::ALL {
-            let at = |bytes| {
-creation(site, None, call, bytes, false).returned
-            };
+            let at = |bytes| creation(site, None, call, bytes, false).returned;
             let grows = at(1 << 30).range.likely > 10.0 * at(1 << 20).range.likely;
-            assert_eq!(
-                grows,
-                call == Call::Clone3 || call.text().starts_with("fork"),
-                "{call:?}"
-            );
+            assert_eq!(grows, call == Call::Clone3 || call.text().starts_with("fork"), "{call:?}");
             let (slope, _) = per_page(site, None, call, false);
             assert_eq!(slope.range.likely > 0.0, grows, "{call:?}");
             // The slope is that of the law itself.
             let pages = ((1 << 30) - (1 << 20)) as f64 / 4096.0;
             let rise = (at(1 << 30).range.likely - at(1 << 20).range.likely) / pages;
-            assert!(
-                (rise - slope.range.likely).abs() < 1e-6,
-                "{call:?}: {rise} {slope:?}"
-            );
+            assert!((rise - slope.range.likely).abs() < 1e-6, "{call:?}: {rise} {slope:?}");
         }
     }
 
@@ -409,19 +370,12 @@ creation(site, None, call, bytes, false).returned
         let at = |ns: f64| {
             let known = known(ns);
             assert_eq!(measured_mapping(&known), Some(ns));
-            creation(site, Some(&known), Call::Fork, 1 << 20, false)
-                .reaped
-                .range
+            creation(site, Some(&known), Call::Fork, 1 << 20, false).reaped.range
         };
         let (quick, slow) = (at(500.0), at(1500.0));
         assert!((slow.likely / quick.likely - 3.0_f64.sqrt()).abs() < 1e-9);
-        let prior = creation(site, None, Call::Fork, 1 << 20, false)
-            .reaped
-            .range;
-        assert!(
-            quick.high / quick.low < prior.high / prior.low,
-            "knowing narrows"
-        );
+        let prior = creation(site, None, Call::Fork, 1 << 20, false).reaped.range;
+        assert!(quick.high / quick.low < prior.high / prior.low, "knowing narrows");
     }
 
     #[test]
@@ -440,6 +394,6 @@ creation(site, None, call, bytes, false).returned
         }
         assert_eq!(thread_ns(&known), Some(20e3));
         let ratio = process_to_thread(&sites()[0], Some(&known), 1 << 20).expect("told");
-        assert!(ratio.because.contains("20000 ns"), "{ratio:?}");
+        assert!(ratio.because().contains("20000 ns"), "{ratio:?}");
     }
 }

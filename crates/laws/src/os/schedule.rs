@@ -30,7 +30,7 @@
 
 use super::switch::{Mechanism, Via};
 use crate::noise::activity::tick_cost;
-use crate::{Estimate, around, cpu, range, sum};
+use crate::{Law, around, cpu, range, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use host::limits::CpuQuota;
@@ -86,7 +86,7 @@ pub fn slice_likely_ns(site: &Site, processes: u64) -> f64 {
 }
 
 /// One process' time on the CPU until another's, in ns.
-pub fn slice(site: &Site, processes: u64) -> Estimate {
+pub fn slice(site: &Site, processes: u64) -> Law {
     let free = slice_without_quota(site, processes);
     let Some(quota) = quota(site) else {
         return free;
@@ -97,18 +97,15 @@ pub fn slice(site: &Site, processes: u64) -> Estimate {
         return free;
     }
     let Range { low, likely, high } = free.range;
-    Estimate {
-        range: range(0.05 * low, likely, high + period_ns),
-        because: free.because,
-    }
-    .and(&format!(
+    Law::of(range(0.05 * low, likely, high + period_ns), free.because())
+    .and(format!(
         "a quota stops the processes after each {:.1} ms, in the middle of slices, until {:.0} ms are over",
         turn_ns / 1e6,
         period_ns / 1e6
     ))
 }
 
-fn slice_without_quota(site: &Site, processes: u64) -> Estimate {
+fn slice_without_quota(site: &Site, processes: u64) -> Law {
     let allowed = allowed(site, processes);
     match tick_ns(site) {
         Some(tick_ns) => slice_at(&allowed, tick_ns),
@@ -116,7 +113,7 @@ fn slice_without_quota(site: &Site, processes: u64) -> Estimate {
             let each = TICKS_NS.map(|tick_ns| slice_at(&allowed, tick_ns).range);
             let ends = |low: f64, of: &Range| low.min(of.low);
             let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
-            Estimate::new(
+            Law::new(
                 each.iter().fold(f64::INFINITY, ends),
                 slice_at(&allowed, TICK_USUAL_NS).range.likely,
                 high,
@@ -131,7 +128,7 @@ fn slice_without_quota(site: &Site, processes: u64) -> Estimate {
 }
 
 /// The same in ticks.
-pub fn slice_ticks(site: &Site, processes: u64) -> Estimate {
+pub fn slice_ticks(site: &Site, processes: u64) -> Law {
     let tick_ns = match tick_ns(site) {
         Some(tick_ns) => tick_ns,
         None => {
@@ -142,7 +139,7 @@ pub fn slice_ticks(site: &Site, processes: u64) -> Estimate {
                 (of.low / tick_ns, of.high / tick_ns)
             });
             let likely = slice_at(&allowed, TICK_USUAL_NS).range.likely / TICK_USUAL_NS;
-            return Estimate::new(
+            return Law::new(
                 least.0.min(most.0),
                 likely,
                 most.1.max(least.1),
@@ -150,20 +147,14 @@ pub fn slice_ticks(site: &Site, processes: u64) -> Estimate {
             );
         }
     };
-    let Estimate { range: of, because } = slice(site, processes);
-    Estimate::new(
-        of.low / tick_ns,
-        of.likely / tick_ns,
-        of.high / tick_ns,
-        because,
-    )
+    slice(site, processes).times(1.0 / tick_ns)
 }
 
-fn slice_at(allowed: &Allowed, tick_ns: f64) -> Estimate {
+fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
     let tick_ms = tick_ns / 1e6;
     if allowed.is_timed {
         let Range { low, likely, high } = allowed.ns;
-        return Estimate::new(
+        return Law::new(
             0.9 * low,
             likely,
             (1.1 * high).max(likely + tick_ns),
@@ -179,7 +170,7 @@ fn slice_at(allowed: &Allowed, tick_ns: f64) -> Estimate {
         (true, most) => format!("{most:.0} ticks"),
         (false, most) => format!("{least:.0} to {most:.0} ticks"),
     };
-    Estimate::new(
+    Law::new(
         least * tick_ns * (1.0 - SHORTER),
         likely * tick_ns * (1.0 - SWITCH_SHARE),
         most * tick_ns * (1.0 + EARLY),
@@ -229,11 +220,7 @@ fn allowed(site: &Site, processes: u64) -> Allowed {
             "a kernel of unknown age lets a process run for 0.7 to 24 ms".to_owned(),
         ),
     };
-    Allowed {
-        ns,
-        because,
-        is_timed,
-    }
+    Allowed { ns, because, is_timed }
 }
 
 /// Factor of the tunables, and from what; a doubtful one is a range.
@@ -272,15 +259,8 @@ fn base_slice(site: &Site) -> (Range, String) {
     };
     let (factor, from) = factor(site);
     (
-        range(
-            one.low * factor.low,
-            one.likely * factor.likely,
-            one.high * factor.high,
-        ),
-        format!(
-            "EEVDF's slice, {about} x {:.0} ({from}), which nobody told",
-            factor.likely
-        ),
+        range(one.low * factor.low, one.likely * factor.likely, one.high * factor.high),
+        format!("EEVDF's slice, {about} x {:.0} ({from}), which nobody told", factor.likely),
     )
 }
 
@@ -294,9 +274,7 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
     };
     if let Some(latency_ns) = told.latency_ns {
         let latency_ns = latency_ns as f64;
-        let least_ns = told
-            .min_granularity_ns
-            .map_or(latency_ns / SHARE_LATENCY, |ns| ns as f64);
+        let least_ns = told.min_granularity_ns.map_or(latency_ns / SHARE_LATENCY, |ns| ns as f64);
         // More processes than shortest slices in a latency stretch it.
         let ns = (latency_ns / count).max(least_ns);
         let because = format!(
@@ -307,12 +285,7 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
         return (range(ns, ns, ns), because);
     }
     let (factor, from) = factor(site);
-    let numbers = site
-        .host
-        .kernel
-        .release
-        .as_deref()
-        .and_then(scheduler::numbers);
+    let numbers = site.host.kernel.release.as_deref().and_then(scheduler::numbers);
     if numbers.is_some_and(|numbers| numbers < SETTLED_SINCE) {
         let low = share(OLD_LATENCY_NS[0], OLD_GRANULARITY_NS[0]);
         let high = share(OLD_LATENCY_NS[1], OLD_GRANULARITY_NS[1]);
@@ -324,11 +297,7 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
         );
         // The factor was not limited before 2.6.33.
         let most = 1.0 + (site.host.cpu.cpus.len().max(1) as f64).log2();
-        let ns = range(
-            low * factor.low,
-            likely * factor.likely,
-            high * most.max(factor.high),
-        );
+        let ns = range(low * factor.low, likely * factor.likely, high * most.max(factor.high));
         return (ns, because);
     }
     let untold = range(
@@ -381,13 +350,8 @@ fn by_whole_ticks(site: &Site, latency: Range) -> Range {
 /// What os.switch measured of a switch between processes on one CPU: by yields, which is nearest,
 /// else by pipes.
 pub fn measured_switch(known: &Known) -> Option<(f64, &'static str)> {
-    let yields = CaseId::new()
-        .with("via", "yield")
-        .with("parties", "processes");
-    let pipes = CaseId::new()
-        .with("via", "pipe")
-        .with("parties", "processes")
-        .with("pair", "same");
+    let yields = CaseId::new().with("via", "yield").with("parties", "processes");
+    let pipes = CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", "same");
     [(yields, "yields"), (pipes, "pipes")]
         .into_iter()
         .find_map(|(case, by)| Some((known.get("os.switch", &case, "switch")?, by)))
@@ -395,13 +359,13 @@ pub fn measured_switch(known: &Known) -> Option<(f64, &'static str)> {
 }
 
 /// From the last read of one process to the first of the next, in ns.
-pub fn switch(site: &Site, known: Option<&Known>, processes: u64) -> Estimate {
+pub fn switch(site: &Site, known: Option<&Known>, processes: u64) -> Law {
     let tick = tick_cost(site);
     let switch = match known.and_then(measured_switch) {
-        Some((ns, by)) => Estimate {
-            range: around(ns, 1.0),
-            because: format!("a switch between processes took {ns:.0} ns (os.switch by {by})"),
-        },
+        Some((ns, by)) => Law::of(
+            around(ns, 1.0),
+            format!("a switch between processes took {ns:.0} ns (os.switch by {by})"),
+        ),
         None => super::switch::switch(
             site,
             known,
@@ -414,22 +378,19 @@ pub fn switch(site: &Site, known: Option<&Known>, processes: u64) -> Estimate {
             },
         ),
     };
-    Estimate {
-        range: sum(tick.range, switch.range),
-        because: format!("{}; then {}", tick.because, switch.because),
-    }
+    Law::of(sum(tick.range, switch.range), format!("{}; then {}", tick.because(), switch.because()))
 }
 
 /// Share of switches on a tick.
-pub fn on_tick(site: &Site) -> Estimate {
+pub fn on_tick(site: &Site) -> Law {
     match site.host.kernel.scheduler.feature("HRTICK") {
-        Some(true) => Estimate::new(
+        Some(true) => Law::new(
             0.0,
             0.1,
             0.6,
             "software: HRTICK is on, a timer of the scheduler's own ends slices",
         ),
-        _ => Estimate::new(
+        _ => Law::new(
             if cpu::is_guest(site) { 0.75 } else { 0.9 },
             1.0,
             1.0,
@@ -440,8 +401,8 @@ pub fn on_tick(site: &Site) -> Estimate {
 }
 
 /// Share of switches to the one that has waited longest, of more than two.
-pub fn rotation() -> Estimate {
-    Estimate::new(
+pub fn rotation() -> Law {
+    Law::new(
         0.4,
         0.9,
         1.0,
@@ -451,12 +412,12 @@ pub fn rotation() -> Estimate {
 }
 
 /// Jain's index.
-pub fn fairness(site: &Site) -> Estimate {
+pub fn fairness(site: &Site) -> Law {
     let because = "software: equal priorities have equal time, but for a slice more or less at the \
                    window's ends";
     let quota = quota(site).is_some();
     match site.host.kernel.scheduler.extension.is_some() || quota {
-        true => Estimate::new(
+        true => Law::new(
             0.5,
             0.97,
             1.0,
@@ -468,27 +429,25 @@ pub fn fairness(site: &Site) -> Estimate {
                 false => because,
             },
         ),
-        false => Estimate::new(0.93, 0.995, 1.0, because),
+        false => Law::new(0.93, 0.995, 1.0, because),
     }
 }
 
 /// Share of the time lost inside slices.
-pub fn interrupted(site: &Site, processes: u64) -> Estimate {
+pub fn interrupted(site: &Site, processes: u64) -> Law {
     let tick_ns = tick_ns(site).unwrap_or(TICK_USUAL_NS);
-    let ticks = (slice(site, processes).range.likely / tick_ns)
-        .round()
-        .max(1.0);
+    let ticks = (slice(site, processes).range.likely / tick_ns).round().max(1.0);
     let cost = tick_cost(site);
     // Those ticks at whose end the same process goes on.
     let likely = cost.range.likely / tick_ns * (ticks - 1.0) / ticks + 1e-4;
     let others = if cpu::is_guest(site) { 0.05 } else { 0.01 };
-    Estimate::new(
+    Law::new(
         0.0,
         likely,
         cost.range.high / tick_ns + others,
         format!(
             "{}, where it does not end a slice of {ticks:.0}; and other interrupts",
-            cost.because
+            cost.because()
         ),
     )
 }
@@ -500,27 +459,27 @@ fn quota(site: &Site) -> Option<&CpuQuota> {
 }
 
 /// Share of the time that no process had.
-pub fn lost(site: &Site, processes: u64) -> Estimate {
+pub fn lost(site: &Site, processes: u64) -> Law {
     let slice = slice(site, processes).range;
     let (switch, inside) = (switch(site, None, processes), interrupted(site, processes));
-    let own = Estimate::new(
+    let own = Law::new(
         0.5 * switch.range.low / slice.high,
         switch.range.likely / slice.likely + inside.range.likely,
         (switch.range.high / slice.low + inside.range.high).min(1.0),
-        format!("a switch a slice: {}; {}", switch.because, inside.because),
+        format!("a switch a slice: {}; {}", switch.because(), inside.because()),
     );
     let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
         return own;
     };
     // A window that is short against the quota's periods may lie in one or the other.
     let Range { low, likely, .. } = own.range;
-    Estimate {
-        range: range(low, likely.max(1.0 - allowed), 1.0 - 0.3 * allowed),
-        because: format!(
+    Law::of(
+        range(low, likely.max(1.0 - allowed), 1.0 - 0.3 * allowed),
+        format!(
             "a quota of {allowed:.2} CPUs for the control group, of which the processes want one; {}",
-            own.because
+            own.because()
         ),
-    }
+    )
 }
 
 #[cfg(test)]

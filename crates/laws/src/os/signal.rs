@@ -9,7 +9,7 @@
 //! bytes are the vector registers; SVE adds its own.
 
 use super::{entry, measured_call, service_ns};
-use crate::{Estimate, around, product, range, sum};
+use crate::{Law, around, product, range, sum};
 use bench::experiment::{Known, Site};
 use host::Arch;
 use record::event::Range;
@@ -91,15 +91,12 @@ impl SignalWork {
 }
 
 /// One operation, in ns.
-pub fn signal(site: &Site, known: Option<&Known>, work: SignalWork) -> Estimate {
+pub fn signal(site: &Site, known: Option<&Known>, work: SignalWork) -> Law {
     let way = known
         .and_then(|known| measured_call(known, "getpid"))
         .map_or_else(|| entry(site, known), from_call);
     let (calls, is_exception, services, what, has_frame) = work.cost();
-    let mut cycles = services
-        .into_iter()
-        .reduce(sum)
-        .unwrap_or_else(|| range(0.0, 0.0, 0.0));
+    let mut cycles = services.into_iter().reduce(sum).unwrap_or_else(|| range(0.0, 0.0, 0.0));
     let mut software = what.to_owned();
     if has_frame {
         let (bytes, from) = state_bytes(site);
@@ -120,20 +117,22 @@ pub fn signal(site: &Site, known: Option<&Known>, work: SignalWork) -> Estimate 
         false if calls > 1.0 => "two ways into the kernel and back".to_owned(),
         false => "one way into the kernel and back".to_owned(),
     };
-    Estimate {
-        range: sum(ways, service_ns(site, known, cycles)),
-        because: format!(
+    Law::of(
+        sum(ways, service_ns(site, known, cycles)),
+        format!(
             "{ways_told}; {}; software: {software}, {:.0} to {:.0} cycles",
-            way.because, cycles.low, cycles.high
+            way.because(),
+            cycles.low,
+            cycles.high
         ),
-    }
+    )
 }
 
-fn from_call(ns: f64) -> Estimate {
-    Estimate {
-        range: around(ns, 0.06),
-        because: format!("base hardware: getpid took {ns:.0} ns (measured by os.syscall)"),
-    }
+fn from_call(ns: f64) -> Law {
+    Law::of(
+        around(ns, 0.06),
+        format!("base hardware: getpid took {ns:.0} ns (measured by os.syscall)"),
+    )
 }
 
 /// Bytes of the processor's state in a signal frame, and from what.
@@ -219,7 +218,7 @@ mod tests {
         for work in WORKS {
             let fast = signal(&site, Some(&known(60.0)), work);
             let slow = signal(&site, Some(&known(600.0)), work);
-            assert!(fast.because.contains("os.syscall"), "{}", fast.because);
+            assert!(fast.because().contains("os.syscall"), "{}", fast.because());
             assert!(slow.range.likely > fast.range.likely + 500.0, "{work:?}");
         }
         let install = |known: Option<&Known>| {

@@ -5,11 +5,11 @@
 //! lmbench lat_ctx: 0.6 to 1.5 µs for a switch on server cores of 3 GHz), adjusted to no machine.
 
 use super::{Service, Words, entry, measured_call, service_ns, system_call};
-use crate::{Estimate, around, cpu, product, range, scaled, sum};
+use crate::{Law, around, cpu, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use host::Arch;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// By what the token goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,41 +45,39 @@ pub fn tells(known: &Known) -> bool {
 }
 
 /// Entry and exit `times` times, in ns: by the measured `getpid`, else by the mitigations.
-fn ways(site: &Site, known: Option<&Known>, times: f64) -> Estimate {
+fn ways(site: &Site, known: Option<&Known>, times: f64) -> Law {
     let one = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => Estimate {
-            range: around(ns, 0.1),
-            because: format!("getpid took {ns:.0} ns (measured by os.syscall)"),
-        },
+        Some(ns) => {
+            Law::of(around(ns, 0.1), format!("getpid took {ns:.0} ns (measured by os.syscall)"))
+        }
         None => entry(site, known),
     };
-    Estimate {
-        range: scaled(one.range, times),
-        because: format!("{times:.0} x entry and exit ({})", one.because),
-    }
+    Law::of(scaled(one.range, times), format!("{times:.0} x entry and exit ({})", one.because()))
 }
 
 /// The calls of one hand-over by one party alone, with the sum of its array in the nearest cache
 /// that holds it, in ns.
-pub fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
+pub fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
     let calls = match of.via {
         Via::Yield => match known.and_then(|known| measured_call(known, "sched_yield")) {
-            Some(ns) => Estimate {
-                range: around(ns, 0.15),
-                because: format!("sched_yield took {ns:.0} ns (measured by os.syscall)"),
-            },
+            Some(ns) => Law::of(
+                around(ns, 0.15),
+                format!("sched_yield took {ns:.0} ns (measured by os.syscall)"),
+            ),
             None => system_call(site, known, Service::YIELD),
         },
         via => {
             let (cycles, what) = services(via);
             let ways = ways(site, known, 2.0);
-            Estimate {
-                range: sum(ways.range, service_ns(site, known, cycles)),
-                because: format!(
+            Law::of(
+                sum(ways.range, service_ns(site, known, cycles)),
+                format!(
                     "{}; software: {what}, {:.0} to {:.0} cycles",
-                    ways.because, cycles.low, cycles.high
+                    ways.because(),
+                    cycles.low,
+                    cycles.high
                 ),
-            }
+            )
         }
     };
     let lines = of.working_set.div_ceil(64);
@@ -88,13 +86,15 @@ pub fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate
     }
     let (per_line, from) = hot_line(site, of.working_set);
     let hot = cpu::time_of(site, known, scaled(per_line, lines as f64), "");
-    Estimate {
-        range: sum(calls.range, hot.range),
-        because: format!(
+    Law::of(
+        sum(calls.range, hot.range),
+        format!(
             "{}; {lines} lines summed from {from}, {:.0} to {:.0} cycles each",
-            calls.because, per_line.low, per_line.high
+            calls.because(),
+            per_line.low,
+            per_line.high
         ),
-    }
+    )
 }
 
 /// Cycles of the two services of a hand-over beyond entry and exit.
@@ -104,14 +104,10 @@ fn services(via: Via) -> (Range, &'static str) {
             range(280.0, 640.0, 1500.0),
             "a pipe locked twice, a few bytes copied in and out, pollers looked for",
         ),
-        Via::Eventfd => (
-            range(160.0, 400.0, 1000.0),
-            "a counter locked and moved twice",
-        ),
-        Via::Futex | Via::Yield => (
-            range(90.0, 260.0, 700.0),
-            "a hash bucket looked up twice, a word read",
-        ),
+        Via::Eventfd => (range(160.0, 400.0, 1000.0), "a counter locked and moved twice"),
+        Via::Futex | Via::Yield => {
+            (range(90.0, 260.0, 700.0), "a hash bucket looked up twice, a word read")
+        }
     }
 }
 
@@ -135,7 +131,7 @@ fn cache_sizes(site: &Site) -> [Option<u64>; 3] {
 }
 
 /// What a hand-over takes beyond the calls of one party, in ns.
-pub fn switch(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
+pub fn switch(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
     match of.pair {
         Class::Same => refilled(site, known, of, on_one_cpu(site, known, of)),
         distance => across(site, known, of, distance),
@@ -143,16 +139,16 @@ pub fn switch(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
 }
 
 /// One hand-over whole, in ns.
-pub fn handover(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
+pub fn handover(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
     let (calls, switch) = (one_party(site, known, of), switch(site, known, of));
-    Estimate {
-        range: sum(calls.range, switch.range),
-        because: format!("{}; then {}", calls.because, switch.because),
-    }
+    Law::of(
+        sum(calls.range, switch.range),
+        format!("{}; then {}", calls.because(), switch.because()),
+    )
 }
 
 /// The switch on one CPU, caches apart.
-fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
+fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
     let (mut cycles, mut because) = match of.via {
         Via::Yield => (
             range(450.0, 1100.0, 2900.0),
@@ -176,10 +172,10 @@ fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
         cycles = sum(cycles, range(1000.0, 3000.0, 9000.0));
         because += ", IBPB at each change of process";
     }
-    let estimate = Estimate {
-        range: service_ns(site, known, cycles),
-        because: format!("{because}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
-    };
+    let estimate = Law::of(
+        service_ns(site, known, cycles),
+        format!("{because}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
+    );
     let kernel = &site.host.kernel;
     let estimate = match of.processes && kernel.release.is_none() {
         true => estimate.widened(1.0, 1.6, "a kernel of unknown age may empty the TLB"),
@@ -218,7 +214,7 @@ fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
 const OWN_LINES: Range = range(20.0, 60.0, 200.0);
 
 /// Adds what it takes to get a ring's arrays back.
-fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Estimate) -> Estimate {
+fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Law) -> Law {
     if of.size <= 2 && of.working_set == 0 {
         return switch;
     }
@@ -239,18 +235,22 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Estimate
     };
     let fetched = sum(scaled(per_line, lines as f64), product(per_line, OWN_LINES));
     let refill = cpu::time_of(site, known, fetched, "");
-    Estimate {
-        range: sum(switch.range, refill.range),
-        because: format!(
+    Law::of(
+        sum(switch.range, refill.range),
+        format!(
             "{}; {lines} lines of the array and about {:.0} others fetched again from {from}, where \
              those of {} processes are, {:.1} to {:.0} cycles each beyond the hot ones",
-            switch.because, OWN_LINES.likely, of.size, per_line.low, per_line.high
+            switch.because(),
+            OWN_LINES.likely,
+            of.size,
+            per_line.low,
+            per_line.high
         ),
-    }
+    )
 }
 
 /// A wake-up on another CPU, which was idle.
-fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: Class) -> Estimate {
+fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: Class) -> Law {
     // The waker's own way to sleep overlaps with the other's awakening.
     let scheduler = service_ns(site, known, range(500.0, 1800.0, 5000.0));
     let lines = match distance {
@@ -259,18 +259,18 @@ fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: Class) -
         _ => range(100.0, 700.0, 3500.0),
     };
     let idle = idle_exit(site);
-    let estimate = Estimate {
-        range: product(
+    let estimate = Law::of(
+        product(
             sum(sum(scheduler, lines), idle.range),
             // Calls that overlap or do not.
             range(0.75, 1.0, 1.2),
         ),
-        because: format!(
+        format!(
             "software: a wake-up on another CPU ({}), base hardware: its lines fetched, {}",
             distance.text(),
-            idle.because
+            idle.because()
         ),
-    };
+    );
     match of.via {
         Via::Yield => estimate.widened(2.0, 2.0, "no yield hands over to another CPU"),
         _ => estimate,
@@ -278,33 +278,30 @@ fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: Class) -
 }
 
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
-fn idle_exit(site: &Site) -> Estimate {
+fn idle_exit(site: &Site) -> Law {
     if cpu::is_guest(site) {
-        return Estimate::new(
+        return Law::new(
             700.0,
             6_000.0,
             50_000.0,
             "a halt that leaves to the hypervisor, which may poll or not: 0.7 to 50 µs",
-        );
+        )
+        .counting(Condition::Hypervisor);
     }
     let states = &site.host.cpu.idle_states;
-    let halted = states
-        .iter()
-        .find(|state| state.latency_us > 0 && !state.disabled && state.name != "POLL");
+    let halted =
+        states.iter().find(|state| state.latency_us > 0 && !state.disabled && state.name != "POLL");
     let estimate = match halted {
         Some(state) => {
             let latency_ns = state.latency_us as f64 * 1e3;
-            Estimate::new(
+            Law::new(
                 150.0 + 0.15 * latency_ns,
                 400.0 + 0.7 * latency_ns,
                 2_000.0 + 4.0 * latency_ns,
-                format!(
-                    "an exit from {} ({} µs stated)",
-                    state.name, state.latency_us
-                ),
+                format!("an exit from {} ({} µs stated)", state.name, state.latency_us),
             )
         }
-        None => Estimate::new(
+        None => Law::new(
             200.0,
             1_700.0,
             12_000.0,
@@ -318,33 +315,28 @@ fn idle_exit(site: &Site) -> Estimate {
 }
 
 /// From the parent's wait to the first instruction of a child just forked, in ns.
-pub fn first_run(site: &Site, known: Option<&Known>) -> Estimate {
+pub fn first_run(site: &Site, known: Option<&Known>) -> Law {
     let ways = ways(site, known, 1.0);
-    let of = Mechanism {
-        via: Via::Yield,
-        processes: true,
-        pair: Class::Same,
-        size: 2,
-        working_set: 0,
-    };
+    let of =
+        Mechanism { via: Via::Yield, processes: true, pair: Class::Same, size: 2, working_set: 0 };
     let switch = on_one_cpu(site, known, &of);
     let cycles = range(900.0, 5_000.0, 40_000.0);
-    Estimate {
-        range: sum(
-            sum(ways.range, switch.range),
-            service_ns(site, known, cycles),
-        ),
-        because: format!(
+    Law::of(
+        sum(sum(ways.range, switch.range), service_ns(site, known, cycles)),
+        format!(
             "{}; {}; software: the child's way out of fork and the fault on its first page of code, \
              which fork does not copy, {:.0} to {:.0} cycles",
-            ways.because, switch.because, cycles.low, cycles.high
+            ways.because(),
+            switch.because(),
+            cycles.low,
+            cycles.high
         ),
-    }
+    )
 }
 
 /// The switch between processes over the one between threads.
-pub fn process_to_thread(site: &Site) -> Estimate {
-    let estimate = Estimate::new(
+pub fn process_to_thread(site: &Site) -> Law {
+    let estimate = Law::new(
         0.95,
         1.25,
         2.3,

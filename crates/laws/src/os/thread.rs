@@ -6,7 +6,7 @@
 
 use super::{Service, entry, measured_call, service_ns, system_call};
 use crate::cpu;
-use crate::{Estimate, around, product, range, sum};
+use crate::{Law, around, product, range, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use bench::symbols;
@@ -94,10 +94,7 @@ pub fn has_inputs(known: &Known) -> bool {
 /// A hand-over between two threads by pipe that os.switch measured, in ns: on one CPU the switch
 /// alone, on two with the pipe's calls, which are a small part there.
 fn switch(known: &Known, pair: Class) -> Option<f64> {
-    let id = CaseId::new()
-        .with("via", "pipe")
-        .with("parties", "threads")
-        .with("pair", pair.text());
+    let id = CaseId::new().with("via", "pipe").with("parties", "threads").with("pair", pair.text());
     let metric = match pair {
         Class::Same => "switch",
         _ => "handover",
@@ -123,19 +120,16 @@ impl<'site> Prices<'site> {
     fn of(site: &'site Site, known: Option<&'site Known>) -> Self {
         let measured = |name: &str| known.and_then(|known| measured_call(known, name));
         let service = |name: &str, service: Service| {
-            measured(name).map_or_else(
-                || system_call(site, known, service).range,
-                |ns| around(ns, 0.1),
-            )
+            measured(name)
+                .map_or_else(|| system_call(site, known, service).range, |ns| around(ns, 0.1))
         };
         let (way, from) = match measured("getpid") {
-            Some(ns) => (
-                around(ns, 0.05),
-                format!("a system call of {ns:.0} ns (os.syscall measured it)"),
-            ),
+            Some(ns) => {
+                (around(ns, 0.05), format!("a system call of {ns:.0} ns (os.syscall measured it)"))
+            }
             None => {
                 let entry = entry(site, known);
-                (entry.range, entry.because)
+                (entry.range, entry.because())
             }
         };
         let told = match from.starts_with("base hardware") {
@@ -154,11 +148,7 @@ impl<'site> Prices<'site> {
 
     /// So many calls without a service.
     fn ways(&self, count: f64) -> Range {
-        range(
-            count * self.way.low,
-            count * self.way.likely,
-            count * self.way.high,
-        )
+        range(count * self.way.low, count * self.way.likely, count * self.way.high)
     }
 
     /// Cycles of kernel code.
@@ -256,40 +246,26 @@ impl<'site> Prices<'site> {
 }
 
 /// From the call that makes a thread to a moment of its life, in ns; in company per thread.
-pub fn time(site: &Site, known: Option<&Known>, thread: Thread, moment: Moment) -> Estimate {
+pub fn time(site: &Site, known: Option<&Known>, thread: Thread, moment: Moment) -> Law {
     let prices = Prices::of(site, known);
     let creation = prices.creation(thread);
     let until = match moment {
         Moment::Return => creation,
         Moment::First => sum(creation, prices.beginning(thread)),
-        Moment::Joined => sum(
-            sum(creation, prices.beginning(thread)),
-            prices.ending(thread),
-        ),
+        Moment::Joined => sum(sum(creation, prices.beginning(thread)), prices.ending(thread)),
     };
     let mut because = format!("{}; software: {}", prices.from, parts(thread, moment));
     if let Some(ns) = known.and_then(|known| switch(known, thread.pair)) {
-        because.push_str(&format!(
-            "; a switch there of {ns:.0} ns (os.switch measured it)"
-        ));
+        because.push_str(&format!("; a switch there of {ns:.0} ns (os.switch measured it)"));
     }
-    let estimate = Estimate {
-        range: until,
-        because,
-    };
+    let estimate = Law::of(until, because);
     match (moment, thread.pair) {
         // A new thread may run before its maker goes on.
-        (Moment::Return, Class::Same) => estimate.widened(
-            1.0,
-            1.8,
-            "the thread may preempt its maker before the call returns",
-        ),
+        (Moment::Return, Class::Same) => {
+            estimate.widened(1.0, 1.8, "the thread may preempt its maker before the call returns")
+        }
         (_, Class::Same) => estimate,
-        _ => estimate.widened(
-            1.4,
-            1.0,
-            "the other CPU does its part while the maker goes on",
-        ),
+        _ => estimate.widened(1.4, 1.0, "the other CPU does its part while the maker goes on"),
     }
 }
 
@@ -313,10 +289,7 @@ fn is_cold(thread: Thread) -> bool {
 
 /// What is done until a moment.
 fn parts(thread: Thread, moment: Moment) -> String {
-    let mut parts = vec![format!(
-        "clone of {:.0} to {:.0} cycles",
-        CLONE.low, CLONE.high
-    )];
+    let mut parts = vec![format!("clone of {:.0} to {:.0} cycles", CLONE.low, CLONE.high)];
     if thread.stack != Stack::Bare {
         parts.push("two changes of the signal mask".to_owned());
     }

@@ -29,8 +29,8 @@ pub(crate) use peak::{peak_body, peak_chain};
 pub(crate) use stream::{stream_code, stream_has_ahead};
 pub(crate) use sum::sum_lines;
 pub(crate) use timed::{
-    CLOCK_READS, additions, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer,
-    clock_loop, loop_empty, loop_unrolled, loop_volatile,
+    CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
+    independent, loop_empty, loop_unrolled, loop_volatile,
 };
 
 /// Joins the two halves that the counter instructions leave in edx and eax.

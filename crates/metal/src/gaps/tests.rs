@@ -76,11 +76,7 @@ fn a_gap_between_two_calls_is_found() {
     let before = tracer.last();
     pass(4 * threshold);
     assert!(tracer.run(threshold, 10));
-    let seam: Vec<&Gap> = tracer
-        .gaps()
-        .iter()
-        .filter(|gap| gap.start == before)
-        .collect();
+    let seam: Vec<&Gap> = tracer.gaps().iter().filter(|gap| gap.start == before).collect();
     assert_eq!(seam.len(), 1, "{:?}", tracer.gaps());
     assert!(seam[0].ticks() >= 4 * threshold);
 }

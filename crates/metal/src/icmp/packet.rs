@@ -74,12 +74,7 @@ pub(super) fn without_ip_head(packet: &[u8]) -> Option<&[u8]> {
 fn check_sum(packet: &[u8]) -> u16 {
     let pairs = packet.chunks(2);
     let sum: u64 = pairs
-        .map(|pair| {
-            u64::from(u16::from_be_bytes([
-                pair[0],
-                pair.get(1).copied().unwrap_or(0),
-            ]))
-        })
+        .map(|pair| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)])))
         .sum();
     let mut folded = sum;
     while folded > 0xffff {
@@ -114,17 +109,7 @@ mod tests {
             let is_own = |packet: &[u8]| answers(packet, &sent, 0xabcd, 515, is_v6);
             assert!(is_own(&reply));
             assert!(!is_own(&sent), "the request itself is no answer");
-            for at in [
-                0,
-                1,
-                4,
-                5,
-                6,
-                7,
-                HEAD_BYTES,
-                HEAD_BYTES + 15,
-                sent.len() - 1,
-            ] {
+            for at in [0, 1, 4, 5, 6, 7, HEAD_BYTES, HEAD_BYTES + 15, sent.len() - 1] {
                 let mut other = reply.clone();
                 other[at] ^= 1;
                 assert!(!is_own(&other), "byte {at}");

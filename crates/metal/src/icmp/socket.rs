@@ -46,11 +46,7 @@ pub(super) fn open(is_v6: bool, access: Access) -> io::Result<OwnedFd> {
 pub(super) fn prepare(socket: &OwnedFd, is_v6: bool, access: Access) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
     let (level, hops, errors) = match is_v6 {
-        true => (
-            libc::IPPROTO_IPV6,
-            libc::IPV6_RECVHOPLIMIT,
-            libc::IPV6_RECVERR,
-        ),
+        true => (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, libc::IPV6_RECVERR),
         false => (libc::IPPROTO_IP, libc::IP_RECVTTL, libc::IP_RECVERR),
     };
     set(socket, level, hops, &1_i32)?;
@@ -65,12 +61,7 @@ pub(super) fn prepare(socket: &OwnedFd, is_v6: bool, access: Access) -> io::Resu
         (Access::Raw, true) => {
             let mut all_but_replies = [u32::MAX; 8];
             all_but_replies[REPLY_V6 / 32] &= !(1 << (REPLY_V6 % 32));
-            set(
-                socket,
-                libc::IPPROTO_ICMPV6,
-                ICMPV6_FILTER,
-                &all_but_replies,
-            )
+            set(socket, libc::IPPROTO_ICMPV6, ICMPV6_FILTER, &all_but_replies)
         }
     }
 }
@@ -97,10 +88,8 @@ pub(super) fn hear_only(socket: &OwnedFd, is_v6: bool, identifier: u16) -> io::R
         step(RETURN, 0, 0, u32::MAX),
         step(RETURN, 0, 0, 0),
     ];
-    let program = libc::sock_fprog {
-        len: steps.len() as libc::c_ushort,
-        filter: steps.as_mut_ptr(),
-    };
+    let program =
+        libc::sock_fprog { len: steps.len() as libc::c_ushort, filter: steps.as_mut_ptr() };
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
@@ -161,11 +150,7 @@ pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
     // SAFETY: the kernel writes at most `length` bytes; addresses of both families fit, and have the port
     // at the same place.
     done(unsafe {
-        libc::getsockname(
-            socket.as_raw_fd(),
-            (&raw mut address).cast(),
-            &raw mut length,
-        )
+        libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
     })?;
     Ok(u16::from_be(address.sin6_port))
 }
@@ -174,10 +159,7 @@ pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
 #[inline]
 pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, Told)> {
     let mut control = [0_u64; CONTROL_WORDS];
-    let mut room = libc::iovec {
-        iov_base: inbox.as_mut_ptr().cast(),
-        iov_len: inbox.len(),
-    };
+    let mut room = libc::iovec { iov_base: inbox.as_mut_ptr().cast(), iov_len: inbox.len() };
     // SAFETY: all-zero values are valid ones.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut room;

@@ -5,10 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-const LOOPBACKS: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::LOCALHOST),
-    IpAddr::V6(Ipv6Addr::LOCALHOST),
-];
+const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// Every kind of socket that this process may have, to both loopback addresses as far as they are there.
 fn granted(payload_bytes: usize) -> Vec<Echo> {
@@ -56,10 +53,7 @@ fn echoes_come_back_with_the_kernels_stamp_between_sending_and_receiving() {
                     (before..=after).contains(&answer.stamped_ns),
                     "{before} {answer:?} {after}"
                 );
-                assert!(
-                    answer.hops_left.is_some_and(|hops| hops >= 32),
-                    "{answer:?}"
-                );
+                assert!(answer.hops_left.is_some_and(|hops| hops >= 32), "{answer:?}");
             }
             assert_eq!(echo.strays(), 0, "{echo:?}");
         }

@@ -4,9 +4,7 @@ use super::{BRANCHES_PER_WORD, Bench, Body, Instruction, OPERAND, START, all, fi
 use std::collections::BTreeSet;
 
 /// Around units of 8, 10 and 12, and turns of 32, 40, 96 and 128.
-const COUNTS: [u64; 16] = [
-    0, 1, 2, 7, 8, 9, 11, 13, 31, 33, 41, 97, 127, 128, 259, 10_001,
-];
+const COUNTS: [u64; 16] = [0, 1, 2, 7, 8, 9, 11, 13, 31, 33, 41, 97, 127, 128, 259, 10_001];
 
 /// What one operation does to a word.
 type Step = fn(u64) -> u64;
@@ -38,9 +36,7 @@ fn integer_bodies_do_their_operation_n_times() {
         ("shift_fixed_i64", |value| value << 3),
         ("shift_counted_i64", |value| value << 7),
         ("byte_swap_i64", u64::swap_bytes),
-        ("add_shifted_i64", |value| {
-            OPERAND.wrapping_add(value.wrapping_mul(4))
-        }),
+        ("add_shifted_i64", |value| OPERAND.wrapping_add(value.wrapping_mul(4))),
     ];
     let mut bench = Bench::new();
     for (name, step) in steps {
@@ -146,12 +142,7 @@ fn assert_stays(bench: &mut Bench, instruction: &Instruction, body: &Body, n: u6
 
 #[test]
 fn branches_count_the_bits_that_are_set() {
-    for words in [
-        &[][..],
-        &[0],
-        &[u64::MAX],
-        &[5, 0xaaaa_aaaa_aaaa_aaaa, START],
-    ] {
+    for words in [&[][..], &[0], &[u64::MAX], &[5, 0xaaaa_aaaa_aaaa_aaaa, START]] {
         let set: u32 = words.iter().map(|word| word.count_ones()).sum();
         assert_eq!(Bench::branches(words), u64::from(set));
     }

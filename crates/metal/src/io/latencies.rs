@@ -20,12 +20,7 @@ impl Latencies {
         // Written now, so that no page of it is touched first inside a run.
         let mut first = vec![u64::MAX; most];
         first.clear();
-        Latencies {
-            first,
-            most,
-            counts: vec![0; slot(u64::MAX) + 1],
-            total: 0,
-        }
+        Latencies { first, most, counts: vec![0; slot(u64::MAX) + 1], total: 0 }
     }
 
     /// The first of them, in ticks, in the order of completion.
@@ -41,9 +36,7 @@ impl Latencies {
     /// All of them: ticks (the middle of a range that is 0.8 % wide) and how many, ascending.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let counted = self.counts.iter().enumerate();
-        counted
-            .filter(|(_, count)| **count > 0)
-            .map(|(slot, count)| (middle(slot), *count))
+        counted.filter(|(_, count)| **count > 0).map(|(slot, count)| (middle(slot), *count))
     }
 
     /// Forgets all.
@@ -116,9 +109,6 @@ mod tests {
         assert_eq!(counts[..2], [(5, 3), (90, 1)]);
         assert!(counts[2].0.abs_diff(1_000_000) < 4000 && counts[2].1 == 1);
         all.clear();
-        assert_eq!(
-            (all.total(), all.first().len(), all.counts().count()),
-            (0, 0, 0)
-        );
+        assert_eq!((all.total(), all.first().len(), all.counts().count()), (0, 0, 0));
     }
 }

@@ -19,11 +19,7 @@ impl Psync {
     /// An engine that takes the blocks of `buffers` in turn.
     pub fn new(file: File, buffers: Buffers) -> Psync {
         let offsets = vec![None; buffers.count()];
-        Psync {
-            file,
-            buffers,
-            offsets,
-        }
+        Psync { file, buffers, offsets }
     }
 
     /// The file.
@@ -91,11 +87,7 @@ impl Psync {
             bytes: operations * bytes as u64,
             first_tick,
             last_tick,
-            steady: Steady {
-                from_tick: first_tick,
-                until_tick: last_tick,
-                operations,
-            },
+            steady: Steady { from_tick: first_tick, until_tick: last_tick, operations },
             most_in_flight: some,
             mean_in_flight: f64::from(some),
             thread_cpu_ns,

@@ -40,11 +40,7 @@ fn uring(file: File, depth: usize, setup: UringSetup) -> Option<Uring> {
 
 /// `count` operations, however long they take.
 fn exactly(count: u64) -> Stop {
-    Stop {
-        until_tick: 0,
-        at_least: count,
-        at_most: u64::MAX,
-    }
+    Stop { until_tick: 0, at_least: count, at_most: u64::MAX }
 }
 
 /// The blocks in turn, from the first.
@@ -76,18 +72,13 @@ fn keeps_its_books(ran: &Ran, operations: u64, log: &Latencies) {
 fn reads_one_after_another_give_what_is_there() {
     let mut engine = Psync::new(numbered(), buffers(3));
     let mut log = Latencies::new(4);
-    let ran = engine
-        .run(Op::Read, in_turn(), monotonic_ns, exactly(10), &mut log)
-        .unwrap();
+    let ran = engine.run(Op::Read, in_turn(), monotonic_ns, exactly(10), &mut log).unwrap();
     keeps_its_books(&ran, 10, &log);
     assert_eq!((log.total(), log.first().len()), (10, 4));
     assert_eq!((ran.steady.operations, ran.most_in_flight), (10, 1));
     for index in 0..3 {
         let offset = engine.offset_of(index).unwrap();
-        assert_eq!(
-            number_of(engine.buffers().get(index)),
-            offset / BLOCK as u64
-        );
+        assert_eq!(number_of(engine.buffers().get(index)), offset / BLOCK as u64);
     }
 }
 
@@ -97,18 +88,14 @@ fn a_ring_reads_what_is_there_at_every_depth_and_setup() {
         for (registered_file, registered_buffers) in
             [(true, true), (true, false), (false, true), (false, false)]
         {
-            let setup = UringSetup {
-                registered_file,
-                registered_buffers,
-            };
+            let setup = UringSetup { registered_file, registered_buffers };
             let Some(mut engine) = uring(numbered(), depth, setup) else {
                 return;
             };
             let mut log = Latencies::new(1000);
             let count = 8 * depth as u64;
-            let ran = engine
-                .run(Op::Read, in_turn(), monotonic_ns, exactly(count), &mut log)
-                .unwrap();
+            let ran =
+                engine.run(Op::Read, in_turn(), monotonic_ns, exactly(count), &mut log).unwrap();
             keeps_its_books(&ran, count, &log);
             assert_eq!(ran.most_in_flight, depth as u32);
             assert!(ran.mean_in_flight <= depth as f64 && ran.mean_in_flight > 0.0);
@@ -117,10 +104,7 @@ fn a_ring_reads_what_is_there_at_every_depth_and_setup() {
             assert!(depth == 1 || ran.steady.operations < count);
             for index in 0..depth {
                 let offset = engine.offset_of(index).unwrap();
-                assert_eq!(
-                    number_of(engine.buffers().get(index)),
-                    offset / BLOCK as u64
-                );
+                assert_eq!(number_of(engine.buffers().get(index)), offset / BLOCK as u64);
             }
             // A second run on the same ring.
             let again = engine.run(Op::Read, in_turn(), monotonic_ns, exactly(5), &mut log);
@@ -203,8 +187,7 @@ fn what_is_written_one_after_another_has_nothing_in_common() {
         let mut bodies: Vec<Vec<u8>> = (0..8)
             .map(|number| {
                 let mut block = vec![0; BLOCK];
-                file.read_exact_at(&mut block, number * BLOCK as u64)
-                    .unwrap();
+                file.read_exact_at(&mut block, number * BLOCK as u64).unwrap();
                 block[8..].to_vec()
             })
             .collect();
@@ -228,13 +211,7 @@ fn what_is_written_one_after_another_has_nothing_in_common() {
         // A failure names the place of the operation that met it, whichever block it had.
         let end = BLOCKS * BLOCK as u64;
         let mut offsets = [0, 4096, end].into_iter();
-        let failed = engine.run(
-            Op::Read,
-            || offsets.next(),
-            monotonic_ns,
-            exactly(9),
-            &mut log,
-        );
+        let failed = engine.run(Op::Read, || offsets.next(), monotonic_ns, exactly(9), &mut log);
         let text = failed.unwrap_err().to_string();
         assert!(text.contains(&format!("offset {end} moved")), "{text}");
     }
@@ -250,8 +227,7 @@ fn written_blocks_are_all_different_and_arrive() {
         let mut heads: Vec<Vec<u8>> = (0..BLOCKS)
             .map(|number| {
                 let mut block = vec![0; BLOCK];
-                file.read_exact_at(&mut block, number * BLOCK as u64)
-                    .unwrap();
+                file.read_exact_at(&mut block, number * BLOCK as u64).unwrap();
                 block
             })
             .collect();
@@ -268,22 +244,10 @@ fn written_blocks_are_all_different_and_arrive() {
         unlike(engine.file());
     }
     if let Some(mut engine) = uring(numbered(), 8, UringSetup::REGISTERED) {
-        let ran = engine.run(
-            Op::Write,
-            in_turn(),
-            monotonic_ns,
-            exactly(BLOCKS),
-            &mut log,
-        );
+        let ran = engine.run(Op::Write, in_turn(), monotonic_ns, exactly(BLOCKS), &mut log);
         assert_eq!(ran.unwrap().operations, BLOCKS);
         unlike(engine.file());
-        let refused = engine.run(
-            Op::WriteSynced,
-            in_turn(),
-            monotonic_ns,
-            exactly(1),
-            &mut log,
-        );
+        let refused = engine.run(Op::WriteSynced, in_turn(), monotonic_ns, exactly(1), &mut log);
         assert!(matches!(refused, Err(Failure::Engine(_))));
     }
 }
@@ -298,11 +262,7 @@ fn a_run_ends_by_time_by_count_and_where_the_offsets_end() {
         ticks.set(ticks.get() + 1);
         ticks.get()
     };
-    let stop = |until_tick, at_least, at_most| Stop {
-        until_tick,
-        at_least,
-        at_most,
-    };
+    let stop = |until_tick, at_least, at_most| Stop { until_tick, at_least, at_most };
     // One look before, two for each operation: the fifth ends at tick 11.
     let ran = engine.run(Op::Read, in_turn(), now, stop(11, 0, 99), &mut log);
     assert_eq!(ran.unwrap().operations, 5);
@@ -328,25 +288,14 @@ fn what_is_not_there_is_a_short_read_with_its_offset() {
     };
     let is_told = |failure: Failure| {
         let text = failure.to_string();
-        assert!(
-            text.contains(&format!("offset {end} moved only 100")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("offset {end} moved only 100")), "{text}");
         assert_eq!(failure.raw_os_error(), None);
     };
     let mut log = Latencies::new(0);
     let mut engine = Psync::new(numbered(), buffers(1));
-    is_told(
-        engine
-            .run(Op::Read, offsets(), monotonic_ns, exactly(9), &mut log)
-            .unwrap_err(),
-    );
+    is_told(engine.run(Op::Read, offsets(), monotonic_ns, exactly(9), &mut log).unwrap_err());
     if let Some(mut engine) = uring(numbered(), 4, UringSetup::REGISTERED) {
-        is_told(
-            engine
-                .run(Op::Read, offsets(), monotonic_ns, exactly(9), &mut log)
-                .unwrap_err(),
-        );
+        is_told(engine.run(Op::Read, offsets(), monotonic_ns, exactly(9), &mut log).unwrap_err());
         // Nothing is left in flight: the ring goes on.
         let ran = engine.run(Op::Read, in_turn(), monotonic_ns, exactly(9), &mut log);
         assert_eq!(ran.unwrap().operations, 9);
@@ -362,11 +311,7 @@ fn an_error_of_the_kernel_is_told_with_its_offset() {
     };
     let is_told = |failure: Failure| {
         assert_eq!(failure.raw_os_error(), Some(libc::EBADF));
-        assert!(
-            failure
-                .to_string()
-                .contains("writing 4096 bytes at offset 0")
-        );
+        assert!(failure.to_string().contains("writing 4096 bytes at offset 0"));
     };
     let mut log = Latencies::new(0);
     let mut engine = Psync::new(read_only(), buffers(1));

@@ -29,10 +29,8 @@ pub struct UringSetup {
 
 impl UringSetup {
     /// Both.
-    pub const REGISTERED: UringSetup = UringSetup {
-        registered_file: true,
-        registered_buffers: true,
-    };
+    pub const REGISTERED: UringSetup =
+        UringSetup { registered_file: true, registered_buffers: true };
 }
 
 /// A ring for reads and writes of one file, with one block or several in turn for each operation in
@@ -114,9 +112,7 @@ impl Uring {
                 offsets: vec![None; buffers.count()],
                 submitted: vec![0; usize::from(depth)],
                 // The first operation of a slot has the block after the last, which is its first.
-                block_of: (0..depth)
-                    .map(|slot| last_of(slot, &buffers, depth))
-                    .collect(),
+                block_of: (0..depth).map(|slot| last_of(slot, &buffers, depth)).collect(),
                 buffers,
                 setup,
                 slots: Free::all(depth),
@@ -174,16 +170,10 @@ impl Uring {
         let (mut submitter, mut queue, mut done) = self.ring.split();
         // The kernel then need not look the ring up (Linux 5.18); without it the calls cost a little more.
         let is_registered = submitter.register_ring_fd().is_ok();
-        let rings = Rings {
-            submitter: &submitter,
-            queue: &mut queue,
-            done: &mut done,
-        };
+        let rings = Rings { submitter: &submitter, queue: &mut queue, done: &mut done };
         let cpu_before_ns = vdso_clock_gettime(Clock::THREAD_CPU);
         let mut state = State::new(now());
-        let outcome = self
-            .work
-            .turns(rings, op, offsets, &now, stop, log, &mut state);
+        let outcome = self.work.turns(rings, op, offsets, &now, stop, log, &mut state);
         let thread_cpu_ns = vdso_clock_gettime(Clock::THREAD_CPU) - cpu_before_ns;
         if is_registered {
             submitter.unregister_ring_fd().map_err(Failure::Engine)?;
@@ -231,10 +221,7 @@ struct Rings<'run, 'ring> {
 
 impl Work {
     #[inline(always)]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "those of `Uring::run`, taken apart"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "those of `Uring::run`, taken apart")]
     fn turns(
         &mut self,
         rings: Rings<'_, '_>,
@@ -315,11 +302,7 @@ impl Work {
         let slot = self.slots.next();
         let depth = self.block_of.len() as u16;
         let next = self.block_of[usize::from(slot)] + depth;
-        let index = if usize::from(next) < self.offsets.len() {
-            next
-        } else {
-            slot
-        };
+        let index = if usize::from(next) < self.offsets.len() { next } else { slot };
         self.block_of[usize::from(slot)] = index;
         let block = usize::from(index);
         self.offsets[block] = Some(offset);
@@ -332,18 +315,16 @@ impl Work {
         macro_rules! built {
             ($file:expr) => {
                 match (op == Op::Read, self.setup.registered_buffers) {
-                    (true, true) => opcode::ReadFixed::new($file, start, bytes, index)
-                        .offset(offset)
-                        .build(),
-                    (true, false) => opcode::Read::new($file, start, bytes)
-                        .offset(offset)
-                        .build(),
-                    (false, true) => opcode::WriteFixed::new($file, start, bytes, index)
-                        .offset(offset)
-                        .build(),
-                    (false, false) => opcode::Write::new($file, start, bytes)
-                        .offset(offset)
-                        .build(),
+                    (true, true) => {
+                        opcode::ReadFixed::new($file, start, bytes, index).offset(offset).build()
+                    }
+                    (true, false) => opcode::Read::new($file, start, bytes).offset(offset).build(),
+                    (false, true) => {
+                        opcode::WriteFixed::new($file, start, bytes, index).offset(offset).build()
+                    }
+                    (false, false) => {
+                        opcode::Write::new($file, start, bytes).offset(offset).build()
+                    }
                 }
             };
         }

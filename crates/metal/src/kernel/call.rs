@@ -65,11 +65,7 @@ pub fn call(kind: CallKind, n: u64) -> Option<u64> {
 /// returns, modulo 2^64.
 pub fn call_sum(kind: CallKind, n: u64) -> u64 {
     let returned = match kind {
-        CallKind::Direct {
-            arguments,
-            argument,
-            ..
-        } => {
+        CallKind::Direct { arguments, argument, .. } => {
             let sum = (1..=arguments).sum::<usize>().max(1);
             match argument {
                 ArgumentType::I32 | ArgumentType::I64 => sum as u64,
@@ -104,11 +100,7 @@ macro_rules! instance {
 /// The loop for a kind of call; `None` above [`MAX_ARGUMENTS`].
 pub(crate) fn loop_of(kind: CallKind) -> Option<Loop> {
     match kind {
-        CallKind::Direct {
-            arguments,
-            argument,
-            frame,
-        } => match argument {
+        CallKind::Direct { arguments, argument, frame } => match argument {
             ArgumentType::I32 => instance!(calls_i32, arguments, frame),
             ArgumentType::I64 => instance!(calls_i64, arguments, frame),
             ArgumentType::F32 => instance!(calls_f32, arguments, frame),
@@ -127,18 +119,11 @@ mod tests {
     fn every_kind() -> Vec<CallKind> {
         let mut kinds = vec![CallKind::Indirect, CallKind::Plt, CallKind::Struct];
         for arguments in 0..=MAX_ARGUMENTS {
-            for argument in [
-                ArgumentType::I32,
-                ArgumentType::I64,
-                ArgumentType::F32,
-                ArgumentType::F64,
-            ] {
+            for argument in
+                [ArgumentType::I32, ArgumentType::I64, ArgumentType::F32, ArgumentType::F64]
+            {
                 for frame in [Frame::Registers, Frame::Spilled] {
-                    kinds.push(CallKind::Direct {
-                        arguments,
-                        argument,
-                        frame,
-                    });
+                    kinds.push(CallKind::Direct { arguments, argument, frame });
                 }
             }
         }

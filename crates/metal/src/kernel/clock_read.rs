@@ -47,10 +47,7 @@ impl ClockRead {
     /// Whether the read executes `rdtscp`, which not every x86-64 processor has.
     pub fn needs_rdtscp(self) -> bool {
         cfg!(target_arch = "x86_64")
-            && matches!(
-                self,
-                ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair
-            )
+            && matches!(self, ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair)
     }
 
     /// Where the code that [`clock_read`] runs lies: those who time the same read run the same code.
@@ -150,10 +147,7 @@ mod tests {
                 let before = if kind == ClockRead::Instant { 0 } else { now() };
                 let last = clock_read(kind, n).unwrap();
                 let after = now();
-                assert!(
-                    before <= last && last <= after,
-                    "{kind:?}: {before} {last} {after}"
-                );
+                assert!(before <= last && last <= after, "{kind:?}: {before} {last} {after}");
             }
             assert_eq!(clock_read(kind, 0), Some(0), "{kind:?}");
         }
@@ -166,11 +160,7 @@ mod tests {
         let without: Vec<ClockRead> = usable(false).collect();
         let gone = with.iter().filter(|read| !without.contains(read));
         let expected: &[ClockRead] = if cfg!(target_arch = "x86_64") {
-            &[
-                ClockRead::Rdtscp,
-                ClockRead::FencedPair,
-                ClockRead::CpuidPair,
-            ]
+            &[ClockRead::Rdtscp, ClockRead::FencedPair, ClockRead::CpuidPair]
         } else {
             &[]
         };

@@ -198,11 +198,7 @@ fn largest(values: &[f64]) -> usize {
             *most = if value > *most { value } else { *most };
         }
     }
-    let most = most
-        .iter()
-        .copied()
-        .chain(rest.iter().map(|value| value.abs()))
-        .fold(0.0, f64::max);
+    let most = most.iter().copied().chain(rest.iter().map(|value| value.abs())).fold(0.0, f64::max);
     let position = values.iter().position(|value| value.abs() == most);
     position.unwrap_or(0)
 }

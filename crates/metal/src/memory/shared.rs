@@ -52,11 +52,7 @@ impl SharedWords {
         }
         let start = NonNull::new(start.cast())
             .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(SharedWords {
-            start,
-            words,
-            bytes,
-        })
+        Ok(SharedWords { start, words, bytes })
     }
 
     /// The low half of a word, at which the kernel looks in a futex. Parties that meet at a word

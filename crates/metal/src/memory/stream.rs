@@ -124,11 +124,7 @@ impl Ring {
         }
         let start = NonNull::new(start.cast())
             .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(Ring {
-            start,
-            capacity,
-            page_bytes,
-        })
+        Ok(Ring { start, capacity, page_bytes })
     }
 
     /// Bytes written so far, modulo 2^31, in steps of [`STEP`].
@@ -199,8 +195,7 @@ impl Ring {
         // not touch this part until the position passes it.
         unsafe {
             let ring = self.start.add(self.page_bytes);
-            ring.add(at)
-                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), first);
+            ring.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), first);
             let rest = NonNull::from(bytes).cast::<u8>().add(first);
             ring.copy_from_nonoverlapping(rest, bytes.len() - first);
         }

@@ -34,10 +34,7 @@ fn shares_are_read_from_the_areas_of_the_mapping_alone() {
 
 #[test]
 fn a_mapping_is_aligned_rounded_and_writable_to_its_end() {
-    for (pages, unit) in [
-        (Pages::Base, base_page_bytes()),
-        (Pages::Huge, huge_page_bytes()),
-    ] {
+    for (pages, unit) in [(Pages::Base, base_page_bytes()), (Pages::Huge, huge_page_bytes())] {
         let Ok(mut mapping) = Mapping::new(unit + 1, pages) else {
             assert_eq!(pages, Pages::Huge, "base pages are always there");
             continue;
@@ -178,10 +175,7 @@ fn forbid(calls: [libc::c_long; 2]) -> io::Result<()> {
         step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
         step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
     ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_mut_ptr(),
-    };
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: numbers, and a program of as many steps as it says, which the kernel copies.
     let failed = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
@@ -211,8 +205,5 @@ fn a_sandbox_that_forbids_placement_is_told_from_memory_that_is_elsewhere() {
             _ => 4,
         }
     });
-    child
-        .expect("a child")
-        .succeed()
-        .expect("both are forbidden");
+    child.expect("a child").succeed().expect("both are forbidden");
 }

@@ -85,10 +85,9 @@ fn parse(whole: &[u8]) -> Option<Record<'_>> {
             is_preempted: misc & SWITCH_OUT_PREEMPT != 0,
         }),
         // Event, count, process, thread, time.
-        PERF_RECORD_LOST => Some(Record::Lost {
-            count: word64(whole, 16)?,
-            time_ns: word64(whole, 32)?,
-        }),
+        PERF_RECORD_LOST => {
+            Some(Record::Lost { count: word64(whole, 16)?, time_ns: word64(whole, 32)? })
+        }
         _ => None,
     }
 }

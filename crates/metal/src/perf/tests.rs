@@ -8,9 +8,7 @@ fn bytes(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
     bytes.extend(misc.to_ne_bytes());
     let length = u16::try_from(8 + 8 * words.len()).expect("short");
     bytes.extend(length.to_ne_bytes());
-    words
-        .iter()
-        .for_each(|word| bytes.extend(word.to_ne_bytes()));
+    words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
     bytes
 }
 
@@ -29,22 +27,14 @@ fn records_are_read_as_the_kernel_lays_them() {
     ring.extend(bytes(9, 0, &[pair(5, 7), 140, pair(12, 0x0203_0004), 9]));
     ring.extend(bytes(2, 0, &[3, 4, pair(0, 0), 150]));
     let records: Vec<(usize, Record<'_>)> = all(&ring).collect();
-    let switch = |time_ns, is_out| Record::Switch {
-        time_ns,
-        tid: 6,
-        is_out,
-        is_preempted: is_out,
-    };
+    let switch = |time_ns, is_out| Record::Switch { time_ns, tid: 6, is_out, is_preempted: is_out };
     assert_eq!(records[0], (24, switch(100, true)));
     assert_eq!(records[1], (48, switch(130, false)));
     let Record::Sample { time_ns, tid, raw } = records[2].1 else {
         panic!("{records:?}");
     };
     assert_eq!((time_ns, tid, raw.len(), raw[0]), (140, 7, 12, 4));
-    let lost = Record::Lost {
-        time_ns: 150,
-        count: 4,
-    };
+    let lost = Record::Lost { time_ns: 150, count: 4 };
     assert_eq!(records[3], (ring.len(), lost));
     assert_eq!(records.len(), 4);
 }
@@ -75,24 +65,13 @@ fn own_switches_are_seen_at_their_time() {
     ring.stop().expect("it was opened");
     let (mut outs, mut ins) = (Vec::new(), Vec::new());
     ring.drain(|record| match record {
-        Record::Switch {
-            time_ns,
-            is_out: true,
-            ..
-        } => outs.push(time_ns),
+        Record::Switch { time_ns, is_out: true, .. } => outs.push(time_ns),
         Record::Switch { time_ns, .. } => ins.push(time_ns),
         other => panic!("{other:?} was not asked for"),
     });
     assert!(outs.len() >= 3, "{outs:?}");
-    assert!(
-        outs.iter()
-            .chain(&ins)
-            .all(|at| (before..after).contains(at))
-    );
-    let slept = outs
-        .iter()
-        .zip(&ins)
-        .filter(|(out, back)| *back - *out >= 150_000);
+    assert!(outs.iter().chain(&ins).all(|at| (before..after).contains(at)));
+    let slept = outs.iter().zip(&ins).filter(|(out, back)| *back - *out >= 150_000);
     assert!(slept.count() >= 3, "{outs:?} {ins:?}");
     assert_eq!(ring.holes(), []);
     assert!(ring.lost().is_none_or(|lost| lost == 0));

@@ -164,17 +164,9 @@ mod tests {
 
     #[test]
     fn a_body_that_fails_or_panics_is_an_error() {
-        Child::fork(|| 0)
-            .expect("forks")
-            .succeed()
-            .expect("status 0");
+        Child::fork(|| 0).expect("forks").succeed().expect("status 0");
         let failed = Child::fork(|| 3).expect("forks").succeed();
-        assert!(
-            failed
-                .expect_err("status 3")
-                .to_string()
-                .contains("with status 3")
-        );
+        assert!(failed.expect_err("status 3").to_string().contains("with status 3"));
         // Not by `panic!`, whose lock another test's thread may hold in the moment of the fork.
         let panicked = Child::fork(|| std::panic::resume_unwind(Box::new(())));
         let error = panicked.expect("forks").succeed().expect_err("panics");

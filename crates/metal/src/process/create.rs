@@ -69,11 +69,7 @@ impl Watch {
     /// # Errors
     /// Those of mmap(2).
     pub fn new(now: fn() -> u64) -> io::Result<Watch> {
-        Ok(Watch {
-            now,
-            words: SharedWords::new(2)?,
-            stack: Box::new(Stack([1; 16 * 1024])),
-        })
+        Ok(Watch { now, words: SharedWords::new(2)?, stack: Box::new(Stack([1; 16 * 1024])) })
     }
 
     /// A child by the C library's fork(3), which does what `then` says.
@@ -113,10 +109,7 @@ impl Watch {
             stack_size: u64,
             tls: u64,
         }
-        let arguments = Arguments {
-            exit_signal: libc::SIGCHLD as u64,
-            ..Arguments::default()
-        };
+        let arguments = Arguments { exit_signal: libc::SIGCHLD as u64, ..Arguments::default() };
         self.forget();
         let called = (self.now)();
         // SAFETY: the kernel reads the arguments. Without flags the child runs on from here on a copy
@@ -241,13 +234,7 @@ impl Watch {
         loop {
             // SAFETY: the kernel writes one number to `status`; no usage is asked for.
             let reaped = unsafe {
-                arch::syscall4(
-                    libc::SYS_wait4,
-                    pid as usize,
-                    (&raw mut status) as usize,
-                    0,
-                    0,
-                )
+                arch::syscall4(libc::SYS_wait4, pid as usize, (&raw mut status) as usize, 0, 0)
             };
             if reaped == pid as isize {
                 break;
@@ -262,12 +249,7 @@ impl Watch {
             return Err(self.misfortune(pid, status));
         }
         let first = self.words[FIRST].load(Ordering::Acquire);
-        Ok(Moments {
-            called,
-            returned,
-            first: (first != 0).then_some(first),
-            reaped,
-        })
+        Ok(Moments { called, returned, first: (first != 0).then_some(first), reaped })
     }
 
     /// Why a child ended otherwise than it should.
@@ -282,10 +264,7 @@ impl Watch {
                 libc::WEXITSTATUS(status)
             )
         } else {
-            format!(
-                "the child {pid} was killed by signal {}",
-                libc::WTERMSIG(status)
-            )
+            format!("the child {pid} was killed by signal {}", libc::WTERMSIG(status))
         })
     }
 }
@@ -310,11 +289,7 @@ fn ten_calls() {
             arch::syscall2(libc::SYS_setpgid, of, to);
         }
         arch::syscall0(libc::SYS_sched_yield);
-        arch::syscall2(
-            libc::SYS_prctl,
-            libc::PR_SET_NAME as usize,
-            NAME.as_ptr() as usize,
-        );
+        arch::syscall2(libc::SYS_prctl, libc::PR_SET_NAME as usize, NAME.as_ptr() as usize);
     }
 }
 
@@ -348,10 +323,7 @@ mod tests {
             for (way, moments) in forked.into_iter().enumerate() {
                 let moments = moments.expect("a child can be made");
                 let first = moments.first.expect("told");
-                assert!(
-                    moments.called <= first && first <= moments.reaped,
-                    "{moments:?}"
-                );
+                assert!(moments.called <= first && first <= moments.reaped, "{moments:?}");
                 let back = moments.called <= moments.returned && moments.returned <= moments.reaped;
                 assert!(back, "{moments:?}");
                 // The parent of vfork stands until the child has ended.

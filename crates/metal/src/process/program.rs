@@ -87,13 +87,7 @@ impl Program {
         let arguments: Vec<CString> = arguments.iter().map(|text| (*text).to_owned()).collect();
         let pointers = arguments.iter().map(|text| text.as_ptr());
         let pointers = pointers.chain([ptr::null()]).collect();
-        Program {
-            path,
-            _arguments: arguments,
-            pointers,
-            environment: [ptr::null()],
-            _file: file,
-        }
+        Program { path, _arguments: arguments, pointers, environment: [ptr::null()], _file: file }
     }
 
     pub(super) fn path(&self) -> *const libc::c_char {

@@ -35,10 +35,7 @@ fn the_peak_is_that_of_this_address_space() {
     mapping.touch();
     assert!(peak_resident_bytes().unwrap() >= 64 << 20);
     // A child that this process starts takes the peak over into its rusage, but not here.
-    let child = Command::new("grep")
-        .args(["VmHWM", "/proc/self/status"])
-        .output()
-        .unwrap();
+    let child = Command::new("grep").args(["VmHWM", "/proc/self/status"]).output().unwrap();
     let told = peak_of(&String::from_utf8(child.stdout).unwrap()).unwrap();
     assert!((1..64 << 20).contains(&told), "{told}");
 }
@@ -65,9 +62,7 @@ fn a_child_that_is_killed_ends_by_that_signal() {
 fn a_session_of_its_own_is_a_group_that_is_killed_whole() {
     let mut leader = Command::new("sh");
     leader.args(["-c", "sleep 1000 & echo; wait"]);
-    let mut leader = in_new_session(leader.stdout(Stdio::piped()))
-        .spawn()
-        .unwrap();
+    let mut leader = in_new_session(leader.stdout(Stdio::piped())).spawn().unwrap();
     let mut output = leader.stdout.take().unwrap();
     output.read_exact(&mut [0]).unwrap();
     // The member holds the pipe open until it has ended too.
@@ -79,14 +74,8 @@ fn a_session_of_its_own_is_a_group_that_is_killed_whole() {
 #[test]
 fn numbers_that_mean_more_than_one_process_are_refused() {
     for pid in [0, 1, u32::MAX, i32::MAX as u32 + 1] {
-        assert_eq!(
-            kill(pid, 0).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
-        assert_eq!(
-            kill_group(pid).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
+        assert_eq!(kill(pid, 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(kill_group(pid).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }
 
@@ -165,10 +154,7 @@ fn the_mask_is_emptied() {
 #[test]
 fn the_effective_user_is_the_kernels() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("Uid:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("Uid:")).unwrap();
     let effective = line.split_whitespace().nth(2).unwrap();
     assert_eq!(effective, geteuid().to_string());
 }

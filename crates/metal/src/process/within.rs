@@ -33,19 +33,13 @@ impl<'flag> Patience<'flag> {
     /// Ends also when a handler of SIGINT or SIGTERM sets this flag. The process must handle both, and
     /// no other thread of it may take them.
     pub fn unless(silence: Duration, stop: &'flag AtomicBool) -> Self {
-        Patience {
-            silence,
-            stop: Some(stop),
-        }
+        Patience { silence, stop: Some(stop) }
     }
 }
 
 impl From<Duration> for Patience<'_> {
     fn from(silence: Duration) -> Self {
-        Patience {
-            silence,
-            stop: None,
-        }
+        Patience { silence, stop: None }
     }
 }
 
@@ -98,11 +92,7 @@ pub fn within<'flag>(
 /// Everything that the child sends, up to its end.
 fn listen(mut reader: PipeReader, patience: Patience<'_>) -> io::Result<Vec<u8>> {
     let silence = patience.silence;
-    let stopped = || {
-        patience
-            .stop
-            .is_some_and(|stop| stop.load(Ordering::Relaxed))
-    };
+    let stopped = || patience.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
     let mut sent = Vec::new();
     let mut piece = [0; 4096];
     let mut deadline = Instant::now() + silence;
@@ -161,10 +151,7 @@ fn decode(sent: &[u8]) -> io::Result<Vec<u8>> {
 /// Leaves nothing open but this pipe, with /dev/null for the standard streams: whoever waits for the
 /// end of what this process writes to must not wait for the child.
 fn keep_only(pipe: &PipeWriter) -> io::Result<()> {
-    let null: File = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
+    let null: File = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     for stream in 0..=2 {
         // SAFETY: plain numbers; the child has no other thread that might use the stream.
         if unsafe { libc::dup2(null.as_raw_fd(), stream) } < 0 {

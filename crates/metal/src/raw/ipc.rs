@@ -157,9 +157,7 @@ impl MessageQueue {
     /// # Errors
     /// Those of fcntl(2).
     pub fn try_clone(&self) -> io::Result<MessageQueue> {
-        Ok(MessageQueue {
-            fd: self.fd.try_clone()?,
-        })
+        Ok(MessageQueue { fd: self.fd.try_clone()? })
     }
 
     /// Sends `message`; waits while the queue is full.

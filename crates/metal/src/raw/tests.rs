@@ -13,10 +13,7 @@ impl Scratch {
     fn new(name: &str, content: &[u8]) -> Scratch {
         let name = format!("metal-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        std::fs::File::create(&path)
-            .unwrap()
-            .write_all(content)
-            .unwrap();
+        std::fs::File::create(&path).unwrap().write_all(content).unwrap();
         Scratch(path)
     }
 
@@ -77,10 +74,7 @@ fn paths_may_be_relative_to_a_directory() {
     let directory = openat(None, &directory, libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
     let file = openat(Some(directory.as_fd()), &name, libc::O_WRONLY).unwrap();
     assert_eq!(write(file.as_fd(), b"yz").unwrap(), 2);
-    assert_eq!(
-        newfstatat(Some(directory.as_fd()), &name).unwrap().st_size,
-        2
-    );
+    assert_eq!(newfstatat(Some(directory.as_fd()), &name).unwrap().st_size, 2);
     assert_eq!(std::fs::read(&scratch.0).unwrap(), b"yz");
 }
 

@@ -18,10 +18,7 @@ impl UringNop {
     /// No io_uring in this kernel, or forbidden (`kernel.io_uring_disabled`,
     /// seccomp); a depth of 0 or above the kernel's limit.
     pub fn new(depth: u32) -> io::Result<UringNop> {
-        Ok(UringNop {
-            ring: IoUring::new(depth)?,
-            depth,
-        })
+        Ok(UringNop { ring: IoUring::new(depth)?, depth })
     }
 
     /// Operations to a system call.

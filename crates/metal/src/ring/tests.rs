@@ -77,10 +77,7 @@ fn every_cycle_of_four_slots_is_equally_likely() {
     }
     assert_eq!(seen.len(), 6);
     // Five standard deviations of a count with mean 1000.
-    assert!(
-        seen.values().all(|&count| (856..=1144).contains(&count)),
-        "{seen:?}"
-    );
+    assert!(seen.values().all(|&count| (856..=1144).contains(&count)), "{seen:?}");
 }
 
 #[test]
@@ -91,11 +88,7 @@ fn a_walk_of_n_loads_is_n_steps_and_goes_on_where_it_stopped() {
     let mut steps = 0;
     for n in [0, 1, 2, 255, 256, 257, 999, 1000, 1001, 4096] {
         steps += n;
-        assert_eq!(
-            ring.chase_pointer(n as u64),
-            order[steps % 1000],
-            "{n} loads"
-        );
+        assert_eq!(ring.chase_pointer(n as u64), order[steps % 1000], "{n} loads");
         steps += n;
         assert_eq!(ring.chase_index(n as u64), order[steps % 1000], "{n} loads");
     }
@@ -140,10 +133,7 @@ fn a_page_is_finished_before_the_next_and_nothing_is_in_order() {
     pages.dedup();
     assert_eq!(pages.len(), 11, "{pages:?}");
     assert!(!pages.is_sorted());
-    let forward = order
-        .windows(2)
-        .filter(|pair| pair[1] == pair[0] + 1)
-        .count();
+    let forward = order.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
     assert!(forward < order.len() / 10, "{forward} of {}", order.len());
     let tiny = Ring::page_random(ring.into_mapping(), 512, 64, 9).unwrap();
     assert_eq!(tiny.visits(), 8);

@@ -69,9 +69,7 @@ impl Claim {
     fn new(signal: i32, handler: libc::sighandler_t, flags: i32) -> io::Result<Claim> {
         let taken = slot(signal).map(|slot| &TAKEN[slot])?;
         if taken.swap(true, Ordering::AcqRel) {
-            return Err(io::Error::other(format!(
-                "signal {signal} is being caught already"
-            )));
+            return Err(io::Error::other(format!("signal {signal} is being caught already")));
         }
         let free = || taken.store(false, Ordering::Release);
         // SAFETY: all-zero values are valid ones.
@@ -84,12 +82,7 @@ impl Claim {
             free();
             return Err(io::Error::last_os_error());
         }
-        let mut claim = Claim {
-            signal,
-            before,
-            mask_before: 0,
-            of_this_thread: PhantomData,
-        };
+        let mut claim = Claim { signal, before, mask_before: 0, of_this_thread: PhantomData };
         claim.mask_before = change_mask(libc::SIG_UNBLOCK, bit(signal))?;
         Ok(claim)
     }
@@ -100,12 +93,7 @@ impl Claim {
 
     /// The disposition as the kernel has it, the way back that the C library gave it included.
     fn action(&self) -> io::Result<KernelAction> {
-        let mut action = KernelAction {
-            handler: 0,
-            flags: 0,
-            restorer: 0,
-            mask: 0,
-        };
+        let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         // SAFETY: the kernel writes one action of this layout.
         let result = unsafe {
             arch::syscall4(
@@ -181,10 +169,7 @@ impl Catcher {
     /// # Errors
     /// Those of the call.
     pub fn ignore(&self) -> io::Result<()> {
-        self.dispose(&KernelAction {
-            handler: libc::SIG_IGN,
-            ..self.action
-        })
+        self.dispose(&KernelAction { handler: libc::SIG_IGN, ..self.action })
     }
 
     /// Whether the kernel's disposition is the counting handler.
@@ -236,12 +221,7 @@ impl Catcher {
     pub fn send_to_thread(&self) -> io::Result<()> {
         // SAFETY: plain values.
         let result = unsafe {
-            arch::syscall3(
-                libc::SYS_tgkill,
-                self.process,
-                self.thread,
-                self.claim.signal as usize,
-            )
+            arch::syscall3(libc::SYS_tgkill, self.process, self.thread, self.claim.signal as usize)
         };
         checked(result).map(|_| ())
     }
@@ -279,10 +259,7 @@ impl Catcher {
         }
         Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!(
-                "signal {} to the process was not caught for {PATIENCE:?}",
-                self.claim.signal
-            ),
+            format!("signal {} to the process was not caught for {PATIENCE:?}", self.claim.signal),
         ))
     }
 
@@ -318,11 +295,7 @@ impl Faults {
     pub fn new() -> io::Result<Faults> {
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
         let handler = step as Handler;
-        let claim = Claim::patient(
-            libc::SIGSEGV,
-            handler as libc::sighandler_t,
-            libc::SA_SIGINFO,
-        )?;
+        let claim = Claim::patient(libc::SIGSEGV, handler as libc::sighandler_t, libc::SA_SIGINFO)?;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let page = unsafe {
             libc::mmap(
@@ -386,15 +359,9 @@ extern "C" fn step(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::
 
 /// The place of a signal in the lists.
 fn slot(signal: i32) -> io::Result<usize> {
-    usize::try_from(signal)
-        .ok()
-        .filter(|slot| (1..SIGNALS).contains(slot))
-        .ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("there is no signal {signal}"),
-            )
-        })
+    usize::try_from(signal).ok().filter(|slot| (1..SIGNALS).contains(slot)).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("there is no signal {signal}"))
+    })
 }
 
 /// The kernel's set of one signal.

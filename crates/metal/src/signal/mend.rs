@@ -34,19 +34,12 @@ impl Mender {
         let mut mapping = Mapping::new(pages * base_page_bytes(), Pages::Base)?;
         mapping.touch();
         let handler = mend as Handler;
-        let claim = Claim::patient(
-            libc::SIGSEGV,
-            handler as libc::sighandler_t,
-            libc::SA_SIGINFO,
-        )?;
+        let claim = Claim::patient(libc::SIGSEGV, handler as libc::sighandler_t, libc::SA_SIGINFO)?;
         let from = mapping.as_ptr().addr();
         PAGE.store(base_page_bytes(), Ordering::Release);
         TO.store(from + mapping.bytes(), Ordering::Release);
         FROM.store(from, Ordering::Release);
-        Ok(Mender {
-            _claim: claim,
-            mapping,
-        })
+        Ok(Mender { _claim: claim, mapping })
     }
 
     /// Base pages.

@@ -105,21 +105,11 @@ fn cachestat(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {
     let mut found = [0_u64; 5];
     // SAFETY: two structures of 64-bit words, of the sizes that the call reads and writes.
     let result = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            file.as_raw_fd(),
-            range.as_ptr(),
-            found.as_mut_ptr(),
-            0_u32,
-        )
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0_u32)
     };
     let [cached, dirty, writeback, _, _] = found;
     match result {
-        0 => Ok(Residency {
-            cached,
-            dirty,
-            writeback,
-        }),
+        0 => Ok(Residency { cached, dirty, writeback }),
         _ => Err(io::Error::last_os_error()),
     }
 }
@@ -153,10 +143,7 @@ pub struct FileSystemFacts {
 impl FileSystemFacts {
     /// The usual name of the type, where it is one of the well-known.
     pub fn name(&self) -> Option<&'static str> {
-        NAMES
-            .iter()
-            .find(|(magic, _)| *magic == self.magic)
-            .map(|(_, name)| *name)
+        NAMES.iter().find(|(magic, _)| *magic == self.magic).map(|(_, name)| *name)
     }
 
     /// Whether its files are nowhere but in memory (and swap).
@@ -233,10 +220,7 @@ mod tests {
     fn pages_are_counted_before_and_after_eviction() {
         let file = written(64);
         let before = residency(&file, 0, 64 * 4096).unwrap();
-        assert_eq!(
-            before.cached * crate::memory::base_page_bytes() as u64,
-            64 * 4096
-        );
+        assert_eq!(before.cached * crate::memory::base_page_bytes() as u64, 64 * 4096);
         file.sync_all().unwrap();
         let synced = residency(&file, 0, 64 * 4096).unwrap();
         assert_eq!((synced.dirty, synced.writeback), (0, 0));
@@ -266,10 +250,7 @@ mod tests {
         let facts = file_system(&file).unwrap();
         assert_eq!(facts.name(), Some("tmpfs"));
         assert!(facts.is_in_memory() && !facts.is_read_only);
-        assert!(!matches!(
-            direct_told(&file).unwrap(),
-            DirectTold::Alignment { .. }
-        ));
+        assert!(!matches!(direct_told(&file).unwrap(), DirectTold::Alignment { .. }));
     }
 
     #[test]
@@ -277,11 +258,7 @@ mod tests {
         let file = written(1);
         let facts = file_system(&file).unwrap();
         assert!(facts.block_bytes > 0 && facts.free_bytes <= facts.total_bytes);
-        if let DirectTold::Alignment {
-            memory_bytes,
-            offset_bytes,
-        } = direct_told(&file).unwrap()
-        {
+        if let DirectTold::Alignment { memory_bytes, offset_bytes } = direct_told(&file).unwrap() {
             assert!(memory_bytes.is_power_of_two() && offset_bytes.is_power_of_two());
         }
     }
@@ -290,9 +267,6 @@ mod tests {
     fn a_file_of_proc_cannot_be_read_past_the_cache() {
         let file = File::open("/proc/self/status").unwrap();
         assert_ne!(file_system(&file).unwrap().name(), Some("ext4"));
-        assert!(!matches!(
-            direct_told(&file).unwrap(),
-            DirectTold::Alignment { .. }
-        ));
+        assert!(!matches!(direct_told(&file).unwrap(), DirectTold::Alignment { .. }));
     }
 }

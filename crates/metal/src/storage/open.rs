@@ -29,11 +29,8 @@ pub fn open(path: &Path, way: Way) -> io::Result<File> {
     if !std::fs::symlink_metadata(path)?.is_file() {
         return Err(refused("it is no regular file"));
     }
-    let flags = [
-        (way.direct, libc::O_DIRECT),
-        (way.dsync, libc::O_DSYNC),
-        (way.sync, libc::O_SYNC),
-    ];
+    let flags =
+        [(way.direct, libc::O_DIRECT), (way.dsync, libc::O_DSYNC), (way.sync, libc::O_SYNC)];
     let flags = flags.iter().filter(|(wanted, _)| *wanted);
     let flags = flags.fold(0, |all, (_, flag)| all | flag);
     // A pipe that took the file's place would else be waited for.
@@ -47,9 +44,7 @@ pub fn open(path: &Path, way: Way) -> io::Result<File> {
     match kept {
         kept if kept < 0 => Err(io::Error::last_os_error()),
         kept if kept & flags == flags => Ok(file),
-        _ => Err(refused(
-            "the open file has not the flags that were asked for (F_GETFL)",
-        )),
+        _ => Err(refused("the open file has not the flags that were asked for (F_GETFL)")),
     }
 }
 
@@ -65,10 +60,7 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_opened() {
-        let write = Way {
-            write: true,
-            ..Way::default()
-        };
+        let write = Way { write: true, ..Way::default() };
         for path in ["/dev/null", "/tmp"] {
             let error = open(Path::new(path), write).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{path}");
@@ -80,17 +72,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         let by_link = open(&link, write).unwrap_err();
         let mut text = String::new();
-        for way in [
-            write,
-            Way {
-                dsync: true,
-                ..write
-            },
-            Way {
-                sync: true,
-                ..Way::default()
-            },
-        ] {
+        for way in [write, Way { dsync: true, ..write }, Way { sync: true, ..Way::default() }] {
             text.clear();
             let mut file = open(&path, way).unwrap();
             file.read_to_string(&mut text).unwrap();

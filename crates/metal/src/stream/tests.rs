@@ -8,12 +8,7 @@ fn every_kernel() -> Vec<Kernel> {
         for stores in Stores::ALL {
             for access in Access::ALL {
                 for width in Width::ALL {
-                    kernels.push(Kernel {
-                        op,
-                        stores,
-                        access,
-                        width,
-                    });
+                    kernels.push(Kernel { op, stores, access, width });
                 }
             }
         }
@@ -122,12 +117,7 @@ fn a_step_returns_what_it_moved_and_goes_on() {
 #[test]
 fn small_arrays_are_passed_over_whole() {
     for access in [Access::Every, Access::First] {
-        let kernel = Kernel {
-            op: Op::Copy,
-            stores: Stores::Regular,
-            access,
-            width: Width::Word8,
-        };
+        let kernel = Kernel { op: Op::Copy, stores: Stores::Regular, access, width: Width::Word8 };
         let mut stream = stream(kernel, 8, Ahead::No);
         let pass = 8 * 64 * 2;
         for (bytes, passes) in [(pass, 1), (10 * pass, 10), (10 * pass + 100, 10)] {
@@ -168,10 +158,7 @@ fn what_cannot_be_laid_out_is_refused() {
     assert!(of(PAGE, 191).is_err(), "less than a line of each");
     assert!(of(16 * PAGE, 32 * PAGE).is_err(), "a mapping too small");
     assert_eq!(of(16 * PAGE, 3 * 64 * 5 + 10).unwrap(), 3 * 64 * 5);
-    let impossible = Kernel {
-        access: Access::First,
-        ..kernel
-    };
+    let impossible = Kernel { access: Access::First, ..kernel };
     assert!(!impossible.is_supported());
     let mapping = Mapping::new(PAGE, Pages::Base).unwrap();
     assert!(Stream::new(impossible, Ahead::No, mapping, PAGE / 4).is_err());
@@ -182,13 +169,7 @@ fn the_loops_of_a_kernel_take_turns_over_the_same_arrays() {
     for kernel in supported() {
         let mut stream = stream(kernel, 8 * 37, Ahead::No);
         let loops = kernel.loops();
-        assert_eq!(
-            loops[0],
-            Loop {
-                width: kernel.width,
-                ahead: Ahead::No
-            }
-        );
+        assert_eq!(loops[0], Loop { width: kernel.width, ahead: Ahead::No });
         let mut codes = HashSet::new();
         for by in loops.iter().chain(loops.iter().rev()) {
             stream.set_loop(*by);
@@ -218,22 +199,14 @@ fn the_loops_of_a_kernel_take_turns_over_the_same_arrays() {
 #[should_panic(expected = "is another's")]
 fn a_loop_of_other_elements_is_refused() {
     let kernel = Kernel::widest(Op::Read, Stores::Regular);
-    let by = Loop {
-        width: Width::Word8,
-        ahead: Ahead::No,
-    };
+    let by = Loop { width: Width::Word8, ahead: Ahead::No };
     stream(kernel, 8, Ahead::No).set_loop(by);
 }
 
 #[test]
 fn what_exists_is_what_is_documented() {
     for kernel in every_kernel() {
-        let Kernel {
-            op,
-            stores,
-            access,
-            width,
-        } = kernel;
+        let Kernel { op, stores, access, width } = kernel;
         let stored = !matches!(op, Op::Read | Op::Modify);
         let exists = match (stores, access) {
             (Stores::Regular, Access::Every) => true,
@@ -266,19 +239,11 @@ fn bytes_are_counted_as_stream_counts_and_as_the_bus_does() {
         (Triad, 4, 3),
     ] {
         for (stores, lines) in [(Stores::Regular, regular), (Stores::NonTemporal, past)] {
-            let kernel = Kernel {
-                op,
-                stores,
-                access: Access::Every,
-                width: Width::Word8,
-            };
+            let kernel = Kernel { op, stores, access: Access::Every, width: Width::Word8 };
             let moved = 64 * 1000 * op.moves() as u64;
             assert_eq!(kernel.bus_bytes(moved), lines * 64 * 1000, "{kernel:?}");
             assert_eq!(kernel.word_bytes(moved), moved);
-            let first = Kernel {
-                access: Access::First,
-                ..kernel
-            };
+            let first = Kernel { access: Access::First, ..kernel };
             assert_eq!(first.word_bytes(moved), moved / 8);
         }
     }

@@ -167,11 +167,7 @@ impl Stream {
         let lines = self.mapping.as_slice().chunks_exact(LINE).take(self.lines);
         lines.enumerate().all(|(number, line)| {
             let phase = number * LINE % period;
-            let first = if self.is_touched(number) {
-                &newer
-            } else {
-                &older
-            };
+            let first = if self.is_touched(number) { &newer } else { &older };
             let (word, rest) = line.split_at(size(kernel));
             word == &first[phase..][..size(kernel)]
                 && rest == &untouched[phase..][size(kernel)..LINE]

@@ -49,11 +49,7 @@ impl Area {
         let area = Area { start, bytes };
         // SAFETY: part of the mapping just made.
         let result = unsafe {
-            libc::mprotect(
-                area.bottom().cast(),
-                area.bytes(),
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
+            libc::mprotect(area.bottom().cast(), area.bytes(), libc::PROT_READ | libc::PROT_WRITE)
         };
         match result {
             0 => Ok(area),

@@ -106,10 +106,7 @@ pub(super) unsafe fn before(list: &mut RobustList) {
 /// a millisecond, and its number's address unset and set.
 pub(super) fn after() {
     let set: u64 = 1 << (libc::SIGUSR1 - 1);
-    let limit = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000_000,
-    };
+    let limit = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     let mut address = 0_usize;
     // SAFETY: as in `before`; the address is the one that the kernel told.
     unsafe {

@@ -4,10 +4,7 @@ use crate::{clock, place};
 const STACKS: [Stack; 3] = [Stack::Cached, Stack::Fresh, Stack::Bare];
 const STACK_BYTES: usize = 8 << 20;
 
-const WATCH: Watch = Watch {
-    start: clock::monotonic_ns,
-    end: clock::monotonic_ns,
-};
+const WATCH: Watch = Watch { start: clock::monotonic_ns, end: clock::monotonic_ns };
 
 /// Threads of this process.
 fn threads() -> usize {
@@ -19,12 +16,7 @@ fn a_life_is_in_order_on_every_stack() {
     for stack in STACKS {
         let mut maker = Maker::new(stack, STACK_BYTES, None).unwrap();
         for _ in 0..20 {
-            let Life {
-                call,
-                returned,
-                first,
-                joined,
-            } = maker.one(WATCH).unwrap();
+            let Life { call, returned, first, joined } = maker.one(WATCH).unwrap();
             assert!(call < first && call < returned, "{stack:?}");
             assert!(first < joined && returned <= joined, "{stack:?}");
         }
@@ -81,10 +73,7 @@ fn a_stack_that_is_too_small_is_refused() {
 #[test]
 fn a_limit_that_is_reached_is_an_error_and_no_thread_is_left() {
     let child = crate::process::Child::fork(|| {
-        let mut room = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
+        let mut room = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // The limit on processes does not bind root: address space does.
         // SAFETY: `room` is ours.
         unsafe {
@@ -95,9 +84,7 @@ fn a_limit_that_is_reached_is_an_error_and_no_thread_is_left() {
             libc::setrlimit(libc::RLIMIT_AS, &room);
         }
         let mut maker = Maker::new(Stack::Cached, STACK_BYTES, None).unwrap();
-        let error = maker
-            .together(1000, Work::Nothing)
-            .expect_err("8 stacks have room");
+        let error = maker.together(1000, Work::Nothing).expect_err("8 stacks have room");
         let told = error.to_string();
         // Joined threads leave the list of tasks a moment after their joiner goes on.
         let mut tries = 0;

@@ -32,11 +32,8 @@ fn cases(cases: u32) -> ProptestConfig {
 
 fn number() -> impl Strategy<Value = f64> {
     use proptest::num::f64::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
-    prop_oneof![
-        NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE,
-        (0_u32..1000).prop_map(f64::from),
-    ]
-    .prop_filter("JSON has finite numbers only", |value| value.is_finite())
+    prop_oneof![NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE, (0_u32..1000).prop_map(f64::from),]
+        .prop_filter("JSON has finite numbers only", |value| value.is_finite())
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -44,10 +41,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn value() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        any::<u64>().prop_map(Value::Int),
-        text().prop_map(Value::Text)
-    ]
+    prop_oneof![any::<u64>().prop_map(Value::Int), text().prop_map(Value::Text)]
 }
 
 fn case() -> impl Strategy<Value = CaseId> {
@@ -68,39 +62,31 @@ fn by_name<T: Strategy>(of: T) -> impl Strategy<Value = BTreeMap<String, T::Valu
 
 fn calibration() -> impl Strategy<Value = Calibration> {
     let numbers = (number(), number(), numbers(), number(), number(), number());
-    (
-        numbers,
-        text(),
-        any::<bool>(),
-        prop::option::of(number()),
-        any::<u32>(),
-        texts(),
+    (numbers, text(), any::<bool>(), prop::option::of(number()), any::<u32>(), texts()).prop_map(
+        |((a, b, windows_hz, c, d, e), text, flag, multiply_cycles, cpu, notes)| Calibration {
+            source: text.clone(),
+            counter_hz: a,
+            counter_error: b,
+            windows_hz,
+            resolution_ns: c,
+            pair_cost_ns: d,
+            vdso_falls_back: flag,
+            core_hz: e,
+            core_source: text,
+            width: multiply_cycles.map(|level| Width {
+                level: Some(level).filter(|_| !flag),
+                unusable: flag.then_some(Unusable::NeverAlone),
+                additions_per_cycle: Some(a),
+                readings: u64::from(cpu),
+                at_level: 1,
+                spread: b,
+                alone: c,
+            }),
+            multiply_cycles,
+            cpu: cpu as usize,
+            notes,
+        },
     )
-        .prop_map(
-            |((a, b, windows_hz, c, d, e), text, flag, multiply_cycles, cpu, notes)| Calibration {
-                source: text.clone(),
-                counter_hz: a,
-                counter_error: b,
-                windows_hz,
-                resolution_ns: c,
-                pair_cost_ns: d,
-                vdso_falls_back: flag,
-                core_hz: e,
-                core_source: text,
-                width: multiply_cycles.map(|level| Width {
-                    level: Some(level).filter(|_| !flag),
-                    unusable: flag.then_some(Unusable::NeverAlone),
-                    additions_per_cycle: Some(a),
-                    readings: u64::from(cpu),
-                    at_level: 1,
-                    spread: b,
-                    alone: c,
-                }),
-                multiply_cycles,
-                cpu: cpu as usize,
-                notes,
-            },
-        )
 }
 
 fn peers() -> impl Strategy<Value = Vec<PeerHeader>> {
@@ -122,14 +108,8 @@ fn peers() -> impl Strategy<Value = Vec<PeerHeader>> {
 }
 
 fn header() -> impl Strategy<Value = Event> {
-    let options = (
-        texts(),
-        text(),
-        number(),
-        number(),
-        prop::option::of(text()),
-    )
-        .prop_map(|(selectors, preset, budget_s, precision, word)| Options {
+    let options = (texts(), text(), number(), number(), prop::option::of(text())).prop_map(
+        |(selectors, preset, budget_s, precision, word)| Options {
             set: selectors.clone(),
             peers: selectors.clone(),
             selectors,
@@ -139,43 +119,35 @@ fn header() -> impl Strategy<Value = Event> {
             cpus: word.clone(),
             key_file: word.clone(),
             dir: word,
-        });
+        },
+    );
     let host = prop_oneof![
         Just(serde_json::Value::Null),
         number().prop_map(|number| serde_json::json!({"b": [number, null], "a": {"c": 1}})),
     ];
-    (
-        text(),
-        any::<u64>(),
-        options,
-        host,
-        by_name(text()),
-        peers(),
-        calibration(),
+    (text(), any::<u64>(), options, host, by_name(text()), peers(), calibration()).prop_map(
+        |(text, seed, options, host, environment, peers, calibration)| {
+            Event::Header(Box::new(Header {
+                cpus: vec![1, 0],
+                format: record::FORMAT,
+                plumb: text.clone(),
+                rustc: text.clone(),
+                profile: text.clone(),
+                target: text.clone(),
+                target_features: text.clone(),
+                build: text.clone(),
+                run: text.clone(),
+                started: text.clone(),
+                seed,
+                options,
+                identity: text,
+                host,
+                environment,
+                peers,
+                calibration,
+            }))
+        },
     )
-        .prop_map(
-            |(text, seed, options, host, environment, peers, calibration)| {
-                Event::Header(Box::new(Header {
-                    cpus: vec![1, 0],
-                    format: record::FORMAT,
-                    plumb: text.clone(),
-                    rustc: text.clone(),
-                    profile: text.clone(),
-                    target: text.clone(),
-                    target_features: text.clone(),
-                    build: text.clone(),
-                    run: text.clone(),
-                    started: text.clone(),
-                    seed,
-                    options,
-                    identity: text,
-                    host,
-                    environment,
-                    peers,
-                    calibration,
-                }))
-            },
-        )
 }
 
 fn planned() -> impl Strategy<Value = PlannedExperiment> {
@@ -194,12 +166,7 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
         number().prop_map(|duration_s| Repeat::Once { duration_s }),
         Just(Repeat::Sweep),
     ];
-    let series = (
-        text(),
-        prop::collection::vec(case(), 0..2),
-        by_name(value()),
-        number(),
-    )
+    let series = (text(), prop::collection::vec(case(), 0..2), by_name(value()), number())
         .prop_map(|(name, cases, settings, round_cost_s)| PlannedSeries {
             name,
             cases,
@@ -232,20 +199,16 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
 }
 
 fn plan() -> impl Strategy<Value = Event> {
-    (
-        prop::collection::vec(planned(), 0..2),
-        texts(),
-        any::<u32>(),
-        number(),
-    )
-        .prop_map(|(experiments, stage, look, eta_s)| {
+    (prop::collection::vec(planned(), 0..2), texts(), any::<u32>(), number()).prop_map(
+        |(experiments, stage, look, eta_s)| {
             Event::Plan(Box::new(Plan {
                 experiments,
                 stages: vec![stage, Vec::new()],
                 looks: vec![look],
                 eta_s,
             }))
-        })
+        },
+    )
 }
 
 fn prediction() -> impl Strategy<Value = Event> {
@@ -261,27 +224,18 @@ fn prediction() -> impl Strategy<Value = Event> {
             warns_only,
         },
     );
-    (
-        text(),
-        case(),
-        prop::option::of(range),
-        prop::option::of(bound),
-        by_name(value()),
-    )
-        .prop_map(|(word, case, range, bound, at)| {
+    (text(), case(), prop::option::of(range), prop::option::of(bound), by_name(value())).prop_map(
+        |(word, case, range, bound, at)| {
             Event::Prediction(PredictionEvent {
                 experiment: word.clone(),
                 case,
                 metric: word.clone(),
                 of: PredictionKind::Derived,
-                prediction: Prediction {
-                    range,
-                    because: word,
-                    bound,
-                },
+                prediction: Prediction { bound: bound, ..Prediction::new(range, word) },
                 at,
             })
-        })
+        },
+    )
 }
 
 fn measured() -> impl Strategy<Value = Event> {
@@ -291,29 +245,23 @@ fn measured() -> impl Strategy<Value = Event> {
             .prop_map(|(k, n, two_n, voids)| Raw::Quartets { k, n, two_n, voids }),
         (any::<u64>(), numbers()).prop_map(|(k, values)| Raw::Batch { k, values }),
     ];
-    let samples = (
-        text(),
-        any::<u32>(),
-        case(),
-        raw,
-        prop::option::of(number()),
-        by_name(number()),
-    )
-        .prop_map(|(word, round, case, raw, core_hz, quantities)| {
-            Event::Samples(Samples {
-                series: word.clone(),
-                round,
-                case,
-                metric: word.clone(),
-                visit: round % 3,
-                width: core_hz.into_iter().collect(),
-                raw,
-                core_hz,
-                quantities,
-                at: BTreeMap::from([(word.clone(), Value::Int(u64::MAX))]),
-                notes: vec![word],
-            })
-        });
+    let samples =
+        (text(), any::<u32>(), case(), raw, prop::option::of(number()), by_name(number()))
+            .prop_map(|(word, round, case, raw, core_hz, quantities)| {
+                Event::Samples(Samples {
+                    series: word.clone(),
+                    round,
+                    case,
+                    metric: word.clone(),
+                    visit: round % 3,
+                    width: core_hz.into_iter().collect(),
+                    raw,
+                    core_hz,
+                    quantities,
+                    at: BTreeMap::from([(word.clone(), Value::Int(u64::MAX))]),
+                    notes: vec![word],
+                })
+            });
     let buckets = prop::collection::vec((any::<u64>(), any::<u64>()), 0..3);
     let histogram = (text(), case(), number(), buckets, any::<u64>()).prop_map(
         |(word, case, scale, buckets, above)| {
@@ -349,15 +297,8 @@ fn measured() -> impl Strategy<Value = Event> {
 
 fn round() -> impl Strategy<Value = Event> {
     let status = prop_oneof![Just(RoundStatus::Ok), text().prop_map(RoundStatus::Void)];
-    (
-        text(),
-        any::<u32>(),
-        number(),
-        status,
-        by_name(number()),
-        texts(),
-    )
-        .prop_map(|(series, n, seconds, status, environment, disturbed)| {
+    (text(), any::<u32>(), number(), status, by_name(number()), texts()).prop_map(
+        |(series, n, seconds, status, environment, disturbed)| {
             Event::Round(Round {
                 series,
                 n,
@@ -376,7 +317,8 @@ fn round() -> impl Strategy<Value = Event> {
                     .collect(),
                 disturbed,
             })
-        })
+        },
+    )
 }
 
 fn concluding() -> impl Strategy<Value = Event> {
@@ -396,50 +338,22 @@ fn concluding() -> impl Strategy<Value = Event> {
             })
         },
     );
-    let ending = prop_oneof![
-        Just(Ending::Measured),
-        Just(Ending::Skipped),
-        Just(Ending::Failed)
-    ];
-    let outcome = (
-        text(),
-        prop::option::of(case()),
-        ending,
-        prop::option::of(text()),
-    )
-        .prop_map(|(experiment, case, outcome, reason)| {
-            Event::Outcome(Outcome {
-                experiment,
-                case,
-                outcome,
-                reason,
-            })
-        });
-    let segment = (
-        any::<u32>(),
-        text(),
-        by_name(text()),
-        peers(),
-        calibration(),
-    )
-        .prop_map(|(n, started, environment, peers, calibration)| {
-            Event::Segment(Segment {
-                n,
-                started,
-                environment,
-                calibration,
-                peers,
-            })
-        });
+    let ending = prop_oneof![Just(Ending::Measured), Just(Ending::Skipped), Just(Ending::Failed)];
+    let outcome = (text(), prop::option::of(case()), ending, prop::option::of(text())).prop_map(
+        |(experiment, case, outcome, reason)| {
+            Event::Outcome(Outcome { experiment, case, outcome, reason })
+        },
+    );
+    let segment = (any::<u32>(), text(), by_name(text()), peers(), calibration()).prop_map(
+        |(n, started, environment, peers, calibration)| {
+            Event::Segment(Segment { n, started, environment, calibration, peers })
+        },
+    );
     let learnt = (any::<u32>(), calibration()).prop_filter_map("a width", |(segment, of)| {
         let width = of.width?;
         Some(Event::Width(Learnt { segment, width }))
     });
-    let end = prop_oneof![
-        Just(End::Complete),
-        Just(End::Budget),
-        Just(End::Interrupted)
-    ];
+    let end = prop_oneof![Just(End::Complete), Just(End::Budget), Just(End::Interrupted)];
     let maybe = prop::option::of(number());
     let footer = (text(), number(), end, maybe, any::<u64>()).prop_map(
         |(finished, elapsed_s, end, maybe, session_peak_bytes)| {
@@ -454,13 +368,7 @@ fn concluding() -> impl Strategy<Value = Event> {
             })
         },
     );
-    prop_oneof![
-        derived.boxed(),
-        outcome.boxed(),
-        segment.boxed(),
-        learnt.boxed(),
-        footer.boxed()
-    ]
+    prop_oneof![derived.boxed(), outcome.boxed(), segment.boxed(), learnt.boxed(), footer.boxed()]
 }
 
 fn later() -> impl Strategy<Value = Event> {
@@ -565,10 +473,7 @@ fn an_event_that_json_cannot_hold_is_not_written() {
 
 #[test]
 fn what_is_no_record_is_told_apart() {
-    let newer = format!(
-        "{{\"event\":\"header\",\"format\":{}}}\n",
-        record::FORMAT + 1
-    );
+    let newer = format!("{{\"event\":\"header\",\"format\":{}}}\n", record::FORMAT + 1);
     for (bytes, told) in [
         ("", "empty"),
         ("{\"event\":\"hea", "empty"),

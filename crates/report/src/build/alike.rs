@@ -65,10 +65,7 @@ impl Alike<'_> {
     ) -> String {
         let mut metrics: Vec<&str> = Vec::new();
         for figure in &self.figures {
-            let metric = figure
-                .metric
-                .as_ref()
-                .map_or("", |metric| metric.name.as_ref());
+            let metric = figure.metric.as_ref().map_or("", |metric| metric.name.as_ref());
             if !metrics.contains(&metric) {
                 metrics.push(metric);
             }

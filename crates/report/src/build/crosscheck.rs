@@ -35,11 +35,7 @@ pub fn section(run: &Run) -> Option<Section> {
         blocks.extend(of_rival(beside));
     }
     blocks.extend(without(&all).map(|table| (Audience::Everyone, Block::Table(table))));
-    Some(Section {
-        id: ID.to_owned(),
-        heading: "Beside other tools".to_owned(),
-        blocks,
-    })
+    Some(Section { id: ID.to_owned(), heading: "Beside other tools".to_owned(), blocks })
 }
 
 /// When it was made, and what was otherwise then than when the run began.
@@ -53,10 +49,7 @@ fn begun(run: &Run) -> String {
             .collect();
         let other = match other.as_slice() {
             [] => String::new(),
-            names => format!(
-                "; otherwise than when the record began: {}",
-                names.join(", ")
-            ),
+            names => format!("; otherwise than when the record began: {}", names.join(", ")),
         };
         format!(
             "Begun {} by plumb {}, {}, {} a comparison{other}.",
@@ -131,31 +124,23 @@ fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
         None => beside.name.to_owned(),
     };
     let rows: Vec<&Compared> = beside.bouts.iter().flat_map(|bout| &bout.rows).collect();
-    let mut blocks = vec![
-        Block::Subheading(heading),
-        Block::Table(table(beside, &rows)),
-    ];
+    let mut blocks = vec![Block::Subheading(heading), Block::Table(table(beside, &rows))];
     let mut notes = differences(&rows);
     notes.extend(beside.bouts.iter().filter_map(disturbance));
     notes.extend(beside.bouts.iter().filter_map(lack));
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    let mut blocks: Vec<(Audience, Block)> = blocks
-        .into_iter()
-        .map(|block| (Audience::Everyone, block))
-        .collect();
+    let mut blocks: Vec<(Audience, Block)> =
+        blocks.into_iter().map(|block| (Audience::Everyone, block)).collect();
     blocks.push((Audience::Page, commands(beside)));
     blocks
 }
 
 fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
     let about = beside.rival.map_or("", |rival| rival.about.as_str());
-    let turns: Vec<usize> = rows
-        .iter()
-        .map(|row| row.ratios.len())
-        .filter(|turns| *turns > 0)
-        .collect();
+    let turns: Vec<usize> =
+        rows.iter().map(|row| row.ratios.len()).filter(|turns| *turns > 0).collect();
     let turns = match (turns.iter().min(), turns.iter().max()) {
         (Some(least), Some(most)) if least == most => counted(*most, "turn"),
         (Some(least), Some(most)) => format!("{least} to {most} turns"),
@@ -259,9 +244,7 @@ fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
             "" => "no difference in method is known",
             text => text.trim_end_matches('.'),
         };
-        let known = texts
-            .iter_mut()
-            .find(|(of, known, _)| (*of, *known) == (severity, text));
+        let known = texts.iter_mut().find(|(of, known, _)| (*of, *known) == (severity, text));
         match known {
             Some((.., names)) => names.push(row.name()),
             None => texts.push((severity, text, vec![row.name()])),
@@ -282,9 +265,7 @@ fn disturbance(bout: &Bout<'_>) -> Option<(Severity, String)> {
 
 /// A pairing that has not all its turns.
 fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
-    let is_skipped = bout
-        .end
-        .is_some_and(|end| end.outcome == record::event::Ending::Skipped);
+    let is_skipped = bout.end.is_some_and(|end| end.outcome == record::event::Ending::Skipped);
     let severity = match is_skipped {
         true => Severity::Note,
         false => Severity::Warning,
@@ -308,9 +289,7 @@ fn commands(beside: &Beside<'_>) -> Block {
         all.push((beside.name.to_owned(), shell(&pairing.theirs)));
         let name = &pairing.name;
         let named = all.into_iter();
-        named
-            .map(|(what, text)| (format!("{name}: {what}"), text))
-            .collect::<Vec<_>>()
+        named.map(|(what, text)| (format!("{name}: {what}"), text)).collect::<Vec<_>>()
     };
     let dirs = format!(
         "The tool runs in a directory of its own, {DIR} here; {FILES} is one on the file system that is \
@@ -380,14 +359,7 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
     let mut y = axis("", None, false);
     y.names = points
         .iter()
-        .map(|point| {
-            point
-                .hover
-                .split(": ")
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        })
+        .map(|point| point.hover.split(": ").next().unwrap_or_default().to_owned())
         .collect();
     let all = extent(&points);
     let goals = drawn
@@ -402,32 +374,22 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
             })
         })
         .collect();
-    let series = |name: &str, shape, points| Series {
-        name: name.to_owned(),
-        shape,
-        points,
-    };
+    let series = |name: &str, shape, points| Series { name: name.to_owned(), shape, points };
     (points.len() > 1).then(|| Plot {
         title: "plumb's figures over those of other tools; grey: the goals".to_owned(),
         x: axis("plumb / other tool", Some(Unit::Ratio), true),
         y,
-        series: vec![
-            series("goal", Shape::Ranges, goals),
-            series("ratio", Shape::Bars, points),
-        ],
+        series: vec![series("goal", Shape::Ranges, goals), series("ratio", Shape::Bars, points)],
         markers: Vec::new(),
     })
 }
 
 /// From below the least to above the greatest of the ratios, and of what may be a goal.
 fn extent(points: &[Point]) -> (f64, f64) {
-    let ends = points
-        .iter()
-        .map(|point| point.ends.unwrap_or((point.y, point.y)));
-    let (low, high) = ends.fold(
-        (*AGREE.start(), *AGREE.end()),
-        |(least, most), (low, high)| (low.min(least), high.max(most)),
-    );
+    let ends = points.iter().map(|point| point.ends.unwrap_or((point.y, point.y)));
+    let (low, high) = ends.fold((*AGREE.start(), *AGREE.end()), |(least, most), (low, high)| {
+        (low.min(least), high.max(most))
+    });
     (low / BEYOND, high * BEYOND)
 }
 

@@ -43,10 +43,8 @@ pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> S
         add(Audience::Page, Block::Manual(planned.manual.clone()));
     }
     if let Some(absence) = &planned.skipped {
-        let needed = absence
-            .needed
-            .as_ref()
-            .map_or_else(String::new, |needed| format!(" (needs {needed})"));
+        let needed =
+            absence.needed.as_ref().map_or_else(String::new, |needed| format!(" (needs {needed})"));
         let text = format!("Skipped: {}{needed}.", absence.reason);
         add(Audience::Everyone, Block::Paragraph(text));
     } else {
@@ -64,23 +62,14 @@ pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> S
 /// Prediction, plots, tables, discussion. Where room is short the discussion comes first.
 fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Block)> {
     let names = Names::of(planned, figures);
-    let told = Told {
-        planned,
-        names: &names,
-        figures,
-    };
+    let told = Told { planned, names: &names, figures };
     let sentences = discussion::sentences(run, planned, figures);
     let discussion = (!sentences.is_empty()).then(|| Block::Paragraph(sentences.join(" ")));
     let mut blocks = Vec::new();
     blocks.extend(discussion.clone().map(|block| (Audience::Terminal, block)));
     let reasons = reasons::block(planned, &names, figures);
     blocks.extend(reasons.map(|block| (Audience::Page, block)));
-    let shown = plots::Shown {
-        name: "",
-        run,
-        planned,
-        figures,
-    };
+    let shown = plots::Shown { name: "", run, planned, figures };
     for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
         blocks.push((plot_for(at, &block), block));
     }
@@ -89,11 +78,7 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
             let tables = spans::tables(run, planned, table).into_iter();
             // Of what happened one after another, the first table shows how; the page has all.
             blocks.extend(tables.enumerate().map(|(at, table)| {
-                let audience = if at == 0 {
-                    Audience::Everyone
-                } else {
-                    Audience::Page
-                };
+                let audience = if at == 0 { Audience::Everyone } else { Audience::Page };
                 (audience, Block::Table(table))
             }));
         }
@@ -182,13 +167,7 @@ fn tables(
         .filter(|figure| figure.outcome != Ending::Skipped)
         .partition(|figure| is_derived(figure));
     let mut tables = Vec::new();
-    if let View::Matrix {
-        rows,
-        columns,
-        metric,
-        ..
-    } = &planned.view
-    {
+    if let View::Matrix { rows, columns, metric, .. } = &planned.view {
         // The view's metric first, then what else has both parameters.
         let others = planned.metrics.iter().map(|metric| metric.name.as_ref());
         let others = others.filter(|other| other != metric);
@@ -221,10 +200,7 @@ pub(super) fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&
     };
     let mut groups: Vec<Vec<&Figure>> = Vec::new();
     for figure in figures {
-        match groups
-            .iter_mut()
-            .find(|group| names(group[0]) == names(figure))
-        {
+        match groups.iter_mut().find(|group| names(group[0]) == names(figure)) {
             Some(group) => group.push(figure),
             None => groups.push(vec![figure]),
         }
@@ -250,13 +226,9 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
     let mut columns: Vec<Column> = varying
         .iter()
         .map(|name| {
-            let is_number = figures
-                .iter()
-                .any(|figure| matches!(figure.case.get(name), Some(Value::Int(_))));
-            Column {
-                heading: name.clone(),
-                is_number,
-            }
+            let is_number =
+                figures.iter().any(|figure| matches!(figure.case.get(name), Some(Value::Int(_))));
+            Column { heading: name.clone(), is_number }
         })
         .collect();
     if several_metrics {
@@ -293,19 +265,14 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
             Some(text) => Cell::plain(text),
             None => Cell::toned("-", Tone::Muted),
         }));
-        Row {
-            cells,
-            is_spare: is_spare(planned, figures.len(), figure),
-        }
+        Row { cells, is_spare: is_spare(planned, figures.len(), figure) }
     });
     let fixed: Vec<String> = fixed
         .iter()
         .map(|(name, value)| format!("{name} {}", values::parameter(value, unit(name))))
         .collect();
-    let caption = match (
-        several_metrics,
-        figures.iter().find_map(|figure| figure.metric.as_ref()),
-    ) {
+    let caption = match (several_metrics, figures.iter().find_map(|figure| figure.metric.as_ref()))
+    {
         (false, Some(metric)) => format!("{what}: {}", metric.name.replace('_', " ")),
         _ => what.to_owned(),
     };
@@ -376,13 +343,9 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
 /// The verdict, else the outcome.
 pub fn verdict(figure: &Figure) -> Cell {
     let judged = figure.shown_prediction().and_then(|judged| judged.verdict);
-    let is_predicted = figure
-        .shown_prediction()
-        .is_some_and(|judged| judged.prediction.range.is_some());
-    let disturbed = figure
-        .stats
-        .as_ref()
-        .is_some_and(|stats| stats.used_disturbed);
+    let is_predicted =
+        figure.shown_prediction().is_some_and(|judged| judged.prediction.range.is_some());
+    let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
     let (text, tone) = match (figure.outcome, judged) {
         (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text().to_owned(), Tone::Bad),
         (Ending::Failed, _) => ("failed".to_owned(), Tone::Bad),
@@ -396,11 +359,7 @@ pub fn verdict(figure: &Figure) -> Cell {
         }
         (Ending::Measured, None) => ("unpredicted".to_owned(), Tone::Muted),
     };
-    let text = if disturbed {
-        format!("{text} (disturbed)")
-    } else {
-        text
-    };
+    let text = if disturbed { format!("{text} (disturbed)") } else { text };
     Cell::toned(text, tone)
 }
 
@@ -409,13 +368,8 @@ fn is_spare(planned: &PlannedExperiment, rows: usize, figure: &Figure) -> bool {
     let View::Line { over, .. } = &planned.view else {
         return false;
     };
-    let is_odd = figure
-        .case
-        .int(over)
-        .is_some_and(|at| !at.is_power_of_two());
+    let is_odd = figure.case.int(over).is_some_and(|at| !at.is_power_of_two());
     let is_fine = figure.outcome == Ending::Measured
-        && figure
-            .shown_prediction()
-            .is_none_or(|judged| judged.verdict == Some(Verdict::Within));
+        && figure.shown_prediction().is_none_or(|judged| judged.verdict == Some(Verdict::Within));
     rows > MANY_ROWS && is_odd && is_fine
 }

@@ -93,10 +93,7 @@ fn gathered<'figures, K: Clone + Eq + Hash>(
 }
 
 fn name(figure: &Figure) -> &str {
-    figure
-        .metric
-        .as_ref()
-        .map_or("", |metric| metric.name.as_ref())
+    figure.metric.as_ref().map_or("", |metric| metric.name.as_ref())
 }
 
 /// Metrics that some figure has: the view's first, then in the plan's order.
@@ -136,9 +133,7 @@ fn by_metric(
     let (metrics, left) = metrics.split_at(metrics.len().min(MOST_METRIC_ROWS));
     let mut columns = vec![Column::text("metric")];
     columns.extend(cases.iter().map(|case| {
-        let heading = of_case(figures, case)
-            .next()
-            .map(|figure| names.case(figure));
+        let heading = of_case(figures, case).next().map(|figure| names.case(figure));
         Column::number(&heading.unwrap_or_default())
     }));
     columns.push(Column::number("within"));
@@ -200,10 +195,7 @@ fn by_line(
     while lines(&shown).len() > MOST_ROWS && shown.len() > 1 {
         let Some(longest) = along_first(planned, &shown, |key| {
             let values = values(key);
-            (
-                values.iter().all(|value| value.int().is_some()),
-                values.len(),
-            )
+            (values.iter().all(|value| value.int().is_some()), values.len())
         }) else {
             break;
         };
@@ -254,11 +246,7 @@ fn by_line(
         false => format!(", least and most along {}", words(&along.join(" and "))),
     };
     let table = Table {
-        caption: format!(
-            "{what}{ends}{}{}",
-            unshown(left),
-            values::told_of_core(figures)
-        ),
+        caption: format!("{what}{ends}{}{}", unshown(left), values::told_of_core(figures)),
         rows: rows.collect(),
         columns,
     };
@@ -279,19 +267,12 @@ fn along_first<'run>(
         _ => None,
     };
     let operation = shown.iter().find(|key| !values(key).0);
-    let others = shown
-        .iter()
-        .filter(|key| Some(*key) != operation)
-        .max_by_key(|key| {
-            let (is_number, count) = values(key);
-            let count = isize::try_from(count).unwrap_or(isize::MAX);
-            // Along numbers least and greatest mean more than along names; of equals the last goes.
-            (
-                Some(**key) == of_view,
-                is_number,
-                if is_number { count } else { -count },
-            )
-        });
+    let others = shown.iter().filter(|key| Some(*key) != operation).max_by_key(|key| {
+        let (is_number, count) = values(key);
+        let count = isize::try_from(count).unwrap_or(isize::MAX);
+        // Along numbers least and greatest mean more than along names; of equals the last goes.
+        (Some(**key) == of_view, is_number, if is_number { count } else { -count })
+    });
     others.or(operation).copied()
 }
 
@@ -300,11 +281,7 @@ fn extremes<'figures>(figures: impl Iterator<Item = &'figures Figure>) -> Cell {
     let figures: Vec<&Figure> = figures.collect();
     let values: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
     let unit = figures.iter().find_map(|figure| figure.metric.as_ref());
-    let ends = values
-        .iter()
-        .copied()
-        .reduce(f64::min)
-        .zip(values.iter().copied().reduce(f64::max));
+    let ends = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
     let (Some(unit), Some((low, high))) = (unit.map(|metric| metric.unit), ends) else {
         return Cell::toned("-", Tone::Muted);
     };
@@ -325,11 +302,8 @@ fn tidied(mut table: Table, keys: usize) -> Table {
         metrics.rev().skip(1).all(|cell| cell.tone == Tone::Muted)
     };
     table.rows.retain(|row| !is_empty(row));
-    let tones: Vec<Tone> = table
-        .rows
-        .iter()
-        .filter_map(|row| row.cells.last().map(|cell| cell.tone))
-        .collect();
+    let tones: Vec<Tone> =
+        table.rows.iter().filter_map(|row| row.cells.last().map(|cell| cell.tone)).collect();
     if tones.contains(&Tone::Warn) {
         return table;
     }
@@ -376,11 +350,7 @@ mod tests {
     use record::key::CaseId;
 
     fn with(tone: Tone) -> Row {
-        Row::of(vec![
-            Cell::plain("a"),
-            Cell::plain("1 ns"),
-            Cell::toned("1 of 1", tone),
-        ])
+        Row::of(vec![Cell::plain("a"), Cell::plain("1 ns"), Cell::toned("1 of 1", tone)])
     }
 
     fn tidied_of(tones: &[Tone]) -> Table {
@@ -406,14 +376,8 @@ mod tests {
         let rate = within(&own("clock.rate"));
         assert_eq!(rate, Cell::toned("1 of 1", Tone::Good));
         let unpredicted = tidied_of(&[Tone::Muted, Tone::Muted]);
-        assert_eq!(
-            (unpredicted.caption.as_str(), unpredicted.columns.len()),
-            ("Measured", 2)
-        );
-        assert_eq!(
-            tidied_of(&[Tone::Good]).caption,
-            "Measured; all as predicted"
-        );
+        assert_eq!((unpredicted.caption.as_str(), unpredicted.columns.len()), ("Measured", 2));
+        assert_eq!(tidied_of(&[Tone::Good]).caption, "Measured; all as predicted");
         let some = tidied_of(&[Tone::Good, Tone::Muted]);
         assert_eq!(some.caption, "Measured; all that was predicted holds");
         assert_eq!(tidied_of(&[Tone::Good, Tone::Warn]).columns.len(), 3);
@@ -432,10 +396,7 @@ mod tests {
         for via in ["pipe", "eventfd", "futex", "mqueue", "socket"] {
             for (pair, size) in (0..12).map(|at| (["same", "llc"][at % 2], 1_u64 << at)) {
                 let mut figure = one.clone();
-                figure.case = CaseId::new()
-                    .with("via", via)
-                    .with("pair", pair)
-                    .with("size", size);
+                figure.case = CaseId::new().with("via", via).with("pair", pair).with("size", size);
                 cases.push(figure);
             }
         }

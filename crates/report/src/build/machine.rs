@@ -49,11 +49,7 @@ pub fn section(run: &Run) -> Section {
         blocks.push((Audience::Page, Block::KeyValues(pairs)));
         blocks.extend(in_detail(&facts));
     }
-    Section {
-        id: "machine".to_owned(),
-        heading: "Machine".to_owned(),
-        blocks,
-    }
+    Section { id: "machine".to_owned(), heading: "Machine".to_owned(), blocks }
 }
 
 /// What can be said of a machine in a line each.
@@ -69,10 +65,7 @@ fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
         ("processor details", details(facts)),
         ("clock", clock(clocks)),
         ("memory", memory(facts)),
-        (
-            "memory modules and channels",
-            or_not_recorded(hardware::modules(facts)),
-        ),
+        ("memory modules and channels", or_not_recorded(hardware::modules(facts))),
         ("I/O bus", or_not_recorded(hardware::bus(facts))),
         ("system", system(facts)),
         ("machine", virtualisation(facts)),
@@ -108,12 +101,8 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
 
 /// Everything the environment said, by name.
 pub fn environment(run: &Run) -> Section {
-    let mut pairs: Vec<(String, String)> = run
-        .header
-        .environment
-        .iter()
-        .map(|(name, text)| (name.clone(), text.clone()))
-        .collect();
+    let mut pairs: Vec<(String, String)> =
+        run.header.environment.iter().map(|(name, text)| (name.clone(), text.clone())).collect();
     if let Some(Value::Object(mitigations)) = run.header.host.pointer("/kernel/mitigations") {
         pairs.extend(mitigations.iter().filter_map(|(name, text)| {
             Some((format!("mitigation {name}"), text.as_str()?.to_owned()))
@@ -130,11 +119,7 @@ pub fn environment(run: &Run) -> Section {
         let text = format!("Segment {} began {}.", segment.n, segment.started);
         blocks.push((Audience::Page, Block::Paragraph(text)));
     }
-    Section {
-        id: "environment".to_owned(),
-        heading: "Environment".to_owned(),
-        blocks,
-    }
+    Section { id: "environment".to_owned(), heading: "Environment".to_owned(), blocks }
 }
 
 /// A far end on another host, in a line.
@@ -176,10 +161,7 @@ impl Facts<'_> {
     }
 
     fn list(&self, pointer: &str) -> &[Value] {
-        self.0
-            .pointer(pointer)
-            .and_then(Value::as_array)
-            .map_or(&[], Vec::as_slice)
+        self.0.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -201,9 +183,7 @@ fn processor(facts: &Facts) -> Option<String> {
             if packages.len() == 1 { "" } else { "s" }
         )
     });
-    let model = facts
-        .text("/cpu/model_name")
-        .or_else(|| facts.text("/cpu/arch"));
+    let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
     joined(&[model, count])
 }
 
@@ -239,31 +219,23 @@ fn clock(clocks: &Calibration) -> Option<String> {
 
 fn memory(facts: &Facts) -> Option<String> {
     let bytes = |pointer: &str, label: &str| {
-        facts
-            .number(pointer)
-            .map(|bytes| format!("{}{label}", render_bytes(bytes)))
+        facts.number(pointer).map(|bytes| format!("{}{label}", render_bytes(bytes)))
     };
     let nodes = facts.list("/numa/nodes").len();
     joined(&[
         bytes("/memory/total_bytes", ""),
         bytes("/memory/available_bytes", " available"),
         (nodes > 1).then(|| format!("{nodes} NUMA nodes")),
-        facts
-            .text("/memory/thp/enabled")
-            .map(|mode| format!("transparent huge pages {mode}")),
+        facts.text("/memory/thp/enabled").map(|mode| format!("transparent huge pages {mode}")),
     ])
 }
 
 fn system(facts: &Facts) -> Option<String> {
     joined(&[
         facts.text("/kernel/distribution"),
-        facts
-            .text("/kernel/release")
-            .map(|release| format!("Linux {release}")),
+        facts.text("/kernel/release").map(|release| format!("Linux {release}")),
         facts.text("/kernel/hz").map(|hz| format!("HZ {hz}")),
-        facts
-            .text("/kernel/clock_source/current")
-            .map(|source| format!("clock source {source}")),
+        facts.text("/kernel/clock_source/current").map(|source| format!("clock source {source}")),
     ])
 }
 
@@ -274,9 +246,7 @@ fn virtualisation(facts: &Facts) -> Option<String> {
             Some(name) => format!("virtual machine ({name})"),
             None => "virtual machine".to_owned(),
         }),
-        facts
-            .text("/kernel/container/runtime")
-            .map(|name| format!("container ({name})")),
+        facts.text("/kernel/container/runtime").map(|name| format!("container ({name})")),
         facts.text("/kernel/virtualisation/system_vendor"),
         facts.text("/kernel/virtualisation/product"),
     ])

@@ -20,11 +20,8 @@ pub(super) fn grids(
     let all = pictures(spots(shown, metric, cases), &cases.each);
     let of_picture = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
         let of_run = |(at, one): (usize, &plots::Shown<'_>)| {
-            let own: Vec<&Figure> = spots
-                .iter()
-                .filter(|spot| spot.of == at)
-                .map(|spot| spot.figure)
-                .collect();
+            let own: Vec<&Figure> =
+                spots.iter().filter(|spot| spot.of == at).map(|spot| spot.figure).collect();
             let (row_values, column_values) = (distinct(&own, rows), distinct(&own, columns));
             if row_values.len().max(column_values.len()) < 2 {
                 return None;
@@ -64,11 +61,7 @@ pub(super) fn grids(
                 cells,
             })
         };
-        shown
-            .iter()
-            .enumerate()
-            .filter_map(of_run)
-            .collect::<Vec<Grid>>()
+        shown.iter().enumerate().filter_map(of_run).collect::<Vec<Grid>>()
     };
     all.into_iter().flat_map(of_picture).collect()
 }
@@ -95,11 +88,7 @@ pub fn table(
     let label =
         |name: &str, value: &Value| values::parameter(value, planned.units.get(name).copied());
     let mut heads = vec![Column::text(&format!("{rows} \\ {columns}"))];
-    heads.extend(
-        column_values
-            .iter()
-            .map(|value| Column::number(&label(columns, value))),
-    );
+    heads.extend(column_values.iter().map(|value| Column::number(&label(columns, value))));
     let mut by_place: HashMap<(&Value, &Value), Vec<&Figure>> = HashMap::new();
     for figure in &of_metric {
         if let (Some(row), Some(column)) = (figure.case.get(rows), figure.case.get(columns)) {
@@ -118,11 +107,7 @@ pub fn table(
     if of_metric.iter().any(|figure| distance(figure).is_some()) {
         caption.push_str(" (and the firmware's distance)");
     }
-    Some(Table {
-        caption,
-        columns: heads,
-        rows: rows.collect(),
-    })
+    Some(Table { caption, columns: heads, rows: rows.collect() })
 }
 
 /// Numbers ascending, symbols in the order of the cases.

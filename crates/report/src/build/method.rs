@@ -41,10 +41,7 @@ fn published(run: &Run) -> Vec<(Audience, Block)> {
     let mut pairs: Vec<(String, String)> = told.collect();
     pairs.push(pair("dated", header.started.clone()));
     vec![
-        (
-            Audience::Everyone,
-            Block::Paragraph(HOW_PUBLISHED.to_owned()),
-        ),
+        (Audience::Everyone, Block::Paragraph(HOW_PUBLISHED.to_owned())),
         (Audience::Page, Block::KeyValues(pairs)),
     ]
 }
@@ -87,10 +84,7 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
                 clocks.windows_hz.len()
             ),
         ),
-        pair(
-            "smallest step seen of the counter",
-            render(clocks.resolution_ns, Unit::Ns),
-        ),
+        pair("smallest step seen of the counter", render(clocks.resolution_ns, Unit::Ns)),
         pair(
             "least time from start to end of an empty window",
             render(clocks.pair_cost_ns, Unit::Ns),
@@ -154,10 +148,7 @@ fn the_run(run: &Run) -> Vec<(String, String)> {
         pair("started", header.started.clone()),
         pair("preset", options.preset.clone()),
         pair("budget", render(options.budget_s * 1e9, Unit::Ns)),
-        pair(
-            "precision goal",
-            format!("± {}", percent(options.precision)),
-        ),
+        pair("precision goal", format!("± {}", percent(options.precision))),
         pair("seed", header.seed.to_string()),
     ];
     if !options.selectors.is_empty() {
@@ -168,14 +159,9 @@ fn the_run(run: &Run) -> Vec<(String, String)> {
     }
     if let Some(footer) = &run.footer {
         pairs.push(pair("finished", footer.finished.clone()));
-        pairs.push(pair(
-            "session's own CPU time",
-            render(footer.session_cpu_s * 1e9, Unit::Ns),
-        ));
-        pairs.push(pair(
-            "session's peak memory",
-            render(footer.session_peak_bytes as f64, Unit::B),
-        ));
+        pairs.push(pair("session's own CPU time", render(footer.session_cpu_s * 1e9, Unit::Ns)));
+        pairs
+            .push(pair("session's peak memory", render(footer.session_peak_bytes as f64, Unit::B)));
     }
     pairs.extend(disturbance(&health(run)));
     pairs
@@ -190,9 +176,8 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
         ),
     )];
     let reasons = health.reasons.iter();
-    let reasons: Vec<String> = reasons
-        .map(|(reason, count)| format!("{reason} in {count}"))
-        .collect();
+    let reasons: Vec<String> =
+        reasons.map(|(reason, count)| format!("{reason} in {count}")).collect();
     match reasons.as_slice() {
         [] => {}
         [only] => pairs.push(pair("disturbed by", only)),
@@ -202,10 +187,7 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
         )),
     }
     if let Some(shared) = health.shared {
-        pairs.push(pair(
-            "samples in which others used the core",
-            percent(shared),
-        ));
+        pairs.push(pair("samples in which others used the core", percent(shared)));
     }
     if let Some(steal) = health.steal {
         pairs.push(pair("steal over all windows", percent(steal)));
@@ -214,10 +196,7 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
         pairs.push(pair("throttled over all windows", percent(throttled)));
     }
     if let Some((low, high)) = health.core_hz {
-        pairs.push(pair(
-            "core clock around rounds",
-            format!("{} to {}", clock(low), clock(high)),
-        ));
+        pairs.push(pair("core clock around rounds", format!("{} to {}", clock(low), clock(high))));
     }
     pairs
 }
@@ -229,10 +208,7 @@ mod tests {
 
     #[test]
     fn a_drift_is_not_told_below_its_uncertainty() {
-        assert_eq!(
-            drift_of(-1.54e-9, 2e-8),
-            "less than the calibration's ± 0.020 ppm"
-        );
+        assert_eq!(drift_of(-1.54e-9, 2e-8), "less than the calibration's ± 0.020 ppm");
         assert_eq!(drift_of(-71e-6, 2e-6), "-71 ppm");
     }
 
@@ -242,16 +218,10 @@ mod tests {
             rounds: 622,
             void: 1,
             disturbed: 109,
-            reasons: vec![
-                ("core clock change".to_owned(), 61),
-                ("steal".to_owned(), 52),
-            ],
+            reasons: vec![("core clock change".to_owned(), 61), ("steal".to_owned(), 52)],
             ..Health::default()
         };
-        let texts: Vec<String> = disturbance(&health)
-            .into_iter()
-            .map(|pair| pair.1)
-            .collect();
+        let texts: Vec<String> = disturbance(&health).into_iter().map(|pair| pair.1).collect();
         assert_eq!(
             texts,
             [

@@ -37,10 +37,8 @@ pub fn build(run: &Run) -> Document {
     }
     let mut sections = vec![machine::section(run), method::section(run)];
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
-        let own: Vec<&Figure> = figures
-            .iter()
-            .filter(|figure| figure.experiment == planned.id)
-            .collect();
+        let own: Vec<&Figure> =
+            figures.iter().filter(|figure| figure.experiment == planned.id).collect();
         sections.push(experiment::section(run, planned, &own));
     }
     sections.extend(crosscheck::section(run));
@@ -75,12 +73,7 @@ fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
 }
 
 fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
-    let count = |ending: Ending| {
-        figures
-            .iter()
-            .filter(|figure| figure.outcome == ending)
-            .count()
-    };
+    let count = |ending: Ending| figures.iter().filter(|figure| figure.outcome == ending).count();
     let prior = score(figures, PredictionKind::Prior).all;
     if run.header.is_published() {
         return published(count(Ending::Measured), count(Ending::Skipped), figures);
@@ -93,10 +86,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     )];
     if let Some(inside) = prior.inside_share() {
         let width = prior.median_width.map_or_else(String::new, |width| {
-            format!(
-                " (in intervals a factor of {} wide in the median)",
-                digits(width)
-            )
+            format!(" (in intervals a factor of {} wide in the median)", digits(width))
         });
         parts.push(format!(
             "{} of {} predictions from the machine's description and state before the run hold{width}",
@@ -114,11 +104,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     }
     let health = health(run);
     if let Some(share) = health.disturbed_share() {
-        parts.push(format!(
-            "{} of {} rounds were disturbed",
-            percent(share),
-            health.rounds
-        ));
+        parts.push(format!("{} of {} rounds were disturbed", percent(share), health.rounds));
     }
     parts.extend(crosscheck::summary(run));
     parts.push(format!("{} findings", findings.len()));
@@ -130,9 +116,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
 fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
     let mut parts = vec![format!("{printed} figures as their report prints them")];
     if lacking > 0 {
-        parts.push(format!(
-            "{lacking} plots or tables that its text file lacks"
-        ));
+        parts.push(format!("{lacking} plots or tables that its text file lacks"));
     }
     if let Some(off) = off(figures.iter()) {
         parts.push(format!(

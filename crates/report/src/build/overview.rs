@@ -28,10 +28,7 @@ const EARLIER: &str = "earlier figures";
 
 /// Operation, estimate and measurement of every figure that has a metric.
 pub fn all_figures(run: &Run, figures: &[Figure]) -> Section {
-    let figures: Vec<&Figure> = figures
-        .iter()
-        .filter(|figure| figure.metric.is_some())
-        .collect();
+    let figures: Vec<&Figure> = figures.iter().filter(|figure| figure.metric.is_some()).collect();
     let core_hz = run.header.calibration.core_hz;
     let caption = format!(
         "Every figure of the run, as estimated before and as measured; an estimated time in cycles is at \
@@ -50,10 +47,7 @@ pub fn all_figures(run: &Run, figures: &[Figure]) -> Section {
             Column::number("measured / estimated"),
             Column::text("verdict"),
         ],
-        rows: figures
-            .iter()
-            .map(|figure| Row::of(cells(figure, core_hz)))
-            .collect(),
+        rows: figures.iter().map(|figure| Row::of(cells(figure, core_hz))).collect(),
     };
     Section {
         id: "figures".to_owned(),
@@ -68,9 +62,7 @@ fn cells(figure: &Figure, core_hz: f64) -> Vec<Cell> {
         .shown_prediction()
         .and_then(|judged| judged.prediction.range)
         .map(|range| range.likely);
-    let ratio = likely
-        .zip(figure.value)
-        .map(|(likely, value)| value / likely);
+    let ratio = likely.zip(figure.value).map(|(likely, value)| value / likely);
     let unit = figure.metric.as_ref().map(|metric| metric.unit);
     let shown = values::of_figure(figure);
     let text = |text: Option<String>| text.map_or_else(absent, Cell::plain);
@@ -106,12 +98,7 @@ pub fn findings(findings: &[Finding]) -> Section {
         false => Block::Notes(
             findings
                 .iter()
-                .map(|finding| {
-                    (
-                        finding.severity,
-                        format!("{}: {}.", finding.about, finding.text),
-                    )
-                })
+                .map(|finding| (finding.severity, format!("{}: {}.", finding.about, finding.text)))
                 .collect(),
         ),
     };
@@ -142,11 +129,7 @@ fn score_table(figures: &[Figure]) -> Table {
     for (from, Score { all, by_family }) in &kinds {
         if all.figures + all.unpredicted > 0 {
             rows.push(row(from, "all", all));
-            rows.extend(
-                by_family
-                    .iter()
-                    .map(|(family, tally)| row(from, family, tally)),
-            );
+            rows.extend(by_family.iter().map(|(family, tally)| row(from, family, tally)));
         }
     }
     let (widths, all) = kinds.iter().fold((0, 0), |(widths, all), (_, score)| {
@@ -278,13 +261,11 @@ fn unit(miss: &Miss) -> Unit {
 fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
     let notes = misses::worst(figures, WORST).into_iter().map(|miss| {
         let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| {
-            format!(" {} {}", shown.value, shown.interval)
-                .trim_end()
-                .to_owned()
+            format!(" {} {}", shown.value, shown.interval).trim_end().to_owned()
         });
-        let factor = miss.factor.map_or_else(String::new, |factor| {
-            format!(" by a factor of {}", digits(factor))
-        });
+        let factor = miss
+            .factor
+            .map_or_else(String::new, |factor| format!(" by a factor of {}", digits(factor)));
         let from = match miss.of {
             PredictionKind::Prior => "",
             PredictionKind::Derived => " from earlier figures",
@@ -327,18 +308,11 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
         false => Block::Table(table),
     };
     blocks.push((Audience::Everyone, block));
-    if figures
-        .iter()
-        .any(|figure| figure.shown_prediction().is_some())
-    {
+    if figures.iter().any(|figure| figure.shown_prediction().is_some()) {
         blocks.push((Audience::Page, worst_misses(run, figures)));
         blocks.push((Audience::Terminal, misses_in_short(run, figures)));
     }
-    Section {
-        id: "score".to_owned(),
-        heading: "Prediction score".to_owned(),
-        blocks,
-    }
+    Section { id: "score".to_owned(), heading: "Prediction score".to_owned(), blocks }
 }
 
 /// How many judged predictions the plot of ratios has no place for.
@@ -383,10 +357,7 @@ mod tests {
         let cells = |all: &[Figure]| -> Vec<String> {
             let table = worst_misses(&run, all);
             assert_eq!(table.columns[4].heading, "interval");
-            let row = table
-                .rows
-                .iter()
-                .find(|row| row.cells[0].text.contains("call=read"));
+            let row = table.rows.iter().find(|row| row.cells[0].text.contains("call=read"));
             let cells = &row.expect("was missed").cells;
             cells.iter().map(|cell| cell.text.clone()).collect()
         };
@@ -412,16 +383,11 @@ mod tests {
             })
         };
         assert!(!pipes(&all));
-        let first = all
-            .iter_mut()
-            .find_map(|figure| figure.prior.as_mut()?.prediction.range.as_mut());
+        let first =
+            all.iter_mut().find_map(|figure| figure.prior.as_mut()?.prediction.range.as_mut());
         let first = first.expect("something was predicted");
         (first.low, first.likely) = (0.0, 0.0);
-        assert!(
-            score_table(&all)
-                .caption
-                .contains("intervals of which both ends are positive")
-        );
+        assert!(score_table(&all).caption.contains("intervals of which both ends are positive"));
         assert!(pipes(&all));
     }
 
@@ -430,35 +396,18 @@ mod tests {
         let mut run = sample::run();
         let mut all = figures(&run);
         for figure in &mut all {
-            if let Some(range) = figure
-                .prior
-                .as_mut()
-                .and_then(|one| one.prediction.range.as_mut())
+            if let Some(range) = figure.prior.as_mut().and_then(|one| one.prediction.range.as_mut())
             {
                 range.likely = figure.value.unwrap_or(1.0) * 2.0;
             }
         }
         let table = estimates(&all);
-        let cells: Vec<&str> = table.rows[0]
-            .cells
-            .iter()
-            .map(|cell| cell.text.as_str())
-            .collect();
+        let cells: Vec<&str> = table.rows[0].cells.iter().map(|cell| cell.text.as_str()).collect();
         assert_eq!((cells[0], &cells[2..]), ("all", &["2", "0.50", "0.50"][..]));
         run.header.options.preset = PUBLISHED.to_owned();
         let section = score_section(&run, &all);
-        assert!(
-            section
-                .blocks
-                .iter()
-                .any(|(_, block)| *block == Block::Table(table.clone()))
-        );
+        assert!(section.blocks.iter().any(|(_, block)| *block == Block::Table(table.clone())));
         let misses = worst_misses(&run, &all);
-        assert!(
-            misses
-                .columns
-                .iter()
-                .all(|column| column.heading != "candidate causes")
-        );
+        assert!(misses.columns.iter().all(|column| column.heading != "candidate causes"));
     }
 }

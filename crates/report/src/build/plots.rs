@@ -47,12 +47,7 @@ pub fn of_experiment(shown: &[Shown<'_>]) -> Vec<Block> {
 fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
     let plots: Vec<Plot> = match view {
         View::Table => Vec::new(),
-        View::Matrix {
-            rows,
-            columns,
-            metric,
-            cases,
-        } => {
+        View::Matrix { rows, columns, metric, cases } => {
             let grids = matrix::grids(shown, (rows, columns), metric, cases);
             return grids.into_iter().map(Block::Grid).collect();
         }
@@ -86,18 +81,12 @@ pub(super) fn spots<'run>(shown: &[Shown<'run>], metric: &str, cases: &Cases) ->
     let of_run = |(of, one): (usize, &Shown<'run>)| {
         let spot = move |figure: &&'run Figure| {
             let figure: &'run Figure = figure;
-            Some(Spot {
-                of,
-                figure,
-                metric: figure.metric.as_ref()?,
-                value: figure.value?,
-            })
+            Some(Spot { of, figure, metric: figure.metric.as_ref()?, value: figure.value? })
         };
         one.figures.iter().filter_map(spot)
     };
     let all = shown.iter().enumerate().flat_map(of_run);
-    all.filter(|spot| spot.metric.name == metric && cases.shows(&spot.figure.case))
-        .collect()
+    all.filter(|spot| spot.metric.name == metric && cases.shows(&spot.figure.case)).collect()
 }
 
 /// The figures of each picture under what the picture is of, in the order of the plan.
@@ -108,11 +97,7 @@ pub(super) fn pictures<'run>(
     let mut pictures: Vec<(CaseId, Vec<Spot<'run>>)> = Vec::new();
     for spot in spots {
         let own = spot.figure.case.0.iter();
-        let key = CaseId(
-            own.filter(|(name, _)| each.contains(name))
-                .cloned()
-                .collect(),
-        );
+        let key = CaseId(own.filter(|(name, _)| each.contains(name)).cloned().collect());
         match pictures.iter_mut().find(|(have, _)| *have == key) {
             Some((_, of_picture)) => of_picture.push(spot),
             None => pictures.push((key, vec![spot])),
@@ -127,11 +112,7 @@ pub(super) fn told(picture: &CaseId, cases: &Cases, spots: &[Spot<'_>]) -> CaseI
     let mut told = picture.clone();
     let first = spots.first().map(|spot| &spot.figure.case);
     for (name, value) in first.into_iter().flat_map(|case| &case.0) {
-        let all = || {
-            spots
-                .iter()
-                .all(|spot| spot.figure.case.get(name) == Some(value))
-        };
+        let all = || spots.iter().all(|spot| spot.figure.case.get(name) == Some(value));
         if cases.only.contains_key(name) && told.get(name).is_none() && all() {
             told.0.push((name.clone(), value.clone()));
         }
@@ -144,11 +125,8 @@ pub(super) fn title(shown: &[Shown<'_>], what: &str, picture: &CaseId) -> String
     let Some(first) = shown.first() else {
         return what.to_owned();
     };
-    let values: Vec<String> = picture
-        .0
-        .iter()
-        .map(|(name, value)| parameter(first.planned, name, value))
-        .collect();
+    let values: Vec<String> =
+        picture.0.iter().map(|(name, value)| parameter(first.planned, name, value)).collect();
     let which = match values.is_empty() {
         true => String::new(),
         false => format!(": {}", values.join(", ")),
@@ -186,9 +164,8 @@ pub(super) fn names(
             return fallback.to_owned();
         };
         let own = case.0.iter().filter(|(name, _)| differs(name));
-        let values: Vec<String> = own
-            .map(|(name, value)| parameter(one.planned, name, value))
-            .collect();
+        let values: Vec<String> =
+            own.map(|(name, value)| parameter(one.planned, name, value)).collect();
         match (values.is_empty(), one.name) {
             (true, "") => fallback.replace('_', " "),
             (true, run) => run.to_owned(),
@@ -201,12 +178,7 @@ pub(super) fn names(
 
 /// An axis for values of a unit.
 pub fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
-    Axis {
-        label: label.replace('_', " "),
-        unit,
-        is_log,
-        names: Vec::new(),
-    }
+    Axis { label: label.replace('_', " "), unit, is_log, names: Vec::new() }
 }
 
 /// The unit of a parameter in whichever run states it.
@@ -229,10 +201,7 @@ pub(super) fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
     if let Some(judged) = figure.shown_prediction()
         && let Some(range) = &judged.prediction.range
     {
-        text.push_str(&format!(
-            "; predicted {}",
-            values::range(range, metric.unit)
-        ));
+        text.push_str(&format!("; predicted {}", values::range(range, metric.unit)));
         if let Some(verdict) = judged.verdict {
             text.push_str(&format!(": {}", verdict.text()));
         }

@@ -37,9 +37,7 @@ pub(super) fn block(
         blocks.push(lines(&before));
     }
     if !during.is_empty() {
-        blocks.push(Block::Paragraph(
-            "From earlier figures of this run:".to_owned(),
-        ));
+        blocks.push(Block::Paragraph("From earlier figures of this run:".to_owned()));
         blocks.push(lines(&during));
     }
     let reasons = if count == 1 { "reason" } else { "reasons" };

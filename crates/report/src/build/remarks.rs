@@ -54,9 +54,7 @@ pub(super) fn of_figures(told: Told) -> Vec<(Severity, String)> {
 fn efficiency(figure: &Figure) -> Option<String> {
     let check = figure.bound.as_ref()?;
     let share = |value: f64| check.efficiency(value).map(values::percent);
-    let ends = figure
-        .ci
-        .and_then(|(low, high)| share(low).zip(share(high)));
+    let ends = figure.ci.and_then(|(low, high)| share(low).zip(share(high)));
     let ends = ends.map_or_else(|| "no interval".to_owned(), |(a, b)| format!("{a} to {b}"));
     let of = share(figure.value?)?;
     Some(format!("{of} of the bound ({ends}; {})", check.rule.rule))

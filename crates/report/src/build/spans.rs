@@ -36,13 +36,9 @@ fn first_of_each<'run>(
 /// What a picture or table of a trace is called.
 fn title(planned: &PlannedExperiment, trace: &Trace) -> String {
     let own = trace.case.0.iter();
-    let case: String = own
-        .map(|(name, value)| format!("{}, ", plots::parameter(planned, name, value)))
-        .collect();
-    format!(
-        "{}: {}, {case}round {}",
-        planned.id, trace.kind, trace.round
-    )
+    let case: String =
+        own.map(|(name, value)| format!("{}, ", plots::parameter(planned, name, value))).collect();
+    format!("{}: {}, {case}round {}", planned.id, trace.kind, trace.round)
 }
 
 /// A picture for each case.
@@ -83,12 +79,7 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str) -> Vec<Plot> {
 /// What a reader sees who points at it follows from its ends.
 fn span(row: &[f64]) -> Point {
     let (start, duration) = (row[0], row[1]);
-    Point {
-        x: start,
-        y: start + duration,
-        ends: None,
-        hover: String::new(),
-    }
+    Point { x: start, y: start + duration, ends: None, hover: String::new() }
 }
 
 /// A table for each case.
@@ -138,10 +129,7 @@ impl<'trace> Shown<'trace> {
     fn of(trace: &'trace Trace, at: usize, name: &str) -> Self {
         let words = |name: &str| name.replace('_', " ");
         if let Some(names) = trace.names.get(name) {
-            return Shown {
-                heading: Column::text(&words(name)),
-                values: Values::Named(names),
-            };
+            return Shown { heading: Column::text(&words(name)), values: Values::Named(names) };
         }
         let (label, unit, values) = match name.rsplit_once('_') {
             Some((label, "ns")) => {
@@ -158,10 +146,7 @@ impl<'trace> Shown<'trace> {
             "" => words(label),
             _ => format!("{} ({unit})", words(label)),
         };
-        Shown {
-            heading: Column::number(&heading),
-            values,
-        }
+        Shown { heading: Column::number(&heading), values }
     }
 
     fn cell(&self, value: f64) -> String {

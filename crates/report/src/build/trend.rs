@@ -26,11 +26,7 @@ pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
         heading: trend.over.key.to_string(),
         blocks: of_trend(trends, trend),
     }));
-    Document {
-        title: format!("Trend: {what}"),
-        summary: summary(trends, machine),
-        sections,
-    }
+    Document { title: format!("Trend: {what}"), summary: summary(trends, machine), sections }
 }
 
 fn summary(trends: &Trends, machine: &str) -> String {
@@ -57,10 +53,8 @@ fn shifts(trends: &Trends) -> Section {
         .collect();
     found.sort_by_key(|(trend, changed)| trend.over.points[changed.shift.at].run);
     let mut blocks = vec![Block::Paragraph(trends.method())];
-    let (few, more): (Vec<&Trend>, Vec<&Trend>) = trends
-        .trends
-        .iter()
-        .partition(|trend| trend.over.points.len() < LEAST_RUNS);
+    let (few, more): (Vec<&Trend>, Vec<&Trend>) =
+        trends.trends.iter().partition(|trend| trend.over.points.len() < LEAST_RUNS);
     if !few.is_empty() && !more.is_empty() {
         blocks.push(Block::Paragraph(format!(
             "{} in fewer than {LEAST_RUNS} runs and not searched.",
@@ -75,10 +69,7 @@ fn shifts(trends: &Trends) -> Section {
         blocks.push(Block::Table(Table {
             caption: "Shifts of level, by run".to_owned(),
             columns,
-            rows: found
-                .iter()
-                .map(|(trend, changed)| shift_row(trends, trend, changed))
-                .collect(),
+            rows: found.iter().map(|(trend, changed)| shift_row(trends, trend, changed)).collect(),
         }));
     }
     Section {
@@ -176,10 +167,7 @@ fn table(trends: &Trends, trend: &Trend) -> Table {
     let level_of = trend.levels();
     let row = |index: usize, point: &RunPoint| {
         let told = shown(point.value, point.ci, trend.over.unit);
-        let begins = trend
-            .shifts
-            .iter()
-            .find(|changed| changed.shift.at == index);
+        let begins = trend.shifts.iter().find(|changed| changed.shift.at == index);
         let tone = begins.map_or(Tone::Plain, |changed| tone(trend, changed));
         let relative = match level_of[index] {
             level if level > 0.0 && point.value > 0.0 => change(point.value / level),
@@ -198,9 +186,7 @@ fn table(trends: &Trends, trend: &Trend) -> Table {
         caption: "The figure in each run; its level is the median of the runs between two shifts"
             .to_owned(),
         columns,
-        rows: points_of(trend)
-            .map(|(index, point)| row(index, point))
-            .collect(),
+        rows: points_of(trend).map(|(index, point)| row(index, point)).collect(),
     }
 }
 
@@ -238,9 +224,7 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             label: "run".to_owned(),
             unit: None,
             is_log: false,
-            names: points_of(trend)
-                .map(|(_, point)| date(&run(point).started))
-                .collect(),
+            names: points_of(trend).map(|(_, point)| date(&run(point).started)).collect(),
         },
         y: Axis {
             label: trend.over.key.metric.replace('_', " "),
@@ -248,10 +232,7 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             is_log: false,
             names: Vec::new(),
         },
-        series: vec![
-            series("value", values.collect()),
-            series("level", levels.collect()),
-        ],
+        series: vec![series("value", values.collect()), series("level", levels.collect())],
         markers: trend
             .shifts
             .iter()

@@ -45,9 +45,7 @@ pub(super) fn render(run: &Run) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = "writing to memory does not fail and rows have equal length";
     let names = COLUMNS.iter().map(|(name, ..)| *name);
-    writer
-        .write_record(names.chain(["plumb", "run"]))
-        .expect(written);
+    writer.write_record(names.chain(["plumb", "run"])).expect(written);
     let flat = serde_json::to_value(json::flat(run))
         .expect("its keys are strings and it holds no foreign serialisers");
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
@@ -95,10 +93,7 @@ mod tests {
             assert_eq!(found["case"], "call=getppid");
             assert_eq!(found["verdict"], row.verdict.text());
             assert_eq!(found["ratio"].parse().ok(), row.ratio);
-            assert_eq!(
-                found["ci_low"].parse().ok(),
-                row.interval.map(|ends| ends.0)
-            );
+            assert_eq!(found["ci_low"].parse().ok(), row.interval.map(|ends| ends.0));
             assert_eq!(found["run"], run.header.run);
         }
         assert_eq!(found[1]["goal"], "at_most");

@@ -70,9 +70,8 @@ pub(crate) fn reduced(bundle: &str) -> Option<String> {
             }
         }
     }
-    let kept = modules
-        .iter()
-        .filter(|module| module.name != root.name && kept.contains(module.name));
+    let kept =
+        modules.iter().filter(|module| module.name != root.name && kept.contains(module.name));
     let mut script = bundle[..start].to_owned();
     script.extend(kept.map(|module| module.text));
     script.push_str(&last);
@@ -97,10 +96,7 @@ fn modules(bundle: &str) -> Option<(Vec<Module<'_>>, usize, usize)> {
     let end = last + bundle[last..].find(&format!("return {root}();"))?;
     let ends = starts.iter().skip(1).map(|(start, _)| *start);
     let modules = starts.iter().zip(ends.chain([end]));
-    let modules = modules.map(|((start, name), end)| Module {
-        name,
-        text: &bundle[*start..end],
-    });
+    let modules = modules.map(|((start, name), end)| Module { name, text: &bundle[*start..end] });
     Some((modules.collect(), first, end))
 }
 
@@ -109,17 +105,14 @@ fn kind<'bundle>(name: &str, modules: &BTreeMap<&str, &'bundle str>) -> Option<&
     let text = modules.get(name)?;
     let handed = text.split_once("exports=").filter(|_| text.len() < SHORT);
     let handed = handed.and_then(|(_, after)| after.split_once("()"));
-    let text = handed
-        .and_then(|(name, _)| modules.get(name))
-        .unwrap_or(text);
+    let text = handed.and_then(|(name, _)| modules.get(name)).unwrap_or(text);
     let (_, after) = text.split_once("moduleType:\"trace\",name:\"")?;
     after.split_once('"').map(|(kind, _)| kind)
 }
 
 /// Names that are called without arguments, as modules are.
 fn called(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices("()")
-        .map(|(at, _)| trailing_name(&text[..at]))
+    text.match_indices("()").map(|(at, _)| trailing_name(&text[..at]))
 }
 
 fn trailing_name(text: &str) -> &str {
@@ -176,11 +169,7 @@ mod tests {
     fn the_library_that_is_built_in_is_cut() {
         let small = packed::unpack(LIBRARY);
         assert!(small.contains("plotly.js v"));
-        assert!(
-            (500_000..1_500_000).contains(&small.len()),
-            "{}",
-            small.len()
-        );
+        assert!((500_000..1_500_000).contains(&small.len()), "{}", small.len());
         let (modules, ..) = modules(&small).unwrap();
         assert!(modules.len() > 200, "{}", modules.len());
         for (kind, is_kept) in [

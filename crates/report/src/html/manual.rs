@@ -19,10 +19,8 @@ pub fn render(text: &str, level: Level) -> Markup {
     while let Some(line) = lines.next() {
         let line = line.trim_end();
         if line.trim_start().starts_with("```") {
-            let code: Vec<&str> = lines
-                .by_ref()
-                .take_while(|line| !line.trim_start().starts_with("```"))
-                .collect();
+            let code: Vec<&str> =
+                lines.by_ref().take_while(|line| !line.trim_start().starts_with("```")).collect();
             parts.push(html! { pre { code { (code.join("\n")) } } });
         } else if line.starts_with('#') {
             let heading = inline(line.trim_start_matches('#').trim());
@@ -102,14 +100,8 @@ mod tests {
                 "## Method\n\nTimed `n` <b>\nagainst **2n**.",
                 "<h4>Method</h4><p>Timed <code>n</code> &lt;b&gt; against <strong>2n</strong>.</p>",
             ),
-            (
-                "- one\n  more\n- two",
-                "<ul><li>one more</li><li>two</li></ul>",
-            ),
-            (
-                "```\na < b\n```\nend",
-                "<pre><code>a &lt; b</code></pre><p>end</p>",
-            ),
+            ("- one\n  more\n- two", "<ul><li>one more</li><li>two</li></ul>"),
+            ("```\na < b\n```\nend", "<pre><code>a &lt; b</code></pre><p>end</p>"),
         ] {
             assert_eq!(render(text, Level::Fourth).into_string(), markup, "{text}");
         }

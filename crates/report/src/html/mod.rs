@@ -36,9 +36,8 @@ const MANY_NOTES: usize = 5;
 pub fn render(document: &Document) -> String {
     let document = &plain::document(document);
     let mut pictures = Pictures::default();
-    let sections: Vec<Markup> = visible(document)
-        .map(|section| of_section(section, &mut pictures))
-        .collect();
+    let sections: Vec<Markup> =
+        visible(document).map(|section| of_section(section, &mut pictures)).collect();
     let script = format!("{PLOTS}{PAGE}");
     let digest = STANDARD.encode(Sha256::digest(&script));
     let digests: &[&str] = match pictures.is_empty() {
@@ -82,10 +81,7 @@ pub fn render(document: &Document) -> String {
 /// has the digest of one of the page's own scripts: not what a run's texts would bring in, if they
 /// ever came to be taken for markup.
 fn policy(digests: &[&str]) -> String {
-    let digests: String = digests
-        .iter()
-        .map(|digest| format!(" 'sha256-{digest}'"))
-        .collect();
+    let digests: String = digests.iter().map(|digest| format!(" 'sha256-{digest}'")).collect();
     let scripts = match digests.is_empty() {
         true => " 'none'",
         false => digests.as_str(),
@@ -99,12 +95,8 @@ fn policy(digests: &[&str]) -> String {
 /// What a page's script draws, as JSON.
 #[cfg(test)]
 pub fn pictures(page: &str) -> String {
-    let (_, after) = page
-        .split_once("id=\"pictures\"")
-        .expect("pictures in the page");
-    let packed = after
-        .split_once('>')
-        .and_then(|(_, after)| after.split_once('<'));
+    let (_, after) = page.split_once("id=\"pictures\"").expect("pictures in the page");
+    let packed = after.split_once('>').and_then(|(_, after)| after.split_once('<'));
     packed::unpack(packed.expect("an element").0)
 }
 
@@ -145,10 +137,7 @@ fn jumps(document: &Document) -> Markup {
 
 fn visible(document: &Document) -> impl Iterator<Item = &Section> {
     document.sections.iter().filter(|section| {
-        section
-            .blocks
-            .iter()
-            .any(|(audience, _)| *audience != Audience::Terminal)
+        section.blocks.iter().any(|(audience, _)| *audience != Audience::Terminal)
     })
 }
 
@@ -208,9 +197,8 @@ fn of_notes(notes: &[(Severity, String)]) -> Markup {
             }
         }
     };
-    let (plain, urgent): (Vec<_>, Vec<_>) = notes
-        .iter()
-        .partition(|(severity, _)| *severity == Severity::Note);
+    let (plain, urgent): (Vec<_>, Vec<_>) =
+        notes.iter().partition(|(severity, _)| *severity == Severity::Note);
     html! {
         (list(&urgent))
         @if plain.len() > MANY_NOTES {

@@ -21,11 +21,7 @@ const IN_TABLES: &str = "Its figures are in the tables of this section.";
 const CELL_DIGITS: usize = 4;
 
 /// The scale of a matrix' colours.
-const RATIOS: Scale = Scale {
-    unit: Some(Unit::Ratio),
-    is_log: true,
-    is_binary: false,
-};
+const RATIOS: Scale = Scale { unit: Some(Unit::Ratio), is_log: true, is_binary: false };
 
 /// What the page's script draws, in the order of the figures that they belong to.
 #[derive(Default)]
@@ -149,10 +145,7 @@ fn heights(plot: &Plot) -> (Extent, Extent) {
         return (None, None);
     }
     let all = extent(plot, plot.y.is_log, of_point);
-    let measured = Plot {
-        series: lines(plot),
-        ..plot.clone()
-    };
+    let measured = Plot { series: lines(plot), ..plot.clone() };
     let shown = extent(&measured, plot.y.is_log, of_point)
         .map(|(low, high)| (low.min(0.0), high * HEADROOM))
         .filter(|shown| !plot.y.is_log && all.is_some_and(|all| all.1 > BEYOND * shown.1));
@@ -215,11 +208,7 @@ fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
     data.insert("y".to_owned(), of(&|point| length.json(point.y)));
     if series.points.iter().any(|point| point.ends.is_some()) {
         let end = |get: fn((f64, f64)) -> f64| {
-            of(&|point| {
-                point
-                    .ends
-                    .map_or(Value::Null, |ends| length.json(get(ends)))
-            })
+            of(&|point| point.ends.map_or(Value::Null, |ends| length.json(get(ends))))
         };
         data.insert("low".to_owned(), end(|(low, _)| low));
         data.insert("high".to_owned(), end(|(_, high)| high));
@@ -243,11 +232,7 @@ fn extent(plot: &Plot, is_log: bool, get: impl Fn(&Point) -> Vec<f64>) -> Extent
 }
 
 fn axis(axis: &Axis, extent: Extent, is_binary: bool) -> Value {
-    let scale = Scale {
-        unit: axis.unit,
-        is_log: axis.is_log,
-        is_binary,
-    };
+    let scale = Scale { unit: axis.unit, is_log: axis.is_log, is_binary };
     let ticks = match axis.names.is_empty() {
         true => ticks::ticks(scale, extent),
         false => ticks::names(&axis.names),
@@ -272,10 +257,8 @@ fn cells(grid: &Grid) -> Value {
     let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
-    let (factor, unit) = quantity::scale(
-        values().fold(0.0, |high, value| f64::max(high, value.abs())),
-        grid.unit,
-    );
+    let (factor, unit) =
+        quantity::scale(values().fold(0.0, |high, value| f64::max(high, value.abs())), grid.unit);
     let is_log = low > 0.0 && high / low > LOG_COLOURS;
     let digits = Digits(CELL_DIGITS);
     let scaled =
@@ -332,12 +315,7 @@ mod tests {
     use serde_json::json;
 
     fn axis(is_log: bool) -> Axis {
-        Axis {
-            label: "latency".to_owned(),
-            unit: Some(Unit::Ns),
-            is_log,
-            names: Vec::new(),
-        }
+        Axis { label: "latency".to_owned(), unit: Some(Unit::Ns), is_log, names: Vec::new() }
     }
 
     /// A measured point of 90 to 100 ns, and one of a shape whose interval ends at `high`.
@@ -345,12 +323,7 @@ mod tests {
         let series = |shape, high: f64| Series {
             name: String::new(),
             shape,
-            points: vec![Point {
-                x: 1.0,
-                y: 90.0,
-                ends: Some((80.0, high)),
-                hover: String::new(),
-            }],
+            points: vec![Point { x: 1.0, y: 90.0, ends: Some((80.0, high)), hover: String::new() }],
         };
         Plot {
             title: "Costs".to_owned(),
@@ -427,10 +400,7 @@ mod tests {
             unit: Unit::Ns,
             cells,
         };
-        let near = cells(&grid(vec![
-            vec![None, Some(61.234_56)],
-            vec![Some(64.0), None],
-        ]));
+        let near = cells(&grid(vec![vec![None, Some(61.234_56)], vec![Some(64.0), None]]));
         assert_eq!(near["cells"], json!([[null, 61.23], [64, null]]));
         assert_eq!((&near["unit"], &near["log"]), (&json!("ns"), &json!(false)));
         let far = cells(&grid(vec![vec![Some(50.0)], vec![Some(5000.0)]]));

@@ -119,25 +119,15 @@ mod tests {
     fn a_short_text_stays_on_one_line() {
         let columns = ["name", "goal", "verdict"].map(Column::text).into();
         let cells = ["a b", "≥ 1.00", "not judged: 3 turns"].map(Cell::plain);
-        let page = render(&Table {
-            columns,
-            ..table(vec![Row::of(cells.into())])
-        });
+        let page = render(&Table { columns, ..table(vec![Row::of(cells.into())]) });
         let page = page.into_string();
-        assert!(
-            page.contains("<td>≥\u{a0}1.00<td>not judged: 3 turns<"),
-            "{page}"
-        );
+        assert!(page.contains("<td>≥\u{a0}1.00<td>not judged: 3 turns<"), "{page}");
     }
 
     #[test]
     fn a_long_table_is_folded_and_says_its_experiments_once() {
         let row = |at: usize| {
-            let experiment = if at < GROUPED_FROM / 2 {
-                "cpu.call"
-            } else {
-                "os.ipc"
-            };
+            let experiment = if at < GROUPED_FROM / 2 { "cpu.call" } else { "os.ipc" };
             Row::of(vec![
                 Cell::plain(format!("{experiment}:size={at} cost")),
                 Cell::plain(at.to_string()),
@@ -148,14 +138,8 @@ mod tests {
         for group in ["cpu.call", "os.ipc"] {
             assert_eq!(page.matches(group).count(), 1, "{page}");
         }
-        assert!(
-            page.contains("<tr><th scope=\"row\">size=24 cost<td>24"),
-            "{page}"
-        );
+        assert!(page.contains("<tr><th scope=\"row\">size=24 cost<td>24"), "{page}");
         let page = render(&table((0..3).map(row).collect())).into_string();
-        assert!(
-            page.contains("<th scope=\"row\">cpu.call:size=0 cost"),
-            "{page}"
-        );
+        assert!(page.contains("<th scope=\"row\">cpu.call:size=0 cost"), "{page}");
     }
 }

@@ -58,9 +58,7 @@ pub fn names(names: &[String]) -> Vec<(f64, String)> {
 fn log_ticks(low: f64, high: f64, unit: Unit, is_binary: bool) -> Vec<(f64, String)> {
     let ticks: Vec<f64> = if is_binary {
         let (first, last) = (low.log2().floor() as i32, high.log2().ceil() as i32);
-        (first..=last)
-            .map(|power| f64::from(power).exp2())
-            .collect()
+        (first..=last).map(|power| f64::from(power).exp2()).collect()
     } else {
         let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
         let of = |digits: &[f64]| -> Vec<f64> {
@@ -169,28 +167,18 @@ mod tests {
 
     #[test]
     fn a_logarithmic_axis_has_a_scale_however_short() {
-        let axis = |unit, is_binary| Scale {
-            unit: Some(unit),
-            is_log: true,
-            is_binary,
-        };
+        let axis = |unit, is_binary| Scale { unit: Some(unit), is_log: true, is_binary };
         let seen = |scale, low, high| {
             let mut ticks = ticks(scale, Some((low, high)));
             ticks.retain(|(at, _)| (low..=high).contains(at));
             labels(ticks)
         };
-        assert_eq!(
-            seen(axis(Unit::Ns, false), 3.0, 4.4),
-            ["3.0 ns", "3.5 ns", "4.0 ns"]
-        );
+        assert_eq!(seen(axis(Unit::Ns, false), 3.0, 4.4), ["3.0 ns", "3.5 ns", "4.0 ns"]);
         assert_eq!(
             seen(axis(Unit::B, false), 40960.0, 61440.0),
             ["40 KiB", "45 KiB", "50 KiB", "55 KiB", "60 KiB"]
         );
-        assert_eq!(
-            seen(axis(Unit::Count, true), 1.0, 8.0),
-            ["1", "2", "4", "8"]
-        );
+        assert_eq!(seen(axis(Unit::Count, true), 1.0, 8.0), ["1", "2", "4", "8"]);
         assert_eq!(seen(axis(Unit::Count, false), 1.0, 8.0), ["1", "2", "5"]);
         // Too many steps become decades, not every other step.
         assert_eq!(
@@ -201,11 +189,7 @@ mod tests {
 
     #[test]
     fn one_value_has_its_own_tick() {
-        let axis = |unit, is_log| Scale {
-            unit,
-            is_log,
-            is_binary: false,
-        };
+        let axis = |unit, is_log| Scale { unit, is_log, is_binary: false };
         let one = ticks(axis(Some(Unit::Ns), false), Some((5.0, 5.0)));
         assert_eq!(one, [(5.0, record::quantity::render(5.0, Unit::Ns))]);
         assert!(ticks(axis(Some(Unit::Ns), true), Some((0.0, 5.0))).is_empty());
@@ -221,9 +205,6 @@ mod tests {
         assert_eq!(names(&crowd[..3]).len(), 3);
         assert!(names(&[]).is_empty());
         let sparse = ["", "cpu", "", "os"].map(String::from);
-        assert_eq!(
-            names(&sparse),
-            [(1.0, "cpu".to_owned()), (3.0, "os".to_owned())]
-        );
+        assert_eq!(names(&sparse), [(1.0, "cpu".to_owned()), (3.0, "os".to_owned())]);
     }
 }

@@ -72,10 +72,8 @@ pub(super) fn write(head: String, sections: Vec<(String, Vec<Part>)>, room_bytes
             parts: parts.into_iter().map(|part| (part, false)).collect(),
         })
         .collect();
-    let headings: usize = sections
-        .iter()
-        .map(|section| section.heading.len() + LEFT_OUT_BYTES)
-        .sum();
+    let headings: usize =
+        sections.iter().map(|section| section.heading.len() + LEFT_OUT_BYTES).sum();
     let used = head.len() + ABOUT_THE_REST.len() + headings;
     let mut room = Room(room_bytes.saturating_sub(used));
     room.choose(&mut sections, |part| part.shown != Shown::InFull);
@@ -183,10 +181,7 @@ fn left_out(section: &Chosen) -> Vec<&'static str> {
 /// even the short ones are not there.
 fn missed(section: &Chosen) -> Vec<&'static str> {
     let mut found = Vec::new();
-    let is_full = section
-        .parts
-        .iter()
-        .any(|(part, is_in)| *is_in && part.shown == Shown::InFull);
+    let is_full = section.parts.iter().any(|(part, is_in)| *is_in && part.shown == Shown::InFull);
     for (part, is_in) in &section.parts {
         let is_stood_for = is_full && part.shown == Shown::InShort;
         let is_missed = !(*is_in || is_stood_for);
@@ -259,11 +254,8 @@ mod tests {
             section("b", vec![part(Weight::Tables, Shown::Always, 200)]),
         ];
         let text = write("# t\n".to_owned(), sections, 1100);
-        let found: Vec<usize> = text
-            .lines()
-            .filter(|line| line.starts_with('x'))
-            .map(|line| line.len() + 1)
-            .collect();
+        let found: Vec<usize> =
+            text.lines().filter(|line| line.starts_with('x')).map(|line| line.len() + 1).collect();
         assert_eq!(found, [10, 300, 200]);
         assert!(text.contains("*Left out: tables.*") && text.contains("leaves out"));
         assert!(text.len() <= 1100);
@@ -283,9 +275,7 @@ mod tests {
         };
         let count = |text: &str, bytes: usize| {
             let lines = text.lines();
-            lines
-                .filter(|line| line.len() + 1 == bytes && line.starts_with('x'))
-                .count()
+            lines.filter(|line| line.len() + 1 == bytes && line.starts_with('x')).count()
         };
         let all = with(usize::MAX);
         assert_eq!((count(&all, 500), count(&all, 100)), (2, 0));

@@ -61,9 +61,7 @@ fn github_reads_no_more_into_it() {
 
 fn plain(text: &str) -> String {
     let letters = text.trim().chars();
-    letters
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
+    letters.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 #[test]
@@ -84,9 +82,7 @@ fn hostile_text_stays_text() {
         }
         let cell = format!("| a | b |\n| --- | --- |\n| {} | end |\n", escaped(text));
         let events = parsed(&cell);
-        let cells = events
-            .iter()
-            .filter(|event| matches!(event, Event::Start(Tag::TableCell)));
+        let cells = events.iter().filter(|event| matches!(event, Event::Start(Tag::TableCell)));
         assert_eq!(cells.count(), 4, "{cell}");
         assert_eq!(seen(&events), format!("ab{}end", plain(text)));
     }
@@ -171,17 +167,10 @@ fn large(experiments: usize) -> Document {
         Section {
             id: format!("family.x{n}"),
             heading: format!("family.x{n}: {}", text(n)),
-            blocks: blocks
-                .into_iter()
-                .map(|block| (Audience::Everyone, block))
-                .collect(),
+            blocks: blocks.into_iter().map(|block| (Audience::Everyone, block)).collect(),
         }
     });
-    Document {
-        title: text(1),
-        summary: text(0),
-        sections: sections.collect(),
-    }
+    Document { title: text(1), summary: text(0), sections: sections.collect() }
 }
 
 #[test]

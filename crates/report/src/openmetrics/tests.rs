@@ -25,9 +25,7 @@ pub(crate) fn read(text: &str) -> Result<BTreeMap<String, Family>, String> {
     if let Some(at) = text.find(|letter| letter != '\n' && steers(letter)) {
         return Err(format!("a character that steers, after {} bytes", at));
     }
-    let body = text
-        .strip_suffix("# EOF\n")
-        .ok_or("does not end in # EOF")?;
+    let body = text.strip_suffix("# EOF\n").ok_or("does not end in # EOF")?;
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut series = BTreeSet::new();
     let mut current = String::new();
@@ -93,9 +91,7 @@ fn number(text: &str) -> Option<f64> {
 
 fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
-    letters
-        .next()
-        .is_some_and(|letter| letter.is_ascii_lowercase())
+    letters.next().is_some_and(|letter| letter.is_ascii_lowercase())
         && letters.all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
@@ -169,16 +165,10 @@ fn every_measured_figure_is_a_series_in_base_units() {
     let run = sample::run();
     let families = read(&render(&run)).unwrap();
     let latency = &families["plumb_memory_latency_latency_seconds"];
-    assert_eq!(
-        (latency.kind.as_str(), latency.unit.as_str()),
-        ("gauge", "seconds")
-    );
+    assert_eq!((latency.kind.as_str(), latency.unit.as_str()), ("gauge", "seconds"));
     let figures = figures(&run);
     let mut count = 0;
-    for figure in figures
-        .iter()
-        .filter(|figure| figure.outcome == Ending::Measured)
-    {
+    for figure in figures.iter().filter(|figure| figure.outcome == Ending::Measured) {
         let stem = format!(
             "plumb_{}_{}",
             figure.experiment.replace('.', "_"),
@@ -192,9 +182,7 @@ fn every_measured_figure_is_a_series_in_base_units() {
             .chain([("machine".to_owned(), run.header.identity.clone())])
             .collect();
         let named = families.iter().find(|(name, family)| {
-            name.strip_suffix(&family.unit)
-                .map(|name| name.trim_end_matches('_'))
-                == Some(&stem)
+            name.strip_suffix(&family.unit).map(|name| name.trim_end_matches('_')) == Some(&stem)
         });
         let (_, family) = named.unwrap_or_else(|| panic!("{stem}"));
         let found = family.samples.iter().find(|(have, _)| *have == labels);

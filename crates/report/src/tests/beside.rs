@@ -18,10 +18,7 @@ fn ids(document: &Document) -> Vec<&str> {
 #[test]
 fn a_crosschecks_own_record_is_a_report_of_it_alone() {
     let document = build(&sample::own());
-    assert_eq!(
-        ids(&document),
-        ["crosscheck", "findings", "machine", "environment"]
-    );
+    assert_eq!(ids(&document), ["crosscheck", "findings", "machine", "environment"]);
     assert!(document.title.starts_with("Crosscheck: "));
     let told = "2 of 3 goals beside other tools met, 1 explained by what differs in method, 3 not judged, \
                 1 not compared; 2 findings.";
@@ -43,18 +40,9 @@ fn a_run_that_had_one_added_has_it_after_its_experiments() {
     assert!(place("memory.latency") < place("crosscheck"), "{ids:?}");
     assert!(place("crosscheck").is_some() && place("crosscheck") < place("findings"));
     assert!(document.title.starts_with("Lab report: "));
-    assert!(
-        document
-            .summary
-            .contains("2 of 3 goals beside other tools met")
-    );
+    assert!(document.summary.contains("2 of 3 goals beside other tools met"));
     let without = build(&analysis::sample::run());
-    assert!(
-        !without
-            .sections
-            .iter()
-            .any(|section| section.id == "crosscheck")
-    );
+    assert!(!without.sections.iter().any(|section| section.id == "crosscheck"));
     assert!(!without.summary.contains("tools"));
 }
 
@@ -77,17 +65,12 @@ fn when_it_was_made_is_told_with_what_was_otherwise_then() {
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let alike = "Begun 2026-11-23T08:00:00Z by plumb 0.1.0, standard, 9 turns a comparison.";
     assert!(told.contains(alike), "{told}");
-    began
-        .environment
-        .insert("<b>kernel".to_owned(), "7.0".to_owned());
+    began.environment.insert("<b>kernel".to_owned(), "7.0".to_owned());
     run.push(Event::Crosscheck(began));
     let document = build(&run);
     let text = terminal::render(&document, PLAIN);
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        told.contains("otherwise than when the record began: <b>kernel."),
-        "{told}"
-    );
+    assert!(told.contains("otherwise than when the record began: <b>kernel."), "{told}");
     assert!(!html::render(&document).contains("<b>kernel"));
 }
 
@@ -100,17 +83,11 @@ fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
         Block::Table(table) => Some(table),
         _ => None,
     });
-    let names: Vec<&str> = tables
-        .flat_map(|table| &table.rows)
-        .map(|row| row.cells[0].text.as_str())
-        .collect();
+    let names: Vec<&str> =
+        tables.flat_map(|table| &table.rows).map(|row| row.cells[0].text.as_str()).collect();
     let rows = rows(&run);
     for row in &rows {
-        assert!(
-            names.contains(&row.name().as_str()),
-            "{}: {names:?}",
-            row.name()
-        );
+        assert!(names.contains(&row.name().as_str()), "{}: {names:?}", row.name());
     }
     assert!(names.contains(&"iozone") && names.contains(&"ping"));
     let plots = section.blocks.iter().filter_map(|(_, block)| match block {
@@ -122,9 +99,7 @@ fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
     let [goals, drawn] = plots[0].series.as_slice() else {
         panic!("the goals and the ratios");
     };
-    let has_goal = rows
-        .iter()
-        .filter(|row| row.ratio.is_some() && row.row.goal != Goal::Explained);
+    let has_goal = rows.iter().filter(|row| row.ratio.is_some() && row.row.goal != Goal::Explained);
     assert_eq!(goals.points.len(), has_goal.count());
     for goal in &goals.points {
         let (low, high) = goal.ends.expect("a goal has ends");
@@ -148,10 +123,7 @@ fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
 fn nothing_compared_is_told_in_a_sentence() {
     let mut run = Run::new(sample::own().header);
     let mut rival = sample::rival("perf");
-    rival.absent = Some(record::event::Absence {
-        reason: "no perf in PATH".into(),
-        needed: None,
-    });
+    rival.absent = Some(record::event::Absence { reason: "no perf in PATH".into(), needed: None });
     run.push(Event::Rival(rival));
     let text = terminal::render(&build(&run), PLAIN);
     assert!(text.contains("None of these tools was compared."), "{text}");

@@ -41,11 +41,7 @@ fn probed() -> Run {
         if let Raw::Quartets { n, two_n, .. } = &mut samples.raw {
             let shared = |at: usize| at % 3 == 2;
             for (at, (n, two_n)) in n.iter_mut().zip(two_n).enumerate() {
-                *two_n = if shared(at) {
-                    *n + BESIDE * (*two_n - *n)
-                } else {
-                    *two_n
-                };
+                *two_n = if shared(at) { *n + BESIDE * (*two_n - *n) } else { *two_n };
                 samples.width.push(if shared(at) { 2.2 } else { LEVEL });
             }
         }
@@ -84,11 +80,7 @@ fn a_probed_figure_has_both_values_and_says_which_it_prints() {
     assert_eq!(after.condition, Some(Condition::Alone));
     let alone = after.value.unwrap() / before.value.unwrap();
     assert!((alone - 1.0).abs() < 0.01, "{alone}");
-    assert!(
-        (after.shared.unwrap() - 1.0 / 3.0).abs() < 0.03,
-        "{:?}",
-        after.shared
-    );
+    assert!((after.shared.unwrap() - 1.0 / 3.0).abs() < 0.03, "{:?}", after.shared);
     let found = after.as_found.as_ref().unwrap();
     assert_eq!(found.condition, Some(Condition::AsFound));
     assert!(found.value.is_some() && found.ci.is_some() && found.cycles.is_some());
@@ -99,17 +91,11 @@ fn a_level_that_was_learnt_after_the_calibration_counts() {
     let probed = probed();
     let known = probed.header.calibration.width;
     let mut run = probed.clone();
-    run.header.calibration.width = known.map(|width| Width {
-        level: None,
-        unusable: Some(Unusable::NeverAlone),
-        ..width
-    });
+    run.header.calibration.width =
+        known.map(|width| Width { level: None, unusable: Some(Unusable::NeverAlone), ..width });
     let found = figures(&run);
     assert!(of(&found, "cpu.call").condition != Some(Condition::Alone));
-    run.push(Event::Width(Learnt {
-        segment: 0,
-        width: known.expect("a width"),
-    }));
+    run.push(Event::Width(Learnt { segment: 0, width: known.expect("a width") }));
     assert_eq!(run.width_level(0), Some(LEVEL));
     let (found, expected) = (figures(&run), figures(&probed));
     let (found, expected) = (of(&found, "cpu.call"), of(&expected, "cpu.call"));
@@ -120,35 +106,16 @@ fn a_level_that_was_learnt_after_the_calibration_counts() {
 #[test]
 fn runs_of_both_formats_compare_as_found_and_find_nothing_but_what_changed() {
     let (old, new) = (earlier(), probed());
-    let runs = [&old, &new].map(|run| Measured {
-        run,
-        figures: figures(run),
-    });
+    let runs = [&old, &new].map(|run| Measured { run, figures: figures(run) });
     let comparison = compare(&runs, &History::default()).unwrap();
     let compared = &comparison.against[0].figures;
     assert!(compared.len() > 10);
     for one in compared {
-        assert_ne!(
-            one.new.condition,
-            Some(Condition::Alone),
-            "{}",
-            one.new.label()
-        );
+        assert_ne!(one.new.condition, Some(Condition::Alone), "{}", one.new.label());
     }
-    let itself = [&new, &new].map(|run| Measured {
-        run,
-        figures: figures(run),
-    });
+    let itself = [&new, &new].map(|run| Measured { run, figures: figures(run) });
     let comparison = compare(&itself, &History::default()).unwrap();
-    let conditions = comparison.against[0]
-        .figures
-        .iter()
-        .map(|one| one.base.condition);
-    assert!(
-        conditions
-            .filter(|one| *one == Some(Condition::Alone))
-            .count()
-            > 5
-    );
+    let conditions = comparison.against[0].figures.iter().map(|one| one.base.condition);
+    assert!(conditions.filter(|one| *one == Some(Condition::Alone)).count() > 5);
     assert!(!comparison.has_finding());
 }

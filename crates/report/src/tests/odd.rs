@@ -27,10 +27,7 @@ fn odd() -> Vec<(&'static str, Run, usize)> {
             for planned in &mut plan.experiments {
                 planned.series.clear();
                 planned.derived.clear();
-                planned.skipped = Some(Absence {
-                    reason: "no room | <b>".into(),
-                    needed: None,
-                });
+                planned.skipped = Some(Absence { reason: "no room | <b>".into(), needed: None });
             }
             true
         }
@@ -39,8 +36,7 @@ fn odd() -> Vec<(&'static str, Run, usize)> {
     });
     let one = run_of(|event| {
         if let Event::Plan(plan) = event {
-            plan.experiments
-                .retain(|planned| planned.id == "clock.rate");
+            plan.experiments.retain(|planned| planned.id == "clock.rate");
         }
         true
     });
@@ -98,8 +94,7 @@ fn printed() -> Run {
     let mut run = Run::new(header);
     for event in sample::events() {
         if let Event::Plan(mut plan) = event {
-            plan.experiments
-                .retain(|planned| planned.id == "memory.latency");
+            plan.experiments.retain(|planned| planned.id == "memory.latency");
             plan.experiments[0].series.clear();
             plan.experiments[0].metrics[0].derived = true;
             plan.experiments[0].derived = [1024_u64, 2048, 4096].map(sample::rung).into();
@@ -169,10 +164,7 @@ fn reports_of_odd_runs_are_written() {
         assert!(text.contains("## Machine"), "{name}");
         assert!(!terminal::render(&document, PLAIN).is_empty());
         let page = html::render(&document);
-        assert!(
-            !page.contains("<b>") && !page.contains("Core <2>"),
-            "{name}"
-        );
+        assert!(!page.contains("<b>") && !page.contains("Core <2>"), "{name}");
     }
 }
 
@@ -240,10 +232,7 @@ fn recorded_machines_are_described_with_what_is_not_readable() {
             "PCI with 2 devices, no device tells of a link",
         ],
     );
-    has(
-        &machine("graviton3"),
-        &["- **devices on the I/O bus**: this machine shows no PCI bus"],
-    );
+    has(&machine("graviton3"), &["- **devices on the I/O bus**: this machine shows no PCI bus"]);
 }
 
 #[test]
@@ -251,10 +240,9 @@ fn an_older_record_says_that_it_lacks_parts() {
     let run = sample::run();
     assert!(run.header.host.pointer("/devices/unread").is_none());
     let text = markdown::whole(&build(&run));
-    for part in [
-        "- **memory modules and channels**: not recorded\n",
-        "- **I/O bus**: not recorded\n",
-    ] {
+    for part in
+        ["- **memory modules and channels**: not recorded\n", "- **I/O bus**: not recorded\n"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -347,8 +335,5 @@ fn no_text_of_a_record_steers_who_shows_it() {
     }
     let flat: Value = serde_json::from_str(&json::render(&run)).unwrap();
     let model = flat["host"]["cpu"]["model_name"].as_str().unwrap();
-    assert!(
-        model.contains("\u{1b}]0;owned\u{7}"),
-        "JSON keeps what was recorded"
-    );
+    assert!(model.contains("\u{1b}]0;owned\u{7}"), "JSON keeps what was recorded");
 }

@@ -160,10 +160,7 @@ impl Channel {
         patience: Duration,
         stop: &AtomicBool,
     ) -> Result<Channel> {
-        let mut carrier = Carrier::Pipes {
-            reader: reader.into(),
-            writer: writer.into(),
-        };
+        let mut carrier = Carrier::Pipes { reader: reader.into(), writer: writer.into() };
         let deadline = Instant::now() + patience;
         let (other, limit) = match role {
             Role::Session => (Role::Agent, FACTS_BYTES_MAX),
@@ -198,20 +195,12 @@ impl Channel {
 
     /// The pipes of an own child, which says no hello, for frames of at most `limit` bytes.
     pub fn to_child(reader: OwnedFd, writer: OwnedFd, limit: usize) -> Channel {
-        let carrier = Carrier::Pipes {
-            reader: reader.into(),
-            writer: writer.into(),
-        };
+        let carrier = Carrier::Pipes { reader: reader.into(), writer: writer.into() };
         Channel::plain(carrier, limit)
     }
 
     fn plain(carrier: Carrier, limit: usize) -> Channel {
-        Channel {
-            carrier,
-            seal: None,
-            frames: Decoder::new(limit),
-            begun: None,
-        }
+        Channel { carrier, seal: None, frames: Decoder::new(limit), begun: None }
     }
 
     /// From now on frames that arrive may have so many bytes.
@@ -247,8 +236,7 @@ impl Channel {
             }
             None => framed,
         };
-        self.carrier
-            .write_all(&bytes, Instant::now() + patience, stop)
+        self.carrier.write_all(&bytes, Instant::now() + patience, stop)
     }
 
     /// Waits for the next message; `None` where none has come whole by the deadline, however much else
@@ -511,8 +499,7 @@ impl Channel {
     /// Sends bytes that nobody sealed.
     pub(super) fn send_unsealed(&mut self, bytes: &[u8]) -> Result<()> {
         let stop = AtomicBool::new(false);
-        self.carrier
-            .write_all(bytes, Instant::now() + FRAME_TIME, &stop)
+        self.carrier.write_all(bytes, Instant::now() + FRAME_TIME, &stop)
     }
 }
 

@@ -48,19 +48,13 @@ pub fn check(
         ));
     }
     if order.case_ns > CASE_NS_MAX {
-        return Err(format!(
-            "{id}: {} ns of measuring for a case",
-            order.case_ns
-        ));
+        return Err(format!("{id}: {} ns of measuring for a case", order.case_ns));
     }
     let card = experiment.card();
     for (name, value) in &series.settings {
         parameter(card, name, value, Role::Setting, site)?;
     }
-    series
-        .cases
-        .iter()
-        .try_for_each(|case| in_card(card, case, site))
+    series.cases.iter().try_for_each(|case| in_card(card, case, site))
 }
 
 fn in_card(card: &Card, case: &Case, site: &Site) -> Result<(), String> {
@@ -99,12 +93,7 @@ fn in_card(card: &Card, case: &Case, site: &Site) -> Result<(), String> {
     }
     let count = OF_EACH.iter().filter_map(|name| case.int(name)).max();
     let bytes = case.int(MESSAGE).unwrap_or(0);
-    within_memory(
-        id,
-        "buffers",
-        bytes.saturating_mul(count.unwrap_or(1)),
-        site,
-    )
+    within_memory(id, "buffers", bytes.saturating_mul(count.unwrap_or(1)), site)
 }
 
 /// The largest integer of a parameter that has some.
@@ -126,9 +115,7 @@ fn parameter(
     let id = card.id;
     let is_it = |param: &&Param| param.name == name && param.role == role;
     let Some(param) = card.params.iter().find(is_it) else {
-        return Err(format!(
-            "{id} of the agent's plumb has no parameter `{name}`"
-        ));
+        return Err(format!("{id} of the agent's plumb has no parameter `{name}`"));
     };
     // A setting may be left to the experiment.
     let is_auto = value.text() == Some("auto") && param.defaults.contains(&"auto");

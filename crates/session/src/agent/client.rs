@@ -283,9 +283,7 @@ impl Connection {
     /// Says something that has no answer and is not waited for.
     fn part(&mut self, message: &ToAgent) {
         // An agent that does not take it hears the end of the connection.
-        let _ = self
-            .channel
-            .send_within(message, PARTING_TIME, &AtomicBool::new(false));
+        let _ = self.channel.send_within(message, PARTING_TIME, &AtomicBool::new(false));
     }
 }
 
@@ -303,11 +301,7 @@ struct RemoteWorker<'a> {
 
 impl RemoteWorker<'_> {
     fn far(&self) -> String {
-        format!(
-            "the far end {} ({})",
-            self.remote.name(),
-            self.remote.url.text
-        )
+        format!("the far end {} ({})", self.remote.name(), self.remote.url.text)
     }
 
     fn take(&mut self, message: FromAgent) -> Result<Option<FromWorker>> {
@@ -416,10 +410,7 @@ fn reached(
     stop: &AtomicBool,
 ) -> Result<(Connection, Facts)> {
     let (mut connection, near_address) = connected(url, key, stop)?;
-    let open = Open {
-        near_address,
-        ..open.clone()
-    };
+    let open = Open { near_address, ..open.clone() };
     match welcomed(&mut connection.channel, &open, stop) {
         Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.told(error)),
         Err(error) => Err(error),
@@ -491,10 +482,9 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
         .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
     match answer {
         FromAgent::Welcome(facts) => Ok(*facts),
-        FromAgent::Busy { until, by } => bail!(Busy {
-            until: printable(&until),
-            by: printable(&by),
-        }),
+        FromAgent::Busy { until, by } => {
+            bail!(Busy { until: printable(&until), by: printable(&by) })
+        }
         FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
         FromAgent::Worker { .. } | FromAgent::Ended { .. } => {
             bail!("the agent told of a round before one began")

@@ -28,10 +28,7 @@ pub struct Decoder {
 impl Decoder {
     /// For frames of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Decoder {
-            held: Vec::new(),
-            limit,
-        }
+        Decoder { held: Vec::new(), limit }
     }
 
     /// Another limit in bytes, for frames that were not taken yet.
@@ -54,10 +51,7 @@ impl Decoder {
         };
         let length = u32::from_le_bytes(*length) as usize;
         if length > self.limit {
-            return Err(TooLong {
-                length,
-                limit: self.limit,
-            });
+            return Err(TooLong { length, limit: self.limit });
         }
         if rest.len() < length {
             return Ok(None);
@@ -87,10 +81,7 @@ impl Decoder {
 /// # Errors
 /// It is over `limit` bytes.
 pub fn encode(body: &[u8], limit: usize) -> Result<Vec<u8>, TooLong> {
-    let too_long = TooLong {
-        length: body.len(),
-        limit,
-    };
+    let too_long = TooLong { length: body.len(), limit };
     let Ok(length) = u32::try_from(body.len()) else {
         return Err(too_long);
     };
@@ -110,10 +101,8 @@ mod tests {
     #[test]
     fn frames_come_back_however_the_bytes_arrive() {
         let bodies: [&[u8]; 4] = [b"one", b"", &[7; 100], b"last"];
-        let wire: Vec<u8> = bodies
-            .iter()
-            .flat_map(|body| encode(body, 100).expect("fits"))
-            .collect();
+        let wire: Vec<u8> =
+            bodies.iter().flat_map(|body| encode(body, 100).expect("fits")).collect();
         for piece in [1, 2, 3, 5, 64, wire.len()] {
             let mut decoder = Decoder::new(100);
             let mut frames = Vec::new();
@@ -133,10 +122,7 @@ mod tests {
         assert!(encode(&[0; 11], 10).is_err());
         let mut decoder = Decoder::new(10);
         decoder.push(&u32::MAX.to_le_bytes());
-        let refused = TooLong {
-            length: u32::MAX as usize,
-            limit: 10,
-        };
+        let refused = TooLong { length: u32::MAX as usize, limit: 10 };
         assert_eq!(decoder.whole(), Err(refused));
         assert!(decoder.is_partial());
         // The limit holds for what is taken after it was set.

@@ -127,11 +127,7 @@ impl Initiator {
         let mut noise = builder(key, &prologue())?.build_initiator()?;
         out.extend_from_slice(&hello(Role::Session));
         write(&mut noise, out)?;
-        Ok(Initiator {
-            held: Vec::new(),
-            has_hello: false,
-            noise: Some(noise),
-        })
+        Ok(Initiator { held: Vec::new(), has_hello: false, noise: Some(noise) })
     }
 
     /// Takes bytes that arrived; appends what is to be sent now. `None` while more must arrive.
@@ -154,10 +150,7 @@ impl Initiator {
         let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
         let mut seal = Seal::new(state);
         seal.seal(&[], out);
-        Ok(Some(Secured {
-            seal,
-            rest: std::mem::take(&mut self.held),
-        }))
+        Ok(Some(Secured { seal, rest: std::mem::take(&mut self.held) }))
     }
 }
 
@@ -222,10 +215,7 @@ impl Responder {
     /// The kernel gives no random bytes.
     pub fn new(key: &Key) -> Result<Self, snow::Error> {
         let noise = builder(key, &prologue())?.build_responder()?;
-        Ok(Responder {
-            held: Vec::new(),
-            stage: Stage::Hello(Box::new(noise)),
-        })
+        Ok(Responder { held: Vec::new(), stage: Stage::Hello(Box::new(noise)) })
     }
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None` while more
@@ -274,12 +264,8 @@ impl Responder {
                     };
                     let mut nothing = Vec::new();
                     let record = [&(EMPTY_BYTES as u16).to_le_bytes()[..], &sealed].concat();
-                    seal.open(&record, &mut nothing)
-                        .map_err(|_| Refusal::OtherKey)?;
-                    return Ok(Some(Secured {
-                        seal: *seal,
-                        rest: std::mem::take(&mut self.held),
-                    }));
+                    seal.open(&record, &mut nothing).map_err(|_| Refusal::OtherKey)?;
+                    return Ok(Some(Secured { seal: *seal, rest: std::mem::take(&mut self.held) }));
                 }
                 Stage::Over => return Err(Refusal::OtherKey),
             }
@@ -303,9 +289,7 @@ impl Responder {
 }
 
 fn builder<'key>(key: &'key Key, prologue: &'key [u8]) -> Result<Builder<'key>, snow::Error> {
-    Builder::new(PATTERN.parse()?)
-        .psk(0, key.bytes())?
-        .prologue(prologue)
+    Builder::new(PATTERN.parse()?).psk(0, key.bytes())?.prologue(prologue)
 }
 
 /// Both hellos: a handshake between other versions is another one.

@@ -77,7 +77,5 @@ pub(super) fn check(
             ));
         }
     };
-    Err(format!(
-        "it told {what} of round {round} of {series}: what is measured is the near end's"
-    ))
+    Err(format!("it told {what} of round {round} of {series}: what is measured is the near end's"))
 }

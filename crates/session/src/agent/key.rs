@@ -61,9 +61,7 @@ impl Key {
                     "cannot make {shown}; name a file that does not exist, in a directory that does"
                 )
             })?;
-        let written = file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.sync_all());
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         if written.is_err() {
             // What is no key is not left in the way of the next one.
             let _ = remove_file(path);
@@ -151,10 +149,7 @@ mod tests {
         let key = Key::random().unwrap();
         assert_ne!(key, Key::random().unwrap());
         key.write(&path).unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(Key::read(&path).unwrap(), key);
         assert!(!format!("{key:?}").contains(fs::read_to_string(&path).unwrap().trim()));
         // Nothing that exists is overwritten.
@@ -166,14 +161,8 @@ mod tests {
             assert!(told.contains("chmod 600"), "{told}");
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        for text in [
-            "",
-            "00",
-            &"g".repeat(64),
-            &"0".repeat(65),
-            &"é".repeat(32),
-            &"0".repeat(9999),
-        ] {
+        for text in ["", "00", &"g".repeat(64), &"0".repeat(65), &"é".repeat(32), &"0".repeat(9999)]
+        {
             fs::write(&path, text).unwrap();
             let told = Key::read(&path).unwrap_err().to_string();
             assert!(told.contains("holds no key"), "{text}: {told}");

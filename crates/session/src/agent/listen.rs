@@ -135,9 +135,7 @@ impl<'agent> Listen<'agent> {
         if !self.attend_session(ready.session, ready.worker) {
             return Ok(false);
         }
-        for (waiting, is_ready) in std::mem::take(&mut self.waiting)
-            .into_iter()
-            .zip(ready.waiting)
+        for (waiting, is_ready) in std::mem::take(&mut self.waiting).into_iter().zip(ready.waiting)
         {
             self.attend(waiting, is_ready);
         }
@@ -166,10 +164,8 @@ impl<'agent> Listen<'agent> {
             .chain(self.served.as_ref().and_then(Served::deadline))
             .chain(self.accept_at.filter(|_| !accepts))
             .chain(self.strangers.tell_at());
-        let left = deadlines
-            .map(|deadline| deadline.saturating_duration_since(now))
-            .chain(patience)
-            .min();
+        let left =
+            deadlines.map(|deadline| deadline.saturating_duration_since(now)).chain(patience).min();
         let stopped = || self.office.stop.load(Ordering::Relaxed);
         let mut ready = any_unless(&wants, left, &STOPPING, stopped)?.into_iter();
         let mut next = |is_there: bool| is_there && ready.next().unwrap_or(false);
@@ -199,11 +195,7 @@ impl<'agent> Listen<'agent> {
     }
 
     fn attend(&mut self, waiting: Waiting, is_ready: bool) {
-        let Waiting {
-            from,
-            deadline,
-            state,
-        } = waiting;
+        let Waiting { from, deadline, state } = waiting;
         // What came in time counts, though the agent was busy with another one meanwhile.
         let is_over = Instant::now() >= deadline;
         let next = match state {
@@ -214,17 +206,13 @@ impl<'agent> Listen<'agent> {
         };
         let next = match next {
             Next::Waits(State::Leaves(_)) if is_over => Next::Gone(None),
-            Next::Waits(_) if is_over => Next::Gone(Some(
-                "it did not come through the handshake in time".to_owned(),
-            )),
+            Next::Waits(_) if is_over => {
+                Next::Gone(Some("it did not come through the handshake in time".to_owned()))
+            }
             next => next,
         };
         match next {
-            Next::Waits(state) => self.waiting.push(Waiting {
-                from,
-                deadline,
-                state,
-            }),
+            Next::Waits(state) => self.waiting.push(Waiting { from, deadline, state }),
             Next::Leaves(stream, why) => {
                 self.strangers.note(self.office, from, &why);
                 self.wait_for_end(from, stream);
@@ -246,18 +234,12 @@ impl<'agent> Listen<'agent> {
         }
         if let Some(served) = &self.served {
             let busy: FromAgent = served.busy();
-            tell(&format!(
-                "{from} asked while the session of {} is served",
-                served.by()
-            ));
+            tell(&format!("{from} asked while the session of {} is served", served.by()));
             // One that is gone needs no answer.
             let _ = channel.send(&busy, self.office.stop);
             return self.let_go(from, channel);
         }
-        let way = Way {
-            here: channel.local_address(),
-            there: Some(from.ip().to_canonical()),
-        };
+        let way = Way { here: channel.local_address(), there: Some(from.ip().to_canonical()) };
         match Served::begin(self.office, channel, open, way) {
             Ok(served) => {
                 tell(&format!("a session of {} from {from}", served.by()));
@@ -304,10 +286,8 @@ impl<'agent> Listen<'agent> {
                     // No descriptors or no memory: what waits makes room.
                     self.give_one_up();
                     self.accept_at = Some(Instant::now() + ACCEPT_AGAIN);
-                    self.strangers.say(
-                        self.office,
-                        &format!("no connection can be accepted: {error}"),
-                    );
+                    self.strangers
+                        .say(self.office, &format!("no connection can be accepted: {error}"));
                     return;
                 }
             }
@@ -405,18 +385,13 @@ impl Strangers {
 
     /// When those are to be told of that were passed over.
     fn tell_at(&self) -> Option<Instant> {
-        self.told
-            .filter(|_| self.untold > 0)
-            .map(|told| told + TELL_AGAIN)
+        self.told.filter(|_| self.untold > 0).map(|told| told + TELL_AGAIN)
     }
 
     fn tell(&mut self, office: &Office<'_>) {
         if self.untold > 0 && !self.is_quiet() {
             let untold = std::mem::take(&mut self.untold);
-            self.say(
-                office,
-                &format!("{untold} more connections were not let in"),
-            );
+            self.say(office, &format!("{untold} more connections were not let in"));
         }
     }
 }
@@ -475,10 +450,7 @@ fn leave(mut stream: TcpStream) -> Next {
 }
 
 fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
-    )
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]

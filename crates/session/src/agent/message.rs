@@ -114,11 +114,8 @@ pub struct Facts {
 
 /// A text of the other end as it may be shown: of one line, bounded, without what steers a terminal.
 pub fn printable(text: &str) -> String {
-    let mut shown: String = text
-        .chars()
-        .map(|c| if steers(c) { ' ' } else { c })
-        .take(SHOWN_MAX)
-        .collect();
+    let mut shown: String =
+        text.chars().map(|c| if steers(c) { ' ' } else { c }).take(SHOWN_MAX).collect();
     if shown.len() < text.len() && shown.chars().count() == SHOWN_MAX {
         shown.push('…');
     }

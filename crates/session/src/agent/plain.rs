@@ -66,9 +66,7 @@ fn next(rest: &str, in_text: bool) -> Option<(&str, What)> {
 fn unit(escape: &str) -> Option<u32> {
     let digits = escape.get(2..6)?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_hex
-        .then_some(digits)
-        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+    is_hex.then_some(digits).and_then(|digits| u32::from_str_radix(digits, 16).ok())
 }
 
 #[cfg(test)]
@@ -110,17 +108,9 @@ mod tests {
 
     #[test]
     fn what_is_no_json_stays_none() {
-        for broken in [
-            "",
-            "\"",
-            "\"\\",
-            "\"\\u",
-            "\"\\u12",
-            "\"\\u12µ4\"",
-            "\"\\ud834\"",
-            "\"\\x\"",
-            "\\n",
-        ] {
+        for broken in
+            ["", "\"", "\"\\", "\"\\u", "\"\\u12", "\"\\u12µ4\"", "\"\\ud834\"", "\"\\x\"", "\\n"]
+        {
             let shown = plain(broken);
             assert!(serde_json::from_str::<Value>(&shown).is_err(), "{broken}");
         }

@@ -42,9 +42,8 @@ fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>>
         return Ok(vec![SocketAddr::new(address, port)]);
     }
     let answer = within(Patience::unless(RESOLVE_TIME, stop), |_| {
-        let found = (host, port)
-            .to_socket_addrs()
-            .map_err(|error| io::Error::other(error.to_string()))?;
+        let found =
+            (host, port).to_socket_addrs().map_err(|error| io::Error::other(error.to_string()))?;
         let texts: Vec<String> = found.map(|address| address.to_string()).collect();
         Ok(texts.join("\n").into_bytes())
     });
@@ -55,18 +54,12 @@ fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>>
         ),
     })?;
     let text = String::from_utf8(answer).context("the resolver's answer is no text")?;
-    text.lines()
-        .map(|line| line.parse().context("the resolver's answer is no address"))
-        .collect()
+    text.lines().map(|line| line.parse().context("the resolver's answer is no address")).collect()
 }
 
 fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )
-    .with_context(|| format!("cannot make a socket for {address}"))?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
+        .with_context(|| format!("cannot make a socket for {address}"))?;
     socket.set_nonblocking(true)?;
     let deadline = Instant::now() + CONNECT_TIME;
     match socket.connect(&address.into()) {

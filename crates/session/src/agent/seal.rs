@@ -26,10 +26,7 @@ pub struct Seal {
 
 impl Seal {
     pub(super) fn new(state: TransportState) -> Self {
-        Seal {
-            state,
-            held: Vec::new(),
-        }
+        Seal { state, held: Vec::new() }
     }
 
     /// Seals bytes, and appends them to what is sent. An empty text is a record, too.
@@ -42,11 +39,9 @@ impl Seal {
             let stated = u16::try_from(length).expect("a piece leaves room for its tag");
             out.extend_from_slice(&stated.to_le_bytes());
             out.resize(start + LENGTH_BYTES + length, 0);
-            self.state
-                .write_message(piece, &mut out[start + LENGTH_BYTES..])
-                .expect(
-                    "the buffer is as long as the message, and no connection lasts 2^64 of them",
-                );
+            self.state.write_message(piece, &mut out[start + LENGTH_BYTES..]).expect(
+                "the buffer is as long as the message, and no connection lasts 2^64 of them",
+            );
         }
     }
 
@@ -71,9 +66,7 @@ impl Seal {
         let end = LENGTH_BYTES + length;
         let start = text.len();
         text.resize(start + length, 0);
-        let opened = self
-            .state
-            .read_message(&self.held[LENGTH_BYTES..end], &mut text[start..]);
+        let opened = self.state.read_message(&self.held[LENGTH_BYTES..end], &mut text[start..]);
         text.truncate(start + opened.as_ref().copied().unwrap_or(0));
         self.held.drain(..end);
         opened.map(|_| true).map_err(|_| Unsealed)

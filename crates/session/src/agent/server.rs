@@ -74,16 +74,9 @@ pub struct Served<'agent> {
 
 /// What its worker does.
 enum Work {
-    Calibrates {
-        worker: Hand,
-        deadline: Instant,
-    },
+    Calibrates { worker: Hand, deadline: Instant },
     Nothing,
-    Serves {
-        round: u64,
-        worker: Hand,
-        is_drained: bool,
-    },
+    Serves { round: u64, worker: Hand, is_drained: bool },
 }
 
 impl Work {
@@ -182,10 +175,7 @@ impl<'agent> Served<'agent> {
             Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker.fd()),
             Work::Nothing => None,
         };
-        (
-            Want::Readable(self.channel.fd()),
-            worker.map(Want::Readable),
-        )
+        (Want::Readable(self.channel.fd()), worker.map(Want::Readable))
     }
 
     /// Until when to wait at most.
@@ -228,9 +218,7 @@ impl<'agent> Served<'agent> {
             && now >= *deadline
         {
             let reason = "the agent's clocks were not calibrated in time".to_owned();
-            self.say(&FromAgent::Refused {
-                reason: reason.clone(),
-            })?;
+            self.say(&FromAgent::Refused { reason: reason.clone() })?;
             bail!(reason);
         }
         Ok(true)
@@ -251,13 +239,7 @@ impl<'agent> Served<'agent> {
                     Work::Serves { .. } | Work::Nothing => Work::Nothing,
                 };
                 match self.hire(*order) {
-                    Ok(worker) => {
-                        self.work = Work::Serves {
-                            round,
-                            worker,
-                            is_drained: false,
-                        }
-                    }
+                    Ok(worker) => self.work = Work::Serves { round, worker, is_drained: false },
                     Err(error) => self.ended(round, error)?,
                 }
             }
@@ -276,11 +258,9 @@ impl<'agent> Served<'agent> {
     /// that does not listen takes no more than its pipe.
     fn drain(&mut self, round: u64) -> Result<()> {
         let (worker, is_drained) = match &mut self.work {
-            Work::Serves {
-                round: now,
-                worker,
-                is_drained,
-            } if *now == round => (worker, is_drained),
+            Work::Serves { round: now, worker, is_drained } if *now == round => {
+                (worker, is_drained)
+            }
             _ => return Ok(()),
         };
         if std::mem::replace(is_drained, true) {
@@ -372,10 +352,7 @@ impl<'agent> Served<'agent> {
     }
 
     fn relay(&mut self, round: u64, message: FromWorker) -> Result<()> {
-        let message = FromAgent::Worker {
-            round,
-            message: Box::new(message),
-        };
+        let message = FromAgent::Worker { round, message: Box::new(message) };
         let sent = self.say(&message);
         match &sent {
             // Nothing of it was sent: the round is lost, and not the session.
@@ -402,18 +379,14 @@ impl<'agent> Served<'agent> {
 
     fn uncalibrated(&mut self, why: &str) -> Result<()> {
         let reason = format!("the agent's clocks cannot be calibrated: {why}");
-        self.say(&FromAgent::Refused {
-            reason: reason.clone(),
-        })?;
+        self.say(&FromAgent::Refused { reason: reason.clone() })?;
         bail!(reason)
     }
 }
 
 /// Tells a session that it is not served.
 fn refuse(office: &Office<'_>, mut channel: Channel, reason: String) -> Box<Refused> {
-    let message = FromAgent::Refused {
-        reason: reason.clone(),
-    };
+    let message = FromAgent::Refused { reason: reason.clone() };
     // One that is gone needs no reason.
     let _ = channel.send(&message, office.stop);
     Box::new(Refused { channel, reason })
@@ -483,12 +456,7 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         window_ns: open.window_ns,
     });
     worker.order(&order, office.stop)?;
-    Ok(Prepared {
-        site,
-        address,
-        interface,
-        worker,
-    })
+    Ok(Prepared { site, address, interface, worker })
 }
 
 /// This host as it is now, with the CPUs that the far ends use.
@@ -499,14 +467,7 @@ pub fn site(office: &Office<'_>) -> Result<Site> {
     office.data.map(has_address).transpose()?;
     let root = Root::live(Outside::live());
     let host = Host::read(&root);
-    Ok(site::site(
-        host,
-        &root,
-        office.cpus,
-        Files::Nowhere,
-        Preset::Standard,
-        office.stop,
-    )?)
+    Ok(site::site(host, &root, office.cpus, Files::Nowhere, Preset::Standard, office.stop)?)
 }
 
 /// Data connections are listened for at this address.
@@ -526,9 +487,7 @@ fn has_address(address: IpAddr) -> Result<()> {
 
 /// What a session expects to take; a time that is none is no time.
 fn expected(open: &Open) -> Duration {
-    Duration::try_from_secs_f64(open.expected_s)
-        .unwrap_or_default()
-        .min(EXPECTED_MAX)
+    Duration::try_from_secs_f64(open.expected_s).unwrap_or_default().min(EXPECTED_MAX)
 }
 
 fn calibration_time(open: &Open) -> Duration {

@@ -103,10 +103,7 @@ impl Carrier {
     }
 
     fn start(mut command: Command) -> Result<(Carrier, ChildStdout, ChildStdin)> {
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A session of its own: what a terminal sends to plumb (^C) is plumb's to act on.
         metal::process::in_new_session(&mut command);
         let mut child = metal::process::dying_with_parent(&mut command).spawn()?;
@@ -157,12 +154,7 @@ impl Carrier {
             .map(|line| printable(line.trim()))
             .filter(|line| !line.is_empty())
             .collect();
-        told(
-            status,
-            &said.join(" "),
-            self.plumb.as_deref(),
-            self.by_hand.as_deref(),
-        )
+        told(status, &said.join(" "), self.plumb.as_deref(), self.by_hand.as_deref())
     }
 
     fn kill(&self) {
@@ -230,11 +222,7 @@ fn told(
     let mut text = ended;
     for part in [said, &way_out] {
         if !part.is_empty() {
-            let _ = write!(
-                text,
-                "{} {part}",
-                if text.ends_with(')') { ":" } else { ";" }
-            );
+            let _ = write!(text, "{} {part}", if text.ends_with(')') { ":" } else { ";" });
         }
     }
     text
@@ -281,14 +269,8 @@ mod tests {
         let end: Vec<&str> = all.iter().rev().take(5).rev().map(String::as_str).collect();
         let expected = ["-lme", "-p2222", "--", "far", "exec '/opt/my plumb' agent"];
         assert_eq!(end, expected);
-        assert_eq!(
-            of("ssh://far").last().map(String::as_str),
-            Some("exec plumb agent")
-        );
-        assert_eq!(
-            of("ssh://far/~/plumb").last().map(String::as_str),
-            Some("exec ~/plumb agent")
-        );
+        assert_eq!(of("ssh://far").last().map(String::as_str), Some("exec plumb agent"));
+        assert_eq!(of("ssh://far/~/plumb").last().map(String::as_str), Some("exec ~/plumb agent"));
     }
 
     #[test]
@@ -304,10 +286,7 @@ mod tests {
         let (mut carrier, _output, _input) =
             Carrier::exec(r"printf 'no\033[2J way\007\nhome\r' >&2; exit 7").expect("a shell");
         let told = carrier.last_words();
-        assert!(
-            told.contains("no [2J way  home") || told.contains("no [2J way home"),
-            "{told:?}"
-        );
+        assert!(told.contains("no [2J way  home") || told.contains("no [2J way home"), "{told:?}");
         assert!(!told.chars().any(char::is_control), "{told:?}");
     }
 
@@ -320,22 +299,10 @@ mod tests {
         for (code, said, way_out) in [
             (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
             (126, "sh: plumb: cannot execute", "for that machine"),
-            (
-                2,
-                "error: unrecognized subcommand 'agent'",
-                "put this version there",
-            ),
-            (
-                255,
-                "Host key verification failed.",
-                "look at it by hand, `ssh far`",
-            ),
+            (2, "error: unrecognized subcommand 'agent'", "put this version there"),
+            (255, "Host key verification failed.", "look at it by hand, `ssh far`"),
             (255, "me@far: Permission denied (publickey).", "ssh-copy-id"),
-            (
-                255,
-                "ssh: connect to host far: No route",
-                "try it by hand: `ssh far`",
-            ),
+            (255, "ssh: connect to host far: No route", "try it by hand: `ssh far`"),
         ] {
             let text = by_ssh(code, said);
             assert!(text.contains(said) && text.contains(way_out), "{text}");

@@ -77,9 +77,8 @@ fn wait(office: &Office<'_>, served: &Served<'_>) -> Result<(bool, bool)> {
     let wants: Vec<_> = std::iter::once(session).chain(worker).collect();
     loop {
         let deadline = served.deadline().into_iter().chain([served.silent_at()]);
-        let left = deadline
-            .min()
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let left =
+            deadline.min().map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let stopped = || office.stop.load(Ordering::Relaxed);
         match any_unless(&wants, left, &STOPPING, stopped) {
             Ok(ready) => return Ok((ready[0], ready.get(1).copied().unwrap_or(false))),
@@ -102,10 +101,7 @@ pub fn way_of_ssh(told: &str) -> Way {
         let address: IpAddr = text.parse().ok()?;
         Some(address.to_canonical())
     };
-    Way {
-        here: address(2),
-        there: address(0),
-    }
+    Way { here: address(2), there: address(0) }
 }
 
 #[cfg(test)]
@@ -115,16 +111,11 @@ mod tests {
 
     #[test]
     fn addresses_of_an_ssh_connection() {
-        let way = |here: &str, there: &str| Way {
-            here: here.parse().ok(),
-            there: there.parse().ok(),
-        };
+        let way =
+            |here: &str, there: &str| Way { here: here.parse().ok(), there: there.parse().ok() };
         for (told, expected) in [
             ("10.1.2.3 50000 10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
-            (
-                "::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22",
-                way("10.1.2.4", "10.1.2.3"),
-            ),
+            ("::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
             ("fd00::1 1 fd00::2 22", way("fd00::2", "fd00::1")),
             // An address that needs an interface is none without it.
             ("fe80::1%eth0 1 fe80::2%eth0 22", Way::default()),

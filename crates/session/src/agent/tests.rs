@@ -131,11 +131,7 @@ fn with_agent_that_waits(silence: Duration, key: &Key, act: impl FnOnce(&mut Sta
     };
     let listen = Listen::new(&office, key, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let at = listen.address().unwrap();
-    act(&mut Stand {
-        listen,
-        at,
-        said: &said,
-    });
+    act(&mut Stand { listen, at, said: &said });
 }
 
 impl Stand<'_> {
@@ -182,9 +178,7 @@ fn connect(at: SocketAddr, key: &Key) -> Result<Channel> {
 }
 
 fn hear(channel: &mut Channel) -> Result<FromAgent> {
-    channel
-        .receive(Instant::now() + PATIENCE, &GOES_ON)?
-        .context("the agent said nothing")
+    channel.receive(Instant::now() + PATIENCE, &GOES_ON)?.context("the agent said nothing")
 }
 
 /// Asks for a session; the agent's first answer.

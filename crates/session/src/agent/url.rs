@@ -65,10 +65,7 @@ impl PeerUrl {
     /// # Errors
     /// What it is not, and what to type.
     pub fn parse(text: &str) -> Result<PeerUrl, BadPeer> {
-        let bad = |reason: String| BadPeer {
-            text: text.to_owned(),
-            reason,
-        };
+        let bad = |reason: String| BadPeer { text: text.to_owned(), reason };
         // A name has no colon, and what comes before one in a URL is no name.
         let (name, url) = match text.split_once('=') {
             Some((name, url)) if !name.contains(':') => (name, url),
@@ -80,9 +77,7 @@ impl PeerUrl {
             )));
         }
         if name == LOOPBACK {
-            return Err(bad(format!(
-                "`{LOOPBACK}` is the far end on this host: use another name"
-            )));
+            return Err(bad(format!("`{LOOPBACK}` is the far end on this host: use another name")));
         }
         if url.chars().any(char::is_control) {
             return Err(bad("it holds a control character".to_owned()));
@@ -94,17 +89,11 @@ impl PeerUrl {
         } else if let Some(command) = url.strip_prefix("exec:") {
             exec(command)
         } else {
-            Err(
-                "type ssh://[USER@]HOST[:PORT], tcp://HOST:PORT (an agent that listens), or \
+            Err("type ssh://[USER@]HOST[:PORT], tcp://HOST:PORT (an agent that listens), or \
                  exec:COMMAND (which starts `plumb agent` elsewhere)"
-                    .to_owned(),
-            )
+                .to_owned())
         };
-        Ok(PeerUrl {
-            name: name.to_owned(),
-            text: url.to_owned(),
-            way: way.map_err(bad)?,
-        })
+        Ok(PeerUrl { name: name.to_owned(), text: url.to_owned(), way: way.map_err(bad)? })
     }
 
     /// Parses all of a command line.
@@ -116,10 +105,8 @@ impl PeerUrl {
         for text in texts {
             let peer = PeerUrl::parse(text)?;
             if peers.iter().any(|other| other.name == peer.name) {
-                let reason = format!(
-                    "two far ends are called `{}`: name them, --peer NAME=URL",
-                    peer.name
-                );
+                let reason =
+                    format!("two far ends are called `{}`: name them, --peer NAME=URL", peer.name);
                 let text = text.clone();
                 return Err(BadPeer { text, reason });
             }
@@ -141,7 +128,7 @@ fn ssh(rest: &str) -> Result<Way, String> {
     };
     if user.is_some_and(|user| user.contains(':')) {
         return Err(
-            "no password stands in it: ssh is to get in by a key, without a question".to_owned(),
+            "no password stands in it: ssh is to get in by a key, without a question".to_owned()
         );
     }
     // ssh would take one that begins so for an option.
@@ -196,9 +183,8 @@ fn is_plain(c: char, more: &str) -> bool {
 fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = match place.strip_prefix('[') {
         Some(inside) => {
-            let (host, after) = inside
-                .split_once(']')
-                .ok_or_else(|| "a `[` has no `]`".to_owned())?;
+            let (host, after) =
+                inside.split_once(']').ok_or_else(|| "a `[` has no `]`".to_owned())?;
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
@@ -221,9 +207,7 @@ fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
     }
     let port = port.map(|text| match text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),
-        _ => Err(format!(
-            "`{text}` is no port: type a number from 1 to 65535"
-        )),
+        _ => Err(format!("`{text}` is no port: type a number from 1 to 65535")),
     });
     Ok((host.to_owned(), port.transpose()?))
 }
@@ -254,21 +238,9 @@ mod tests {
             assert!(text.ends_with(&peer.text), "{text}");
         };
         check("ssh://far", "peer", ssh(None, "far", None, "plumb"));
-        check(
-            "b=ssh://me@far:2222",
-            "b",
-            ssh(Some("me"), "far", Some(2222), "plumb"),
-        );
-        check(
-            "ssh://far/opt/plumb",
-            "peer",
-            ssh(None, "far", None, "/opt/plumb"),
-        );
-        check(
-            "ssh://far/~/bin/plumb",
-            "peer",
-            ssh(None, "far", None, "~/bin/plumb"),
-        );
+        check("b=ssh://me@far:2222", "b", ssh(Some("me"), "far", Some(2222), "plumb"));
+        check("ssh://far/opt/plumb", "peer", ssh(None, "far", None, "/opt/plumb"));
+        check("ssh://far/~/bin/plumb", "peer", ssh(None, "far", None, "~/bin/plumb"));
         check("ssh://me@corp@[fe80::1%eth0]:22", "peer", {
             ssh(Some("me@corp"), "fe80::1%eth0", Some(22), "plumb")
         });
@@ -294,9 +266,7 @@ mod tests {
         check("ssh://-oProxyCommand=x", "no host");
         check("ssh://-l@far", "the user");
         check("ssh://me\\@far", "the user");
-        for shell in [
-            "$(id)", "`id`", "a;id", "a'b", "a\"b", "a|b", "a&b", "a>b", "a*",
-        ] {
+        for shell in ["$(id)", "`id`", "a;id", "a'b", "a\"b", "a|b", "a&b", "a>b", "a*"] {
             check(&format!("ssh://{shell}"), "no host");
             check(&format!("ssh://{shell}@far"), "the user");
         }

@@ -103,17 +103,10 @@ fn under_the_stop_rule_intervals_stay_honest() {
                 };
                 let rules = rules(preset);
                 let last = *rules.looks.last().expect("looks");
-                let mut rounds = || {
-                    (0..last)
-                        .map(|_| kind.draw(&mut draw, percent / 100.0))
-                        .collect()
-                };
+                let mut rounds =
+                    || (0..last).map(|_| kind.draw(&mut draw, percent / 100.0)).collect();
                 let shares = stopping(rules, 1.0, (0..figures).map(|_| rounds()));
-                println!(
-                    "{} {kind:?} sd {percent} %: {}",
-                    preset.name(),
-                    shares.told()
-                );
+                println!("{} {kind:?} sd {percent} %: {}", preset.name(), shares.told());
                 assert!(shares.covered() >= 0.92, "{}", shares.covered());
                 let (covered, error) = shares.of_precise();
                 if percent / 2.0 <= honest_when_stopped(kind) {
@@ -151,11 +144,7 @@ fn where_the_budget_chooses_by_width_intervals_stay_honest() {
                     shares.add(values, 1.0, precise);
                 }
             }
-            println!(
-                "{} with time for {rounds} rounds: {}",
-                preset.name(),
-                shares.told()
-            );
+            println!("{} with time for {rounds} rounds: {}", preset.name(), shares.told());
             assert!(shares.covered() >= 0.92, "{}", shares.covered());
         }
     }
@@ -211,11 +200,7 @@ fn dependent_rounds_cover_less_and_how_much_is_known() {
                 let figures =
                     (0..2_000).map(|_| beside_a_neighbour(&mut draw, share, together, 20));
                 let shares = stopping(rules(preset), truth, figures);
-                println!(
-                    "{share:5} {together:9} {}: {}",
-                    preset.name(),
-                    shares.told()
-                );
+                println!("{share:5} {together:9} {}: {}", preset.name(), shares.told());
                 if together <= 0.1 {
                     assert!(shares.covered() >= 0.92, "{}", shares.covered());
                 }

@@ -10,11 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) fn rules(preset: Preset) -> Rules<'static> {
-    Rules {
-        looks: preset.looks(),
-        asked_from: preset.asked_from(),
-        goal: 0.02,
-    }
+    Rules { looks: preset.looks(), asked_from: preset.asked_from(), goal: 0.02 }
 }
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -87,12 +83,7 @@ fn by_luck(seed: u64) -> impl FnMut(usize, u32) -> Option<f64> {
 }
 
 fn fewest_and_most(claims: &[Claim<'_>]) -> (u32, u32) {
-    let rounds = || {
-        claims
-            .iter()
-            .filter(|claim| !claim.once)
-            .map(|claim| claim.rounds)
-    };
+    let rounds = || claims.iter().filter(|claim| !claim.once).map(|claim| claim.rounds);
     (rounds().min().unwrap_or(0), rounds().max().unwrap_or(0))
 }
 
@@ -100,9 +91,7 @@ fn fewest_and_most(claims: &[Claim<'_>]) -> (u32, u32) {
 fn stages() -> Vec<Claim<'static>> {
     let families = ["clock", "cpu", "os", "memory", "fs"];
     let of = |(stage, family): (usize, &&'static str)| {
-        (0..6)
-            .map(move |_| claim(family, stage, SECOND))
-            .collect::<Vec<_>>()
+        (0..6).map(move |_| claim(family, stage, SECOND)).collect::<Vec<_>>()
     };
     families.iter().enumerate().flat_map(of).collect()
 }
@@ -113,13 +102,7 @@ fn every_series_has_its_first_look_whatever_was_stated() {
         let mut claims = stages();
         let cost = SECOND.mul_f64(factor);
         let budget = cost * 30 * 7;
-        let took = play(
-            &mut claims,
-            rules(Preset::Standard),
-            budget,
-            |_| cost,
-            by_luck(1),
-        );
+        let took = play(&mut claims, rules(Preset::Standard), budget, |_| cost, by_luck(1));
         let (fewest, most) = fewest_and_most(&claims);
         assert!(fewest >= 6 && most >= 9, "{factor}: {fewest} to {most}");
         assert!(took <= budget + cost, "{factor}: {took:?}");
@@ -133,18 +116,9 @@ fn too_short_a_budget_gives_all_fewer_rounds_alike() {
         let mut claims = stages();
         let cost = SECOND.mul_f64(factor);
         let budget = cost * 30 * rounds + cost * 10;
-        play(
-            &mut claims,
-            rules(Preset::Standard),
-            budget,
-            |_| cost,
-            by_luck(1),
-        );
+        play(&mut claims, rules(Preset::Standard), budget, |_| cost, by_luck(1));
         let (fewest, most) = fewest_and_most(&claims);
-        assert!(
-            fewest >= rounds && most <= rounds + 1,
-            "{factor}: {fewest} to {most}"
-        );
+        assert!(fewest >= rounds && most <= rounds + 1, "{factor}: {fewest} to {most}");
     }
 }
 
@@ -152,22 +126,12 @@ fn too_short_a_budget_gives_all_fewer_rounds_alike() {
 fn a_hog_starves_none() {
     let mut claims = stages();
     let hog = |at| if at == 15 { SECOND * 50 } else { SECOND };
-    play(
-        &mut claims,
-        rules(Preset::Standard),
-        SECOND * 200,
-        hog,
-        by_luck(1),
-    );
+    play(&mut claims, rules(Preset::Standard), SECOND * 200, hog, by_luck(1));
     for (at, claim) in claims.iter().enumerate() {
         // Two stages have their first look before it is met, and its own rounds soon do not fit any more.
         let least = [6, 6, 4, 4, 4][claim.stage];
         let least = if at == 15 { 1 } else { least };
-        assert!(
-            claim.rounds >= least && claim.rounds <= 6,
-            "{at}: {}",
-            claim.rounds
-        );
+        assert!(claim.rounds >= least && claim.rounds <= 6, "{at}: {}", claim.rounds);
     }
 }
 
@@ -178,13 +142,7 @@ fn what_is_measured_one_time_or_alone_keeps_its_rules() {
     claims[8].once = true;
     claims[8].alone = true;
     claims[9].alone = true;
-    play(
-        &mut claims,
-        rules(Preset::Quick),
-        SECOND * 1000,
-        |_| SECOND,
-        by_luck(2),
-    );
+    play(&mut claims, rules(Preset::Quick), SECOND * 1000, |_| SECOND, by_luck(2));
     assert_eq!((claims[3].rounds, claims[8].rounds), (1, 1));
     assert_eq!(claims[9].rounds, 9);
 }
@@ -195,25 +153,13 @@ fn beyond_what_a_smaller_preset_gives_the_widest_go_on() {
     // 30 series to nine rounds, and 15 looks more.
     let budget = SECOND * (30 * 9 + 15 * 3);
     let width = |at: usize, rounds: u32| (rounds >= 6).then_some(0.03 + 0.01 * at as f64);
-    play(
-        &mut claims,
-        rules(Preset::Standard),
-        budget,
-        |_| SECOND,
-        width,
-    );
+    play(&mut claims, rules(Preset::Standard), budget, |_| SECOND, width);
     for (at, claim) in claims.iter().enumerate() {
         assert_eq!(claim.rounds, if at < 15 { 9 } else { 12 }, "{at}");
     }
     // Too short for nine of all: the widest have them.
     let mut claims = stages();
-    play(
-        &mut claims,
-        rules(Preset::Standard),
-        SECOND * (30 * 6 + 15 * 3),
-        |_| SECOND,
-        width,
-    );
+    play(&mut claims, rules(Preset::Standard), SECOND * (30 * 6 + 15 * 3), |_| SECOND, width);
     for (at, claim) in claims.iter().enumerate() {
         assert_eq!(claim.rounds, if at < 15 { 6 } else { 9 }, "{at}");
     }
@@ -222,9 +168,7 @@ fn beyond_what_a_smaller_preset_gives_the_widest_go_on() {
 #[test]
 fn what_a_smaller_preset_has_too_gets_a_look_more_before_widths_decide() {
     let mut claims = stages();
-    claims[..10]
-        .iter_mut()
-        .for_each(|claim| claim.in_smaller = true);
+    claims[..10].iter_mut().for_each(|claim| claim.in_smaller = true);
     // 30 series to nine rounds, and ten looks more; those ten are the narrowest.
     let budget = SECOND * (30 * 9 + 10 * 3);
     let width = |at: usize, rounds: u32| (rounds >= 6).then_some(0.03 + 0.01 * at as f64);
@@ -242,18 +186,9 @@ fn what_was_measured_before_a_run_was_continued_counts() {
         claim.rounds = at as u32 % 11;
         claim.ended = rules(Preset::Quick).enough(claim.rounds, None).is_some();
     }
-    play(
-        &mut claims,
-        rules(Preset::Quick),
-        SECOND * 1000,
-        |_| SECOND,
-        by_luck(3),
-    );
+    play(&mut claims, rules(Preset::Quick), SECOND * 1000, |_| SECOND, by_luck(3));
     for (at, claim) in claims.iter().enumerate() {
-        assert!(
-            claim.ended && claim.rounds == (at as u32 % 11).max(9),
-            "{at}: {claim:?}"
-        );
+        assert!(claim.ended && claim.rounds == (at as u32 % 11).max(9), "{at}: {claim:?}");
     }
 }
 
@@ -268,8 +203,7 @@ fn rounds(site: &Site, preset: Preset, factor: f64, seed: u64) -> BTreeMap<Strin
     play(&mut claims, rules(preset), budget, cost, by_luck(seed));
     let all = planned.work.iter().zip(claims);
     let of = all.filter(|(work, _)| !work.once());
-    of.map(|(work, claim)| (work.series.label(), claim.rounds))
-        .collect()
+    of.map(|(work, claim)| (work.series.label(), claim.rounds)).collect()
 }
 
 #[test]

@@ -40,11 +40,8 @@ impl Planned {
             let auto = Value::from("auto");
             let missing = values.iter().find(|value| **value != auto && !has(value));
             if let Some(value) = missing {
-                let found: BTreeSet<String> = all
-                    .iter()
-                    .filter_map(|case| case.get(name))
-                    .map(Value::to_string)
-                    .collect();
+                let found: BTreeSet<String> =
+                    all.iter().filter_map(|case| case.get(name)).map(Value::to_string).collect();
                 let found: Vec<String> = found.into_iter().collect();
                 return Err(NothingToDo(format!(
                     "no case of {} has {name}={value} with the other choices: {}",

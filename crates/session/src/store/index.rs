@@ -353,10 +353,7 @@ fn reset(connection: Connection) -> Result<Connection, Refused> {
 }
 
 fn damaged(path: &Path, error: &Error) -> String {
-    format!(
-        "the index {} was damaged ({error}) and is made again from the records",
-        path.display()
-    )
+    format!("the index {} was damaged ({error}) and is made again from the records", path.display())
 }
 
 fn is_read_only(error: &Error) -> bool {

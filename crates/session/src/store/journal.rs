@@ -89,35 +89,20 @@ impl WorkDir {
         stop: &AtomicBool,
     ) -> Result<Self> {
         let name = format!("{PREFIX}{run}-{}", std::process::id());
-        let path = std::path::absolute(below)
-            .context("the current directory is gone")?
-            .join(&name);
+        let path = std::path::absolute(below).context("the current directory is gone")?.join(&name);
         let journal = directory(store);
         let entry = journal.join(format!("{name}.{ENDING}"));
-        let groups = groups
-            .iter()
-            .map(|below| Undo::RemoveGroup(below.join(&name)));
-        let undos: Vec<Undo> = std::iter::once(Undo::RemoveDir(path.clone()))
-            .chain(groups)
-            .collect();
-        let changes = Entry {
-            undos,
-            holder: holder_of(&path),
-            hung: false,
-        };
+        let groups = groups.iter().map(|below| Undo::RemoveGroup(below.join(&name)));
+        let undos: Vec<Undo> =
+            std::iter::once(Undo::RemoveDir(path.clone())).chain(groups).collect();
+        let changes = Entry { undos, holder: holder_of(&path), hung: false };
         let lock = write_entry(&entry, &changes).with_context(|| {
             format!(
                 "cannot write the journal {}; name a writable store with PLUMB_STORE",
                 journal.display()
             )
         })?;
-        let work = WorkDir {
-            path,
-            changes,
-            entry,
-            is_done: false,
-            _lock: lock,
-        };
+        let work = WorkDir { path, changes, entry, is_done: false, _lock: lock };
         match metal::directory::make(&work.path, Patience::unless(SILENCE, stop)) {
             Ok(()) => Ok(work),
             Err(error) => {
@@ -235,21 +220,14 @@ fn undo_entry(
     is_hanging: bool,
     stop: &AtomicBool,
 ) -> Result<Vec<String>> {
-    let silence = if is_hanging || changes.hung {
-        SILENCE_AGAIN
-    } else {
-        SILENCE
-    };
+    let silence = if is_hanging || changes.hung { SILENCE_AGAIN } else { SILENCE };
     let patience = Patience::unless(silence, stop);
     // What cannot be undone keeps nothing else from being undone; the first reason is told.
     let undone = changes.undos.iter().rev();
-    let undone: Vec<Result<Option<String>>> = undone
-        .map(|change| undo(change, changes.holder.as_deref(), patience))
-        .collect();
+    let undone: Vec<Result<Option<String>>> =
+        undone.map(|change| undo(change, changes.holder.as_deref(), patience)).collect();
     let is_hang = |error: &Error| error.downcast_ref::<io::Error>().is_some_and(hangs);
-    let hung = undone
-        .iter()
-        .any(|outcome| outcome.as_ref().is_err_and(is_hang));
+    let hung = undone.iter().any(|outcome| outcome.as_ref().is_err_and(is_hang));
     if hung && !changes.hung {
         changes.hung = true;
         // An entry that stays as it was costs time, and nothing else.
@@ -265,20 +243,16 @@ fn undo_entry(
 /// Undoes one change: what was removed, if it was there.
 fn undo(change: &Undo, held: Option<&str>, patience: Patience<'_>) -> Result<Option<String>> {
     let dir = change.path();
-    let ours = dir
-        .file_name()
-        .and_then(|name| name.to_str())
-        .is_some_and(|name| name.starts_with(PREFIX));
+    let ours =
+        dir.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is no work directory of plumb", dir.display());
     let (removed, shown) = match change {
-        Undo::RemoveDir(dir) => (
-            metal::directory::remove(dir, patience),
-            dir.display().to_string(),
-        ),
-        Undo::RemoveGroup(group) => (
-            remove_group(group),
-            format!("the control group {}", group.display()),
-        ),
+        Undo::RemoveDir(dir) => {
+            (metal::directory::remove(dir, patience), dir.display().to_string())
+        }
+        Undo::RemoveGroup(group) => {
+            (remove_group(group), format!("the control group {}", group.display()))
+        }
     };
     match removed {
         Ok(()) => Ok(Some(shown)),
@@ -327,11 +301,7 @@ fn remove_group(group: &Path) -> io::Result<()> {
 
 /// What could not be done with a directory.
 fn told(what: &str, dir: &Path, error: io::Error) -> Error {
-    let hangs = if hangs(&error) {
-        ": its file system hangs"
-    } else {
-        ""
-    };
+    let hangs = if hangs(&error) { ": its file system hangs" } else { "" };
     Error::new(error).context(format!("cannot {what} {}{hangs}", dir.display()))
 }
 
@@ -379,17 +349,11 @@ mod tests {
     }
 
     fn changes(undos: Vec<Undo>, holder: Option<String>) -> Entry {
-        Entry {
-            undos,
-            holder,
-            hung: false,
-        }
+        Entry { undos, holder, hung: false }
     }
 
     fn store(dir: &Path) -> Store {
-        Store {
-            dir: dir.join("store"),
-        }
+        Store { dir: dir.join("store") }
     }
 
     #[test]
@@ -431,14 +395,9 @@ mod tests {
         // An empty directory is to the journal what a group without processes is.
         let groups = dir.path().join("groups");
         std::fs::create_dir(&groups).expect("makes");
-        let work = WorkDir::make(
-            &store,
-            dir.path(),
-            "run",
-            std::slice::from_ref(&groups),
-            &go_on(),
-        )
-        .expect("is made");
+        let work =
+            WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups), &go_on())
+                .expect("is made");
         let group = groups.join(work.path().file_name().expect("has a name"));
         assert!(!group.exists(), "the worker makes it, not the journal");
         std::fs::create_dir(&group).expect("makes");
@@ -448,14 +407,9 @@ mod tests {
         assert!(told[0].contains("and the control group"), "{told:?}");
         assert!(!group.exists() && groups.exists());
         // What holds something is no group of ours, and is kept.
-        let work = WorkDir::make(
-            &store,
-            dir.path(),
-            "run",
-            std::slice::from_ref(&groups),
-            &go_on(),
-        )
-        .expect("is made");
+        let work =
+            WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups), &go_on())
+                .expect("is made");
         std::fs::create_dir_all(group.join("child")).expect("makes");
         assert!(work.remove(false).is_err());
         assert!(group.exists());
@@ -492,10 +446,7 @@ mod tests {
         assert!(here.is_some(), "Linux tells it");
         write(Some("nfs4 srv:/export on /mnt".to_owned()));
         let told = recover(&store, &go_on());
-        assert!(
-            told[0].contains("srv:/export on /mnt, which is not mounted here"),
-            "{told:?}"
-        );
+        assert!(told[0].contains("srv:/export on /mnt, which is not mounted here"), "{told:?}");
         assert!(entry.exists(), "it may be mounted again");
         // It is there, wherever: it is ours.
         std::fs::create_dir(&work).expect("makes");

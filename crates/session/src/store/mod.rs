@@ -153,16 +153,11 @@ impl Store {
                 .filter(|(begin, ..)| is_crosscheck == begin.is_crosscheck)
                 .max_by_key(|(begin, name, _)| Age::of(begin.began.clone(), name));
             return last.map(|(.., path)| path).ok_or_else(|| {
-                anyhow!(
-                    "{none} stored in {} yet; `{command}` makes one",
-                    self.dir.display()
-                )
+                anyhow!("{none} stored in {} yet; `{command}` makes one", self.dir.display())
             });
         }
-        let fits: Vec<&String> = names
-            .iter()
-            .filter(|name| !run.is_empty() && name.starts_with(run))
-            .collect();
+        let fits: Vec<&String> =
+            names.iter().filter(|name| !run.is_empty() && name.starts_with(run)).collect();
         match fits.as_slice() {
             [one] => Ok(self.path(one)),
             [whole, ..] if *whole == run => Ok(self.path(whole)),
@@ -188,11 +183,7 @@ pub struct Age {
 impl Age {
     /// Of the run of a name, which began then (RFC 3339, UTC).
     pub fn of(began: Option<String>, name: &str) -> Self {
-        Age {
-            began,
-            name_bytes: name.len(),
-            name: name.to_owned(),
-        }
+        Age { began, name_bytes: name.len(), name: name.to_owned() }
     }
 }
 
@@ -249,10 +240,7 @@ impl RecordFile {
     /// # Errors
     /// It exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        if let Some(parent) = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-        {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("cannot make the directory {}", parent.display()))?;
         }
@@ -262,12 +250,7 @@ impl RecordFile {
             .open(path)
             .with_context(|| format!("cannot write the record {}", path.display()))?;
         // Made before it is locked, so that it is removed where it cannot be.
-        let record = RecordFile {
-            file,
-            path: path.to_owned(),
-            unstarted: true,
-            cut: None,
-        };
+        let record = RecordFile { file, path: path.to_owned(), unstarted: true, cut: None };
         lock(&record.file, path)?;
         Ok(record)
     }
@@ -353,10 +336,7 @@ fn lock_between(file: &File, path: &Path, mut wait: impl FnMut()) -> Result<Lock
             Err(TryLockError::WouldBlock) => {}
         }
     }
-    bail!(
-        "{} is being written by another plumb; wait for its end",
-        path.display()
-    )
+    bail!("{} is being written by another plumb; wait for its end", path.display())
 }
 
 /// Where nobody can tell whether a record is being written, only one that has ended may go.
@@ -405,23 +385,17 @@ pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
     if to.symlink_metadata().is_ok() && !is_special(to) {
         return match are_equal(from, to) {
             Ok(true) => Ok(()),
-            Ok(false) => bail!(
-                "{} exists and is another file; remove it or name another one",
-                to.display()
-            ),
-            Err(error) => bail!(
-                "{} exists and cannot be compared ({error}); name another file",
-                to.display()
-            ),
+            Ok(false) => {
+                bail!("{} exists and is another file; remove it or name another one", to.display())
+            }
+            Err(error) => {
+                bail!("{} exists and cannot be compared ({error}); name another file", to.display())
+            }
         };
     }
     let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
     whole(to, |target| {
-        let mut copy = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(target)?;
+        let mut copy = OpenOptions::new().write(true).create(true).truncate(true).open(target)?;
         io::copy(&mut file, &mut copy).map(|_| ())
     })
 }
@@ -453,13 +427,11 @@ fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<()>
         return write(&target).map_err(cannot);
     }
     let beside = beside(&target)?;
-    write(&beside)
-        .and_then(|()| std::fs::rename(&beside, &target))
-        .map_err(|error| {
-            // The half-written one must not stay; that it may not exist is no further news.
-            let _ = std::fs::remove_file(&beside);
-            cannot(error)
-        })
+    write(&beside).and_then(|()| std::fs::rename(&beside, &target)).map_err(|error| {
+        // The half-written one must not stay; that it may not exist is no further news.
+        let _ = std::fs::remove_file(&beside);
+        cannot(error)
+    })
 }
 
 /// Checks, before anything is measured, that a file can be written later.
@@ -477,18 +449,12 @@ pub fn check_writable(path: &Path) -> Result<()> {
     let beside = beside(&target)?;
     File::create(&beside)
         .and_then(|_| std::fs::remove_file(&beside))
-        .map_err(|error| {
-            anyhow!(
-                "cannot write {}: {error}; name another file",
-                path.display()
-            )
-        })
+        .map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
 }
 
 /// A device, a pipe or a socket: renaming over one would destroy it.
 fn is_special(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+    path.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
 }
 
 fn beside(path: &Path) -> Result<PathBuf> {

@@ -39,12 +39,8 @@ fn parse(line: &str) -> Option<(PathBuf, String)> {
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
 fn unescape(text: &str) -> String {
-    const CODES: [(&str, &str); 4] = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
+    const CODES: [(&str, &str); 4] =
+        [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     let plain = |text: String, (code, sign): &(&str, &str)| text.replace(code, sign);
     CODES.iter().fold(text.to_owned(), plain)
 }

@@ -10,9 +10,7 @@ use tempfile::TempDir;
 
 fn store() -> (TempDir, Store) {
     let dir = tempfile::tempdir().expect("a directory");
-    let store = Store {
-        dir: dir.path().to_owned(),
-    };
+    let store = Store { dir: dir.path().to_owned() };
     (dir, store)
 }
 

@@ -95,10 +95,7 @@ pub fn scatter(conditions: &[Vec<&[f64]>]) -> Option<Scatter> {
         explained += within.iter().filter_map(of_rounds).sum::<f64>();
     }
     (freedom >= LEAST_FREEDOM).then(|| Scatter {
-        whole: Variance {
-            variance: squares / freedom,
-            freedom,
-        },
+        whole: Variance { variance: squares / freedom, freedom },
         explained: explained / runs as f64,
         runs,
     })
@@ -108,11 +105,8 @@ pub fn scatter(conditions: &[Vec<&[f64]>]) -> Option<Scatter> {
 /// ([`super::variance::prior`], taken one standard error to the cautious side); `None` below ten
 /// figures. Runs that are equal to the last digit (a count) say nothing.
 pub fn alike(scatters: &[Scatter]) -> Option<Prior> {
-    let moving: Vec<Variance> = scatters
-        .iter()
-        .map(|one| one.whole)
-        .filter(|whole| whole.variance > 0.0)
-        .collect();
+    let moving: Vec<Variance> =
+        scatters.iter().map(|one| one.whole).filter(|whole| whole.variance > 0.0).collect();
     match moving.len() >= LEAST_FIGURES {
         true => super::variance::cautious_prior(&moving),
         false => None,
@@ -147,9 +141,7 @@ mod tests {
         (0..count)
             .map(|_| {
                 let level = between * draw.normal();
-                (0..9)
-                    .map(|_| (level + 0.01 * draw.normal()).exp())
-                    .collect()
+                (0..9).map(|_| (level + 0.01 * draw.normal()).exp()).collect()
             })
             .collect()
     }
@@ -169,10 +161,7 @@ mod tests {
         let own = of(&runs(&mut Draw::new(2), 400, 0.05)).unwrap();
         let found = between_runs(own, None, HARDWARE_DEVIATION);
         assert_eq!((found.runs, found.freedom), (400, 403.0));
-        assert!(
-            (found.variance.sqrt() / 0.05 - 1.0).abs() < 0.1,
-            "{found:?}"
-        );
+        assert!((found.variance.sqrt() / 0.05 - 1.0).abs() < 0.1, "{found:?}");
         let own = of(&runs(&mut Draw::new(3), 400, 0.0)).unwrap();
         let quiet = between_runs(own, None, HARDWARE_DEVIATION);
         assert!(quiet.variance.sqrt() < 0.003, "{quiet:?}");
@@ -180,17 +169,12 @@ mod tests {
 
     #[test]
     fn single_values_stand_for_their_runs() {
-        let single: Vec<Vec<f64>> = runs(&mut Draw::new(2), 400, 0.05)
-            .into_iter()
-            .map(|run| vec![run[0]])
-            .collect();
+        let single: Vec<Vec<f64>> =
+            runs(&mut Draw::new(2), 400, 0.05).into_iter().map(|run| vec![run[0]]).collect();
         let found = between_runs(of(&single).unwrap(), None, HARDWARE_DEVIATION);
         // What rounds differ by within a run is in it.
         let expected = 0.05_f64.hypot(0.01);
-        assert!(
-            (found.variance.sqrt() / expected - 1.0).abs() < 0.1,
-            "{found:?}"
-        );
+        assert!((found.variance.sqrt() / expected - 1.0).abs() < 0.1, "{found:?}");
     }
 
     #[test]

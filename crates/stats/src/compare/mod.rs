@@ -74,14 +74,10 @@ pub struct Comparison {
 /// figure without a round in either run.
 pub fn compare(series: &[Vec<Pair>]) -> Vec<Vec<Option<Comparison>>> {
     let families = families(series);
-    let tested: Vec<Vec<Option<f64>>> = series
-        .iter()
-        .map(|s| s.iter().map(|pair| p_value(pair, &families)).collect())
-        .collect();
-    let p_values: Vec<Vec<f64>> = tested
-        .iter()
-        .map(|s| s.iter().flatten().copied().collect())
-        .collect();
+    let tested: Vec<Vec<Option<f64>>> =
+        series.iter().map(|s| s.iter().map(|pair| p_value(pair, &families)).collect()).collect();
+    let p_values: Vec<Vec<f64>> =
+        tested.iter().map(|s| s.iter().flatten().copied().collect()).collect();
     let rejected = multiple::two_step(&p_values, RATE);
     series
         .iter()
@@ -105,27 +101,19 @@ fn comparison(pair: &Pair, p: Option<f64>, rejected: bool) -> Option<Comparison>
     let (base, new) = points(&pair.evidence)?;
     let change = change(base, new, pair.between.reach());
     let is_clear = match change {
-        Change::Ratio {
-            value,
-            interval: Some(interval),
-        } => (value - 1.0).abs() > pair.band && !interval.contains(1.0),
+        Change::Ratio { value, interval: Some(interval) } => {
+            (value - 1.0).abs() > pair.band && !interval.contains(1.0)
+        }
         _ => false,
     };
-    Some(Comparison {
-        change,
-        p,
-        finding: rejected && is_clear,
-    })
+    Some(Comparison { change, p, finding: rejected && is_clear })
 }
 
 /// Both values with their intervals; `None` where a run has no round.
 fn points(evidence: &Evidence) -> Option<(Point, Point)> {
     let point = |values: &[f64]| {
         let value = median(values)?;
-        Some(Point {
-            value,
-            interval: median_order(values),
-        })
+        Some(Point { value, interval: median_order(values) })
     };
     match evidence {
         Evidence::Rounds { base, new } => Some((point(base)?, point(new)?)),
@@ -171,10 +159,7 @@ impl Logs {
         let squares = base.variance()? * freedom(&base) + new.variance()? * freedom(&new);
         Some(Self {
             difference: new.mean()? - base.mean()?,
-            variance: Variance {
-                variance: squares / all,
-                freedom: all,
-            },
+            variance: Variance { variance: squares / all, freedom: all },
             weight: 1.0 / base.count() as f64 + 1.0 / new.count() as f64,
         })
     }
@@ -203,10 +188,7 @@ fn p_of_intervals(base: Point, new: Point, between: &BetweenRuns) -> Option<f64>
     let errors = |confidence: f64| Normal::standard().inverse_cdf(0.5 + confidence / 2.0);
     let of_intervals = ((under.high - low.value) / errors(under.confidence)).powi(2)
         + ((high.value - over.low) / errors(over.confidence)).powi(2);
-    let own = Variance {
-        variance: of_intervals,
-        freedom: f64::INFINITY,
-    };
+    let own = Variance { variance: of_intervals, freedom: f64::INFINITY };
     p_of(high.value - low.value, own, between)
 }
 
@@ -214,10 +196,7 @@ fn p_of_intervals(base: Point, new: Point, between: &BetweenRuns) -> Option<f64>
 fn p_of_rounds(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
     let logs = Logs::of(pair)?;
     let within = shrunk(logs.variance, families[pair.family]);
-    let of_rounds = Variance {
-        variance: within.variance * logs.weight,
-        freedom: within.freedom,
-    };
+    let of_rounds = Variance { variance: within.variance * logs.weight, freedom: within.freedom };
     p_of(logs.difference.abs(), of_rounds, &pair.between)
 }
 

@@ -6,11 +6,7 @@
 pub fn simes(p_values: &[f64]) -> f64 {
     let sorted = crate::quantile::sorted(p_values);
     let count = sorted.len() as f64;
-    sorted
-        .iter()
-        .zip(1_u32..)
-        .map(|(p, rank)| count * p / f64::from(rank))
-        .fold(1.0, f64::min)
+    sorted.iter().zip(1_u32..).map(|(p, rank)| count * p / f64::from(rank)).fold(1.0, f64::min)
 }
 
 /// Which hypotheses are rejected with a false discovery rate of at most `rate` (Benjamini and
@@ -24,10 +20,7 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
         .filter(|&(p, rank)| *p <= rate * f64::from(rank) / count)
         .map(|(p, _)| *p)
         .last();
-    p_values
-        .iter()
-        .map(|p| limit.is_some_and(|limit| *p <= limit))
-        .collect()
+    p_values.iter().map(|p| limit.is_some_and(|limit| *p <= limit)).collect()
 }
 
 /// Two steps: Benjamini-Hochberg over the series' Simes p values, then inside each rejected
@@ -36,9 +29,7 @@ pub fn benjamini_hochberg(p_values: &[f64], rate: f64) -> Vec<bool> {
 /// its figures.
 pub fn two_step(series: &[Vec<f64>], rate: f64) -> Vec<Vec<bool>> {
     // A series without a tested figure is no hypothesis.
-    let tested: Vec<usize> = (0..series.len())
-        .filter(|&s| !series[s].is_empty())
-        .collect();
+    let tested: Vec<usize> = (0..series.len()).filter(|&s| !series[s].is_empty()).collect();
     let p_values: Vec<f64> = tested.iter().map(|&s| simes(&series[s])).collect();
     let rejected = benjamini_hochberg(&p_values, rate);
     let selected = rejected.iter().filter(|&&r| r).count() as f64;

@@ -47,17 +47,10 @@ pub fn change(base: Point, new: Point, between: f64) -> Change {
         let interval = recovered(log(base), log(new), between);
         Change::Ratio {
             value: new.value / base.value,
-            interval: interval.map(|i| Interval {
-                low: i.low.exp(),
-                high: i.high.exp(),
-                ..i
-            }),
+            interval: interval.map(|i| Interval { low: i.low.exp(), high: i.high.exp(), ..i }),
         }
     } else {
-        Change::Difference {
-            value: new.value - base.value,
-            interval: recovered(base, new, 0.0),
-        }
+        Change::Difference { value: new.value - base.value, interval: recovered(base, new, 0.0) }
     }
 }
 
@@ -65,11 +58,7 @@ pub fn change(base: Point, new: Point, between: f64) -> Change {
 pub(super) fn log(point: Point) -> Point {
     Point {
         value: point.value.ln(),
-        interval: point.interval.map(|i| Interval {
-            low: i.low.ln(),
-            high: i.high.ln(),
-            ..i
-        }),
+        interval: point.interval.map(|i| Interval { low: i.low.ln(), high: i.high.ln(), ..i }),
     }
 }
 
@@ -90,11 +79,7 @@ mod tests {
     use crate::compare::between::BetweenRuns;
 
     fn point(low: f64, value: f64, high: f64) -> Point {
-        let interval = Some(Interval {
-            low,
-            high,
-            confidence: 0.96,
-        });
+        let interval = Some(Interval { low, high, confidence: 0.96 });
         Point { value, interval }
     }
 
@@ -132,16 +117,7 @@ mod tests {
 
     #[test]
     fn without_intervals_the_ratio_stands_alone() {
-        let bare = Point {
-            value: 2.0,
-            interval: None,
-        };
-        assert_eq!(
-            change(bare, bare, 0.1),
-            Change::Ratio {
-                value: 1.0,
-                interval: None
-            }
-        );
+        let bare = Point { value: 2.0, interval: None };
+        assert_eq!(change(bare, bare, 0.1), Change::Ratio { value: 1.0, interval: None });
     }
 }

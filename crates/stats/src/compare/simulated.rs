@@ -30,13 +30,7 @@ struct Machine {
 impl Machine {
     /// One whose figures all move by the defaults, as is assumed.
     fn assumed(factor: f64, os: bool) -> Self {
-        Self {
-            stored: 0,
-            typical: 1.0,
-            apart: 0.0,
-            factor,
-            os,
-        }
+        Self { stored: 0, typical: 1.0, apart: 0.0, factor, os }
     }
 
     /// Two runs, with what the stored ones tell.
@@ -54,17 +48,12 @@ impl Machine {
                 let factor = if (s, f) == (0, 0) { self.factor } else { 1.0 };
                 let mut rounds = |factor: f64| -> Vec<f64> {
                     let level = (between * draw.normal()).exp() * 100.0 * factor;
-                    (0..ROUNDS)
-                        .map(|_| level * (within * draw.normal()).exp())
-                        .collect()
+                    (0..ROUNDS).map(|_| level * (within * draw.normal()).exp()).collect()
                 };
                 let stored: Vec<Vec<f64>> = (0..self.stored).map(|_| rounds(1.0)).collect();
                 let own = scatter(&[stored.iter().map(Vec::as_slice).collect()]);
                 scatters[family].extend(own);
-                let evidence = Evidence::Rounds {
-                    base: rounds(1.0),
-                    new: rounds(factor),
-                };
+                let evidence = Evidence::Rounds { base: rounds(1.0), new: rounds(factor) };
                 of_series.push((evidence, family, own, default));
             }
             figures.push(of_series);
@@ -75,29 +64,16 @@ impl Machine {
                 Some(own) => between_runs(own, priors[family], default),
                 None => BetweenRuns::default_of(default),
             };
-            Pair {
-                evidence,
-                family,
-                between,
-                band: between.reach().exp_m1(),
-            }
+            Pair { evidence, family, between, band: between.reach().exp_m1() }
         };
-        figures
-            .into_iter()
-            .map(|series| series.into_iter().map(pair).collect())
-            .collect()
+        figures.into_iter().map(|series| series.into_iter().map(pair).collect()).collect()
     }
 
     /// In how many of some comparisons there is a finding though nothing changed.
     fn loud(self, seed: u64, trials: usize) -> usize {
         let mut draw = Draw::new(seed);
-        let unchanged = Self {
-            factor: 1.0,
-            ..self
-        };
-        (0..trials)
-            .filter(|_| findings(&compare(&unchanged.runs(&mut draw))) > 0)
-            .count()
+        let unchanged = Self { factor: 1.0, ..self };
+        (0..trials).filter(|_| findings(&compare(&unchanged.runs(&mut draw))) > 0).count()
     }
 
     /// In how many the one figure that changed, up in one and down in the next, is a finding.
@@ -117,12 +93,7 @@ impl Machine {
 }
 
 fn findings(compared: &[Vec<Option<Comparison>>]) -> usize {
-    compared
-        .iter()
-        .flatten()
-        .flatten()
-        .filter(|c| c.finding)
-        .count()
+    compared.iter().flatten().flatten().filter(|c| c.finding).count()
 }
 
 #[test]
@@ -137,13 +108,7 @@ fn a_run_with_itself_is_quiet() {
     }
     let compared = compare(&pairs);
     assert_eq!(findings(&compared), 0);
-    assert!(
-        compared
-            .iter()
-            .flatten()
-            .flatten()
-            .all(|c| c.p == Some(1.0))
-    );
+    assert!(compared.iter().flatten().flatten().all(|c| c.p == Some(1.0)));
 }
 
 #[test]
@@ -169,20 +134,13 @@ fn stored_runs_keep_it_quiet_whatever_figures_differ_by() {
         (5, 1.0, 0.7),
         (10, 2.0, 0.7),
     ] {
-        let machine = |factor, os| Machine {
-            stored,
-            typical,
-            apart,
-            ..Machine::assumed(factor, os)
-        };
+        let machine =
+            |factor, os| Machine { stored, typical, apart, ..Machine::assumed(factor, os) };
         let loud = machine(1.0, false).loud(7, trials);
         println!("{stored} stored, x{typical}, e^{apart}: {loud} of {trials} not quiet");
         // Three deviations above 5 %.
         let most = 0.05 * trials as f64 + 3.0 * (0.0475 * trials as f64).sqrt();
-        assert!(
-            loud as f64 <= most.ceil(),
-            "{stored} stored, x{typical}, e^{apart}: {loud}"
-        );
+        assert!(loud as f64 <= most.ceil(), "{stored} stored, x{typical}, e^{apart}: {loud}");
         if trials > few {
             let [hardware, os] = [(1.2, false), (1.4, true)]
                 .map(|(factor, os)| machine(factor, os).found(13, trials));
@@ -203,10 +161,7 @@ fn one_changed_figure_among_two_thousand_is_found() {
         assert!(found * 10 >= trials * 9, "{factor}: {found}");
     }
     // Stored runs of a machine that keeps the defaults take little of it.
-    let stored = Machine {
-        stored: 5,
-        ..Machine::assumed(1.2, false)
-    };
+    let stored = Machine { stored: 5, ..Machine::assumed(1.2, false) };
     let found = stored.found(3, 10);
     assert!(found >= 9, "{found} of 10");
 }
@@ -214,10 +169,7 @@ fn one_changed_figure_among_two_thousand_is_found() {
 #[test]
 fn without_family_or_between_run_variance_it_is_student_s_test() {
     let pair = Pair {
-        evidence: rounds(
-            &[1.0_f64, 2.0, 3.0].map(f64::exp),
-            &[2.0_f64, 4.0, 6.0].map(f64::exp),
-        ),
+        evidence: rounds(&[1.0_f64, 2.0, 3.0].map(f64::exp), &[2.0_f64, 4.0, 6.0].map(f64::exp)),
         family: 0,
         between: BetweenRuns::default_of(0.0),
         band: 0.0,
@@ -249,10 +201,7 @@ fn values_that_are_not_positive_have_no_test() {
     };
     let compared = compare(&[vec![pair]])[0][0].unwrap();
     assert_eq!((compared.p, compared.finding), (None, false));
-    assert!(
-        matches!(compared.change, Change::Difference { value: 8.0, .. }),
-        "{compared:?}"
-    );
+    assert!(matches!(compared.change, Change::Difference { value: 8.0, .. }), "{compared:?}");
 }
 
 #[test]
@@ -305,10 +254,7 @@ fn figures_without_rounds_are_tested_by_their_intervals() {
     assert!(finding(point(80.0, half, 0.95), 0.05));
     assert!(!finding(point(120.0, half, 0.95), 0.3), "inside its band");
     assert!(!finding(point(101.0, half, 0.95), 0.0));
-    let bare = Point {
-        value: 500.0,
-        interval: None,
-    };
+    let bare = Point { value: 500.0, interval: None };
     assert!(!finding(bare, 0.0), "without an interval");
 }
 
@@ -316,33 +262,21 @@ fn figures_without_rounds_are_tested_by_their_intervals() {
 fn figures_without_rounds_count_among_the_hypotheses() {
     let interval = |value: f64| Point {
         value,
-        interval: Some(Interval {
-            low: value * 0.99,
-            high: value * 1.01,
-            confidence: 0.95,
-        }),
+        interval: Some(Interval { low: value * 0.99, high: value * 1.01, confidence: 0.95 }),
     };
     let pair = |new: f64| Pair {
-        evidence: Evidence::Intervals {
-            base: interval(100.0),
-            new: interval(new),
-        },
+        evidence: Evidence::Intervals { base: interval(100.0), new: interval(new) },
         family: 0,
         between: BetweenRuns::default_of(0.0),
         band: 0.0,
     };
     // p is 0.006 for this one: enough alone, too much among forty.
     assert!(compare(&[vec![pair(102.0)]])[0][0].unwrap().finding);
-    let many: Vec<Vec<Pair>> = std::iter::once(102.0)
-        .chain([100.0; 39])
-        .map(|new| vec![pair(new)])
-        .collect();
+    let many: Vec<Vec<Pair>> =
+        std::iter::once(102.0).chain([100.0; 39]).map(|new| vec![pair(new)]).collect();
     assert!(!compare(&many)[0][0].unwrap().finding);
 }
 
 fn rounds(base: &[f64], new: &[f64]) -> Evidence {
-    Evidence::Rounds {
-        base: base.to_vec(),
-        new: new.to_vec(),
-    }
+    Evidence::Rounds { base: base.to_vec(), new: new.to_vec() }
 }

@@ -35,10 +35,7 @@ pub fn prior(family: &[Variance]) -> Option<Prior> {
 /// the variances have together.
 pub fn cautious_prior(family: &[Variance]) -> Option<Prior> {
     let most: f64 = family.iter().map(|v| v.freedom).sum();
-    fitted(family, 1.0).map(|prior| Prior {
-        freedom: prior.freedom.min(most),
-        ..prior
-    })
+    fitted(family, 1.0).map(|prior| Prior { freedom: prior.freedom.min(most), ..prior })
 }
 
 /// The fit, with `errors` standard errors added to the variance of the logarithms.
@@ -56,44 +53,30 @@ fn fitted(family: &[Variance], errors: f64) -> Option<Prior> {
         })
         .collect();
     let moments = crate::moments::Moments::of(&logs);
-    let chance = family
-        .iter()
-        .map(|v| trigamma(v.freedom / 2.0))
-        .sum::<f64>()
-        / logs.len() as f64;
+    let chance = family.iter().map(|v| trigamma(v.freedom / 2.0)).sum::<f64>() / logs.len() as f64;
     let (mean, spread) = (moments.mean()?, moments.variance()?);
     let count = logs.len() as f64;
     let fourth = logs.iter().map(|log| (log - mean).powi(4)).sum::<f64>() / count;
     let error = ((fourth - spread * spread).max(0.0) / count).sqrt();
     let beyond_chance = spread - chance + errors * error;
     if beyond_chance <= 0.0 {
-        return Some(Prior {
-            variance: mean.exp(),
-            freedom: f64::INFINITY,
-        });
+        return Some(Prior { variance: mean.exp(), freedom: f64::INFINITY });
     }
     let half = inverse_trigamma(beyond_chance);
-    Some(Prior {
-        variance: (mean + digamma(half) - half.ln()).exp(),
-        freedom: 2.0 * half,
-    })
+    Some(Prior { variance: (mean + digamma(half) - half.ln()).exp(), freedom: 2.0 * half })
 }
 
 /// The posterior variance: own and prior, weighted by degrees of freedom.
 pub fn shrunk(own: Variance, prior: Option<Prior>) -> Variance {
     match prior {
         None => own,
-        Some(prior) if prior.freedom.is_infinite() => Variance {
-            variance: prior.variance,
-            freedom: f64::INFINITY,
-        },
+        Some(prior) if prior.freedom.is_infinite() => {
+            Variance { variance: prior.variance, freedom: f64::INFINITY }
+        }
         Some(prior) => {
             let freedom = own.freedom + prior.freedom;
             let sum = own.freedom * own.variance + prior.freedom * prior.variance;
-            Variance {
-                variance: sum / freedom,
-                freedom,
-            }
+            Variance { variance: sum / freedom, freedom }
         }
     }
 }
@@ -147,10 +130,7 @@ mod tests {
                 let deviation = scale(&mut draw);
                 let values: Vec<f64> = (0..6).map(|_| deviation * draw.normal()).collect();
                 let variance = Moments::of(&values).variance().unwrap();
-                Variance {
-                    variance,
-                    freedom: 5.0,
-                }
+                Variance { variance, freedom: 5.0 }
             })
             .collect()
     }
@@ -176,34 +156,11 @@ mod tests {
 
     #[test]
     fn shrinking_weighs_by_freedom() {
-        let own = Variance {
-            variance: 4.0,
-            freedom: 10.0,
-        };
-        let found = shrunk(
-            own,
-            Some(Prior {
-                variance: 1.0,
-                freedom: 5.0,
-            }),
-        );
-        assert_eq!(
-            found,
-            Variance {
-                variance: 3.0,
-                freedom: 15.0
-            }
-        );
+        let own = Variance { variance: 4.0, freedom: 10.0 };
+        let found = shrunk(own, Some(Prior { variance: 1.0, freedom: 5.0 }));
+        assert_eq!(found, Variance { variance: 3.0, freedom: 15.0 });
         assert_eq!(shrunk(own, None), own);
         assert_eq!(prior(&[own, own]), None);
-        assert_eq!(
-            prior(
-                &[Variance {
-                    variance: 0.0,
-                    freedom: 5.0
-                }; 9]
-            ),
-            None
-        );
+        assert_eq!(prior(&[Variance { variance: 0.0, freedom: 5.0 }; 9]), None);
     }
 }

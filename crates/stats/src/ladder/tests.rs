@@ -30,23 +30,14 @@ fn ladder(levels: &[(f64, f64)], memory: f64, per_octave: u32, top: f64) -> Vec<
 fn noisy(rungs: &[Rung], sd: f64, seed: u64) -> Vec<Rung> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut error = || (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
-    rungs
-        .iter()
-        .map(|rung| Rung {
-            value: rung.value * (sd * error()).exp(),
-            ..*rung
-        })
-        .collect()
+    rungs.iter().map(|rung| Rung { value: rung.value * (sd * error()).exp(), ..*rung }).collect()
 }
 
 fn check(rungs: &[Rung], values: &[f64], edges: &[f64]) {
     let found = plateaus(rungs);
     assert_eq!(found.len(), values.len(), "{found:?}");
     for (plateau, value) in found.iter().zip(values) {
-        assert!(
-            (plateau.value / value - 1.0).abs() < 0.1,
-            "{found:?} against {value}"
-        );
+        assert!((plateau.value / value - 1.0).abs() < 0.1, "{found:?} against {value}");
     }
     for (plateau, edge) in found.iter().zip(edges) {
         let got = plateau.edge.expect("an edge before the last plateau");
@@ -61,11 +52,7 @@ const THREE: &[(f64, f64)] = &[(48.0 * KIB, 1.4), (2.0 * MIB, 4.5), (32.0 * MIB,
 fn three_levels_and_memory_at_every_density() {
     for per_octave in [1, 2, 4] {
         let rungs = ladder(THREE, 95.0, per_octave, 1024.0 * MIB);
-        check(
-            &rungs,
-            &[1.4, 4.5, 25.0, 95.0],
-            &[48.0 * KIB, 2.0 * MIB, 32.0 * MIB],
-        );
+        check(&rungs, &[1.4, 4.5, 25.0, 95.0], &[48.0 * KIB, 2.0 * MIB, 32.0 * MIB]);
     }
 }
 
@@ -74,28 +61,15 @@ fn noise_neither_makes_nor_hides_a_level() {
     let clean = ladder(THREE, 95.0, 4, 1024.0 * MIB);
     for seed in 0..50 {
         let rungs = noisy(&clean, 0.03, seed);
-        check(
-            &rungs,
-            &[1.4, 4.5, 25.0, 95.0],
-            &[48.0 * KIB, 2.0 * MIB, 32.0 * MIB],
-        );
+        check(&rungs, &[1.4, 4.5, 25.0, 95.0], &[48.0 * KIB, 2.0 * MIB, 32.0 * MIB]);
     }
 }
 
 #[test]
 fn two_and_four_levels() {
     let two = &[(32.0 * KIB, 2.0), (1.0 * MIB, 8.0)];
-    check(
-        &ladder(two, 120.0, 4, 256.0 * MIB),
-        &[2.0, 8.0, 120.0],
-        &[32.0 * KIB, 1.0 * MIB],
-    );
-    let four = &[
-        (32.0 * KIB, 1.2),
-        (256.0 * KIB, 3.5),
-        (6.0 * MIB, 12.0),
-        (128.0 * MIB, 40.0),
-    ];
+    check(&ladder(two, 120.0, 4, 256.0 * MIB), &[2.0, 8.0, 120.0], &[32.0 * KIB, 1.0 * MIB]);
+    let four = &[(32.0 * KIB, 1.2), (256.0 * KIB, 3.5), (6.0 * MIB, 12.0), (128.0 * MIB, 40.0)];
     check(
         &ladder(four, 90.0, 4, 1024.0 * MIB),
         &[1.2, 3.5, 12.0, 40.0, 90.0],
@@ -134,19 +108,13 @@ fn a_recorded_guest_shows_a_last_level_of_eight_mebibytes() {
     let rungs: Vec<Rung> = NS
         .iter()
         .enumerate()
-        .map(|(at, &value)| Rung {
-            size: 512.0 * 2.0_f64.powf(at as f64 / 2.0),
-            value,
-        })
+        .map(|(at, &value)| Rung { size: 512.0 * 2.0_f64.powf(at as f64 / 2.0), value })
         .collect();
     let found = plateaus(&rungs);
     assert_eq!(found.len(), 4, "{found:?}");
     let edges: Vec<Option<f64>> = found.iter().map(|level| level.edge).collect();
     let described = [("L1", 48.0 * KIB), ("L2", 2.0 * MIB), ("L3", 480.0 * MIB)];
-    assert_eq!(
-        names(&edges, &described),
-        [Some("L1"), Some("L2"), None, None]
-    );
+    assert_eq!(names(&edges, &described), [Some("L1"), Some("L2"), None, None]);
     assert!((4.4..4.5).contains(&found[1].value), "{found:?}");
     let third = edges[2].expect("an edge");
     assert!((6.0 * MIB..11.0 * MIB).contains(&third), "{third}");
@@ -156,10 +124,7 @@ fn a_recorded_guest_shows_a_last_level_of_eight_mebibytes() {
 fn a_name_is_given_once_and_within_a_factor_of_two() {
     let described = [("L1", 32.0), ("L2", 256.0), ("L3", 8192.0)];
     let edges = [Some(30.0), Some(47.0), Some(520.0), Some(9000.0), None];
-    assert_eq!(
-        names(&edges, &described),
-        [Some("L1"), None, None, Some("L3"), None]
-    );
+    assert_eq!(names(&edges, &described), [Some("L1"), None, None, Some("L3"), None]);
 }
 
 fn steps(values: &[(f64, f64)]) -> Vec<Rung> {
@@ -170,47 +135,21 @@ fn steps(values: &[(f64, f64)]) -> Vec<Rung> {
 #[test]
 fn the_line_is_where_the_growth_ends() {
     // Recorded: lines of a page in random order, 256 KiB, on a machine with lines of 64 bytes.
-    let recorded = steps(&[
-        (16.0, 2.193),
-        (32.0, 2.982),
-        (64.0, 4.584),
-        (128.0, 4.565),
-        (256.0, 4.57),
-    ]);
+    let recorded =
+        steps(&[(16.0, 2.193), (32.0, 2.982), (64.0, 4.584), (128.0, 4.565), (256.0, 4.57)]);
     let ramp = saturation(&recorded).expect("a knee");
     assert_eq!(ramp.knee, 64.0);
-    assert!(
-        (ramp.hit - 1.4).abs() < 0.1 && (ramp.miss - 4.58).abs() < 0.1,
-        "{ramp:?}"
-    );
-    let wide = steps(&[
-        (16.0, 1.6),
-        (32.0, 1.9),
-        (64.0, 2.4),
-        (128.0, 3.6),
-        (256.0, 3.6),
-    ]);
+    assert!((ramp.hit - 1.4).abs() < 0.1 && (ramp.miss - 4.58).abs() < 0.1, "{ramp:?}");
+    let wide = steps(&[(16.0, 1.6), (32.0, 1.9), (64.0, 2.4), (128.0, 3.6), (256.0, 3.6)]);
     assert_eq!(saturation(&wide).map(|ramp| ramp.knee), Some(128.0));
 }
 
 #[test]
 fn no_line_where_nothing_saturates() {
     // A prefetcher hides the lines, or every step costs more.
-    let hidden = steps(&[
-        (16.0, 1.39),
-        (32.0, 1.39),
-        (64.0, 1.41),
-        (128.0, 1.4),
-        (256.0, 1.4),
-    ]);
+    let hidden = steps(&[(16.0, 1.39), (32.0, 1.39), (64.0, 1.41), (128.0, 1.4), (256.0, 1.4)]);
     assert_eq!(saturation(&hidden), None);
-    let growing = steps(&[
-        (16.0, 2.0),
-        (32.0, 2.3),
-        (64.0, 5.4),
-        (128.0, 18.0),
-        (256.0, 29.0),
-    ]);
+    let growing = steps(&[(16.0, 2.0), (32.0, 2.3), (64.0, 5.4), (128.0, 18.0), (256.0, 29.0)]);
     assert_eq!(saturation(&growing), None);
 }
 
@@ -221,9 +160,7 @@ fn excess(structures: &[(f64, f64)], sd: f64, seed: u64) -> Vec<Excess> {
             let size = 1024.0 * 2.0_f64.powf(f64::from(at) / 2.0);
             let scale = sd * if size > 2.0 * MIB { 20.0 } else { 4.0 };
             let error = scale * ((0..12).map(|_| random.f64()).sum::<f64>() - 6.0);
-            let costs = structures
-                .iter()
-                .map(|(reach, cost)| cost * (1.0 - reach / size).max(0.0));
+            let costs = structures.iter().map(|(reach, cost)| cost * (1.0 - reach / size).max(0.0));
             Excess {
                 size,
                 value: costs.sum::<f64>() + error,

@@ -69,17 +69,9 @@ pub fn periodic(starts_ns: &[f64], lengths_ns: &[f64]) -> Option<Periodic> {
             continue;
         }
         let members: Vec<usize> = members.into_iter().map(|member| group[member]).collect();
-        let lengths = members
-            .iter()
-            .map(|&index| lengths_ns[index])
-            .collect::<Vec<_>>();
+        let lengths = members.iter().map(|&index| lengths_ns[index]).collect::<Vec<_>>();
         if best.as_ref().is_none_or(|best| p < best.p) {
-            best = Some(Periodic {
-                period_ns,
-                length_ns: median(&lengths)?,
-                members,
-                p,
-            });
+            best = Some(Periodic { period_ns, length_ns: median(&lengths)?, members, p });
         }
     }
     best
@@ -131,9 +123,7 @@ fn in_group(starts_ns: &[f64], span_ns: f64, looks: f64) -> Option<(f64, Vec<usi
         .collect();
     let most = kept.iter().map(|pairs| pairs.list.len()).max()? as f64;
     kept.retain(|pairs| pairs.list.len() as f64 >= SHORTER * most);
-    let best = kept
-        .into_iter()
-        .min_by(|a, b| a.distance_ns.total_cmp(&b.distance_ns))?;
+    let best = kept.into_iter().min_by(|a, b| a.distance_ns.total_cmp(&b.distance_ns))?;
     // The distance was the most frequent one's; what its pairs say is better.
     let pairs = Pairs::at(starts_ns, best.mean_ns(starts_ns), span_ns, looks * cells)?;
     let mut members: Vec<usize> = pairs.list.iter().flat_map(|(a, b)| [*a, *b]).collect();
@@ -158,10 +148,7 @@ fn most_frequent(sorted: &[f64]) -> Vec<f64> {
         if found.len() == JUDGED {
             break;
         }
-        if found
-            .iter()
-            .all(|other| (distance / other - 1.0).abs() > 2.0 * WITHIN)
-        {
+        if found.iter().all(|other| (distance / other - 1.0).abs() > 2.0 * WITHIN) {
             found.push(distance);
         }
     }
@@ -195,20 +182,12 @@ impl Pairs {
             return None;
         }
         let p = (binomial_tail(n, list.len() as f64, share) * looks).min(1.0);
-        (p <= SIGNIFICANT).then_some(Pairs {
-            distance_ns,
-            list,
-            p,
-        })
+        (p <= SIGNIFICANT).then_some(Pairs { distance_ns, list, p })
     }
 
     /// Mean distance of the pairs.
     fn mean_ns(&self, starts_ns: &[f64]) -> f64 {
-        let sum: f64 = self
-            .list
-            .iter()
-            .map(|(a, b)| starts_ns[*b] - starts_ns[*a])
-            .sum();
+        let sum: f64 = self.list.iter().map(|(a, b)| starts_ns[*b] - starts_ns[*a]).sum();
         sum / self.list.len() as f64
     }
 }
@@ -216,10 +195,7 @@ impl Pairs {
 /// Whether pairs follow each other often enough.
 fn goes_on(list: &[(usize, usize)]) -> bool {
     // The first events of the pairs are in order.
-    let begins = |event: &usize| {
-        list.binary_search_by_key(event, |(first, _)| *first)
-            .is_ok()
-    };
+    let begins = |event: &usize| list.binary_search_by_key(event, |(first, _)| *first).is_ok();
     let going_on = list.iter().filter(|(_, second)| begins(second)).count();
     going_on as f64 >= GOES_ON * (list.len() as f64 - 1.0)
 }

@@ -149,10 +149,7 @@ fn others_who_come_regularly_are_no_tick() {
         let starts = ticks(&mut draw, period * MS, 3_000.0 * MS, 2_000.0, 0.0);
         assert_eq!(tick(&starts, &CANDIDATES), None, "{period} ms");
         let found = periodic(&starts, &vec![2e5; starts.len()]).unwrap();
-        assert!(
-            (found.period_ns / MS / period - 1.0).abs() < 1e-3,
-            "{found:?}"
-        );
+        assert!((found.period_ns / MS / period - 1.0).abs() < 1e-3, "{found:?}");
     }
 }
 
@@ -212,10 +209,7 @@ fn a_sleeper_that_drifts_is_found_among_many_short_gaps() {
     let length = |at: &f64| if sleeper.contains(at) { 2e5 } else { 3e3 };
     let lengths: Vec<f64> = starts.iter().map(length).collect();
     let found = periodic(&starts, &lengths).expect("7.2 ms");
-    assert!(
-        (found.period_ns / MS / 7.23 - 1.0).abs() < 0.005,
-        "{found:?}"
-    );
+    assert!((found.period_ns / MS / 7.23 - 1.0).abs() < 0.005, "{found:?}");
     assert_eq!(found.length_ns, 2e5);
 }
 

@@ -19,20 +19,14 @@ struct Loop {
 
 impl Loop {
     fn new(seed: u64, tick_ns: f64) -> Self {
-        Loop {
-            draw: Draw::new(seed),
-            tick_ns,
-            times: Times::default(),
-            at_ns: 0.0,
-        }
+        Loop { draw: Draw::new(seed), tick_ns, times: Times::default(), at_ns: 0.0 }
     }
 
     /// One time from read to read, as a clock of such steps shows it.
     fn passes(&mut self, ns: f64) {
         let before = (self.at_ns / self.tick_ns).floor();
         self.at_ns += ns;
-        self.times
-            .add(((self.at_ns / self.tick_ns).floor() - before) as u64);
+        self.times.add(((self.at_ns / self.tick_ns).floor() - before) as u64);
     }
 
     /// A loop's own times: 15 ns with 5 % of spread.
@@ -68,11 +62,7 @@ fn a_clean_loop_with_a_few_ticks_among_millions_is_parted_between_them() {
     let (ns, found) = simulated.found();
     assert!((200.0..1500.0).contains(&ns), "{}", found.because);
     assert_eq!((found.interruptions, found.near), (25, 0), "{found:?}");
-    assert!(
-        found
-            .because
-            .starts_with("4000025 times from read to read: median 1")
-    );
+    assert!(found.because.starts_with("4000025 times from read to read: median 1"));
     assert!(found.because.contains("from 25 interruptions (from 2"));
 }
 
@@ -105,13 +95,7 @@ fn a_tail_of_misses_that_grows_thin_ends_before_the_interruptions() {
     // As on a guest: every other doubling half as many, up to half a microsecond.
     let mut simulated = Loop::new(5, FINE_NS);
     simulated.bulk(READS);
-    for (count, ns) in [
-        (400, 80.0),
-        (200, 110.0),
-        (40, 160.0),
-        (25, 300.0),
-        (9, 430.0),
-    ] {
+    for (count, ns) in [(400, 80.0), (200, 110.0), (40, 160.0), (25, 300.0), (9, 430.0)] {
         simulated.about(count, ns, 1.08);
     }
     simulated.about(300, 2200.0, 1.25);
@@ -123,22 +107,9 @@ fn a_tail_of_misses_that_grows_thin_ends_before_the_interruptions() {
 /// What this loop saw on a guest among busy neighbours: times in each quarter of a doubling.
 #[test]
 fn a_busy_guest_is_parted_where_its_times_are_sparsest() {
-    let own = [
-        (166.0, 60),
-        (197.0, 110),
-        (234.0, 30),
-        (278.0, 20),
-        (331.0, 20),
-        (394.0, 20),
-        (557.0, 6),
-    ];
-    let interruptions = [
-        (937.0, 13),
-        (1114.0, 162),
-        (1325.0, 285),
-        (1873.0, 373),
-        (2649.0, 335),
-    ];
+    let own =
+        [(166.0, 60), (197.0, 110), (234.0, 30), (278.0, 20), (331.0, 20), (394.0, 20), (557.0, 6)];
+    let interruptions = [(937.0, 13), (1114.0, 162), (1325.0, 285), (1873.0, 373), (2649.0, 335)];
     for seed in 20..25 {
         let mut simulated = Loop::new(seed, FINE_NS);
         simulated.bulk(READS);
@@ -189,22 +160,14 @@ fn without_interruptions_it_is_clear_of_the_tail_and_says_so() {
     assert!((250.0..251.0).contains(&ns), "{}", found.because);
     assert_eq!((found.interruptions, found.shortest_ticks), (0, None));
     assert!(found.because.contains("not one was an interruption"));
-    assert!(
-        found
-            .because
-            .ends_with("is the least that an interruption can take")
-    );
+    assert!(found.because.ends_with("is the least that an interruption can take"));
 
     let mut missing = Loop::new(9, FINE_NS);
     missing.bulk(READS);
     missing.about(30, 300.0, 1.05);
     let (ns, found) = missing.found();
     let longest_ns = found.own_ticks as f64 * FINE_NS;
-    assert!(
-        (1.2..1.51).contains(&(ns / longest_ns)),
-        "{}",
-        found.because
-    );
+    assert!((1.2..1.51).contains(&(ns / longest_ns)), "{}", found.because);
     assert!(found.because.ends_with("is clear of its tail"));
 }
 

@@ -30,18 +30,11 @@ fn with_derived() -> Run {
             && let Some(footprint) = prior.case.int("footprint")
         {
             let by = if footprint == 1024 { 1.0 / 3.0 } else { 1.0 };
-            let range = Range {
-                low: range.low * by,
-                likely: range.likely * by,
-                high: range.high * by,
-            };
+            let range =
+                Range { low: range.low * by, likely: range.likely * by, high: range.high * by };
             run.push(Event::Prediction(PredictionEvent {
                 of: PredictionKind::Derived,
-                prediction: Prediction {
-                    range: Some(range),
-                    because: "what was measured before".to_owned(),
-                    bound: None,
-                },
+                prediction: Prediction::new(Some(range), "what was measured before".to_owned()),
                 ..prior.clone()
             }));
         }
@@ -53,27 +46,16 @@ fn with_derived() -> Run {
 #[test]
 fn predictions_that_hold_are_told_beside_those_of_the_other_kind_that_do_not() {
     let verdicts = &told(&with_derived(), "memory.latency", unchanged)[2];
-    let (before, after) = verdicts
-        .split_once("; ")
-        .expect("both kinds of prediction are told");
-    assert!(
-        before.contains(" predictions made before the run hold"),
-        "{verdicts}"
-    );
-    assert!(
-        before.contains("within intervals a factor of 2.29 wide in the median"),
-        "{verdicts}"
-    );
+    let (before, after) = verdicts.split_once("; ").expect("both kinds of prediction are told");
+    assert!(before.contains(" predictions made before the run hold"), "{verdicts}");
+    assert!(before.contains("within intervals a factor of 2.29 wide in the median"), "{verdicts}");
     assert!(
         after.contains(" predictions from earlier figures hold: 1 figure is slower than predicted"),
         "{verdicts}"
     );
     assert!(after.contains("latency (1 KiB) with 1."), "{verdicts}");
     // The machine was the same when the earlier figures were taken.
-    assert!(
-        after.ends_with("no recorded condition explains it."),
-        "{verdicts}"
-    );
+    assert!(after.ends_with("no recorded condition explains it."), "{verdicts}");
 }
 
 #[test]
@@ -88,9 +70,7 @@ fn an_interval_that_reaches_in_is_told_instead_of_a_cause() {
     });
     let uncertain = uncertain.join(" ");
     assert_eq!(
-        uncertain
-            .matches("but its interval reaches into what was predicted")
-            .count(),
+        uncertain.matches("but its interval reaches into what was predicted").count(),
         2,
         "of both kinds of prediction: {uncertain}"
     );
@@ -102,10 +82,7 @@ fn an_interval_that_reaches_in_is_told_instead_of_a_cause() {
 fn unlike_cases_have_no_factor_and_the_furthest_from_its_likely_value_is_told() {
     let told = told(&sample::run(), "os.syscall", unchanged);
     let first = &told[0];
-    assert!(
-        first.starts_with("Latency of 2 cases: measured "),
-        "{first}"
-    );
+    assert!(first.starts_with("Latency of 2 cases: measured "), "{first}");
     assert!(!first.contains("apart"), "{first}");
     assert!(
         first.contains(
@@ -127,11 +104,7 @@ fn unlike_cases_have_no_factor_and_the_furthest_from_its_likely_value_is_told() 
 fn alike_cases_have_one_prediction_and_a_factor() {
     let told = told(&sample::run(), "os.syscall", |figure| {
         if let Some(prior) = &mut figure.prior {
-            prior.prediction.range = Some(Range {
-                low: 50.0,
-                likely: 100.0,
-                high: 200.0,
-            });
+            prior.prediction.range = Some(Range { low: 50.0, likely: 100.0, high: 200.0 });
         }
         figure.value = figure.value.map(|_| match figure.case.text("call") {
             Some("read") => 150.0,
@@ -154,8 +127,5 @@ fn the_steps_of_a_ladder_are_rendered_as_in_its_table() {
             figure.ci = Some((44_000.0, 50_000.0));
         }
     });
-    assert!(
-        told[1].starts_with("The ladder has steps at 47 KiB (L1), "),
-        "{told:?}"
-    );
+    assert!(told[1].starts_with("The ladder has steps at 47 KiB (L1), "), "{told:?}");
 }

@@ -37,10 +37,7 @@ impl Bench {
         for case in cases {
             self.around.begin_case();
             let mut outcome = measure(self, case);
-            if outcome
-                .as_ref()
-                .is_err_and(|error| !error.is::<WrongResult>())
-            {
+            if outcome.as_ref().is_err_and(|error| !error.is::<WrongResult>()) {
                 self.book.forget(&case.id);
                 outcome = measure(self, case);
             }

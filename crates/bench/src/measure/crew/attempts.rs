@@ -41,8 +41,7 @@ impl Had {
     pub fn steady_rate(&self) -> Option<f64> {
         let members = &self.shared.members;
         let may = members.len() == 1 || is_undisturbed(self.share, self.shared.overlap);
-        may.then(|| members.iter().map(|member| member.steady_rate).sum())
-            .flatten()
+        may.then(|| members.iter().map(|member| member.steady_rate).sum()).flatten()
     }
 
     /// What a reader must know where the members had their CPUs too little.
@@ -130,10 +129,7 @@ pub fn best_window(
         let life_ns = begin.elapsed().as_nanos() as f64 * shared.members.len() as f64;
         Ok((had_ns / life_ns, shared))
     })?;
-    Ok(Had {
-        shared,
-        share: share.min(1.0),
-    })
+    Ok(Had { shared, share: share.min(1.0) })
 }
 
 /// CPU time of this process so far, ended threads included, in ns.
@@ -198,11 +194,7 @@ mod tests {
         let mut made = 0;
         let best = attempts(3, 0.9, || {
             made += 1;
-            if made < 3 {
-                Err(apart())
-            } else {
-                Ok((1.0, made))
-            }
+            if made < 3 { Err(apart()) } else { Ok((1.0, made)) }
         });
         assert_eq!(best.expect("the third is good"), (1.0, 3));
         let none = attempts::<()>(3, 0.9, || Err(apart())).expect_err("none is good");
@@ -247,10 +239,7 @@ mod tests {
     #[test]
     fn a_core_that_others_had_in_a_stretch_has_the_faster_of_its_clocks() {
         let beside = |widths: &[f64], before, after| {
-            let stretch = |width: &f64| Stretch {
-                rate: 1.0,
-                width: *width,
-            };
+            let stretch = |width: &f64| Stretch { rate: 1.0, width: *width };
             let mut member = member(before, after);
             member.stretches = widths.iter().map(stretch).collect();
             member.core_hz(false, Some(4.0))
@@ -274,11 +263,7 @@ mod tests {
                 members: vec![member(None, None); threads],
             };
             let had = Had { shared, share };
-            (
-                had.steady_rate(),
-                had.note().is_some(),
-                had.shared.notes().len(),
-            )
+            (had.steady_rate(), had.note().is_some(), had.shared.notes().len())
         };
         assert_eq!(steady(2, 0.97, 0.95), (Some(10.0), false, 0));
         // Half a CPU each by a quota; threads that ran one after the other.

@@ -13,11 +13,7 @@ pub(super) struct Log {
 impl Log {
     /// An empty log that never holds more than `room` (at least 4) points, nor allocates again.
     pub(super) fn with_room(room: usize) -> Self {
-        Log {
-            points: Vec::with_capacity(room.max(4)),
-            stride: 1,
-            skipped: 0,
-        }
+        Log { points: Vec::with_capacity(room.max(4)), stride: 1, skipped: 0 }
     }
 
     /// Adds a point, if it is its turn.
@@ -121,11 +117,7 @@ mod tests {
         log.push_last(1000 + 10 * 100_000, 3 * 100_000);
         assert!(log.points.len() <= POINTS && log.points.len() > POINTS / 4);
         assert_eq!(log.points.capacity(), POINTS);
-        let mut gaps: Vec<u64> = log
-            .points
-            .windows(2)
-            .map(|two| two[1].0 - two[0].0)
-            .collect();
+        let mut gaps: Vec<u64> = log.points.windows(2).map(|two| two[1].0 - two[0].0).collect();
         gaps.pop();
         gaps.sort_unstable();
         // Thinned evenly: the early part is no coarser than the late one.

@@ -45,9 +45,7 @@ fn members_may_take_the_core_clock_their_own_way() {
             let shared = crew(vec![cpu]).run_probed(|_| {
                 let looks = &looks;
                 let probe = move |_: &mut crate::measure::CoreClock| {
-                    Some(f64::from(
-                        looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
-                    ))
+                    Some(f64::from(looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed)))
                 };
                 Ok((|| Ok(metal::kernel::chain_add(10_000)), probe))
             });

@@ -2,10 +2,7 @@ use super::{RIVAL, parse};
 use crate::Output;
 
 fn value(text: &str) -> Result<f64, String> {
-    let said = Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    };
+    let said = Output { stdout: text.to_owned(), ..Output::default() };
     parse(&said, "ns a transfer")
 }
 
@@ -19,28 +16,17 @@ fn recorded_outputs_are_read() {
 
 #[test]
 fn what_is_no_matrix_of_two_is_an_error() {
-    for text in [
-        "",
-        ",\n",
-        ",\n,\n",
-        ",\nNaN,\n",
-        ",\n0,\n",
-        ",,\n1,,\n2,3,\n",
-        "1,\n2,\n",
-        ",\n1,2\n",
-    ] {
+    for text in
+        ["", ",\n", ",\n,\n", ",\nNaN,\n", ",\n0,\n", ",,\n1,,\n2,3,\n", "1,\n2,\n", ",\n1,2\n"]
+    {
         assert!(value(text).is_err(), "{text:?}");
     }
 }
 
 #[test]
 fn its_version_is_told_by_its_options() {
-    let told = |help: &str| {
-        (RIVAL.version)(&Output {
-            stdout: help.to_owned(),
-            ..Output::default()
-        })
-    };
+    let told =
+        |help: &str| (RIVAL.version)(&Output { stdout: help.to_owned(), ..Output::default() });
     let oldest = "        --csv     Outputs the mean latencies in CSV format on stdout\n";
     assert_eq!(told(oldest).as_deref(), Some("1.0"));
     let newer = format!("    -b, --bench <BENCH>    Select which benchmark to run\n{oldest}");

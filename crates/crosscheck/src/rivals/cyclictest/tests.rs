@@ -13,10 +13,7 @@ const BEYOND: &str = include_str!("../../testdata/cyclictest/2.4-beyond.txt");
 const TOO_OLD: &str = include_str!("../../testdata/cyclictest/1.5-help.txt");
 
 fn said(answer: &str) -> Output {
-    Output {
-        answer: answer.to_owned(),
-        ..Output::default()
-    }
+    Output { answer: answer.to_owned(), ..Output::default() }
 }
 
 fn conditions(host: &str, cpus: &[usize], preset: Preset) -> Conditions {
@@ -75,10 +72,7 @@ fn answers_that_are_none_are_refused() {
 #[test]
 fn versions_are_told_by_its_help() {
     let told = |stdout: &str| {
-        let said = Output {
-            stdout: stdout.to_owned(),
-            ..Output::default()
-        };
+        let said = Output { stdout: stdout.to_owned(), ..Output::default() };
         version(&said)
     };
     assert_eq!(told("cyclictest V 2.40\nUsage:\n").as_deref(), Some("2.40"));
@@ -115,41 +109,22 @@ fn both_sleep_alike() {
         let args = pairing.theirs.args.join(" ");
         let set = |name: &str| {
             let mut set = pairing.ours.set.iter();
-            set.find(|(found, _)| *found == name)
-                .expect("is set")
-                .1
-                .clone()
+            set.find(|(found, _)| *found == name).expect("is set").1.clone()
         };
         let has = |word: &str| args.contains(word);
-        assert!(
-            has(&format!(
-                "--interval={} ",
-                set("spacing").trim_end_matches("us")
-            )),
-            "{args}"
-        );
+        assert!(has(&format!("--interval={} ", set("spacing").trim_end_matches("us"))), "{args}");
         assert!(has(&format!("--policy={}", set("policy"))), "{args}");
         assert_eq!(has("--priority=80"), set("policy") == "fifo", "{args}");
         assert_eq!(has("--clock=1"), set("clock") == "realtime", "{args}");
-        assert_eq!(
-            has("--default-system"),
-            set("idle_states") == "allowed",
-            "{args}"
-        );
+        assert_eq!(has("--default-system"), set("idle_states") == "allowed", "{args}");
         assert_eq!(has("while :"), set("load") != "idle", "{args}");
         assert_eq!(has("for on in 1;"), set("load") == "same", "{args}");
         assert_eq!(has("for on in 0;"), set("load") == "others", "{args}");
         assert!(has("--affinity=1 --mainaffinity=0 "), "{args}");
         let sleeps: u64 = set("sleeps").parse().expect("a number");
-        let loops = args
-            .split("--loops=")
-            .nth(1)
-            .and_then(|rest| rest.split(' ').next());
+        let loops = args.split("--loops=").nth(1).and_then(|rest| rest.split(' ').next());
         let loops: u64 = loops.expect("loops").parse().expect("a number");
-        assert!(
-            (loops..loops + ROUNDS).contains(&(sleeps * ROUNDS)),
-            "{args}"
-        );
+        assert!((loops..loops + ROUNDS).contains(&(sleeps * ROUNDS)), "{args}");
         assert_eq!(pairing.theirs.cpus, [0, 1]);
         assert_eq!(pairing.skip, None, "{}", pairing.name);
     }
@@ -159,38 +134,23 @@ fn both_sleep_alike() {
 fn other_machines_are_asked_for_what_they_have() {
     let one = pairings(&conditions("vm-granite-rapids", &[0], Preset::Thorough));
     for pairing in &one {
-        assert_eq!(
-            pairing.skip.is_some(),
-            pairing.name.contains("others"),
-            "{}",
-            pairing.name
-        );
+        assert_eq!(pairing.skip.is_some(), pairing.name.contains("others"), "{}", pairing.name);
         assert_eq!(pairing.theirs.cpus, [0]);
     }
     let many: Vec<usize> = (0..256).collect();
     let mut many = conditions("epyc-7763-2s", &many, Preset::Thorough);
     many.host.limits.cpu_quota = None;
     let all = pairings(&many);
-    let others = all
-        .iter()
-        .find(|pairing| pairing.name.contains("others"))
-        .expect("is there");
-    assert_eq!(
-        (others.ours.cpus.len(), others.theirs.cpus.len()),
-        (256, 256)
-    );
+    let others = all.iter().find(|pairing| pairing.name.contains("others")).expect("is there");
+    assert_eq!((others.ours.cpus.len(), others.theirs.cpus.len()), (256, 256));
     let idle = &all[0];
-    assert_eq!(
-        (&idle.ours.cpus[..], &idle.theirs.cpus[..]),
-        (&[0][..], &[0, 1][..])
-    );
+    assert_eq!((&idle.ours.cpus[..], &idle.theirs.cpus[..]), (&[0][..], &[0, 1][..]));
 }
 
 /// Reasons of the pairings that are skipped, by name.
 fn skipped(conditions: &Conditions) -> Vec<(String, Skip)> {
     let all = pairings(conditions).into_iter();
-    all.filter_map(|pairing| Some((pairing.name, pairing.skip?)))
-        .collect()
+    all.filter_map(|pairing| Some((pairing.name, pairing.skip?))).collect()
 }
 
 #[test]
@@ -202,8 +162,7 @@ fn without_rights_it_is_skipped_with_the_way_out() {
     let none = skipped(&user);
     assert_eq!(none.len(), 3);
     assert!(
-        none.iter()
-            .all(|(_, skip)| skip.needed.as_ref().is_some_and(|way| way.contains("root")))
+        none.iter().all(|(_, skip)| skip.needed.as_ref().is_some_and(|way| way.contains("root")))
     );
     user.host.limits.realtime_priority = limit(Some(1));
     let (name, skip) = skipped(&user).remove(0);
@@ -211,10 +170,7 @@ fn without_rights_it_is_skipped_with_the_way_out() {
     // The priority may be had, the device not.
     user.host.limits.realtime_priority = limit(None);
     let (name, skip) = skipped(&user).remove(0);
-    assert!(
-        name.contains("held-off") && skip.reason.contains("/dev/cpu_dma_latency"),
-        "{name}"
-    );
+    assert!(name.contains("held-off") && skip.reason.contains("/dev/cpu_dma_latency"), "{name}");
 
     let mut never = conditions("vm-granite-rapids", &[1, 0], Preset::Standard);
     never.host.kernel.rt_runtime_us = Some(0);
@@ -223,23 +179,12 @@ fn without_rights_it_is_skipped_with_the_way_out() {
     let mut polls = conditions("vm-granite-rapids", &[1, 0], Preset::Standard);
     polls.host.cpu.idle_states.clear();
     let (name, skip) = skipped(&polls).remove(0);
-    assert!(
-        name.contains("held-off") && skip.reason.contains("no idle states"),
-        "{}",
-        skip.reason
-    );
+    assert!(name.contains("held-off") && skip.reason.contains("no idle states"), "{}", skip.reason);
 
     let mut half = conditions("vm-granite-rapids", &[1, 0], Preset::Standard);
-    half.host.limits.cpu_quota = Some(CpuQuota {
-        quota_us: 50_000,
-        period_us: 100_000,
-    });
+    half.host.limits.cpu_quota = Some(CpuQuota { quota_us: 50_000, period_us: 100_000 });
     let (name, skip) = skipped(&half).remove(0);
-    assert!(
-        name.contains("same") && skip.reason.contains("quota of 0.50 CPUs"),
-        "{}",
-        skip.reason
-    );
+    assert!(name.contains("same") && skip.reason.contains("quota of 0.50 CPUs"), "{}", skip.reason);
 }
 
 fn trace(round: u32, load: &str, rows: &[[f64; 2]]) -> Trace {
@@ -270,13 +215,7 @@ fn points_that_had_passed_are_left_out_of_plumbs_side() {
         trace(
             1,
             "idle",
-            &[
-                [100.0, 150.0],
-                [200.0, 401.0],
-                [300.0, 402.0],
-                [400.0, 403.0],
-                [500.0, 510.0],
-            ],
+            &[[100.0, 150.0], [200.0, 401.0], [300.0, 402.0], [400.0, 403.0], [500.0, 510.0]],
         ),
         trace(2, "idle", &[[100.0, 130.0]]),
         trace(1, "same", &[[100.0, 199.0]]),

@@ -53,10 +53,7 @@ fn quantile_us(thread: &Thread, share: f64) -> Result<f64, String> {
     counted.sort_unstable();
     let held: u64 = counted.iter().map(|(_, count)| count).sum();
     if held > thread.cycles || held == 0 {
-        return Err(format!(
-            "a histogram of {held} sleeps in {} cycles",
-            thread.cycles
-        ));
+        return Err(format!("a histogram of {held} sleeps in {} cycles", thread.cycles));
     }
     // Those beyond the histogram's end are the longest.
     let wanted = share * thread.cycles as f64;
@@ -68,8 +65,5 @@ fn quantile_us(thread: &Thread, share: f64) -> Result<f64, String> {
         }
         below += count;
     }
-    Err(format!(
-        "it lies beyond the histogram's end: {held} of {} sleeps are in it",
-        thread.cycles
-    ))
+    Err(format!("it lies beyond the histogram's end: {held} of {} sleeps are in it", thread.cycles))
 }

@@ -79,10 +79,7 @@ fn versions_are_told_with_and_without_a_commit() {
 fn names_say_what_is_done() {
     let names = [
         (random("read", "psync", 1), "psync-random-read-4k"),
-        (
-            batched(random("write", "io_uring", 16)),
-            "io-uring-16-batched-random-write-4k",
-        ),
+        (batched(random("write", "io_uring", 16)), "io-uring-16-batched-random-write-4k"),
         (large("read"), "psync-sequential-read-1m"),
         (random("read", "libaio", 32), "libaio-32-random-read-4k"),
     ];
@@ -93,12 +90,7 @@ fn names_say_what_is_done() {
 
 fn conditions() -> Vec<Conditions> {
     let of = |site: bench::experiment::Site| {
-        let presets = [
-            Preset::Rehearsal,
-            Preset::Quick,
-            Preset::Standard,
-            Preset::Thorough,
-        ];
+        let presets = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
         presets.map(|preset| Conditions {
             host: site.host.clone(),
             cpus: site.cpus.clone(),
@@ -127,20 +119,13 @@ fn both_sides_have_the_same_depth_block_length_and_bytes() {
                 let mut all = args.iter().filter_map(|arg| arg.strip_prefix(name));
                 all.next().unwrap_or_default().to_owned()
             };
-            let set: BTreeMap<&str, &str> = pairing
-                .ours
-                .set
-                .iter()
-                .map(|(name, value)| (*name, value.as_str()))
-                .collect();
+            let set: BTreeMap<&str, &str> =
+                pairing.ours.set.iter().map(|(name, value)| (*name, value.as_str())).collect();
             assert_eq!(told("--iodepth="), set["depth"]);
             assert_eq!(told("--bs="), set["block"]);
             assert_eq!(told("--runtime="), set["window"]);
             assert!(told("--rw=").ends_with(set["op"]), "{args:?}");
-            assert_eq!(
-                told("--rw=").starts_with("rand"),
-                set["pattern"] == "random"
-            );
+            assert_eq!(told("--rw=").starts_with("rand"), set["pattern"] == "random");
             if set["op"] == "write" {
                 assert_eq!(told("--io_size="), set["written"]);
             } else {
@@ -157,10 +142,7 @@ fn both_sides_have_the_same_depth_block_length_and_bytes() {
             assert!(file.starts_with("/files/"), "{file}");
             let laid = &pairing.theirs.prepare[0];
             assert!(laid.contains(&format!("--filename={file}")), "{laid:?}");
-            assert!(
-                laid.contains(&format!("--size={}", told("--size="))),
-                "{laid:?}"
-            );
+            assert!(laid.contains(&format!("--size={}", told("--size="))), "{laid:?}");
             let is_libaio = told("--ioengine=") == "libaio";
             let explained = pairing.rows.iter().all(|row| row.goal == Goal::Explained);
             assert_eq!(explained, is_libaio);
@@ -171,23 +153,10 @@ fn both_sides_have_the_same_depth_block_length_and_bytes() {
 #[test]
 fn without_a_directory_nothing_is_run() {
     for conditions in conditions() {
-        let conditions = Conditions {
-            files: None,
-            ..conditions
-        };
-        let skips = pairings(&conditions)
-            .into_iter()
-            .map(|pairing| pairing.skip);
-        assert!(
-            skips
-                .flatten()
-                .all(|skip| skip.needed == Some("--dir DIR".to_owned()))
-        );
-        assert!(
-            pairings(&conditions)
-                .iter()
-                .all(|pairing| pairing.skip.is_some())
-        );
+        let conditions = Conditions { files: None, ..conditions };
+        let skips = pairings(&conditions).into_iter().map(|pairing| pairing.skip);
+        assert!(skips.flatten().all(|skip| skip.needed == Some("--dir DIR".to_owned())));
+        assert!(pairings(&conditions).iter().all(|pairing| pairing.skip.is_some()));
     }
 }
 
@@ -200,10 +169,7 @@ fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str,
         round,
         case: case.clone(),
         metric: metric.to_owned(),
-        raw: Raw::Batch {
-            k: 1,
-            values: vec![value],
-        },
+        raw: Raw::Batch { k: 1, values: vec![value] },
         core_hz: None,
         quantities: BTreeMap::from([(quantity.0.to_owned(), quantity.1)]),
         at: BTreeMap::new(),
@@ -227,10 +193,7 @@ fn plumb_s_figures_are_of_all_rounds_with_the_ring_s_filling_and_without_workers
     let rounds = rounds(&all, &row).expect("two rounds");
     // 200 operations' time at 1000 per second, and 800's at 4000.
     near(rate_of(&rounds, &row).expect("a depth"), 968.0 / 0.4);
-    near(
-        cpu_of(&rounds),
-        (184.0 * 50.0 - 200.0 + 784.0 * 100.0) / 968.0,
-    );
+    near(cpu_of(&rounds), (184.0 * 50.0 - 200.0 + 784.0 * 100.0) / 968.0);
     let alone = super::rounds(&all[..1], &row).expect_err("no CPU time");
     assert!(alone.to_string().contains("CPU time"));
     assert!(super::rounds(&[], &row).is_err());

@@ -19,10 +19,7 @@ fn said(answer: &str) -> Output {
 fn the_best_solve_and_the_ranks_bandwidths_are_read() {
     let close = |value: Result<f64, String>, wanted: f64| {
         let value = value.expect("a rate");
-        assert!(
-            (value / wanted - 1.0).abs() < 1e-12,
-            "{value} instead of {wanted}"
-        );
+        assert!((value / wanted - 1.0).abs() < 1e-12, "{value} instead of {wanted}");
     };
     for (text, hpl, stream) in [
         (OLD, 4.342, [109.695, 55.5333, 69.057, 61.8947]),
@@ -60,10 +57,7 @@ fn what_failed_or_is_broken_is_an_error() {
 
 #[test]
 fn hpl_without_openblas_is_not_compared() {
-    let other = Output {
-        stderr: String::new(),
-        ..said(OLD)
-    };
+    let other = Output { stderr: String::new(), ..said(OLD) };
     let error = parse(&other, "HPL of 8").expect_err("another BLAS");
     assert!(error.contains("libopenblas0"), "{error}");
     parse(&other, "copy of 2").expect("STREAM needs none");
@@ -76,26 +70,15 @@ fn both_sides_have_the_same_bytes_everywhere() {
         for (pairing, footprint) in pairings.iter().zip(check(&conditions, &pairings)) {
             let (name, text) = &pairing.theirs.inputs[0];
             assert_eq!(*name, "hpccinf.txt");
-            let n = text
-                .lines()
-                .nth(5)
-                .and_then(|line| line.strip_suffix(" Ns"));
+            let n = text.lines().nth(5).and_then(|line| line.strip_suffix(" Ns"));
             let n: u64 = n.expect("sizes").parse().expect("a number");
             if pairing.ours.experiment == "cpu.linpack" {
-                assert!(
-                    pairing.ours.set.contains(&("n", n.to_string())),
-                    "{}",
-                    pairing.name
-                );
+                assert!(pairing.ours.set.contains(&("n", n.to_string())), "{}", pairing.name);
                 continue;
             }
             let theirs = (8 * n * n) as f64;
             let ours = footprint.expect("main memory is everywhere") as f64;
-            assert!(
-                (theirs / ours - 1.0).abs() < 0.01,
-                "{}: {theirs} beside {ours}",
-                pairing.name
-            );
+            assert!((theirs / ours - 1.0).abs() < 0.01, "{}: {theirs} beside {ours}", pairing.name);
         }
     }
 }
@@ -111,10 +94,7 @@ fn presets_have_what_they_are_to_have() {
     assert_eq!(names(2, Preset::Quick), ["hpl"]);
     assert_eq!(names(1, Preset::Standard), ["hpl", "stream"]);
     assert_eq!(names(2, Preset::Standard), ["hpl", "hpl-all", "stream-all"]);
-    assert_eq!(
-        names(2, Preset::Thorough),
-        ["hpl", "hpl-all", "stream", "stream-all"]
-    );
+    assert_eq!(names(2, Preset::Thorough), ["hpl", "hpl-all", "stream", "stream-all"]);
 }
 
 #[test]
@@ -142,8 +122,7 @@ fn each_rank_is_pinned_to_a_cpu_of_its_own_and_keeps_its_files_where_they_are_re
     assert!(all.args.ends_with(&ranks) && all.args.contains(&format!("localhost:{}", ranks.len())));
     assert!(all.environment.contains(&("TMPDIR", "/scratch".to_owned())));
     assert!(
-        all.environment
-            .contains(&("OMPI_MCA_btl_sm_backing_directory", "/in-memory".to_owned()))
+        all.environment.contains(&("OMPI_MCA_btl_sm_backing_directory", "/in-memory".to_owned()))
     );
 }
 
@@ -152,14 +131,7 @@ fn inputs_try_every_grid_and_block() {
     assert_eq!(grids(1), [(1, 1)]);
     assert_eq!(grids(4), [(1, 4), (2, 2), (4, 1)]);
     let text = input(100, &[64, 96], &grids(4));
-    for line in [
-        "100 Ns",
-        "2 NBs",
-        "64 96 NBs",
-        "3 process grids",
-        "1 2 4 Ps",
-        "4 2 1 Qs",
-    ] {
+    for line in ["100 Ns", "2 NBs", "64 96 NBs", "3 process grids", "1 2 4 Ps", "4 2 1 Qs"] {
         assert!(text.lines().any(|one| one == line), "{line} in {text}");
     }
 }

@@ -32,12 +32,9 @@ fn conditions(host: &str, preset: Preset) -> Conditions {
 fn a_guests_caches_are_read_from_every_version() {
     for text in GUESTS {
         for cpu in 0..2 {
-            for (level, bytes) in [
-                ("L1", 49_152.0),
-                ("L1i", 65_536.0),
-                ("L2", 2_097_152.0),
-                ("L3", 503_316_480.0),
-            ] {
+            for (level, bytes) in
+                [("L1", 49_152.0), ("L1i", 65_536.0), ("L2", 2_097_152.0), ("L3", 503_316_480.0)]
+            {
                 let found = parse(&said(text), &format!("{level} of CPU {cpu}"));
                 assert_eq!(found, Ok(bytes), "{level} of {cpu}");
             }
@@ -48,10 +45,7 @@ fn a_guests_caches_are_read_from_every_version() {
 #[test]
 fn a_cpu_above_the_first_words_of_a_set_has_its_own_caches() {
     for cpu in [0, 23, 24, 31, 32, 47] {
-        assert_eq!(
-            parse(&said(PACKAGES), &format!("L3 of CPU {cpu}")),
-            Ok(33_554_432.0)
-        );
+        assert_eq!(parse(&said(PACKAGES), &format!("L3 of CPU {cpu}")), Ok(33_554_432.0));
     }
     let error = parse(&said(PACKAGES), "L3 of CPU 48").expect_err("there are 48");
     assert_eq!(error, "no L3Cache of CPU 48");
@@ -101,10 +95,7 @@ fn every_described_level_stands_beside_hwlocs() {
         let rows: Vec<&str> = found[0].rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(rows, names, "{host}");
         assert_eq!(found[0].skip, None, "{host}");
-        assert_eq!(
-            found[0].rows[1].what,
-            format!("L2 of CPU {}", conditions.cpus[0])
-        );
+        assert_eq!(found[0].rows[1].what, format!("L2 of CPU {}", conditions.cpus[0]));
     }
 }
 
@@ -114,10 +105,7 @@ fn a_run_tells_what_it_read_of_its_first_cpu() {
     let host = recorded("alder-lake-hybrid").host;
     run.header.host = serde_json::to_value(&host).expect("JSON");
     run.header.cpus = vec![0];
-    let row = |level| Row {
-        case: level_case(level),
-        ..sized(String::new())
-    };
+    let row = |level| Row { case: level_case(level), ..sized(String::new()) };
     assert_eq!(size_read(&run, &row(1), false).expect("is read"), 49_152.0);
     assert_eq!(size_read(&run, &row(1), true).expect("is read"), 32_768.0);
     run.header.cpus = vec![*host.cpu.usable().last().expect("CPUs")];
@@ -144,11 +132,7 @@ fn the_last_level_is_for_machines_that_have_all_of_it() {
     let names: Vec<&str> = guest.iter().map(|pairing| pairing.name.as_str()).collect();
     assert_eq!(names, ["described", "measured", "last-level"]);
     let skip = guest[2].skip.as_ref().expect("a guest");
-    assert!(
-        skip.reason.contains("a part of the last cache"),
-        "{}",
-        skip.reason
-    );
+    assert!(skip.reason.contains("a part of the last cache"), "{}", skip.reason);
     let measured: Vec<&str> = guest[1].rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(measured, ["L1", "L2"]);
     let bare = of("epyc-7763-2s", Preset::Standard);
@@ -161,9 +145,5 @@ fn the_last_level_is_for_machines_that_have_all_of_it() {
     // A machine that tells nothing.
     let mut silent = conditions("epyc-7763-2s", Preset::Standard);
     silent.host.cache.levels.clear();
-    assert!(
-        pairings(&silent)
-            .iter()
-            .all(|pairing| pairing.skip.is_some())
-    );
+    assert!(pairings(&silent).iter().all(|pairing| pairing.skip.is_some()));
 }

@@ -7,10 +7,7 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
         "-P of every program",
         "so many copies at once, whose time is that of the slowest; the sides of these comparisons are single",
     ),
-    (
-        "bw_file_rd -C",
-        "reads a copy of the file for each of several processes: see -P",
-    ),
+    ("bw_file_rd -C", "reads a copy of the file for each of several processes: see -P"),
     (
         "bw_mmap_rd",
         "sums a mapping of cached pages: bw_mem's read by another way to the same pages",
@@ -20,32 +17,20 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
         "guesses sizes of caches, for minutes; the hwloc comparison has them from the kernel",
     ),
     ("disk", "seeks on a raw device; plumb reads files"),
-    (
-        "enough",
-        "prints the interval that lmbench would choose: no measurement",
-    ),
+    ("enough", "prints the interval that lmbench would choose: no measurement"),
     ("flushdisk", "empties caches of a disk: a tool"),
     ("hello", "the program that lat_proc executes"),
     (
         "lat_cmd",
         "its child never executes the command (it compares fork's answer with the digit '0'), and goes on to fork",
     ),
-    (
-        "lat_dram_page",
-        "times open pages of memory chips; plumb has nothing of the kind",
-    ),
-    (
-        "lat_fcntl",
-        "record locks of files; plumb has no experiment of them",
-    ),
+    ("lat_dram_page", "times open pages of memory chips; plumb has nothing of the kind"),
+    ("lat_fcntl", "record locks of files; plumb has no experiment of them"),
     (
         "lat_fifo",
         "its second process outlives it, as SIGTERM only sets a flag in it, and fills standard error without end",
     ),
-    (
-        "lat_fs 4k, 10k",
-        "files with data in them; plumb times the names alone",
-    ),
+    ("lat_fs 4k, 10k", "files with data in them; plumb times the names alone"),
     (
         "lat_http",
         "fetches files from its own HTTP server by names on standard input; plumb has no HTTP",
@@ -58,27 +43,12 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
         "lat_ops bit, add, mod, bogomflops",
         "integer additions are folded by the compiler (0.01 ns are printed), bits come in threes; a remainder is the division's instruction; the last are mixtures",
     ),
-    (
-        "lat_pmake",
-        "spreads compute-bound processes; plumb has no such experiment",
-    ),
-    (
-        "lat_rand",
-        "the C library's random numbers, not the machine",
-    ),
-    (
-        "lat_rpc",
-        "Sun RPC by way of the port mapper; plumb has no RPC",
-    ),
-    (
-        "lat_select",
-        "select of many descriptors; plumb has epoll_wait with none ready",
-    ),
+    ("lat_pmake", "spreads compute-bound processes; plumb has no such experiment"),
+    ("lat_rand", "the C library's random numbers, not the machine"),
+    ("lat_rpc", "Sun RPC by way of the port mapper; plumb has no RPC"),
+    ("lat_select", "select of many descriptors; plumb has epoll_wait with none ready"),
     ("lat_sem", "System V semaphores; plumb has futexes"),
-    (
-        "lat_syscall fstat",
-        "plumb has stat by a path, and no call that tells of an open file",
-    ),
+    ("lat_syscall fstat", "plumb has stat by a path, and no call that tells of an open file"),
     (
         "lat_unix_connect",
         "connections by the fixed name /tmp/af_unix; plumb times none of UNIX sockets",
@@ -87,16 +57,10 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
         "lat_usleep -u, -r",
         "usleep is nanosleep in the C library; select, pselect, timers with a signal and real-time priority: plumb's sleeper has its own clock calls",
     ),
-    (
-        "line",
-        "guesses the size of a cache line, which the kernel tells",
-    ),
+    ("line", "guesses the size of a cache line, which the kernel tells"),
     ("lmdd", "a dd with a clock; fio is compared instead"),
     ("lmhttp", "the server of lat_http, which is not compared"),
-    (
-        "loop_o",
-        "prints what lmbench would take off for its loop: no measurement of the machine",
-    ),
+    ("loop_o", "prints what lmbench would take off for its loop: no measurement of the machine"),
     ("memsize", "tries how much memory can be touched: a tool"),
     (
         "mhz",
@@ -115,12 +79,6 @@ pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
         "stream add, stream -v 2",
         "the add sums one array, counted as three; the second version is fill, copy, sum (bw_mem has them: fwr, fcp, frd) of arrays of a third of what it is told, and a daxpy",
     ),
-    (
-        "timing_o",
-        "prints what lmbench would take off for its clock: no measurement of the machine",
-    ),
-    (
-        "tlb",
-        "searches the TLB's size over a ladder, for minutes, and gives up silently",
-    ),
+    ("timing_o", "prints what lmbench would take off for its clock: no measurement of the machine"),
+    ("tlb", "searches the TLB's size over a ladder, for minutes, and gives up silently"),
 ];

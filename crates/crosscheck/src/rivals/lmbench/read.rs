@@ -38,9 +38,7 @@ pub(super) fn parse(said: &Output, what: &str) -> Result<f64, String> {
         "lat_pagefault" => {
             let rest = lines(said).filter_map(|line| line.strip_prefix("Pagefaults on "));
             let rest = only(rest, || "no line `Pagefaults on …`".to_owned())?;
-            let (_, value) = rest
-                .rsplit_once(": ")
-                .ok_or("no value behind the file's path")?;
+            let (_, value) = rest.rsplit_once(": ").ok_or("no value behind the file's path")?;
             measured("Pagefaults", value)
         }
         "lat_usleep" => Ok(labelled(said, "usleep 1000 microseconds")? - SLEEP_NS),
@@ -102,9 +100,7 @@ fn of_fs(said: &Output) -> Result<[f64; 2], String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.len() == 4 && words[0].ends_with('k')
     });
-    let row = only(rows, || {
-        "no row of a size, files, creations and removals".to_owned()
-    })?;
+    let row = only(rows, || "no row of a size, files, creations and removals".to_owned())?;
     let values: Result<Vec<f64>, String> = row.split_whitespace().skip(2).map(number).collect();
     match values?.as_slice() {
         [made, removed] if *made > 0.0 && *removed > 0.0 => Ok([*made, *removed]),
@@ -124,12 +120,7 @@ fn only<'a>(
 }
 
 fn number(word: &str) -> Result<f64, String> {
-    let is_plain = word
-        .chars()
-        .all(|letter| letter.is_ascii_digit() || "-.".contains(letter));
-    let value = word
-        .parse::<f64>()
-        .ok()
-        .filter(|value| is_plain && value.is_finite());
+    let is_plain = word.chars().all(|letter| letter.is_ascii_digit() || "-.".contains(letter));
+    let value = word.parse::<f64>().ok().filter(|value| is_plain && value.is_finite());
     value.ok_or_else(|| format!("{word:?} is no number"))
 }

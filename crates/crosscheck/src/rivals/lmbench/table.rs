@@ -108,29 +108,15 @@ const TIME: Figure = Figure {
 };
 
 /// A rate that should be reached.
-const RATE: Figure = Figure {
-    metric: "bandwidth",
-    unit: Unit::BPerS,
-    goal: Goal::AtLeast,
-    ..TIME
-};
+const RATE: Figure = Figure { metric: "bandwidth", unit: Unit::BPerS, goal: Goal::AtLeast, ..TIME };
 
 /// The value of a case of plumb's run, which has one experiment.
 fn value(run: &Run, (name, choice): (&str, &str), metric: &str) -> Result<f64> {
     let all = analysis::figures(run);
     let is_meant = |figure: &&analysis::figure::Figure| {
-        let is_case = figure
-            .case
-            .get(name)
-            .is_some_and(|value| value.to_string() == choice);
-        is_case
-            && figure
-                .metric
-                .as_ref()
-                .is_some_and(|told| told.name == metric)
+        let is_case = figure.case.get(name).is_some_and(|value| value.to_string() == choice);
+        is_case && figure.metric.as_ref().is_some_and(|told| told.name == metric)
     };
     let found = all.iter().find(is_meant);
-    found
-        .and_then(|figure| figure.value)
-        .with_context(|| format!("no {metric} of {name}={choice}"))
+    found.and_then(|figure| figure.value).with_context(|| format!("no {metric} of {name}={choice}"))
 }

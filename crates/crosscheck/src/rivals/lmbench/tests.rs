@@ -16,10 +16,7 @@ const PROGRAMS: &str = "bw_file_rd bw_mem bw_mmap_rd bw_pipe bw_tcp bw_unix cach
     stream timing_o tlb";
 
 fn said(text: &str) -> Output {
-    Output {
-        stderr: text.to_owned(),
-        ..Output::default()
-    }
+    Output { stderr: text.to_owned(), ..Output::default() }
 }
 
 /// A recorded output of both versions.
@@ -36,11 +33,7 @@ macro_rules! recorded {
 /// A recorded output of intel/lmbench.
 macro_rules! newer {
     ($what:literal) => {
-        said(include_str!(concat!(
-            "../../testdata/lmbench/3.0-intel-",
-            $what,
-            ".txt"
-        )))
+        said(include_str!(concat!("../../testdata/lmbench/3.0-intel-", $what, ".txt")))
     };
 }
 
@@ -48,11 +41,7 @@ macro_rules! newer {
 fn outputs_of_two_versions_are_read() {
     let cases = [
         (recorded!("syscall-null"), "Simple syscall", [374.4, 418.1]),
-        (
-            recorded!("syscall-open"),
-            "Simple open/close",
-            [1790.1, 3479.1],
-        ),
+        (recorded!("syscall-open"), "Simple open/close", [1790.1, 3479.1]),
         (recorded!("ctx"), "lat_ctx 2", [4150.0, 3050.0]),
         (recorded!("ctx"), "lat_ctx 8", [1230.0, 6930.0]),
         (recorded!("pipe"), "Pipe latency", [76_775.4, 8626.5]),
@@ -62,18 +51,10 @@ fn outputs_of_two_versions_are_read() {
         (recorded!("bw-mem-read"), "bw_mem", [2048.75e6, 3068.62e6]),
         (recorded!("bw-tcp"), "bw_tcp", [655.76e6, 765.14e6]),
         (recorded!("bw-pipe"), "Pipe bandwidth", [775.5e6, 1745.5e6]),
-        (
-            recorded!("stream"),
-            "STREAM triad bandwidth",
-            [5153.05e6, 6212.89e6],
-        ),
+        (recorded!("stream"), "STREAM triad bandwidth", [5153.05e6, 6212.89e6]),
         (recorded!("usleep"), "lat_usleep", [200_215.7, 204_980.4]),
         (recorded!("pagefault"), "lat_pagefault", [865.2, 519.1]),
-        (
-            recorded!("tcp"),
-            "TCP latency using 127.0.0.1",
-            [18_257.2, 46_109.9],
-        ),
+        (recorded!("tcp"), "TCP latency using 127.0.0.1", [18_257.2, 46_109.9]),
     ];
     for (outputs, what, expected) in cases {
         for (output, expected) in outputs.iter().zip(expected) {
@@ -119,9 +100,7 @@ fn every_row_is_in_a_recorded_output() {
         .map(|entry| said(&std::fs::read_to_string(entry.unwrap().path()).unwrap()))
         .collect();
     for row in entries().flat_map(|entry| entry.rows) {
-        let is_read = texts
-            .iter()
-            .any(|text| parse(text, row.what).is_ok_and(|value| value > 0.0));
+        let is_read = texts.iter().any(|text| parse(text, row.what).is_ok_and(|value| value > 0.0));
         assert!(is_read, "{}", row.what);
     }
 }
@@ -131,19 +110,13 @@ fn what_is_not_what_was_asked_for_is_refused() {
     let refused = [
         ("Simple syscall: 0.3744 milliseconds\n", "Simple syscall"),
         ("Simple syscall: much microseconds\n", "Simple syscall"),
-        (
-            "Simple syscall: 1 microseconds\nSimple syscall: 2 microseconds\n",
-            "Simple syscall",
-        ),
+        ("Simple syscall: 1 microseconds\nSimple syscall: 2 microseconds\n", "Simple syscall"),
         // A switch that came out negative is not printed.
         ("\n\"size=0k ovr=1.41\n2 4.15\n", "lat_ctx 8"),
         ("16.78 inf\n", "bw_mem"),
         ("0.065536 655.76 KB/sec\n", "bw_tcp"),
         ("0k\t-1\t-1\t-1\n", "lat_fs create"),
-        (
-            "Usage: lat_syscall [-P <parallelism>] null|read\n",
-            "Simple syscall",
-        ),
+        ("Usage: lat_syscall [-P <parallelism>] null|read\n", "Simple syscall"),
     ];
     for (text, what) in refused {
         let why = parse(&said(text), what).expect_err(text);
@@ -166,10 +139,7 @@ fn every_program_is_compared_or_has_a_reason() {
     assert!(NOT_COMPARED.is_sorted());
     assert!(compared.is_disjoint(&absent));
     let all: BTreeSet<&str> = PROGRAMS.split_whitespace().collect();
-    assert_eq!(
-        compared.union(&absent).copied().collect::<BTreeSet<_>>(),
-        all
-    );
+    assert_eq!(compared.union(&absent).copied().collect::<BTreeSet<_>>(), all);
     assert!(NOT_COMPARED.iter().all(|(_, reason)| reason.len() > 20));
 }
 
@@ -190,35 +160,16 @@ fn commands_are_whole() {
     };
     for (pairing, entry) in pairings(&conditions).into_iter().zip(entries()) {
         assert_eq!(pairing.name, entry.name);
-        assert_eq!(
-            pairing.skip.is_some(),
-            matches!(entry.needs, Needs::File),
-            "{}",
-            entry.name
-        );
+        assert_eq!(pairing.skip.is_some(), matches!(entry.needs, Needs::File), "{}", entry.name);
         assert_eq!(pairing.theirs.limit, LIMIT);
         if pairing.skip.is_some() {
             continue;
         }
-        assert!(
-            pairing.theirs.args.iter().all(|word| !word.contains("{}")),
-            "{}",
-            entry.name
-        );
+        assert!(pairing.theirs.args.iter().all(|word| !word.contains("{}")), "{}", entry.name);
         let has_link = pairing.theirs.args.concat().contains("/tmp/hello");
-        assert_eq!(
-            has_link,
-            matches!(entry.needs, Needs::Hello),
-            "{}",
-            entry.name
-        );
+        assert_eq!(has_link, matches!(entry.needs, Needs::Hello), "{}", entry.name);
         let server = pairing.theirs.server.is_some();
-        assert_eq!(
-            server,
-            matches!(entry.needs, Needs::Listener { .. }),
-            "{}",
-            entry.name
-        );
+        assert_eq!(server, matches!(entry.needs, Needs::Listener { .. }), "{}", entry.name);
     }
     assert_eq!(RIVAL.programs, ["lat_syscall"]);
 }

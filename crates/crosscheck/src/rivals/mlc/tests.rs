@@ -23,20 +23,9 @@ fn documented_formats_are_read() {
 
 #[test]
 fn what_it_does_not_say_is_an_error() {
-    for what in [
-        IDLE,
-        READS,
-        TRIAD,
-        LOADED_LATENCY,
-        LOADED_BANDWIDTH,
-        HITM,
-        "anything else",
-    ] {
+    for what in [IDLE, READS, TRIAD, LOADED_LATENCY, LOADED_BANDWIDTH, HITM, "anything else"] {
         assert!(parse(&said(""), what).is_err(), "{what}");
-        assert!(
-            parse(&said("Buffer allocation failed!"), what).is_err(),
-            "{what}"
-        );
+        assert!(parse(&said("Buffer allocation failed!"), what).is_err(), "{what}");
     }
     assert!(parse(&said(&IDLE_NOW.replace("ns)", "us)")), IDLE).is_err());
     assert!(parse(&said(&PEAK.replace("1,000,000", "1,048,576")), READS).is_err());

@@ -9,14 +9,8 @@ const PINGPONG: &str = include_str!("../../testdata/multichase/2025-08-pingpong.
 #[test]
 fn recorded_outputs_are_read() {
     let chases = [
-        (
-            include_str!("../../testdata/multichase/2016-chase.txt"),
-            15673.8,
-        ),
-        (
-            include_str!("../../testdata/multichase/2025-08-chase.txt"),
-            17426.1,
-        ),
+        (include_str!("../../testdata/multichase/2016-chase.txt"), 15673.8),
+        (include_str!("../../testdata/multichase/2025-08-chase.txt"), 17426.1),
     ];
     for (text, ns) in chases {
         assert_eq!(parse(&said(text), CHASE), Ok(ns));
@@ -30,10 +24,7 @@ fn recorded_outputs_are_read() {
 fn what_it_does_not_say_is_an_error() {
     for what in [CHASE, CHASE_LOADED, LOAD, HAND_OVER, "anything else"] {
         assert!(parse(&said(""), what).is_err(), "{what}");
-        assert!(
-            parse(&said("usage: ./multichase [options]"), what).is_err(),
-            "{what}"
-        );
+        assert!(parse(&said("usage: ./multichase [options]"), what).is_err(), "{what}");
     }
     // Its other program's output, one with more than one number, and one whose lines were never handed over.
     let verbose = include_str!("../../testdata/multichase/2025-08-verbose.txt");

@@ -39,10 +39,7 @@ fn the_table_of_both_versions_is_read_with_and_without_colours() {
         // As it is printed, and as a process's output comes.
         for text in [text.to_owned(), lines(text)] {
             close(parse(&said(&text), "lost"), noise_us / runtime_us);
-            close(
-                parse(&said(&text), "gap_rate_1us"),
-                noises / runtime_us * 1e6,
-            );
+            close(parse(&said(&text), "gap_rate_1us"), noises / runtime_us * 1e6);
         }
     }
 }
@@ -68,19 +65,13 @@ fn what_is_no_table_of_one_cpu_is_refused() {
 #[test]
 fn versions_are_found_in_what_rtla_says() {
     for (text, wanted) in [
-        (
-            "\nrtla version 6.1\n\n  usage: rtla COMMAND ...\n",
-            Some("6.1"),
-        ),
+        ("\nrtla version 6.1\n\n  usage: rtla COMMAND ...\n", Some("6.1")),
         ("rtla version 6.12.90\n", Some("6.12.90")),
         ("usage", None),
     ] {
         let found = version(&said(text));
         assert_eq!(found.as_deref(), wanted);
-        let on_error = Output {
-            stderr: text.to_owned(),
-            ..Output::default()
-        };
+        let on_error = Output { stderr: text.to_owned(), ..Output::default() };
         assert_eq!(version(&on_error).as_deref(), wanted);
     }
 }
@@ -89,14 +80,8 @@ fn versions_are_found_in_what_rtla_says() {
 fn without_the_tracer_it_is_skipped_with_the_way_out() {
     let skip = |tracers, is_root| pairings(&conditions(tracers, is_root)).remove(0).skip;
     let none = skip(Some(&["blk", "function", "nop"]), true).expect("is skipped");
-    assert_eq!(
-        none.reason,
-        "this kernel has no osnoise tracer (it has blk, function, nop)"
-    );
-    assert!(
-        none.needed
-            .is_some_and(|way| way.contains("CONFIG_OSNOISE_TRACER"))
-    );
+    assert_eq!(none.reason, "this kernel has no osnoise tracer (it has blk, function, nop)");
+    assert!(none.needed.is_some_and(|way| way.contains("CONFIG_OSNOISE_TRACER")));
     assert_eq!(skip(Some(&["timerlat", "osnoise", "nop"]), true), None);
     // Nothing tells: rtla will.
     assert_eq!(skip(None, true), None);
@@ -108,10 +93,7 @@ fn without_the_tracer_it_is_skipped_with_the_way_out() {
 fn the_tracer_watches_plumbs_cpu_and_its_tool_waits_elsewhere() {
     let pairing = pairings(&conditions(None, true)).remove(0);
     let args = pairing.theirs.args.join(" ");
-    assert!(
-        args.contains("--cpus 1 --duration 2s --period 1000000 --runtime 1000000"),
-        "{args}"
-    );
+    assert!(args.contains("--cpus 1 --duration 2s --period 1000000 --runtime 1000000"), "{args}");
     assert_eq!((pairing.ours.cpus, pairing.theirs.cpus), (vec![1], vec![0]));
     let mut alone = conditions(None, true);
     alone.cpus = vec![1];

@@ -10,68 +10,29 @@ use std::collections::BTreeMap;
 /// A recorded output by version and stressor.
 macro_rules! output {
     ($version:literal, $stressor:literal) => {
-        said(include_str!(concat!(
-            "../../testdata/stress-ng/",
-            $version,
-            "-",
-            $stressor,
-            ".txt"
-        )))
+        said(include_str!(concat!("../../testdata/stress-ng/", $version, "-", $stressor, ".txt")))
     };
 }
 
 #[test]
 fn rates_of_three_versions_are_read() {
-    close(
-        parse(&output!("0.12.06", "fork"), "fork real"),
-        1e9 / 2094.91,
-    );
-    close(
-        parse(&output!("0.15.06", "fork"), "fork real"),
-        1e9 / 4594.69,
-    );
-    close(
-        parse(&output!("0.19.02", "fork"), "fork real"),
-        1e9 / 1056.89,
-    );
-    close(
-        parse(&output!("0.12.06", "vfork"), "vfork real"),
-        1e9 / 1154.97,
-    );
-    close(
-        parse(&output!("0.15.06", "vfork"), "vfork real"),
-        1e9 / 57887.45,
-    );
-    close(
-        parse(&output!("0.19.02", "vfork"), "vfork real"),
-        1e9 / 1160.86,
-    );
-    close(
-        parse(&output!("0.12.06", "pthread"), "pthread cpu"),
-        1e9 / 14908.06,
-    );
-    close(
-        parse(&output!("0.15.06", "pthread"), "pthread cpu"),
-        1e9 / 7686.09,
-    );
-    close(
-        parse(&output!("0.19.02", "pthread"), "pthread cpu"),
-        1e9 / 15940.80,
-    );
+    close(parse(&output!("0.12.06", "fork"), "fork real"), 1e9 / 2094.91);
+    close(parse(&output!("0.15.06", "fork"), "fork real"), 1e9 / 4594.69);
+    close(parse(&output!("0.19.02", "fork"), "fork real"), 1e9 / 1056.89);
+    close(parse(&output!("0.12.06", "vfork"), "vfork real"), 1e9 / 1154.97);
+    close(parse(&output!("0.15.06", "vfork"), "vfork real"), 1e9 / 57887.45);
+    close(parse(&output!("0.19.02", "vfork"), "vfork real"), 1e9 / 1160.86);
+    close(parse(&output!("0.12.06", "pthread"), "pthread cpu"), 1e9 / 14908.06);
+    close(parse(&output!("0.15.06", "pthread"), "pthread cpu"), 1e9 / 7686.09);
+    close(parse(&output!("0.19.02", "pthread"), "pthread cpu"), 1e9 / 15940.80);
 }
 
 #[test]
 fn times_of_their_own_are_read_or_missed() {
     close(parse(&output!("0.15.06", "fault"), "fault ns"), 2231.65);
     close(parse(&output!("0.19.02", "fault"), "fault ns"), 2875.65);
-    close(
-        parse(&output!("0.15.06", "context"), "context each"),
-        1e9 / 4702312.90,
-    );
-    close(
-        parse(&output!("0.19.02", "context"), "context each"),
-        1e9 / 1428549.87,
-    );
+    close(parse(&output!("0.15.06", "context"), "context each"), 1e9 / 4702312.90);
+    close(parse(&output!("0.19.02", "context"), "context each"), 1e9 / 1428549.87);
     assert!(parse(&output!("0.12.06", "fault"), "fault ns").is_err());
     assert!(parse(&output!("0.12.06", "context"), "context each").is_err());
 }
@@ -79,10 +40,7 @@ fn times_of_their_own_are_read_or_missed() {
 #[test]
 fn what_it_says_on_standard_error_counts_too() {
     let output = output!("0.15.06", "fork");
-    let other = Output {
-        stderr: output.stdout,
-        ..Output::default()
-    };
+    let other = Output { stderr: output.stdout, ..Output::default() };
     close(parse(&other, "fork real"), 1e9 / 4594.69);
 }
 
@@ -112,18 +70,9 @@ fn what_is_broken_is_an_error() {
 #[test]
 fn versions_are_told() {
     let of = |output: Output| (RIVAL.version)(&output);
-    assert_eq!(
-        of(output!("0.12.06", "version")).as_deref(),
-        Some("0.12.06")
-    );
-    assert_eq!(
-        of(output!("0.15.06", "version")).as_deref(),
-        Some("0.15.06")
-    );
-    assert_eq!(
-        of(output!("0.19.02", "version")).as_deref(),
-        Some("0.19.02")
-    );
+    assert_eq!(of(output!("0.12.06", "version")).as_deref(), Some("0.12.06"));
+    assert_eq!(of(output!("0.15.06", "version")).as_deref(), Some("0.15.06"));
+    assert_eq!(of(output!("0.19.02", "version")).as_deref(), Some("0.19.02"));
     assert_eq!(of(said("stress 1.0.5")), None);
 }
 
@@ -135,18 +84,12 @@ fn offered(version: &str, preset: Preset) -> Vec<Pairing> {
 
 #[test]
 fn presets_choose_and_a_rehearsal_is_short() {
-    for (preset, number) in [
-        (Preset::Rehearsal, 2),
-        (Preset::Quick, 2),
-        (Preset::Standard, 5),
-        (Preset::Thorough, 5),
-    ] {
+    for (preset, number) in
+        [(Preset::Rehearsal, 2), (Preset::Quick, 2), (Preset::Standard, 5), (Preset::Thorough, 5)]
+    {
         let all = offered("0.15.06", preset);
         assert_eq!(all.len(), number, "{}", preset.name());
-        let steady = all
-            .iter()
-            .flat_map(|one| &one.ours.set)
-            .filter(|(name, _)| *name == "steady");
+        let steady = all.iter().flat_map(|one| &one.ours.set).filter(|(name, _)| *name == "steady");
         assert_eq!(steady.count() == 0, preset == Preset::Rehearsal);
     }
 }
@@ -171,11 +114,7 @@ fn a_version_is_held_to_what_plumb_imitates() {
             .filter(|one| one.skip.is_some())
             .map(|one| one.name)
             .collect();
-        let expected: &[&str] = if version == "0.12.06" {
-            &["fault", "context"]
-        } else {
-            &[]
-        };
+        let expected: &[&str] = if version == "0.12.06" { &["fault", "context"] } else { &[] };
         assert_eq!(skipped, expected);
     }
 }
@@ -186,16 +125,11 @@ fn without_a_directory_faults_are_skipped() {
     conditions.in_memory = None;
     let fault = |conditions: &Conditions| {
         let all = (RIVAL.pairings)(conditions);
-        all.into_iter()
-            .find(|one| one.name == "fault")
-            .expect("it is offered")
+        all.into_iter().find(|one| one.name == "fault").expect("it is offered")
     };
     let on_disk = fault(&conditions);
     assert_eq!(on_disk.ours.dir, conditions.files);
-    assert_eq!(
-        on_disk.theirs.args.last().map(String::as_str),
-        Some("/tmp/files")
-    );
+    assert_eq!(on_disk.theirs.args.last().map(String::as_str), Some("/tmp/files"));
     conditions.files = None;
     assert!(fault(&conditions).skip.is_some());
 }

@@ -30,52 +30,25 @@ fn divisions_of_an_event_are_those_of_its_loop() {
 #[test]
 fn recorded_outputs_are_read() {
     let cpu = [
-        (
-            include_str!("../../testdata/sysbench/1.0.20-cpu.txt"),
-            564.96,
-            10_000,
-        ),
-        (
-            include_str!("../../testdata/sysbench/1.0.20-trixie-cpu.txt"),
-            476.02,
-            10_000,
-        ),
-        (
-            include_str!("../../testdata/sysbench/1.1.0-cpu.txt"),
-            435.54,
-            20_000,
-        ),
+        (include_str!("../../testdata/sysbench/1.0.20-cpu.txt"), 564.96, 10_000),
+        (include_str!("../../testdata/sysbench/1.0.20-trixie-cpu.txt"), 476.02, 10_000),
+        (include_str!("../../testdata/sysbench/1.1.0-cpu.txt"), 435.54, 20_000),
     ];
     for (text, events_per_s, limit) in cpu {
         let ns = parse(&said(text), DIVISION).unwrap();
         assert_eq!(ns, 1e9 / (events_per_s * divided(limit) as f64));
     }
     let memory = [
-        (
-            include_str!("../../testdata/sysbench/1.0.20-memory.txt"),
-            5346.58,
-        ),
-        (
-            include_str!("../../testdata/sysbench/1.0.20-trixie-memory.txt"),
-            7061.24,
-        ),
-        (
-            include_str!("../../testdata/sysbench/1.1.0-memory.txt"),
-            15373.63,
-        ),
+        (include_str!("../../testdata/sysbench/1.0.20-memory.txt"), 5346.58),
+        (include_str!("../../testdata/sysbench/1.0.20-trixie-memory.txt"), 7061.24),
+        (include_str!("../../testdata/sysbench/1.1.0-memory.txt"), 15373.63),
     ];
     for (text, mib_per_s) in memory {
         assert_eq!(parse(&said(text), TRANSFERRED), Ok(mib_per_s * MIB as f64));
     }
     let fileio = [
-        (
-            include_str!("../../testdata/sysbench/1.0.20-fileio.txt"),
-            9092.44,
-        ),
-        (
-            include_str!("../../testdata/sysbench/1.1.0-fileio.txt"),
-            6474.26,
-        ),
+        (include_str!("../../testdata/sysbench/1.0.20-fileio.txt"), 9092.44),
+        (include_str!("../../testdata/sysbench/1.1.0-fileio.txt"), 6474.26),
     ];
     for (text, reads) in fileio {
         assert_eq!(parse(&said(text), READS), Ok(reads));

@@ -17,11 +17,7 @@ fn it_keeps_the_laws_of_the_catalogue() {
 
 #[test]
 fn names_match_the_reads_that_this_machine_has() {
-    let here = if cfg!(target_arch = "x86_64") {
-        Arch::X86_64
-    } else {
-        Arch::Aarch64
-    };
+    let here = if cfg!(target_arch = "x86_64") { Arch::X86_64 } else { Arch::Aarch64 };
     for way in Way::ALL {
         let is_there = ClockRead::available().contains(way.row());
         assert_eq!(exists(*way.row(), here), is_there, "{way:?}");
@@ -38,11 +34,7 @@ fn a_clock_of_the_other_architecture_is_a_skip_only_when_asked_for() {
             .expect("always measurable");
         assert!(everything.skipped.is_empty());
         assert_eq!(everything.series[0].cases.len(), 9);
-        let asked = params(
-            EXPERIMENT.card(),
-            Preset::Standard,
-            &[("clock", "cntvct,rdtsc")],
-        );
+        let asked = params(EXPERIMENT.card(), Preset::Standard, &[("clock", "cntvct,rdtsc")]);
         let offer = EXPERIMENT.series(&site, &asked).expect("always measurable");
         assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (1, 1));
     }
@@ -83,11 +75,7 @@ fn what_needs_rdtscp_is_skipped_on_a_processor_that_is_known_to_lack_it() {
     let offer = EXPERIMENT
         .series(&site, &params(EXPERIMENT.card(), Preset::Standard, &[]))
         .expect("others remain");
-    let skipped: Vec<_> = offer
-        .skipped
-        .iter()
-        .map(|(id, _)| id.text("clock"))
-        .collect();
+    let skipped: Vec<_> = offer.skipped.iter().map(|(id, _)| id.text("clock")).collect();
     let expected = ["rdtscp", "fenced_pair", "cpuid_pair"].map(Some);
     assert_eq!(skipped, expected);
     assert!(offer.skipped[0].1.reason.contains("rdtscp"));
@@ -105,10 +93,7 @@ fn a_step_of_arms_counter_is_whole_ticks() {
     let fine = step(&site);
     let tick = 1e9 / 1.05e9;
     let ticks = fine.likely / tick;
-    assert!(
-        (ticks - ticks.round()).abs() < 1e-9 && ticks >= 1.0,
-        "{fine:?}"
-    );
+    assert!((ticks - ticks.round()).abs() < 1e-9 && ticks >= 1.0, "{fine:?}");
     // Slower than any read: one tick.
     site.host.cpu.counter_hz = Some(2_000_000);
     let coarse = step(&site);

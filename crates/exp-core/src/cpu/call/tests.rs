@@ -10,10 +10,7 @@ fn it_keeps_the_laws_of_the_catalogue() {
         for (preset, cases, lines) in [(Preset::Quick, 9, 2), (Preset::Standard, 107, 8)] {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(
-                (
-                    offer.series[0].cases.len(),
-                    EXPERIMENT.derivable(&site, &offer.series).len()
-                ),
+                (offer.series[0].cases.len(), EXPERIMENT.derivable(&site, &offer.series).len()),
                 (cases, lines)
             );
         }
@@ -38,10 +35,7 @@ fn no_prediction_reaches_below_its_bound() {
             let prediction = EXPERIMENT
                 .predict(&site, None, case, &CARD.metrics[0])
                 .expect("every case has a prior");
-            let (range, bound) = (
-                prediction.range.expect("told"),
-                prediction.bound.expect("told"),
-            );
+            let (range, bound) = (prediction.range.expect("told"), prediction.bound.expect("told"));
             // At 6 GHz, faster than any core clock.
             assert!(range.low > bound.constant / 6e9, "{}: {range:?}", case.id);
         }
@@ -52,27 +46,15 @@ fn no_prediction_reaches_below_its_bound() {
 fn arguments_cost_instructions_and_the_stack_costs_stores() {
     let of = |arguments, argument, frame| direct_work(arguments, argument, frame, Arch::X86_64);
     let none = of(0, ArgumentType::I64, Frame::Registers);
-    assert_eq!(
-        (none.instructions, none.stores, none.loads),
-        (2.0, 1.0, 1.0)
-    );
+    assert_eq!((none.instructions, none.stores, none.loads), (2.0, 1.0, 1.0));
     // mov x6, push; mov, add x6; sub and add of the stack pointer; the caller's add.
     let seven = of(7, ArgumentType::I64, Frame::Registers);
-    assert_eq!(
-        (seven.instructions, seven.stores, seven.loads),
-        (17.0, 2.0, 2.0)
-    );
+    assert_eq!((seven.instructions, seven.stores, seven.loads), (17.0, 2.0, 2.0));
     let floats = of(7, ArgumentType::F64, Frame::Registers);
     assert_eq!((floats.stores, floats.loads), (1.0, 8.0));
     let spilled = of(7, ArgumentType::I64, Frame::Spilled);
-    assert_eq!(
-        (spilled.stores, spilled.loads, spilled.frame),
-        (9.0, 9.0, true)
-    );
-    assert_eq!(
-        direct_work(7, ArgumentType::I32, Frame::Registers, Arch::Aarch64).stores,
-        1.0
-    );
+    assert_eq!((spilled.stores, spilled.loads, spilled.frame), (9.0, 9.0, true));
+    assert_eq!(direct_work(7, ArgumentType::I32, Frame::Registers, Arch::Aarch64).stores, 1.0);
 }
 
 #[test]
@@ -80,27 +62,17 @@ fn the_line_is_derived_per_type_and_frame_from_direct_calls_only() {
     let mut values = Known::default();
     for count in 0..=12 {
         // A step at the stack, which must not bend the line.
-        let ns = if count <= 7 {
-            1.0 + 0.25 * count as f64
-        } else {
-            50.0
-        };
+        let ns = if count <= 7 { 1.0 + 0.25 * count as f64 } else { 50.0 };
         let id = case_id("direct", "i32", "spilled", count);
         values.insert(Key::new(CARD.id, &id, "call"), ns);
     }
-    values.insert(
-        Key::new(CARD.id, &case_id("plt", "i64", "registers", 1), "call"),
-        9.0,
-    );
+    values.insert(Key::new(CARD.id, &case_id("plt", "i64", "registers", 1), "call"), 9.0);
     for count in [0, 1] {
         let id = case_id("direct", "f64", "registers", count);
         values.insert(Key::new(CARD.id, &id, "call"), 1.0);
     }
     let derived = EXPERIMENT.derive(&sites()[0], &Known::default(), &values);
-    let told: Vec<_> = derived
-        .iter()
-        .map(|value| (value.case.to_string(), value.metric))
-        .collect();
+    let told: Vec<_> = derived.iter().map(|value| (value.case.to_string(), value.metric)).collect();
     let case = "type=i32,frame=spilled".to_owned();
     assert_eq!(told, [(case.clone(), "slope"), (case, "linearity")]);
     assert!((derived[0].value - 0.25).abs() < 1e-12 && (derived[1].value - 1.0).abs() < 1e-12);
@@ -111,19 +83,10 @@ fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
     let site = &recorded("vm-granite-rapids");
     let case = Case::new(case_id("direct", "i64", "registers", 4));
     let mut known = Known::default();
-    assert!(
-        EXPERIMENT
-            .predict(site, Some(&known), &case, &CARD.metrics[0])
-            .is_none()
-    );
-    known.insert(
-        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-        3.6e9,
-    );
+    assert!(EXPERIMENT.predict(site, Some(&known), &case, &CARD.metrics[0]).is_none());
+    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
     let width = |known| {
-        let prediction = EXPERIMENT
-            .predict(site, known, &case, &CARD.metrics[0])
-            .expect("told");
+        let prediction = EXPERIMENT.predict(site, known, &case, &CARD.metrics[0]).expect("told");
         let range = prediction.range.expect("told");
         range.high / range.low
     };

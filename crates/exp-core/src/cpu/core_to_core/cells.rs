@@ -33,9 +33,8 @@ pub(super) fn cells(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Ski
     let mut cases = Vec::new();
     for [from, to] in pairs {
         let id = CaseId::new().with("from", from).with("to", to);
-        let absent = [from, to]
-            .into_iter()
-            .find(|cpu| !cpus.iter().any(|have| *have as u64 == *cpu));
+        let absent =
+            [from, to].into_iter().find(|cpu| !cpus.iter().any(|have| *have as u64 == *cpu));
         match absent {
             Some(cpu) => {
                 let skip = Skip::because(format!("CPU {cpu} is not among those to measure on"));
@@ -44,11 +43,7 @@ pub(super) fn cells(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Ski
             None => cases.push(Case::new(id)),
         }
     }
-    debug_assert!(
-        cases.iter().all(|case| cpus_differ(&case.id)),
-        "{}",
-        CARD.id
-    );
+    debug_assert!(cases.iter().all(|case| cpus_differ(&case.id)), "{}", CARD.id);
     cases
 }
 
@@ -58,9 +53,7 @@ fn cpus_differ(id: &CaseId) -> bool {
 
 /// All ordered pairs of different CPUs.
 fn product(from: &[u64], to: &[u64]) -> Vec<[u64; 2]> {
-    let rows = from
-        .iter()
-        .flat_map(|from| to.iter().map(|to| [*from, *to]));
+    let rows = from.iter().flat_map(|from| to.iter().map(|to| [*from, *to]));
     rows.filter(|[from, to]| from != to).collect()
 }
 
@@ -74,9 +67,8 @@ fn automatic(site: &Site, cpus: &[usize], params: &Params) -> Vec<[u64; 2]> {
     if cpus.len() <= setting("whole") {
         return product(&numbers, &numbers);
     }
-    let pairs = sample(cpus, setting("sample"), |a, b| {
-        Class::from(site.host.cpu.distance(a, b)).text()
-    });
+    let pairs =
+        sample(cpus, setting("sample"), |a, b| Class::from(site.host.cpu.distance(a, b)).text());
     let both = |[a, b]: [usize; 2]| [[a as u64, b as u64], [b as u64, a as u64]];
     pairs.into_iter().flat_map(both).collect()
 }
@@ -93,10 +85,7 @@ fn sample(
         for anchor in spread(cpus, ANCHORS) {
             for other in cpus.iter().filter(|other| **other != anchor) {
                 let pair = [anchor.min(*other), anchor.max(*other)];
-                classes
-                    .entry(class(anchor, *other))
-                    .or_default()
-                    .insert(pair);
+                classes.entry(class(anchor, *other)).or_default().insert(pair);
             }
         }
     }
@@ -111,9 +100,7 @@ fn sample(
 /// At most `count` of the items, evenly spread.
 fn spread<T: Copy>(items: &[T], count: usize) -> Vec<T> {
     let count = count.min(items.len());
-    (0..count)
-        .map(|index| items[(2 * index + 1) * items.len() / (2 * count)])
-        .collect()
+    (0..count).map(|index| items[(2 * index + 1) * items.len() / (2 * count)]).collect()
 }
 
 #[cfg(test)]

@@ -58,11 +58,8 @@ pub(super) struct Played {
 impl Played {
     /// The least and the greatest of the lines' medians, in ns per transfer.
     pub(super) fn line_spread(&self) -> Option<(f64, f64)> {
-        let medians: Vec<f64> = self
-            .lines
-            .iter()
-            .filter_map(|line| median(&samples(&line.kept, self.k)))
-            .collect();
+        let medians: Vec<f64> =
+            self.lines.iter().filter_map(|line| median(&samples(&line.kept, self.k))).collect();
         let low = medians.iter().copied().min_by(f64::total_cmp)?;
         let high = medians.iter().copied().max_by(f64::total_cmp)?;
         Some((low, high))
@@ -97,11 +94,7 @@ impl Game {
     /// A CPU cannot be had; a party does not hear of the other for two seconds; the turns do not add
     /// up.
     pub(super) fn play(&self, bench: &Bench) -> Result<Played> {
-        ensure!(
-            self.cpus[0] != self.cpus[1],
-            "CPU {} hands no line to itself",
-            self.cpus[0]
-        );
+        ensure!(self.cpus[0] != self.cpus[1], "CPU {} hands no line to itself", self.cpus[0]);
         let table = Table {
             lines: Lines::new(self.lines).context("fresh lines")?,
             current: AtomicUsize::new(0),
@@ -127,9 +120,7 @@ impl Game {
             let died = |_| Err(anyhow!("a party panicked"));
             Ok((
                 first.join().unwrap_or_else(died),
-                second
-                    .join()
-                    .unwrap_or_else(|_| Err(anyhow!("a party panicked"))),
+                second.join().unwrap_or_else(|_| Err(anyhow!("a party panicked"))),
             ))
         })?;
         // Where both failed, the second's reason is why the first heard nothing.
@@ -175,9 +166,7 @@ impl Game {
         let mut turns = Vec::new();
         for line in 0..self.lines {
             let is_on = |current: usize| current > line;
-            await_that("the first party", || {
-                is_on(table.current.load(Ordering::Acquire))
-            })?;
+            await_that("the first party", || is_on(table.current.load(Ordering::Acquire)))?;
             if table.current.load(Ordering::Acquire) == OVER {
                 break;
             }
@@ -189,9 +178,7 @@ impl Game {
             loop {
                 // Asked before the last looks, so that no turn is left unanswered.
                 let is_last = table.current.load(Ordering::Acquire) > line + 1;
-                done += table
-                    .lines
-                    .play(line, TRANSFERS * done + 1, u64::MAX, SPINS_SECOND);
+                done += table.lines.play(line, TRANSFERS * done + 1, u64::MAX, SPINS_SECOND);
                 if is_last {
                     break;
                 }
@@ -204,10 +191,7 @@ impl Game {
 
     /// The first party: times each line. Returns what it found and its turns on each line.
     fn measure(&self, table: &Table, search: Timer, quartets: Timer) -> Result<(Played, Vec<u64>)> {
-        let mut played = Played {
-            switches: pin(self.cpus[0])?,
-            ..Played::default()
-        };
+        let mut played = Played { switches: pin(self.cpus[0])?, ..Played::default() };
         let mut made = Vec::new();
         let mut batch = None;
         for line in 0..self.lines {
@@ -218,11 +202,7 @@ impl Game {
             await_that("the second party", || {
                 table.joined.load(Ordering::Acquire) > line || table.failed.load(Ordering::Acquire)
             })?;
-            let mut seat = Seat {
-                table,
-                line,
-                done: 0,
-            };
+            let mut seat = Seat { table, line, done: 0 };
             let turns = match batch {
                 Some(turns) => turns,
                 None => {
@@ -261,10 +241,7 @@ impl Seat<'_> {
         let mut waiting: Option<(Instant, u64)> = None;
         loop {
             let expected = TRANSFERS * self.done;
-            let made = self
-                .table
-                .lines
-                .play(self.line, expected, left, SPINS_FIRST);
+            let made = self.table.lines.play(self.line, expected, left, SPINS_FIRST);
             self.done += made;
             left -= made;
             if left == 0 {
@@ -307,9 +284,6 @@ fn await_that(whom: &str, holds: impl Fn() -> bool) -> Result<()> {
             }
             std::hint::spin_loop();
         }
-        ensure!(
-            begin.elapsed() < PATIENCE,
-            "{whom} did not come for {PATIENCE:?}"
-        );
+        ensure!(begin.elapsed() < PATIENCE, "{whom} did not come for {PATIENCE:?}");
     }
 }

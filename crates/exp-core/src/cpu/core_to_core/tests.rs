@@ -15,12 +15,7 @@ fn ids(offer: &Offer) -> Vec<String> {
 #[test]
 fn it_keeps_the_laws_of_the_catalogue() {
     for site in sites().iter().filter(|site| site.cpus.len() > 1) {
-        for preset in [
-            Preset::Rehearsal,
-            Preset::Quick,
-            Preset::Standard,
-            Preset::Thorough,
-        ] {
+        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
             let offer = check(&EXPERIMENT, site, preset);
             assert!(offer.skipped.is_empty(), "{:?}", offer.skipped);
         }
@@ -38,10 +33,7 @@ fn both_directions_of_every_pair_are_cases() {
     assert_eq!(standard.len(), 4, "{standard:?}");
     for (home, id) in ["first", "second"].into_iter().zip(classes) {
         let expected = CaseId::new().with("pair", "llc").with("home", home);
-        assert!(
-            standard.contains(&expected.to_string()),
-            "{id}: {standard:?}"
-        );
+        assert!(standard.contains(&expected.to_string()), "{id}: {standard:?}");
     }
     for cell in [[0_u64, 1], [1, 0]] {
         let expected = CaseId::new().with("from", cell[0]).with("to", cell[1]);
@@ -53,11 +45,7 @@ fn both_directions_of_every_pair_are_cases() {
 fn hundreds_of_cpus_are_sampled_by_class_and_dozens_are_not() {
     let cost = |site: &Site, preset| -> Duration {
         let offer = check(&EXPERIMENT, site, preset);
-        offer
-            .series
-            .iter()
-            .map(|series| EXPERIMENT.round_cost(site, series))
-            .sum()
+        offer.series.iter().map(|series| EXPERIMENT.round_cost(site, series)).sum()
     };
     let site = recorded("epyc-7763-2s");
     assert_eq!(site.cpus.len(), 256);
@@ -80,29 +68,15 @@ fn what_cannot_be_is_a_skip_with_its_reason() {
     let offer = |site: &Site, set: &[(&str, &str)]| {
         EXPERIMENT.series(site, &params(&CARD, Preset::Standard, set))
     };
-    let found = offer(
-        &site,
-        &[("pair", "same,remote"), ("from", "0"), ("to", "7")],
-    );
+    let found = offer(&site, &[("pair", "same,remote"), ("from", "0"), ("to", "7")]);
     let found = found.expect("an offer of nothing");
     assert!(found.series.is_empty());
-    let reasons: Vec<&str> = found
-        .skipped
-        .iter()
-        .map(|(_, skip)| skip.reason.as_str())
-        .collect();
+    let reasons: Vec<&str> = found.skipped.iter().map(|(_, skip)| skip.reason.as_str()).collect();
     assert!(reasons[0].contains("itself"), "{reasons:?}");
     assert!(reasons[2].contains("remote"), "{reasons:?}");
     assert!(reasons[4].contains("CPU 7"), "{reasons:?}");
     let one = offer(&site, &[("from", "1")]).expect("an offer");
-    assert!(
-        ids(&one).contains(
-            &CaseId::new()
-                .with("from", 1_u64)
-                .with("to", 0_u64)
-                .to_string()
-        )
-    );
+    assert!(ids(&one).contains(&CaseId::new().with("from", 1_u64).with("to", 0_u64).to_string()));
     site.cpus.truncate(1);
     let skip = offer(&site, &[]).expect_err("one CPU");
     assert!(skip.needed.is_some());
@@ -158,11 +132,7 @@ fn play(game: Game, cpu: usize) -> Result<game::Played> {
             round: 1,
             seed: 1,
             cpus: vec![cpu],
-            calibration: calibrate(&CalibrateOrder {
-                cpu,
-                windows: 10,
-                window_ns: 200_000,
-            })?,
+            calibration: calibrate(&CalibrateOrder { cpu, windows: 10, window_ns: 200_000 })?,
             dir: None,
             far: None,
             far_address: None,
@@ -177,17 +147,10 @@ fn play(game: Game, cpu: usize) -> Result<game::Played> {
 #[test]
 fn a_party_that_cannot_come_ends_the_game_with_its_reason() {
     let cpu = metal::place::allowed().expect("CPUs")[0];
-    for (cpus, reason) in [
-        ([cpu, 100_000], "100000"),
-        ([100_000, cpu], "100000"),
-        ([cpu, cpu], "itself"),
-    ] {
-        let game = Game {
-            cpus,
-            home: Home::Second,
-            lines: 2,
-            case_ns: 1e5,
-        };
+    for (cpus, reason) in
+        [([cpu, 100_000], "100000"), ([100_000, cpu], "100000"), ([cpu, cpu], "itself")]
+    {
+        let game = Game { cpus, home: Home::Second, lines: 2, case_ns: 1e5 };
         let error = play(game, cpu).expect_err("no such game");
         assert!(format!("{error:#}").contains(reason), "{error:#}");
     }
@@ -200,20 +163,10 @@ fn every_line_is_timed_and_pages_of_either_home_count() {
         return skips::test("one-cpu");
     };
     for home in [Home::First, Home::Second] {
-        let game = Game {
-            cpus: [second, first],
-            home,
-            lines: 3,
-            case_ns: 3e5,
-        };
+        let game = Game { cpus: [second, first], home, lines: 3, case_ns: 3e5 };
         let played = play(game, first).expect("two CPUs");
         let quartets = Turns::joined(played.lines);
         assert!(quartets.kept.len() >= 3);
-        assert!(
-            quartets
-                .kept
-                .iter()
-                .all(|(n, two_n)| *n > 0.0 && *two_n > 0.0)
-        );
+        assert!(quartets.kept.iter().all(|(n, two_n)| *n > 0.0 && *two_n > 0.0));
     }
 }

@@ -78,10 +78,7 @@ impl Patterns {
         let taken = body::Bench::branches(batch);
         let end = clock.end();
         let set: u32 = batch.iter().map(|word| word.count_ones()).sum();
-        ensure!(
-            taken == u64::from(set),
-            "{taken} branches counted, {set} bits are set"
-        );
+        ensure!(taken == u64::from(set), "{taken} branches counted, {set} bits are set");
         Ok(clock.between_ns(start, end))
     }
 }

@@ -35,12 +35,7 @@ impl Operation {
         aarch64: Option<&'static str>,
         defined: Defined,
     ) -> Self {
-        Operation {
-            name,
-            x86_64,
-            aarch64,
-            defined,
-        }
+        Operation { name, x86_64, aarch64, defined }
     }
 
     /// The feature that it needs on an architecture; empty for none, `None` where it does not exist.

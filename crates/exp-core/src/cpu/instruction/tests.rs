@@ -59,11 +59,7 @@ fn every_operation_of_this_architecture_has_the_bodies_that_it_should() {
 #[test]
 fn what_a_processor_lacks_is_skipped_with_the_feature() {
     let all = params(&CARD, Preset::Standard, &[("instruction", "auto")]);
-    let offer = |name: &str| {
-        EXPERIMENT
-            .series(&recorded(name), &all)
-            .expect("something is there")
-    };
+    let offer = |name: &str| EXPERIMENT.series(&recorded(name), &all).expect("something is there");
     let why = |offer: &Offer, name: &str| {
         let skipped = offer.skipped.iter();
         let mut of = skipped.filter(|(id, _)| id.text("instruction") == Some(name));
@@ -78,14 +74,8 @@ fn what_a_processor_lacks_is_skipped_with_the_feature() {
     let graviton = offer("graviton3");
     assert!(graviton.skipped.is_empty());
     assert!(graviton.series[0].cases.len() >= 40);
-    let asked = params(
-        &CARD,
-        Preset::Standard,
-        &[("instruction", "add_i64,fma_f64x8")],
-    );
-    let graviton = EXPERIMENT
-        .series(&recorded("graviton3"), &asked)
-        .expect("it adds");
+    let asked = params(&CARD, Preset::Standard, &[("instruction", "add_i64,fma_f64x8")]);
+    let graviton = EXPERIMENT.series(&recorded("graviton3"), &asked).expect("it adds");
     assert!(why(&graviton, "fma_f64x8").is_some_and(|reason| reason.contains("aarch64")));
     let none = params(&CARD, Preset::Standard, &[("instruction", "fma_f64x8")]);
     assert!(EXPERIMENT.series(&recorded("graviton3"), &none).is_err());
@@ -96,9 +86,8 @@ fn no_prediction_reaches_below_its_bound() {
     for site in sites() {
         for case in &check(&EXPERIMENT, &site, Preset::Thorough).series[0].cases {
             for metric in CARD.metrics {
-                let prediction = EXPERIMENT
-                    .predict(&site, None, case, metric)
-                    .expect("every case has a prior");
+                let prediction =
+                    EXPERIMENT.predict(&site, None, case, metric).expect("every case has a prior");
                 if let (Some(range), Some(bound)) = (prediction.range, prediction.bound) {
                     // At 6 GHz, faster than any core clock.
                     let least = bound.constant / 6e9;
@@ -117,18 +106,13 @@ fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
     let told = |known: Option<&Known>| EXPERIMENT.predict(site, known, &case, &CARD.metrics[0]);
     let nothing = Known::default();
     assert!(told(Some(&nothing)).is_none());
-    known.insert(
-        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-        3.6e9,
-    );
+    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
     let width = |prediction: Option<Prediction>| {
         let range = prediction.and_then(|told| told.range).expect("told");
         range.high / range.low
     };
     assert!(width(told(Some(&known))) < width(told(None)));
-    let range = told(Some(&known))
-        .and_then(|told| told.range)
-        .expect("told");
+    let range = told(Some(&known)).and_then(|told| told.range).expect("told");
     assert!(range.low < 3.0 / 3.6 && 3.0 / 3.6 < range.high);
 }
 

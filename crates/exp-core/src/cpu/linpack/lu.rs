@@ -32,15 +32,10 @@ impl<'a> Panel<'a> {
     pub(super) fn factor(mut columns: ViewMut<'a>, first: usize) -> Result<Self, Singular> {
         let mut pivots = vec![0; columns.columns()];
         let (_, active) = columns.reborrow().split_rows(first);
-        factor(active, &mut pivots).map_err(|singular| Singular {
-            column: first + singular.column,
-        })?;
+        factor(active, &mut pivots)
+            .map_err(|singular| Singular { column: first + singular.column })?;
         pivots.iter_mut().for_each(|pivot| *pivot += first);
-        Ok(Panel {
-            columns: columns.into_view(),
-            first,
-            pivots,
-        })
+        Ok(Panel { columns: columns.into_view(), first, pivots })
     }
 
     /// Applies the panel to a block of columns right of it: exchanges, the rows of U, and the
@@ -81,9 +76,7 @@ fn factor(mut block: ViewMut<'_>, pivots: &mut [usize]) -> Result<(), Singular> 
     matrix::exchange(&mut right, 0, left_pivots);
     eliminate(left.as_view(), right.reborrow());
     let (_, rest) = right.split_rows(half);
-    factor(rest, right_pivots).map_err(|singular| Singular {
-        column: half + singular.column,
-    })?;
+    factor(rest, right_pivots).map_err(|singular| Singular { column: half + singular.column })?;
     right_pivots.iter_mut().for_each(|pivot| *pivot += half);
     matrix::exchange(&mut left, half, right_pivots);
     Ok(())

@@ -28,13 +28,12 @@ pub(super) fn scaled_residual(system: &System, x: &[f64]) -> f64 {
 
 /// The largest absolute value; not a number if one of them is none.
 fn largest(values: impl Iterator<Item = f64>) -> f64 {
-    values.map(f64::abs).fold(0.0, |most, value| {
-        if value > most || value.is_nan() {
-            value
-        } else {
-            most
-        }
-    })
+    values.map(f64::abs).fold(
+        0.0,
+        |most, value| {
+            if value > most || value.is_nan() { value } else { most }
+        },
+    )
 }
 
 #[cfg(test)]

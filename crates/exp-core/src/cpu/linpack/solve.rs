@@ -93,13 +93,7 @@ impl Solver {
         let matrix = Matrix::new(n, n + 1, Pages::Huge)
             .or_else(|_| Matrix::new(n, n + 1, Pages::Base))
             .with_context(|| format!("memory for {n} equations"))?;
-        Ok(Solver {
-            matrix,
-            n,
-            block,
-            cpus: cpus.to_vec(),
-            make: thread::Builder::new,
-        })
+        Ok(Solver { matrix, n, block, cpus: cpus.to_vec(), make: thread::Builder::new })
     }
 
     /// The same with threads made another way, to see what happens where they cannot be made.
@@ -133,10 +127,7 @@ impl Solver {
             shares[index % members].push(Block { index, columns });
             rest = others;
         }
-        shares[blocks % members].push(Block {
-            index: blocks,
-            columns: right,
-        });
+        shares[blocks % members].push(Block { index: blocks, columns: right });
         let team = Team::new(members, self.n, self.block);
         let mut shares = shares.into_iter();
         let first = shares.next().expect("there is at least one member");

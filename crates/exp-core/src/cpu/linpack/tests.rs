@@ -27,21 +27,15 @@ fn solve(rows: &[&[f64]], block: usize) -> Result<Vec<f64>> {
 fn assert_near(found: &[f64], expected: &[f64]) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
-        assert!(
-            (found - expected).abs() < 1e-9 * expected.abs().max(1.0),
-            "{found} {expected}"
-        );
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} {expected}");
     }
 }
 
 #[test]
 fn known_systems_have_their_known_solutions() {
     assert_near(&solve(&[&[4.0, 2.0]], 8).unwrap(), &[0.5]);
-    let three: [&[f64]; 3] = [
-        &[2.0, 1.0, -1.0, 8.0],
-        &[-3.0, -1.0, 2.0, -11.0],
-        &[-2.0, 1.0, 2.0, -3.0],
-    ];
+    let three: [&[f64]; 3] =
+        [&[2.0, 1.0, -1.0, 8.0], &[-3.0, -1.0, 2.0, -11.0], &[-2.0, 1.0, 2.0, -3.0]];
     for block in [1, 2, 3, 16] {
         assert_near(&solve(&three, block).unwrap(), &[2.0, 3.0, -1.0]);
     }
@@ -63,11 +57,7 @@ fn a_permutation_across_blocks_is_undone() {
     let fill = |column: usize, elements: &mut [f64]| {
         for (row, element) in elements.iter_mut().enumerate() {
             let there = row * 29 % n;
-            *element = if column == n {
-                there as f64
-            } else {
-                f64::from(column == there)
-            };
+            *element = if column == n { there as f64 } else { f64::from(column == there) };
         }
     };
     for block in [8, 20, 64] {
@@ -92,10 +82,8 @@ fn a_singular_matrix_is_an_error_that_names_the_column_and_hangs_no_thread() {
             elements.fill(0.0);
         }
     };
-    let error = Solver::new(60, 16, &cpus)
-        .unwrap()
-        .solve(zeros, || 0)
-        .expect_err("a column is zero");
+    let error =
+        Solver::new(60, 16, &cpus).unwrap().solve(zeros, || 0).expect_err("a column is zero");
     assert_eq!(error.downcast_ref(), Some(&Singular { column: 33 }));
 }
 
@@ -135,10 +123,7 @@ fn a_cpu_that_is_not_there_is_an_error_and_a_panic_ends_all() {
         .solve(
             |column, elements| {
                 // A column of the second thread.
-                assert!(
-                    column != 8,
-                    "a panic that must not leave the others waiting"
-                );
+                assert!(column != 8, "a panic that must not leave the others waiting");
                 system.fill(column, elements);
             },
             || 0,
@@ -170,13 +155,10 @@ fn a_thread_that_cannot_be_made_is_an_error_that_names_the_limit_and_ends_all() 
 fn threads_take_one_cpu_of_each_core_first() {
     let site = recorded("epyc-7763-2s");
     let set = [("n", "2000"), ("threads", "1,128,all")];
-    let offer = EXPERIMENT
-        .series(&site, &params(EXPERIMENT.card(), Preset::Thorough, &set))
-        .unwrap();
+    let offer =
+        EXPERIMENT.series(&site, &params(EXPERIMENT.card(), Preset::Thorough, &set)).unwrap();
     let series = offer.series.into_iter().next().unwrap();
-    let resolved = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .unwrap();
+    let resolved = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
     for case in &resolved.cases {
         let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
         let cpus = host::parse_cpus(cpus);
@@ -207,15 +189,9 @@ fn blocks_are_several_for_each_thread_and_never_empty() {
     for n in [1, 2, 47, 500, 1000, 8000, 100_000] {
         for threads in [0, 1, 2, 8, 256] {
             let block = block_columns(n, threads);
-            assert!(
-                block >= 16 && block.is_multiple_of(16),
-                "{n} {threads}: {block}"
-            );
+            assert!(block >= 16 && block.is_multiple_of(16), "{n} {threads}: {block}");
             let blocks = n.div_ceil(block);
-            assert!(
-                block == 16 || blocks >= 3 * threads,
-                "{n} {threads}: {block}"
-            );
+            assert!(block == 16 || blocks >= 3 * threads, "{n} {threads}: {block}");
         }
     }
 }
@@ -244,12 +220,7 @@ fn it_keeps_the_laws_of_the_catalogue() {
         let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
         assert!(cost < Duration::from_millis(most), "{cost:?}");
     }
-    assert_eq!(
-        check(&EXPERIMENT, &site, Preset::Thorough).series[0]
-            .cases
-            .len(),
-        10
-    );
+    assert_eq!(check(&EXPERIMENT, &site, Preset::Thorough).series[0].cases.len(), 10);
 }
 
 #[test]
@@ -261,9 +232,7 @@ fn what_does_not_fit_is_skipped_with_its_reason() {
     let reasons = |site: &_, set: &[(&str, &str)]| {
         let offer = offered(site, Preset::Thorough, set).expect("something fits");
         let skipped = offer.skipped.into_iter();
-        skipped
-            .map(|(id, skip)| (id, skip.reason))
-            .collect::<Vec<_>>()
+        skipped.map(|(id, skip)| (id, skip.reason)).collect::<Vec<_>>()
     };
     // One CPU.
     let found = reasons(&site, &[("n", "100"), ("threads", "1,2,all")]);
@@ -283,10 +252,7 @@ fn what_does_not_fit_is_skipped_with_its_reason() {
     let found = reasons(&site, &[("n", "1000,100000"), ("threads", "1")]);
     assert!(found[0].1.contains("would take about"), "{found:?}");
     let none = offered(&site, Preset::Quick, &[("n", "100000")]).expect_err("too long");
-    assert!(
-        none.needed
-            .is_some_and(|needed| needed.contains("thorough"))
-    );
+    assert!(none.needed.is_some_and(|needed| needed.contains("thorough")));
 }
 
 #[test]

@@ -158,10 +158,7 @@ pub fn run(
         let peak =
             steps(kernel, clock).with_context(|| format!("this processor has no {kernel:?}"))?;
         let wrong = move |what| WrongResult(format!("{kernel:?} {what}"));
-        ensure!(
-            peak.is_right(),
-            wrong("computes other values than software")
-        );
+        ensure!(peak.is_right(), wrong("computes other values than software"));
         let (again, chains) = (peak.clone(), Chains::of(arithmetic, chain_cycles));
         let step = move || {
             ensure!(peak.run(), wrong("computed different values in two runs"));
@@ -327,10 +324,7 @@ mod tests {
         assert_eq!(told(load(2, 0.97, 0.5)), (5.0, true));
         // What one core does does not depend on how long it may.
         assert_eq!(told(load(1, 0.5, 0.5)), (10.0, false));
-        let crowded = Load {
-            steady_rate: None,
-            ..load(4, 0.5, 1.0)
-        };
+        let crowded = Load { steady_rate: None, ..load(4, 0.5, 1.0) };
         assert_eq!(told(crowded), (5.0, false));
     }
 }

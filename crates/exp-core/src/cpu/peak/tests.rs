@@ -8,11 +8,7 @@ use std::time::Duration;
 
 fn cases(site: &Site, preset: Preset) -> Vec<Case> {
     let offer = check(&EXPERIMENT, site, preset);
-    offer
-        .series
-        .into_iter()
-        .flat_map(|series| series.cases)
-        .collect()
+    offer.series.into_iter().flat_map(|series| series.cases).collect()
 }
 
 #[test]
@@ -27,16 +23,9 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
             let offer = check(&EXPERIMENT, &site, preset);
             let count: usize = offer.series.iter().map(|series| series.cases.len()).sum();
             assert!(count <= most, "{count} cases in {}", preset.name());
-            let cost: Duration = offer
-                .series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series))
-                .sum();
-            assert!(
-                cost.as_secs_f64() <= seconds,
-                "{cost:?} in {}",
-                preset.name()
-            );
+            let cost: Duration =
+                offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series)).sum();
+            assert!(cost.as_secs_f64() <= seconds, "{cost:?} in {}", preset.name());
         }
     }
 }
@@ -57,39 +46,24 @@ fn the_least_that_the_issue_names_is_there() {
     }
     let thorough = cases(&site, Preset::Thorough);
     let widths = |width: &str| {
-        let of = thorough
-            .iter()
-            .filter(|case| case.text("width") == Some(width));
+        let of = thorough.iter().filter(|case| case.text("width") == Some(width));
         of.filter(|case| case.int("threads") == Some(1)).count()
     };
     let all = ["scalar", "sse2", "avx2", "avx512"].map(widths);
     assert_eq!(all, [10, 7, 9, 10]);
     assert!(thorough.iter().any(|case| case.id == chief("twice".into())));
     let arm = cases(&recorded("graviton3"), Preset::Thorough);
-    assert!(
-        arm.iter()
-            .all(|case| matches!(case.text("width"), Some("neon" | "scalar")))
-    );
+    assert!(arm.iter().all(|case| matches!(case.text("width"), Some("neon" | "scalar"))));
 }
 
 #[test]
 fn what_is_asked_for_is_measured_or_skipped_with_its_reason() {
     let site = recorded("epyc-7763-2s");
     let set = [("width", "avx512,avx2"), ("threads", "3"), ("op", "mul")];
-    let offer = EXPERIMENT
-        .series(&site, &params(EXPERIMENT.card(), Preset::Quick, &set))
-        .unwrap();
-    let names: Vec<&str> = offer
-        .series
-        .iter()
-        .map(|series| series.name.as_str())
-        .collect();
+    let offer = EXPERIMENT.series(&site, &params(EXPERIMENT.card(), Preset::Quick, &set)).unwrap();
+    let names: Vec<&str> = offer.series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["avx2"]);
-    assert_eq!(
-        offer.series[0].cases.len(),
-        1,
-        "f64; i64 has no such instruction"
-    );
+    assert_eq!(offer.series[0].cases.len(), 1, "f64; i64 has no such instruction");
     assert_eq!(offer.skipped.len(), 3);
     let nothing = [("width", "neon")];
     EXPERIMENT
@@ -105,26 +79,13 @@ fn the_measured_clock_narrows_the_prediction() {
         .into_iter()
         .find(|case| case.text("op") == Some("fma") && case.int("threads") == Some(1))
         .unwrap();
-    let rate = card
-        .metrics
-        .iter()
-        .find(|metric| metric.name == "flop_rate")
-        .unwrap();
+    let rate = card.metrics.iter().find(|metric| metric.name == "flop_rate").unwrap();
     let prior = EXPERIMENT.predict(&site, None, &case, rate).unwrap();
     assert!(prior.bound.is_some_and(|bound| !bound.warns_only));
     let mut known = Known::default();
-    assert!(
-        EXPERIMENT
-            .predict(&site, Some(&known), &case, rate)
-            .is_none()
-    );
-    known.insert(
-        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-        3.6e9,
-    );
-    let derived = EXPERIMENT
-        .predict(&site, Some(&known), &case, rate)
-        .unwrap();
+    assert!(EXPERIMENT.predict(&site, Some(&known), &case, rate).is_none());
+    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
+    let derived = EXPERIMENT.predict(&site, Some(&known), &case, rate).unwrap();
     let width = |range: record::event::Range| range.high / range.low;
     assert!(width(derived.range.unwrap()) < width(prior.range.unwrap()));
     assert!(derived.because.contains("measured by clock.rate"));

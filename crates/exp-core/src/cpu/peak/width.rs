@@ -89,9 +89,7 @@ pub fn clock_at_width(
 
 /// Whether the two fastest runs of each chain are close enough to tell `between_ns`.
 fn agree(fastest: &[[f64; 2]; 2], between_ns: f64) -> bool {
-    fastest
-        .iter()
-        .all(|[first, second]| second - first <= AGREEMENT * between_ns)
+    fastest.iter().all(|[first, second]| second - first <= AGREEMENT * between_ns)
 }
 
 /// Cycles of a chain's step that takes `scalar` cycles of the scalar clock: the published number, if

@@ -38,21 +38,11 @@ type Column = (&'static str, &'static str, fn(&Second) -> Option<f64>);
 
 /// The columns of the trace after time and rate, whose values may not be known.
 pub(super) const COLUMNS: [Column; 5] = [
-    ("core_hz", "core clock at this width", |second| {
-        second.core_hz
-    }),
+    ("core_hz", "core clock at this width", |second| second.core_hz),
     ("steal_share", "steal", |second| second.steal),
-    (
-        "throttled_share",
-        "throttling by the control group",
-        |second| second.throttled,
-    ),
-    ("taken_share", "other load on the CPUs", |second| {
-        second.taken
-    }),
-    ("thermal_events", "thermal throttling", |second| {
-        second.thermal_events
-    }),
+    ("throttled_share", "throttling by the control group", |second| second.throttled),
+    ("taken_share", "other load on the CPUs", |second| second.taken),
+    ("thermal_events", "thermal throttling", |second| second.thermal_events),
 ];
 
 impl Second {
@@ -181,17 +171,10 @@ fn cause(before: &[Second], after: &[Second], change: f64) -> String {
     lost("steal", |second| second.steal);
     lost("throttling by the control group", |second| second.throttled);
     lost("other load on these CPUs", |second| second.taken);
-    match (
-        level(before, |second| second.core_hz),
-        level(after, |second| second.core_hz),
-    ) {
+    match (level(before, |second| second.core_hz), level(after, |second| second.core_hz)) {
         (Some(from), Some(to)) if (to / from - 1.0) / change >= EXPLAINS => {
             let heat = heat(before, after, change);
-            causes.push(format!(
-                "{heat}core clock {:.2} to {:.2} GHz",
-                from / 1e9,
-                to / 1e9
-            ));
+            causes.push(format!("{heat}core clock {:.2} to {:.2} GHz", from / 1e9, to / 1e9));
         }
         (Some(_), Some(_)) => {}
         _ => match heat(before, after, change) {
@@ -268,10 +251,7 @@ mod tests {
             second.core_hz = Some(3.24e9);
         }));
         assert!(clock.contains("core clock 3.60 to 3.24 GHz"), "{clock}");
-        assert!(
-            clock.starts_with("after 30.0 s") && clock.contains("-10.0 %"),
-            "{clock}"
-        );
+        assert!(clock.starts_with("after 30.0 s") && clock.contains("-10.0 %"), "{clock}");
         let steal = only(&minute(|second| {
             second.rate *= 0.8;
             second.steal = Some(0.2);
@@ -281,10 +261,7 @@ mod tests {
             second.rate *= 0.6;
             second.taken = Some(0.4);
         }));
-        assert!(
-            others.contains("other load on these CPUs 1.0 to 40.0 %"),
-            "{others}"
-        );
+        assert!(others.contains("other load on these CPUs 1.0 to 40.0 %"), "{others}");
         let quota = only(&minute(|second| {
             second.rate *= 0.5;
             second.throttled = Some(0.5);
@@ -315,10 +292,7 @@ mod tests {
             second.core_hz = None;
             second.thermal_events = Some(1.0);
         }));
-        assert!(
-            blind.contains("thermal throttling (30 events): core clock not known"),
-            "{blind}"
-        );
+        assert!(blind.contains("thermal throttling (30 events): core clock not known"), "{blind}");
         // Events while the clock stayed explain nothing.
         let steady = only(&minute(|second| {
             second.rate *= 0.8;

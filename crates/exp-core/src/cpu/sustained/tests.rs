@@ -25,16 +25,11 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
 fn quick_skips_with_a_way_out_that_leads_out() {
     let site = recorded("vm-granite-rapids");
     let card = EXPERIMENT.card();
-    let skip = EXPERIMENT
-        .series(&site, &params(card, Preset::Quick, &[]))
-        .expect_err("not in quick");
-    assert!(
-        skip.needed
-            .is_some_and(|needed| needed.contains("duration=20s"))
-    );
-    let offer = EXPERIMENT
-        .series(&site, &params(card, Preset::Quick, &[("duration", "20s")]))
-        .unwrap();
+    let skip =
+        EXPERIMENT.series(&site, &params(card, Preset::Quick, &[])).expect_err("not in quick");
+    assert!(skip.needed.is_some_and(|needed| needed.contains("duration=20s")));
+    let offer =
+        EXPERIMENT.series(&site, &params(card, Preset::Quick, &[("duration", "20s")])).unwrap();
     assert_eq!(offer.series.len(), 2);
     assert_eq!(blocks(&offer.series[0], false), (1_000_000_000, 20));
     let window = window_ns(1_000_000_000);
@@ -48,11 +43,7 @@ fn the_measured_peak_gives_the_derived_prediction() {
     let (case, card) = (&offer.series[0].cases[0], EXPERIMENT.card());
     let rate = &card.metrics[0];
     let mut known = Known::default();
-    assert!(
-        EXPERIMENT
-            .predict(&site, Some(&known), case, rate)
-            .is_none()
-    );
+    assert!(EXPERIMENT.predict(&site, Some(&known), case, rate).is_none());
     let peak = CaseId::new()
         .with("op", "fma")
         .with("type", "f64")

@@ -16,18 +16,12 @@ fn four() -> &'static [&'static str] {
 
 /// The case of the mean, at a level by so many threads.
 fn mean_case(stores: &str, level: &str, threads: &Value) -> CaseId {
-    CaseId::new()
-        .with("stores", stores)
-        .with("level", level)
-        .with("threads", threads.clone())
+    CaseId::new().with("stores", stores).with("level", level).with("threads", threads.clone())
 }
 
 /// The case of a copy beside a read.
 fn ratio_case(level: &str, threads: &Value) -> CaseId {
-    CaseId::new()
-        .with("op", "copy")
-        .with("level", level)
-        .with("threads", threads.clone())
+    CaseId::new().with("op", "copy").with("level", level).with("threads", threads.clone())
 }
 
 /// The cases that these series may yield.

@@ -18,14 +18,8 @@ const REHEARSAL_LIMIT: u64 = 8 << 20;
 const SOME: [u64; 4] = [2, 4, 16, 64];
 const MORE: [u64; 9] = [2, 4, 8, 16, 32, 64, 128, 256, 512];
 /// Explicit widths, narrow to wide, with their bytes.
-const NARROW_TO_WIDE: [(&str, f64); 6] = [
-    ("4", 4.0),
-    ("8", 8.0),
-    ("neon", 16.0),
-    ("sse2", 16.0),
-    ("avx2", 32.0),
-    ("avx512", 64.0),
-];
+const NARROW_TO_WIDE: [(&str, f64); 6] =
+    [("4", 4.0), ("8", 8.0), ("neon", 16.0), ("sse2", 16.0), ("avx2", 32.0), ("avx512", 64.0)];
 
 /// One case: a kernel, the level that its arrays lie in, and how many threads run it.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,11 +77,7 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
     // The case of the reports is a series of its own: its size may be too much where others' is cut.
     for (name, is_reports) in [("levels", false), ("4xLLC", true)] {
         let of = |point: &&Point| (point.level == FOUR_TIMES) == is_reports;
-        let cases: Vec<Case> = kept
-            .iter()
-            .filter(of)
-            .map(|point| Case::new(point.id()))
-            .collect();
+        let cases: Vec<Case> = kept.iter().filter(of).map(|point| Case::new(point.id())).collect();
         if !cases.is_empty() {
             offer.series.push(Series {
                 experiment: ID.to_owned(),
@@ -140,10 +130,7 @@ fn chosen(site: &Site, params: &Params) -> Vec<Point> {
     });
     if let Some(threads) = params.chosen("threads") {
         let with = |point: &Point| {
-            let of = |threads: &Value| Point {
-                threads: threads.clone(),
-                ..point.clone()
-            };
+            let of = |threads: &Value| Point { threads: threads.clone(), ..point.clone() };
             threads.iter().map(of).collect::<Vec<_>>()
         };
         points = points.iter().flat_map(with).collect();
@@ -289,16 +276,13 @@ fn thorough(site: &Site) -> Vec<Point> {
         }
         for point in widest.iter().chain(&narrower) {
             points.push(point.clone());
-            points.extend((cpus > 1).then(|| Point {
-                threads: Value::from("all"),
-                ..point.clone()
-            }));
+            points
+                .extend((cpus > 1).then(|| Point { threads: Value::from("all"), ..point.clone() }));
         }
         for threads in counts {
-            points.extend(widest.iter().map(|point| Point {
-                threads: threads.clone(),
-                ..point.clone()
-            }));
+            points.extend(
+                widest.iter().map(|point| Point { threads: threads.clone(), ..point.clone() }),
+            );
         }
     }
     points.retain(|point| {
@@ -309,20 +293,12 @@ fn thorough(site: &Site) -> Vec<Point> {
 }
 
 fn between(counts: &[u64], cpus: usize) -> impl Iterator<Item = u64> {
-    counts
-        .iter()
-        .copied()
-        .filter(move |count| *count < cpus as u64)
+    counts.iter().copied().filter(move |count| *count < cpus as u64)
 }
 
 /// Why a kernel does not exist here, if it does not.
 pub(super) fn contradiction(site: &Site, transfer: Transfer) -> Option<String> {
-    let Transfer {
-        op,
-        stores,
-        access,
-        width,
-    } = transfer;
+    let Transfer { op, stores, access, width } = transfer;
     let nontemporal = stores == STORES[1];
     if nontemporal && matches!(op, "read" | "modify") {
         return Some(format!("{op} has no non-temporal form"));
@@ -368,9 +344,7 @@ fn not_here(site: &Site, point: &Point, limit: u64) -> Option<Skip> {
         )));
     }
     if cpus_of(site, &point.threads).is_empty() {
-        return Some(Skip::because(
-            "no two CPUs to measure on are shown as threads of one core",
-        ));
+        return Some(Skip::because("no two CPUs to measure on are shown as threads of one core"));
     }
     match sizes::of(site, None, point, limit) {
         Ok(sized) => too_large(site, &sized),

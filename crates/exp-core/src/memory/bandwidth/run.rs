@@ -75,9 +75,7 @@ impl Arena {
     }
 
     fn place(&self, cpu: usize) -> Result<&Place> {
-        self.places
-            .get(&cpu)
-            .with_context(|| format!("no memory was planned for CPU {cpu}"))
+        self.places.get(&cpu).with_context(|| format!("no memory was planned for CPU {cpu}"))
     }
 
     /// Gives back what is held by these CPUs where it is less than `bytes`, and where the new would be
@@ -129,20 +127,10 @@ struct Member<'arena> {
 
 impl<'arena> Member<'arena> {
     fn new(place: &'arena Place, kernel: Kernel, footprint: usize) -> Result<Self> {
-        let Placed {
-            mapping,
-            huge_share,
-            node,
-            notes,
-        } = place.take(Stream::mapping_bytes(kernel, footprint))?;
+        let Placed { mapping, huge_share, node, notes } =
+            place.take(Stream::mapping_bytes(kernel, footprint))?;
         let stream = Stream::new(kernel, Ahead::No, mapping, footprint)?;
-        Ok(Member {
-            stream: Some(stream),
-            place,
-            huge_share,
-            node,
-            notes,
-        })
+        Ok(Member { stream: Some(stream), place, huge_share, node, notes })
     }
 
     fn set_loop(&mut self, by: Loop) {
@@ -182,12 +170,7 @@ impl Drop for Member<'_> {
         let mut held = self.place.held();
         held.right = Some(right);
         held.misplaced = misplaced;
-        held.placed = Some(Placed {
-            mapping,
-            huge_share: self.huge_share,
-            node: self.node,
-            notes,
-        });
+        held.placed = Some(Placed { mapping, huge_share: self.huge_share, node: self.node, notes });
     }
 }
 
@@ -334,9 +317,7 @@ fn clocks(shared: &Shared, case: &Case, level: Option<f64>) -> Option<f64> {
     let cores = case.int("cores").unwrap_or(1) as f64;
     let has_siblings = shared.members.len() as f64 > cores;
     let members = shared.members.iter();
-    let all: Option<Vec<f64>> = members
-        .map(|member| member.core_hz(has_siblings, level))
-        .collect();
+    let all: Option<Vec<f64>> = members.map(|member| member.core_hz(has_siblings, level)).collect();
     all.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores)
 }
 
@@ -383,9 +364,7 @@ fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Mo
 pub(super) fn kernel(case: &Case) -> Result<Kernel> {
     let point = Point::of(&case.id).with_context(|| format!("there is no kernel {}", case.id))?;
     let transfer = point.transfer;
-    let op = Op::ALL
-        .into_iter()
-        .find(|op| format!("{op:?}").to_lowercase() == transfer.op);
+    let op = Op::ALL.into_iter().find(|op| format!("{op:?}").to_lowercase() == transfer.op);
     let op = op.context("there is no such operation")?;
     let stores = match transfer.stores {
         "nontemporal" => Stores::NonTemporal,
@@ -405,12 +384,7 @@ pub(super) fn kernel(case: &Case) -> Result<Kernel> {
         "neon" => Width::Neon,
         _ => return Ok(Kernel::widest(op, stores)),
     };
-    Ok(Kernel {
-        op,
-        stores,
-        access,
-        width,
-    })
+    Ok(Kernel { op, stores, access, width })
 }
 
 /// The CPUs that a case was resolved to.
@@ -439,8 +413,7 @@ mod tests {
 
     fn resolved(transfer: Transfer, cpu: usize) -> Case {
         let mut case = Case::new(transfer.case("DRAM", &Value::from(1)));
-        case.at
-            .insert("cpus".to_owned(), Value::from(cpu.to_string()));
+        case.at.insert("cpus".to_owned(), Value::from(cpu.to_string()));
         case.at.insert("footprint".to_owned(), Value::Int(1 << 16));
         case
     }
@@ -452,12 +425,7 @@ mod tests {
             for stores in STORES {
                 for access in ACCESSES {
                     for width in &WIDTHS[1..] {
-                        let transfer = Transfer {
-                            op,
-                            stores,
-                            access,
-                            width,
-                        };
+                        let transfer = Transfer { op, stores, access, width };
                         let kernel = kernel(&resolved(transfer, 0)).expect("it has a kernel");
                         let exists = contradiction(&site, transfer).is_none();
                         // The processor at hand may lack what the recorded one has, never the
@@ -488,10 +456,7 @@ mod tests {
                 if contradiction(&site, transfer).is_none() {
                     let kernel = kernel(&resolved(transfer, 0)).expect("a kernel");
                     let ratio = kernel.bus_bytes(600) as f64 / 600.0;
-                    assert!(
-                        (ratio - transfer.bus_ratio()).abs() < 1e-12,
-                        "{op} {stores}"
-                    );
+                    assert!((ratio - transfer.bus_ratio()).abs() < 1e-12, "{op} {stores}");
                 }
             }
         }

@@ -67,11 +67,7 @@ fn in_cache(
         Some(before) => level_bytes_of_inner(site, known, before, &cpus),
     };
     // Away from both edges; most of the level where the one before is not much smaller.
-    let footprint = if quiet_part(share) >= 2 * inner {
-        quiet_part(share)
-    } else {
-        share / 8 * 7
-    };
+    let footprint = if quiet_part(share) >= 2 * inner { quiet_part(share) } else { share / 8 * 7 };
     if footprint < inner + inner / 2 {
         return Err(Skip::because(format!(
             "the share of {name} of each thread, {}, is hardly more than the cache before it has, {}",
@@ -79,13 +75,7 @@ fn in_cache(
             render(inner as f64, Unit::B)
         )));
     }
-    Ok(Sized {
-        footprint: whole(footprint),
-        cpus,
-        level_bytes,
-        from,
-        times_last: None,
-    })
+    Ok(Sized { footprint: whole(footprint), cpus, level_bytes, from, times_last: None })
 }
 
 fn level_bytes_of_inner(site: &Site, known: Option<&Known>, at: usize, cpus: &[usize]) -> u64 {

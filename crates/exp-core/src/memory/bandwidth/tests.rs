@@ -15,10 +15,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn with_memory(name: &str, memory_bytes: u64) -> Site {
-    Site {
-        memory_bytes,
-        ..recorded(name)
-    }
+    Site { memory_bytes, ..recorded(name) }
 }
 
 fn cases(site: &Site, preset: Preset) -> Vec<Case> {
@@ -28,11 +25,7 @@ fn cases(site: &Site, preset: Preset) -> Vec<Case> {
 }
 
 fn point(op: &'static str, level: &'static str, threads: impl Into<Value>) -> Point {
-    Point {
-        transfer: Transfer::widest(op, STORES[0]),
-        level,
-        threads: threads.into(),
-    }
+    Point { transfer: Transfer::widest(op, STORES[0]), level, threads: threads.into() }
 }
 
 fn level(name: &str) -> CaseId {
@@ -57,10 +50,7 @@ fn found(sizes: &[(&str, u64)]) -> Known {
 
 #[test]
 fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    let more = [
-        with_memory("vm-granite-rapids", 8 * GIB),
-        with_memory("epyc-7763-2s", 400 * GIB),
-    ];
+    let more = [with_memory("vm-granite-rapids", 8 * GIB), with_memory("epyc-7763-2s", 400 * GIB)];
     for mut site in sites().into_iter().chain(more) {
         for (preset, most, seconds) in [
             (Preset::Rehearsal, 10, 0.25),
@@ -74,18 +64,12 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
             let offer = check(&EXPERIMENT, &site, preset);
             let count: usize = offer.series.iter().map(|series| series.cases.len()).sum();
             let cost = offer.series.iter();
-            let cost: Duration = cost
-                .map(|series| EXPERIMENT.round_cost(&site, series))
-                .sum();
+            let cost: Duration = cost.map(|series| EXPERIMENT.round_cost(&site, series)).sum();
             let cpus = site.cpus.len();
             println!("{:9} {cpus:3} CPUs: {count} cases, {cost:?}", preset.name());
             let (more, times) = if cpus > 2 { (5, 2.0) } else { (0, 1.0) };
             assert!(count <= most + more, "{count} cases in {}", preset.name());
-            assert!(
-                cost.as_secs_f64() <= times * seconds,
-                "{cost:?} in {}",
-                preset.name()
-            );
+            assert!(cost.as_secs_f64() <= times * seconds, "{cost:?} in {}", preset.name());
         }
     }
 }
@@ -107,9 +91,7 @@ fn thorough_has_all_that_the_catalogue_lists() {
     assert_eq!(values("level"), set("L1 L2 L3 DRAM 4xLLC"));
     assert_eq!(values("threads"), set("1 2 4 8 16 32 64 128 all smt"));
     let has = |op, level, threads: &str, stores: &'static str| {
-        let threads = threads
-            .parse::<u64>()
-            .map_or(Value::from(threads), Value::Int);
+        let threads = threads.parse::<u64>().map_or(Value::from(threads), Value::Int);
         let id = Transfer::widest(op, stores).case(level, &threads);
         cases.iter().any(|case| case.id == id)
     };
@@ -134,12 +116,7 @@ fn the_reports_cases_are_standard() {
         ("write", "every", "8", "DRAM"),
         ("scale", "every", "vector", "4xLLC"),
     ] {
-        let transfer = Transfer {
-            op,
-            stores: STORES[0],
-            access,
-            width,
-        };
+        let transfer = Transfer { op, stores: STORES[0], access, width };
         let id = transfer.case(level, &Value::from(1));
         assert!(standard.iter().any(|case| case.id == id), "{id}");
     }
@@ -200,12 +177,7 @@ fn arrays_follow_the_measured_levels() {
     assert!(memory.footprint.abs_diff(96 * MIB) < 4096, "{memory:?}");
     let all = size(Some(&known), &point("read", "DRAM", "all"));
     assert!(all.total_bytes().abs_diff(96 * MIB) < 4096, "{all:?}");
-    assert!(
-        size(Some(&known), &point("copy", "4xLLC", 1))
-            .times_last
-            .unwrap()
-            > 3.99
-    );
+    assert!(size(Some(&known), &point("copy", "4xLLC", 1)).times_last.unwrap() > 3.99);
     // Nothing measured: a guest of two CPUs has a part of the 480 MiB that are described, and arrays
     // in memory must not lie in any of it.
     let prior = size(None, &point("read", "DRAM", 1));
@@ -214,22 +186,12 @@ fn arrays_follow_the_measured_levels() {
     // What is four times an unknown part is not guessed, but planned for.
     size(None, &point("read", "4xLLC", 1));
     let only_clock = found(&[]);
-    let reports = sizes::of(
-        &site,
-        Some(&only_clock),
-        &point("read", "4xLLC", 1),
-        2 * GIB,
-    );
+    let reports = sizes::of(&site, Some(&only_clock), &point("read", "4xLLC", 1), 2 * GIB);
     let skip = reports.expect_err("an unknown part");
     assert!(skip.reason.contains("unknown part"), "{}", skip.reason);
     let mut told = with_memory("vm-granite-rapids", 8 * GIB);
     told.host.given.set("cache.l3", "16MiB").unwrap();
-    let reports = sizes::of(
-        &told,
-        Some(&only_clock),
-        &point("read", "4xLLC", 1),
-        2 * GIB,
-    );
+    let reports = sizes::of(&told, Some(&only_clock), &point("read", "4xLLC", 1), 2 * GIB);
     let reports = reports.expect("the part was given");
     assert_eq!(reports.from, "given");
     assert!(reports.footprint.abs_diff(64 * MIB) < 4096);
@@ -280,12 +242,7 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     let poor = with_memory("vm-granite-rapids", 20 * MIB);
     let offer = EXPERIMENT.series(&poor, &params).expect("what can be cut");
     assert_eq!(offer.series.len(), 1);
-    assert!(
-        offer
-            .skipped
-            .iter()
-            .all(|(id, _)| id.text("level") == Some("4xLLC"))
-    );
+    assert!(offer.skipped.iter().all(|(id, _)| id.text("level") == Some("4xLLC")));
     let kept = sizes::of(&poor, None, &point("read", "DRAM", 1), 256 * MIB).unwrap();
     assert!(kept.footprint <= 20 * MIB);
 }
@@ -320,11 +277,7 @@ fn earlier_figures_sharpen_predictions_and_bounds_follow_the_level() {
     let bus = told(None, &memory, "bus_bandwidth").unwrap();
     assert!((bus.range.unwrap().likely / program.likely - 1.5).abs() < 1e-9);
     let mut stated = with_memory("vm-granite-rapids", 8 * GIB);
-    stated
-        .host
-        .given
-        .set("memory.bandwidth", "200GB/s")
-        .unwrap();
+    stated.host.given.set("memory.bandwidth", "200GB/s").unwrap();
     let bus = EXPERIMENT.predict(&stated, None, &memory, metric("bus_bandwidth"));
     let bound = bus.unwrap().bound.expect("the channels' rate");
     assert!(bound.warns_only && bound.constant == 200e9);
@@ -340,12 +293,7 @@ fn the_four_kernels_and_a_copy_beside_a_read_are_derived() {
         let id = Transfer::widest(op, STORES[0]).case("DRAM", &one);
         values.insert(Key::new(ID, &id, name), rate);
     };
-    for (op, rate) in [
-        ("copy", 10e9),
-        ("scale", 11e9),
-        ("add", 12e9),
-        ("triad", 13e9),
-    ] {
+    for (op, rate) in [("copy", 10e9), ("scale", 11e9), ("add", 12e9), ("triad", 13e9)] {
         put(op, "bandwidth", rate);
     }
     put("copy", "bus_bandwidth", 15e9);
@@ -386,11 +334,7 @@ fn a_copy_that_loads_what_no_read_does_is_a_contradiction() {
     for level in ["L2", "L3", "DRAM", "4xLLC"] {
         // Program bytes; as measured here a copy moves 1.65 times a read's on the bus.
         for (copy, read, is_one) in [(17.1, 15.5, false), (6.0, 15.5, false), (25.0, 15.5, true)] {
-            assert_eq!(
-                contradicts(level, copy, read),
-                is_one,
-                "{level} {copy} {read}"
-            );
+            assert_eq!(contradicts(level, copy, read), is_one, "{level} {copy} {read}");
         }
     }
     // In the first cache loads and stores have ports of their own: two loads' worth is all there is.
@@ -420,14 +364,9 @@ fn it_measures() {
         of("bus_bandwidth") / of("bandwidth")
     };
     assert!((ratio("write") - 2.0).abs() < 1e-6);
-    let modified = samples
-        .iter()
-        .filter(|one| one.case.text("op") == Some("modify"));
+    let modified = samples.iter().filter(|one| one.case.text("op") == Some("modify"));
     let named: BTreeSet<&str> = modified.map(|one| one.metric.as_ref()).collect();
-    assert!(
-        !named.contains("bus_bandwidth"),
-        "its bus moves what it names"
-    );
+    assert!(!named.contains("bus_bandwidth"), "its bus moves what it names");
     let by_words = |one: &&record::event::Samples| {
         one.case.text("access") == Some("first") && one.metric == "bandwidth"
     };

@@ -48,9 +48,7 @@ pub(super) fn write(series: &Series, dir: &Path) -> Result<PathBuf> {
 }
 
 fn file_bytes(series: &Series) -> Result<u64> {
-    series
-        .setting("file")
-        .context("the size of the file is not set")
+    series.setting("file").context("the size of the file is not set")
 }
 
 /// The file, and what is known of its device.
@@ -87,20 +85,10 @@ impl Cold {
             "the window must be whole pages and at most half of the file: --set memory.fault.file=SIZE"
         );
         let file = File::open(&path).context("the prepared file is gone")?;
-        let measured = bench
-            .order()
-            .case_ns
-            .saturating_mul(series.cases.len() as u64);
+        let measured = bench.order().case_ns.saturating_mul(series.cases.len() as u64);
         let settled = settle(&file, Duration::from_nanos(measured))?;
         let pieces = demand_written_extents(&file, bytes)?;
-        Ok(Cold {
-            path,
-            bytes,
-            window,
-            seed: bench.order().seed,
-            settled,
-            pieces,
-        })
+        Ok(Cold { path, bytes, window, seed: bench.order().seed, settled, pieces })
     }
 
     /// Measures a case, everything evicted before.
@@ -116,9 +104,7 @@ impl Cold {
             kind => self.singles(case, bench, kind == Some("random"))?,
         };
         // Everything that this thread had read in the case, the device must have given.
-        let own = own_read_bytes()
-            .zip(own_before)
-            .map(|(now, then)| now - then);
+        let own = own_read_bytes().zip(own_before).map(|(now, then)| now - then);
         let read = own.unwrap_or(least);
         // The thread's bytes count when they are asked for, the device's when it has answered.
         let start = Instant::now();
@@ -164,9 +150,7 @@ impl Cold {
     fn drain(case: &Case) {
         let number = case.at.get("device_number").and_then(Value::text);
         let start = Instant::now();
-        while number
-            .and_then(device_in_flight)
-            .is_some_and(|requests| requests > 0)
+        while number.and_then(device_in_flight).is_some_and(|requests| requests > 0)
             && start.elapsed() < DRAIN_MOST
         {
             std::thread::sleep(DRAIN_EVERY);
@@ -207,10 +191,7 @@ impl Cold {
         let clock = bench.clock();
         let case_ns = bench.order().case_ns as f64;
         let begin = clock.start();
-        let mut seen = Singles {
-            overlapping: block < alone,
-            ..Singles::default()
-        };
+        let mut seen = Singles { overlapping: block < alone, ..Singles::default() };
         for block_index in blocks.into_iter().take(FAULTS_MAX) {
             // In the middle of the block: what is read around stays inside.
             let at = block_index * block + block / 2 / page * page;
@@ -258,10 +239,7 @@ impl Cold {
             if resident != 0 {
                 evict(file, 0, 0)?;
                 let left = resident_pages(file, at, usize::try_from(self.window)?)?;
-                ensure!(
-                    left == 0,
-                    "cache: {left} of {pages} pages of a window stay in memory"
-                );
+                ensure!(left == 0, "cache: {left} of {pages} pages of a window stay in memory");
             }
             let (_opened, area) = self.mapped(case)?;
             let before = Counted::now();
@@ -312,11 +290,7 @@ impl Counted {
     fn now() -> Counted {
         let own = own_read_bytes();
         let usage = rusage_thread();
-        Counted {
-            minor: usage.minflt,
-            major: usage.majflt,
-            own,
-        }
+        Counted { minor: usage.minflt, major: usage.majflt, own }
     }
 
     fn until_now(self) -> Counted {
@@ -373,9 +347,7 @@ impl Singles {
             self.cached,
             wrong.major,
             wrong.minor,
-            wrong
-                .own
-                .map_or("unknown".to_owned(), |own| own.to_string())
+            wrong.own.map_or("unknown".to_owned(), |own| own.to_string())
         );
         ensure!(
             !self.latencies.is_empty() && self.cached as f64 <= CACHED_MAX * touches as f64,
@@ -395,9 +367,7 @@ impl Singles {
         samples.notes.extend(overlap);
         cold.describe(case, samples);
         if self.cached > 0 {
-            samples
-                .notes
-                .push(format!("cache: {told}; they are left out"));
+            samples.notes.push(format!("cache: {told}; they are left out"));
         }
         if unknown {
             samples.notes.push(NOT_COUNTED.to_owned());
@@ -506,9 +476,6 @@ mod tests {
         device_gave(1 << 20, None).expect("nobody counts");
         let error = device_gave(1 << 20, Some(4096)).expect_err("next to nothing");
         let text = error.to_string();
-        assert!(
-            text.contains("cache: 1 MiB") && text.contains("4 KiB"),
-            "{text}"
-        );
+        assert!(text.contains("cache: 1 MiB") && text.contains("4 KiB"), "{text}");
     }
 }

@@ -77,9 +77,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let mut touched = apparatus(case.text("fault").unwrap_or_default(), &dir, seed)?;
     let timer = bench.timer();
     let mut counted = Counted::new(touched.as_mut(), timer);
-    let batch = timer
-        .search(&mut |n| counted.batch(n))
-        .context("searching for a batch")?;
+    let batch = timer.search(&mut |n| counted.batch(n)).context("searching for a batch")?;
     let k = batch.operations.min(counted.most());
     let turns = timer.repeat(&mut |watch| counted.turn(k, watch))?;
     counted.refuse(&turns)?;
@@ -156,13 +154,7 @@ struct Sum {
 
 impl<'touched> Counted<'touched> {
     fn new(touched: &'touched mut dyn Touched, timer: Timer) -> Self {
-        Counted {
-            touched,
-            timer,
-            wrong: 0,
-            last: None,
-            all: Sum::default(),
-        }
+        Counted { touched, timer, wrong: 0, last: None, all: Sum::default() }
     }
 
     /// The largest n: there must be room for 2 n.
@@ -281,9 +273,7 @@ impl Touched for Fresh {
     }
 
     fn renew(&mut self, count: usize) -> Result<()> {
-        self.area
-            .renew(count * self.stride)
-            .context("dropping pages")
+        self.area.renew(count * self.stride).context("dropping pages")
     }
 
     #[inline(never)]
@@ -300,9 +290,7 @@ impl Touched for Fresh {
             return Ok(());
         };
         verify_node(mapping, current_node(), notes)?;
-        let share = mapping
-            .huge_share()
-            .context("reading the pages of memory")?;
+        let share = mapping.huge_share().context("reading the pages of memory")?;
         match mapping.pages() {
             Pages::Base => ensure!(share == 0.0, "{share:.3} of the base pages are huge"),
             Pages::Huge if share < HUGE_SHARE_LEAST => {
@@ -346,9 +334,8 @@ fn cached_file(dir: &std::path::Path, seed: u64) -> Result<File> {
 fn apart(file: &File) -> Result<Fresh> {
     let page = base_page_bytes();
     let pages = FILE_BYTES / page;
-    let offsets: Vec<u64> = (0..FILE_FAULTS)
-        .map(|index| (2 * index % pages * page) as u64)
-        .collect();
+    let offsets: Vec<u64> =
+        (0..FILE_FAULTS).map(|index| (2 * index % pages * page) as u64).collect();
     Ok(Fresh {
         area: Area::file(file, page, &offsets).context("mapping pages one by one")?,
         stride: page,
@@ -367,10 +354,7 @@ fn around(file: &File) -> Result<Fresh> {
     let before = rusage_thread().minflt;
     black_box(whole.read(0, page, pages));
     let faults = rusage_thread().minflt - before;
-    ensure!(
-        (1..=pages as u64).contains(&faults),
-        "{pages} touches made {faults} page faults"
-    );
+    ensure!((1..=pages as u64).contains(&faults), "{pages} touches made {faults} page faults");
     let per_fault = pages as f64 / faults as f64;
     let span = (per_fault.ceil() as usize).next_power_of_two();
     ensure!(
@@ -411,13 +395,7 @@ impl Copied {
         bind(&mapping, current_node(), &mut notes)?;
         let mut area = Area::private(mapping)?;
         area.write(0, base_page_bytes(), SHARED_PAGES);
-        Ok(Copied {
-            child: None,
-            area,
-            next: SHARED_PAGES,
-            switches: 0,
-            notes,
-        })
+        Ok(Copied { child: None, area, next: SHARED_PAGES, switches: 0, notes })
     }
 }
 
@@ -428,13 +406,8 @@ impl Sharer {
         let (waits, hold) = pipe().context("a pipe")?;
         let child = Child::fork(|| wait_in_child(said, waits)).map_err(refused::told)?;
         // The child closed neither of these: the read ends by its byte.
-        ready
-            .read_exact(&mut [0])
-            .context("the child that shares the pages has ended")?;
-        Ok(Sharer {
-            _child: child,
-            _hold: hold,
-        })
+        ready.read_exact(&mut [0]).context("the child that shares the pages has ended")?;
+        Ok(Sharer { _child: child, _hold: hold })
     }
 }
 

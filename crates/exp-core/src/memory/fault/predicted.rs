@@ -3,7 +3,7 @@
 use super::MIB;
 use bench::device;
 use bench::experiment::{Known, Site, predicted, unknown};
-use laws::Estimate;
+use laws::Law;
 use laws::memory::fault::{self as law, Major, Minor};
 use record::case::Case;
 use record::event::Prediction;
@@ -126,26 +126,18 @@ fn predict_window(
     let bytes = case.int("window_bytes").unwrap_or(16 * MIB);
     let page = site.host.memory.page_bytes.unwrap_or(4096);
     let whole = law::window(site, known, disk, bytes, readahead);
-    let per = |scale: f64| Estimate {
-        range: laws::scaled(whole.range, scale),
-        because: whole.because.clone(),
-    };
+    let per = |scale: f64| Law::of(laws::scaled(whole.range, scale), whole.because().clone());
     Some(match metric.name.as_ref() {
         "window" => per(1.0).prediction(),
         "per_page" => per(page as f64 / bytes as f64).prediction(),
-        "bandwidth" => Estimate {
-            range: laws::inverse(bytes as f64 * 1e9, whole.range),
-            because: whole.because,
+        "bandwidth" => {
+            Law::of(laws::inverse(bytes as f64 * 1e9, whole.range), whole.because()).prediction()
         }
-        .prediction(),
         "pages_per_fault" => match readahead {
             true => law::pages_around(site).prediction(),
-            false => predicted(
-                1.0,
-                1.0,
-                16.0,
-                "without readahead each touch is a fault, or each folio",
-            ),
+            false => {
+                predicted(1.0, 1.0, 16.0, "without readahead each touch is a fault, or each folio")
+            }
         },
         "bytes_per_fault" => law::window_bytes_per_fault(site, disk, bytes, readahead).prediction(),
         _ => return none(known, "a window has no such figure"),

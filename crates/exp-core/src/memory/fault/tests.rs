@@ -36,58 +36,33 @@ fn everything_is_offered_or_skipped_with_a_reason() {
             for case in all {
                 assert!(!MAJOR.contains(&case.text("fault").expect("named")));
             }
-            let major = offer
-                .skipped
-                .iter()
-                .find(|(id, _)| id.text("fault") == Some("page"));
+            let major = offer.skipped.iter().find(|(id, _)| id.text("fault") == Some("page"));
             let (_, skip) = major.expect("skipped");
-            assert!(
-                skip.needed
-                    .as_ref()
-                    .is_some_and(|needed| needed.contains("--dir"))
-            );
+            assert!(skip.needed.as_ref().is_some_and(|needed| needed.contains("--dir")));
         }
     }
     let offer = check(&EXPERIMENT, &with_disk(), Preset::Standard);
-    let names: Vec<_> = offer
-        .series
-        .iter()
-        .map(|series| (series.name.as_str(), series.cases.len()))
-        .collect();
+    let names: Vec<_> =
+        offer.series.iter().map(|series| (series.name.as_str(), series.cases.len())).collect();
     assert_eq!(names, [("", 8), ("major", 6)]);
     let series = EXPERIMENT
         .resolve(&with_disk(), &Known::default(), offer.series[1].clone())
         .expect("it has a device");
-    assert!(
-        series
-            .cases
-            .iter()
-            .all(|case| case.int("readahead_bytes") == Some(131_072))
-    );
+    assert!(series.cases.iter().all(|case| case.int("readahead_bytes") == Some(131_072)));
 }
 
 #[test]
 fn its_rounds_keep_their_allotment() {
     // Stated cost of a round in s, without and with a device.
-    for (preset, least, most) in [
-        (Preset::Quick, 0.12, 0.2),
-        (Preset::Standard, 0.4, 1.2),
-        (Preset::Thorough, 1.0, 15.0),
-    ] {
-        for (site, allowed) in sites()
-            .into_iter()
-            .map(|site| (site, least))
-            .chain([(with_disk(), most)])
+    for (preset, least, most) in
+        [(Preset::Quick, 0.12, 0.2), (Preset::Standard, 0.4, 1.2), (Preset::Thorough, 1.0, 15.0)]
+    {
+        for (site, allowed) in
+            sites().into_iter().map(|site| (site, least)).chain([(with_disk(), most)])
         {
-            let site = Site {
-                case_ns: session::plan::case_ns(preset),
-                ..site
-            };
+            let site = Site { case_ns: session::plan::case_ns(preset), ..site };
             let offer = check(&EXPERIMENT, &site, preset);
-            let cost = offer
-                .series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series));
+            let cost = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
             let cost: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
             assert!(cost <= allowed, "{}: {cost} s", preset.name());
         }
@@ -97,10 +72,7 @@ fn its_rounds_keep_their_allotment() {
 #[test]
 fn turns_of_stress_ng_leave_their_file_to_no_public_directory() {
     let all = params(&CARD, Preset::Quick, &[("fault", "stress")]);
-    let without = Site {
-        dir: None,
-        ..with_disk()
-    };
+    let without = Site { dir: None, ..with_disk() };
     let skip = EXPERIMENT.series(&without, &all).expect_err("no directory");
     assert_eq!(skip.needed.as_deref(), Some("--dir DIR"));
     EXPERIMENT.series(&with_disk(), &all).expect("has one");
@@ -116,10 +88,7 @@ fn memory_that_is_not_there_is_a_reason() {
     site.memory_bytes = 1 << 30;
     site.host.memory.thp.enabled = Some("never".to_owned());
     let offer = EXPERIMENT.series(&site, &all).expect("the rest");
-    let huge = offer
-        .skipped
-        .iter()
-        .find(|(id, _)| id.text("fault") == Some("huge"));
+    let huge = offer.skipped.iter().find(|(id, _)| id.text("fault") == Some("huge"));
     assert!(huge.is_some_and(|(_, skip)| skip.reason.contains("huge pages are off")));
 }
 
@@ -129,10 +98,7 @@ fn all_minor_faults_of_a_rehearsal_are_counted() {
     for fault in ["anonymous", "file", "copy"] {
         let case = CaseId::new().with("fault", fault);
         let mut of = samples.iter().filter(|samples| samples.case == case);
-        assert!(
-            of.all(|samples| !samples.raw.samples().is_empty()),
-            "{fault}"
-        );
+        assert!(of.all(|samples| !samples.raw.samples().is_empty()), "{fault}");
     }
 }
 
@@ -154,29 +120,18 @@ fn here(dir: &Path) -> Option<Site> {
 /// Without a device below the directory the site's is one that counts nothing.
 fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
     let cpu = metal::place::allowed().expect("CPUs")[0];
-    let calibration = calibrate(&CalibrateOrder {
-        cpu,
-        windows: 10,
-        window_ns: 200_000,
-    })
-    .expect("the clocks run");
+    let calibration = calibrate(&CalibrateOrder { cpu, windows: 10, window_ns: 200_000 })
+        .expect("the clocks run");
     let mut sized = vec![("file", "4MiB"), ("window", "256KiB")];
     if minor {
-        sized.push((
-            "fault",
-            "anonymous,zero,huge,file,file_around,shared,copy,protect,stress",
-        ));
+        sized.push(("fault", "anonymous,zero,huge,file,file_around,shared,copy,protect,stress"));
     }
     let real = here(dir);
     let counts = real.is_some();
     let site = real.unwrap_or_else(with_disk);
-    let offer = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Standard, &sized))
-        .expect("all");
+    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Standard, &sized)).expect("all");
     let series = offer.series[usize::from(!minor)].clone();
-    let mut series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .expect("a device");
+    let mut series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a device");
     if !counts {
         // The site's disk is none of this machine.
         for case in &mut series.cases {
@@ -184,9 +139,7 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
         }
     }
     if EXPERIMENT.is_prepared(&series) {
-        EXPERIMENT
-            .prepare(&series, dir, &mut || ())
-            .expect("room for 4 MiB");
+        EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for 4 MiB");
     }
     let order = RoundOrder {
         series: series.clone(),
@@ -205,10 +158,7 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
     let (samples, _, _, done) = bench.finish().expect("ends");
     (
         samples.into_iter().map(|samples| samples.case).collect(),
-        done.failed
-            .into_iter()
-            .map(|failed| failed.reason)
-            .collect(),
+        done.failed.into_iter().map(|failed| failed.reason).collect(),
     )
 }
 
@@ -222,28 +172,13 @@ fn every_minor_fault_is_measured_here_or_says_why_not() {
     let dir = tempfile::tempdir().expect("a directory");
     let (measured, failed) = on_a_thread(|| rehearse(dir.path(), true));
     // Only huge pages may be short.
-    assert!(
-        failed.iter().all(|reason| reason.contains("huge")),
-        "{failed:?}"
-    );
+    assert!(failed.iter().all(|reason| reason.contains("huge")), "{failed:?}");
     let has = |fault: &str| measured.contains(&CaseId::new().with("fault", fault));
-    for fault in [
-        "anonymous",
-        "zero",
-        "file",
-        "file_around",
-        "shared",
-        "copy",
-        "protect",
-        "stress",
-    ] {
+    for fault in ["anonymous", "zero", "file", "file_around", "shared", "copy", "protect", "stress"]
+    {
         assert!(has(fault), "{fault}");
     }
-    assert_eq!(
-        std::fs::read_dir(dir.path()).expect("reads").count(),
-        0,
-        "files without names"
-    );
+    assert_eq!(std::fs::read_dir(dir.path()).expect("reads").count(), 0, "files without names");
 }
 
 #[test]
@@ -275,9 +210,7 @@ fn files_in_memory_are_never_a_device() {
     let (measured, failed) = on_a_thread(|| rehearse(dir.path(), false));
     assert!(measured.is_empty() && failed.len() == 6, "{measured:?}");
     assert!(
-        failed
-            .iter()
-            .all(|reason| reason.contains("stay in memory after eviction")),
+        failed.iter().all(|reason| reason.contains("stay in memory after eviction")),
         "{failed:?}"
     );
 }
@@ -287,29 +220,16 @@ fn clearing_is_the_slope_between_the_pages() {
     let site = recorded("vm-granite-rapids");
     let mut values = Known::default();
     let mut put = |fault: &str, ns: f64| {
-        values.insert(
-            Key::new(CARD.id, &CaseId::new().with("fault", fault), "latency"),
-            ns,
-        );
+        values.insert(Key::new(CARD.id, &CaseId::new().with("fault", fault), "latency"), ns);
     };
     // 500 ns and 0.05 ns for each byte.
     put("anonymous", 500.0 + 0.05 * 4096.0);
     put("huge", 500.0 + 0.05 * 2_097_152.0);
     let derived = EXPERIMENT.derive(&site, &Known::default(), &values);
-    let of = |name| {
-        derived
-            .iter()
-            .find(|value| value.metric == name)
-            .expect("derived")
-            .value
-    };
+    let of = |name| derived.iter().find(|value| value.metric == name).expect("derived").value;
     assert!((of("zeroing") - 0.05).abs() < 1e-12);
     assert!((of("base_part") - 500.0).abs() < 1e-6);
-    assert!(
-        EXPERIMENT
-            .derive(&site, &Known::default(), &Known::default())
-            .is_empty()
-    );
+    assert!(EXPERIMENT.derive(&site, &Known::default(), &Known::default()).is_empty());
 }
 
 #[test]
@@ -326,12 +246,8 @@ fn pages_that_were_there_before_their_touch_void_everything_and_fail_with_both_n
             round: 1,
             seed: 1,
             cpus: vec![cpu],
-            calibration: calibrate(&CalibrateOrder {
-                cpu,
-                windows: 10,
-                window_ns: 200_000,
-            })
-            .expect("the clocks run"),
+            calibration: calibrate(&CalibrateOrder { cpu, windows: 10, window_ns: 200_000 })
+                .expect("the clocks run"),
             dir: None,
             far: None,
             far_address: None,

@@ -48,11 +48,7 @@ pub(super) fn of_round(site: &Site, series: &Series) -> Duration {
         }
         largest = largest.max(point.footprint);
     }
-    let touch_ns = if is_guest(site) {
-        TOUCH_GUEST_NS
-    } else {
-        TOUCH_NS
-    };
+    let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
     ns += largest as f64 * touch_ns;
     if series.name.starts_with("random") {
         ns += (largest / slot) as f64 * LINK_NS;

@@ -69,10 +69,8 @@ pub(super) fn cases(site: &Site, points: &[Point]) -> Vec<CaseId> {
 
 /// All that the figures say together.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-    let points: Vec<(Point, f64)> = values
-        .of(ID, "latency")
-        .filter_map(|(case, ns)| Some((Point::of(case)?, ns)))
-        .collect();
+    let points: Vec<(Point, f64)> =
+        values.of(ID, "latency").filter_map(|(case, ns)| Some((Point::of(case)?, ns))).collect();
     let mut found = levels(site, known, &points);
     found.extend(line_size(&points));
     found.extend(prefetch_gain(&points));
@@ -90,20 +88,15 @@ fn random_ladder(points: &[(Point, f64)], base: bool) -> Vec<Rung> {
     let mut rungs: Vec<Rung> = points
         .iter()
         .filter(|(point, ns)| on_ladder(point, base) && *ns > 0.0)
-        .map(|(point, ns)| Rung {
-            size: point.footprint as f64,
-            value: *ns,
-        })
+        .map(|(point, ns)| Rung { size: point.footprint as f64, value: *ns })
         .collect();
     rungs.sort_by(|a, b| a.size.total_cmp(&b.size));
     rungs
 }
 
 fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedValue> {
-    let described: Vec<(&'static str, f64)> = described_levels(site)
-        .into_iter()
-        .map(|(name, bytes)| (name, bytes as f64))
-        .collect();
+    let described: Vec<(&'static str, f64)> =
+        described_levels(site).into_iter().map(|(name, bytes)| (name, bytes as f64)).collect();
     let huge = random_ladder(points, false);
     let (rungs, pages) = if huge.len() >= LEAST_RUNGS {
         (huge, "huge")
@@ -138,18 +131,12 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         ]);
         latency.notes = notes.remove(name).unwrap_or_default();
         if pages == "base" {
-            latency
-                .notes
-                .push("on base pages: misses of the TLBs are part of it".to_owned());
+            latency.notes.push("on base pages: misses of the TLBs are part of it".to_owned());
         }
         found.push(latency);
         if let Some(hz) = measured_core_hz(known) {
             let cycles = value * hz / 1e9;
-            found.push(DerivedValue::new(
-                case.clone(),
-                "level_latency_cycles",
-                cycles,
-            ));
+            found.push(DerivedValue::new(case.clone(), "level_latency_cycles", cycles));
         }
         if let Some(edge) = plateau.edge.filter(|_| name != MEMORY) {
             let mut size = DerivedValue::new(case, "level_size", edge);
@@ -177,10 +164,7 @@ fn quiet_end(rungs: &[Rung], plateau: &Plateau, cache_bytes: Option<f64>) -> usi
 
 /// The neighbouring footprints that a position lies between.
 fn cell(position: f64, sizes: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
-    let below = sizes
-        .clone()
-        .filter(|size| *size <= position)
-        .reduce(f64::max)?;
+    let below = sizes.clone().filter(|size| *size <= position).reduce(f64::max)?;
     let above = sizes.filter(|size| *size >= position).reduce(f64::min)?;
     Some((below, above))
 }
@@ -213,10 +197,7 @@ fn named<'name>(
             render(last_size, Unit::B)
         ));
     }
-    let open = plateaus
-        .len()
-        .checked_sub(1)
-        .filter(|&at| edges[at].is_none());
+    let open = plateaus.len().checked_sub(1).filter(|&at| edges[at].is_none());
     if let Some(at) = open {
         if top >= 2.0 * last_size {
             names[at] = Some(MEMORY);
@@ -237,11 +218,7 @@ fn named<'name>(
         if names[at].is_some() {
             continue;
         }
-        let near = names[..at]
-            .iter()
-            .rev()
-            .chain(&names[at..])
-            .find_map(|name| *name);
+        let near = names[..at].iter().rev().chain(&names[at..]).find_map(|name| *name);
         let Some(near) = near else { continue };
         let where_to = plateau.edge.map_or_else(
             || format!("to the ladder's end at {}", render(top, Unit::B)),
@@ -287,37 +264,24 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
     for (point, ns) in points {
         if let (Pattern::PageRandom, Some(stride)) = (point.pattern, point.stride) {
             let sweep = (point.base, point.index, point.footprint);
-            sweeps.entry(sweep).or_default().push(Rung {
-                size: stride as f64,
-                value: *ns,
-            });
+            sweeps.entry(sweep).or_default().push(Rung { size: stride as f64, value: *ns });
         }
     }
     let ((_, _, footprint), steps) =
-        sweeps
-            .iter_mut()
-            .max_by_key(|((base, index, footprint), steps)| {
-                (steps.len(), !base, !index, std::cmp::Reverse(*footprint))
-            })?;
+        sweeps.iter_mut().max_by_key(|((base, index, footprint), steps)| {
+            (steps.len(), !base, !index, std::cmp::Reverse(*footprint))
+        })?;
     steps.sort_by(|a, b| a.size.total_cmp(&b.size));
     let ramp = ladder::saturation(steps)?;
     let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
-    found
-        .at
-        .insert("footprint".to_owned(), Value::from(*footprint));
+    found.at.insert("footprint".to_owned(), Value::from(*footprint));
     Some(found)
 }
 
 /// Random over forward by one line, at the largest footprint that has both.
 fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     let at = |pattern, stride, footprint| {
-        let wanted = Point {
-            pattern,
-            stride,
-            index: false,
-            base: false,
-            footprint,
-        };
+        let wanted = Point { pattern, stride, index: false, base: false, footprint };
         let found = points.iter().find(|(point, _)| *point == wanted);
         found.map(|(_, ns)| *ns).filter(|ns| *ns > 0.0)
     };
@@ -328,8 +292,7 @@ fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     };
     let (footprint, ratio) = points.iter().filter_map(both).max_by_key(|found| found.0)?;
     let mut gain = DerivedValue::new(CaseId::new(), "prefetch_gain", ratio);
-    gain.at
-        .insert("footprint".to_owned(), Value::from(footprint));
+    gain.at.insert("footprint".to_owned(), Value::from(footprint));
     Some(gain)
 }
 
@@ -340,11 +303,8 @@ fn translation(site: &Site, points: &[(Point, f64)]) -> Vec<DerivedValue> {
     if huge.len() < LEAST_RUNGS || base.len() < LEAST_RUNGS {
         return Vec::new();
     }
-    let edges: Vec<f64> = ladder::plateaus(&huge)
-        .iter()
-        .skip(1)
-        .filter_map(|plateau| plateau.edge)
-        .collect();
+    let edges: Vec<f64> =
+        ladder::plateaus(&huge).iter().skip(1).filter_map(|plateau| plateau.edge).collect();
     // Beyond, page tables (8 B for a page, in a guest twice) take a share of the second cache that
     // the data do not leave them.
     let most = 32.0 * edges.first().copied().unwrap_or(1024.0 * 1024.0);
@@ -424,13 +384,8 @@ pub(super) fn predict(
     let level = case.text("level");
     let tlb = case.text("tlb");
     // Sizes and ratios come from the description alone: a measured clock adds nothing to them.
-    let timed = [
-        "level_latency",
-        "level_latency_cycles",
-        "tlb_miss",
-        "huge_gain",
-    ]
-    .contains(&metric);
+    let timed =
+        ["level_latency", "level_latency_cycles", "tlb_miss", "huge_gain"].contains(&metric);
     if known.is_some() && !timed {
         return None;
     }

@@ -42,12 +42,7 @@ impl Round {
         bench.visit(&cases, |bench, case| {
             let point = Point::of(&case.id).context("no walk")?;
             let slots = usize::try_from(point.footprint)? / self.slot;
-            ensure!(
-                slots >= 2,
-                "{} hold no ring of slots of {} bytes",
-                point.footprint,
-                self.slot
-            );
+            ensure!(slots >= 2, "{} hold no ring of slots of {} bytes", point.footprint, self.slot);
             if slots > ring.slots() {
                 ring.grow_to(slots)?;
             } else {
@@ -110,11 +105,7 @@ impl Round {
                 probe.read(ring.borrow().mapping());
             }
         };
-        let chase = if point.index {
-            Ring::chase_index
-        } else {
-            Ring::chase_pointer
-        };
+        let chase = if point.index { Ring::chase_index } else { Ring::chase_pointer };
         let samples = bench.time_beside(case, "latency", beside, |n| {
             chase(&mut ring.borrow_mut(), n);
             Ok(())
@@ -124,14 +115,8 @@ impl Round {
         let at = &mut samples.at;
         at.insert("node".to_owned(), Value::from(self.node as u64));
         at.insert("slots".to_owned(), Value::from(slots));
-        at.insert(
-            "huge_share".to_owned(),
-            Value::from(render(self.huge_share, Unit::Ratio)),
-        );
-        at.insert(
-            "warmed".to_owned(),
-            Value::from(if warm { "yes" } else { "no" }),
-        );
+        at.insert("huge_share".to_owned(), Value::from(render(self.huge_share, Unit::Ratio)));
+        at.insert("warmed".to_owned(), Value::from(if warm { "yes" } else { "no" }));
         Ok(())
     }
 }

@@ -45,23 +45,14 @@ fn offer(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Result<Offer, Ski
 }
 
 fn points(offer: &Offer, series: &str) -> Vec<Point> {
-    let cases = offer
-        .series
-        .iter()
-        .filter(|have| have.name == series)
-        .flat_map(|have| &have.cases);
+    let cases = offer.series.iter().filter(|have| have.name == series).flat_map(|have| &have.cases);
     cases.filter_map(|case| Point::of(&case.id)).collect()
 }
 
 #[test]
 fn what_every_experiment_keeps_it_keeps_everywhere() {
     for site in sites() {
-        for preset in [
-            Preset::Rehearsal,
-            Preset::Quick,
-            Preset::Standard,
-            Preset::Thorough,
-        ] {
+        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
             check(&EXPERIMENT, &site, preset);
         }
     }
@@ -86,9 +77,7 @@ fn main_memory_has_a_latency_and_no_size() {
 fn a_rehearsal_measures_every_case() {
     let samples = smoke(&EXPERIMENT);
     assert!(samples.iter().all(|samples| {
-        ["huge_share", "node"]
-            .iter()
-            .all(|fact| samples.at.contains_key(*fact))
+        ["huge_share", "node"].iter().all(|fact| samples.at.contains_key(*fact))
     }));
     let slots = |samples: &Samples| samples.at.get("slots").and_then(Value::int);
     assert!(samples.iter().all(|samples| slots(samples) >= Some(64)));
@@ -101,10 +90,7 @@ fn quick_is_the_ladder_on_huge_pages_alone() {
     assert_eq!(offer.series[0].order, Order::Ladder);
     let ladder = points(&offer, "random-huge");
     assert_eq!(ladder.len(), 20);
-    assert_eq!(
-        (ladder[0].footprint, ladder[19].footprint),
-        (512, 256 * MIB)
-    );
+    assert_eq!((ladder[0].footprint, ladder[19].footprint), (512, 256 * MIB));
     assert_eq!(
         offer.series[0].cases[0].id.to_string(),
         "pattern=random,load=pointer,pages=huge,footprint=512"
@@ -115,9 +101,7 @@ fn quick_is_the_ladder_on_huge_pages_alone() {
 #[test]
 fn quick_ends_at_four_times_a_smaller_last_cache() {
     let offer = offer(&site(HOSTS[1]), Preset::Quick, &[]).expect("an offer");
-    let top = points(&offer, "random-huge")
-        .last()
-        .map(|point| point.footprint);
+    let top = points(&offer, "random-huge").last().map(|point| point.footprint);
     // 30 MiB in sysfs: the power of two at or below 120 MiB.
     assert_eq!(top, Some(64 * MIB));
 }
@@ -136,11 +120,9 @@ fn standard_has_what_the_catalogue_lists() {
     assert_eq!(base.len(), 39);
     assert_eq!(base[38].footprint, 256 * MIB);
     // Every rung on base pages has its partner on huge ones.
-    assert!(base.iter().all(|point| {
-        ladder
-            .iter()
-            .any(|other| other.footprint == point.footprint)
-    }));
+    assert!(
+        base.iter().all(|point| { ladder.iter().any(|other| other.footprint == point.footprint) })
+    );
     let walks = points(&offer, "walks-huge");
     let of = |pattern| walks.iter().filter(move |point| point.pattern == pattern);
     assert_eq!(of(Pattern::FourQuarter).count(), 9);
@@ -151,11 +133,8 @@ fn standard_has_what_the_catalogue_lists() {
     assert_eq!(of(Pattern::PageRandom).count(), 9 + 6);
     let total: usize = offer.series.iter().map(|series| series.cases.len()).sum();
     assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 15);
-    let labels: Vec<String> = EXPERIMENT
-        .derivable(&site, &offer.series)
-        .iter()
-        .map(CaseId::to_string)
-        .collect();
+    let labels: Vec<String> =
+        EXPERIMENT.derivable(&site, &offer.series).iter().map(CaseId::to_string).collect();
     assert_eq!(
         labels,
         [
@@ -243,9 +222,7 @@ fn keys_are_the_same_on_all_hosts() {
         let (keys, skipped) = answered(&site);
         assert_eq!(keys, common, "host {at}");
         let about = |text: &str| {
-            let about = skipped
-                .iter()
-                .filter(|(_, skip)| skip.reason.contains(text));
+            let about = skipped.iter().filter(|(_, skip)| skip.reason.contains(text));
             about.count()
         };
         assert_eq!(about("the line size is looked for at 128 KiB"), 6);
@@ -257,10 +234,7 @@ fn keys_are_the_same_on_all_hosts() {
 fn the_line_size_is_looked_for_between_the_first_two_caches() {
     let k = 1024;
     for (levels, possible) in [
-        (
-            vec![("L1", 32 * k), ("L2", 256 * k), ("L3", 8192 * k)],
-            true,
-        ),
+        (vec![("L1", 32 * k), ("L2", 256 * k), ("L3", 8192 * k)], true),
         (vec![("L1", 64 * k), ("L2", 1024 * k)], true),
         (vec![("L1", 65 * k), ("L2", 1024 * k)], false),
         (vec![("L1", 128 * k), ("L2", 16384 * k)], false),
@@ -297,36 +271,20 @@ fn what_is_typed_wrongly_is_answered_with_what_to_type() {
     };
     assert!(reason(&[("footprint", "1000")]).contains("type 1024"));
     assert!(reason(&[("footprint", "1TiB")]).contains("16 GiB may be touched"));
-    let far = [
-        ("pattern", "forward"),
-        ("stride", "4096"),
-        ("footprint", "8192"),
-    ];
+    let far = [("pattern", "forward"), ("stride", "4096"), ("footprint", "8192")];
     assert!(reason(&far).contains("less than 4 slots"));
-    let odd = [
-        ("pattern", "page-random"),
-        ("stride", "24"),
-        ("footprint", "8192"),
-    ];
+    let odd = [("pattern", "page-random"), ("stride", "24"), ("footprint", "8192")];
     assert!(reason(&odd).contains("do not fill a page"));
     assert!(reason(&[("slot", "17")]).contains("slot=64"));
 }
 
 #[test]
 fn what_is_typed_is_what_is_offered() {
-    let set = [
-        ("pattern", "forward,random"),
-        ("load", "index"),
-        ("footprint", "4KiB,65536"),
-    ];
+    let set = [("pattern", "forward,random"), ("load", "index"), ("footprint", "4KiB,65536")];
     let offer = offer(&site(GUEST), Preset::Quick, &set).expect("an offer");
     let walks = points(&offer, "walks-huge");
     assert_eq!(walks.len(), 2);
-    assert!(
-        walks
-            .iter()
-            .all(|point| point.index && point.stride == Some(64))
-    );
+    assert!(walks.iter().all(|point| point.index && point.stride == Some(64)));
     assert_eq!(points(&offer, "random-huge").len(), 2);
 }
 
@@ -334,18 +292,14 @@ fn what_is_typed_is_what_is_offered() {
 fn everything_offered_is_predicted_on_every_host() {
     let metric = |name: &str| {
         let metrics = EXPERIMENT.card().metrics.iter();
-        metrics
-            .clone()
-            .find(|metric| metric.name == name)
-            .expect("a metric of the card")
+        metrics.clone().find(|metric| metric.name == name).expect("a metric of the card")
     };
     for tree in HOSTS {
         let site = site(tree);
         let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
         for case in offer.series.iter().flat_map(|series| &series.cases) {
-            let prediction = EXPERIMENT
-                .predict(&site, None, case, metric("latency"))
-                .expect("a prior");
+            let prediction =
+                EXPERIMENT.predict(&site, None, case, metric("latency")).expect("a prior");
             let range = prediction.range.expect("an interval");
             assert!(0.0 < range.low && range.low <= range.likely && range.likely <= range.high);
             assert!(range.high.is_finite() && !prediction.because.is_empty());
@@ -354,11 +308,7 @@ fn everything_offered_is_predicted_on_every_host() {
         }
         let derivable = EXPERIMENT.derivable(&site, &offer.series);
         for (case, name) in derivable.iter().flat_map(|case| {
-            let metrics = EXPERIMENT
-                .card()
-                .metrics
-                .iter()
-                .filter(|metric| metric.derived);
+            let metrics = EXPERIMENT.card().metrics.iter().filter(|metric| metric.derived);
             metrics.map(move |metric| (case, metric.name.as_ref()))
         }) {
             let prior = EXPERIMENT.predict(&site, None, &Case::new(case.clone()), metric(name));
@@ -383,10 +333,7 @@ fn everything_offered_is_predicted_on_every_host() {
 fn a_standard_round_states_less_than_its_share_of_a_minute() {
     let site = site(GUEST);
     let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
-    let cost = offer
-        .series
-        .iter()
-        .map(|series| EXPERIMENT.round_cost(&site, series));
+    let cost = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
     let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
     assert!((4.0..10.0).contains(&seconds), "{seconds}");
 }

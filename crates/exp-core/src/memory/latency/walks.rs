@@ -40,14 +40,8 @@ pub(super) enum Pattern {
     FourQuarter,
 }
 
-pub(super) const PATTERNS: &[&str] = &[
-    "auto",
-    "random",
-    "page-random",
-    "forward",
-    "backward",
-    "four-quarter",
-];
+pub(super) const PATTERNS: &[&str] =
+    &["auto", "random", "page-random", "forward", "backward", "four-quarter"];
 
 impl Pattern {
     const ALL: [Pattern; 5] = [
@@ -63,9 +57,7 @@ impl Pattern {
     }
 
     fn of(name: &str) -> Option<Pattern> {
-        Pattern::ALL
-            .into_iter()
-            .find(|pattern| pattern.name() == name)
+        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
     /// Whether the distance of slots is part of the case's identity.
@@ -133,14 +125,10 @@ impl Point {
         let footprint = self.footprint;
         if !footprint.is_multiple_of(GRAIN_BYTES) {
             let near = footprint.next_multiple_of(GRAIN_BYTES);
-            return Some(format!(
-                "a footprint is whole lines of {GRAIN_BYTES} bytes: type {near}"
-            ));
+            return Some(format!("a footprint is whole lines of {GRAIN_BYTES} bytes: type {near}"));
         }
         if self.pattern == Pattern::FourQuarter && !footprint.is_multiple_of(4 * GRAIN_BYTES) {
-            return Some(format!(
-                "{footprint} bytes are not four quarters of whole lines"
-            ));
+            return Some(format!("{footprint} bytes are not four quarters of whole lines"));
         }
         let stride = self.stride?;
         if stride < 16 || !stride.is_multiple_of(8) {
@@ -150,9 +138,7 @@ impl Point {
             ));
         }
         if self.pattern == Pattern::PageRandom && !page_bytes.is_multiple_of(stride) {
-            return Some(format!(
-                "slots of {stride} bytes do not fill a page of {page_bytes}"
-            ));
+            return Some(format!("slots of {stride} bytes do not fill a page of {page_bytes}"));
         }
         (footprint / stride < LEAST_SLOTS).then(|| {
             format!("{footprint} bytes hold less than {LEAST_SLOTS} slots, {stride} bytes apart")
@@ -235,13 +221,7 @@ impl Choice {
             points.extend(self.line_sweep());
         }
         points.sort_by_key(|point| {
-            (
-                point.base,
-                point.footprint,
-                point.index,
-                point.pattern,
-                point.stride,
-            )
+            (point.base, point.footprint, point.index, point.pattern, point.stride)
         });
         points.dedup();
         points
@@ -268,13 +248,7 @@ impl Choice {
             }
         };
         let strides = self.strides(pattern);
-        let point = |footprint, stride| Point {
-            pattern,
-            stride,
-            index,
-            base,
-            footprint,
-        };
+        let point = |footprint, stride| Point { pattern, stride, index, base, footprint };
         let chosen_by_user = given.is_some() || self.strides.is_some();
         strides
             .into_iter()
@@ -300,9 +274,7 @@ impl Choice {
             (Preset::Rehearsal, 0) => vec![4 * KIB, 64 * KIB],
             (Preset::Rehearsal, _) => vec![64 * KIB],
             (Preset::Quick, _) => {
-                let top = self
-                    .last_cache
-                    .map_or(u64::MAX, |last| last.saturating_mul(4));
+                let top = self.last_cache.map_or(u64::MAX, |last| last.saturating_mul(4));
                 let exact = top.min(256 * MIB);
                 rungs(2, 1 << exact.ilog2())
             }
@@ -448,15 +420,8 @@ pub(super) fn not_here(site: &Site, point: Point) -> Option<Skip> {
     if let Some(contradiction) = point.contradiction(page) {
         return Some(Skip::because(contradiction));
     }
-    let page = if point.base {
-        page
-    } else {
-        memory.thp.page_bytes.unwrap_or(2 * MIB)
-    };
-    let needed = point
-        .footprint
-        .checked_next_multiple_of(page)
-        .unwrap_or(u64::MAX);
+    let page = if point.base { page } else { memory.thp.page_bytes.unwrap_or(2 * MIB) };
+    let needed = point.footprint.checked_next_multiple_of(page).unwrap_or(u64::MAX);
     (needed > site.memory_bytes).then(|| {
         let bytes = |bytes: u64| render(bytes as f64, Unit::B);
         let group = match site.host.limits.memory_bytes {
@@ -484,11 +449,7 @@ pub(super) fn series_of(points: &[Point], settings: &BTreeMap<String, Value>) ->
         Series {
             experiment: ID.to_owned(),
             name: format!("{group}-{}", if base { "base" } else { "huge" }),
-            order: if random {
-                Order::Ladder
-            } else {
-                Order::Shuffled
-            },
+            order: if random { Order::Ladder } else { Order::Shuffled },
             cases: cases.collect(),
             settings: settings.clone(),
         }

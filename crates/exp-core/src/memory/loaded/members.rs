@@ -140,20 +140,13 @@ impl Party {
         let arrays = together(loaders, vec![(); loaders.len()], |()| {
             let node = current_node();
             let placed = place_huge_or_base(bytes as u64 + APART, node)?;
-            Ok(Kept {
-                it: passed(kernel, placed.mapping, bytes)?,
-                node,
-                notes: placed.notes,
-            })
+            Ok(Kept { it: passed(kernel, placed.mapping, bytes)?, node, notes: placed.notes })
         });
         let arrays = arrays.context("placing the loaders' arrays")?;
         let mut cpus = vec![bench.cpu()];
         cpus.extend(loaders);
         Ok(Party {
-            arrays: arrays
-                .into_iter()
-                .map(|one| Mutex::new(Some(one)))
-                .collect(),
+            arrays: arrays.into_iter().map(|one| Mutex::new(Some(one))).collect(),
             cpus,
             clock: bench.clock(),
             walk: Mutex::new(walks.pop().context("no walk was made")?),
@@ -245,13 +238,8 @@ impl Party {
         notes.extend(walk.notes.iter().cloned());
         for arrays in &self.arrays {
             let told = locked(arrays).as_ref().map(|kept| kept.notes.clone());
-            let new = told
-                .into_iter()
-                .flatten()
-                .filter(|note| !notes.contains(note));
-            let new: Vec<String> = new
-                .map(|note| format!("a loader's memory: {note}"))
-                .collect();
+            let new = told.into_iter().flatten().filter(|note| !notes.contains(note));
+            let new: Vec<String> = new.map(|note| format!("a loader's memory: {note}")).collect();
             notes.extend(new);
         }
         notes.dedup();
@@ -307,18 +295,14 @@ impl Party {
             kept
         } else {
             right(&kept.it)?;
-            Kept {
-                it: passed(kernel, kept.it.into_mapping(), self.loader_bytes)?,
-                ..kept
-            }
+            Kept { it: passed(kernel, kept.it.into_mapping(), self.loader_bytes)?, ..kept }
         });
         let clock = self.clock;
         let step_ticks = clock.ticks(STEP_NS);
         let mine = rate.map(|rate| rate / self.arrays.len() as f64);
         let paced = mine.filter(|rate| rate.is_finite());
-        let piece = paced.map_or(PIECE_UNPACED, |rate| {
-            ((rate * PERIOD_NS / 1e9) as usize).max(LEAST_PIECE)
-        });
+        let piece = paced
+            .map_or(PIECE_UNPACED, |rate| ((rate * PERIOD_NS / 1e9) as usize).max(LEAST_PIECE));
         let mut pace = Pace {
             clock,
             interval: paced.map(|rate| clock.ticks(piece as f64 * 1e9 / rate) as f64),
@@ -355,18 +339,14 @@ fn passed(kernel: Kernel, mapping: Mapping, footprint_bytes: usize) -> Result<St
 fn right(arrays: &Stream) -> Result<()> {
     ensure!(
         arrays.is_right(),
-        WrongResult(format!(
-            "a loader computed other values than {:?} must",
-            arrays.kernel()
-        ))
+        WrongResult(format!("a loader computed other values than {:?} must", arrays.kernel()))
     );
     Ok(())
 }
 
 /// A member that panicked has told so; what it kept is as good as before.
 fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
-    slot.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -9,11 +9,9 @@ use std::collections::BTreeSet;
 #[test]
 fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
     for site in sites().into_iter().filter(|site| site.cpus.len() > 1) {
-        for (preset, most, seconds) in [
-            (Preset::Rehearsal, 3, 0.2),
-            (Preset::Standard, 10, 1.0),
-            (Preset::Thorough, 40, 12.0),
-        ] {
+        for (preset, most, seconds) in
+            [(Preset::Rehearsal, 3, 0.2), (Preset::Standard, 10, 1.0), (Preset::Thorough, 40, 12.0)]
+        {
             let offer = check(&EXPERIMENT, &site, preset);
             let series = &offer.series[0];
             assert!(series.cases.len() <= most, "{} cases", series.cases.len());
@@ -26,9 +24,7 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
 #[test]
 fn one_cpu_is_a_reason() {
     let standard = params(EXPERIMENT.card(), Preset::Standard, &[]);
-    let skip = EXPERIMENT
-        .series(&bare_site(), &standard)
-        .expect_err("one CPU");
+    let skip = EXPERIMENT.series(&bare_site(), &standard).expect_err("one CPU");
     assert!(skip.reason.contains("one CPU") && skip.needed.is_some());
 }
 
@@ -49,10 +45,7 @@ fn loaders_are_of_the_chaser_s_node_and_not_of_its_core() {
     let mut small = recorded("epyc-7763-2s");
     small.cpus = cpu(chaser).smt_siblings.clone();
     let skip = loaders(&small, false).expect_err("siblings only");
-    assert!(
-        skip.needed
-            .is_some_and(|needed| needed.contains("sibling=in"))
-    );
+    assert!(skip.needed.is_some_and(|needed| needed.contains("sibling=in")));
     assert_eq!(loaders(&small, true).expect("the sibling").len(), 1);
 }
 
@@ -64,13 +57,9 @@ fn thorough_has_every_mixture_of_reads_and_writes() {
         .filter_map(|case| Some((case.id.text("op")?, case.id.text("stores")?)))
         .collect();
     assert_eq!(kinds.len(), 5);
-    let idle = thorough
-        .iter()
-        .filter(|case| case.id.int("load") == Some(0));
+    let idle = thorough.iter().filter(|case| case.id.int("load") == Some(0));
     assert_eq!(idle.count(), 1);
-    let full = thorough
-        .iter()
-        .filter(|case| case.id.int("load") == Some(100));
+    let full = thorough.iter().filter(|case| case.id.int("load") == Some(100));
     assert_eq!(full.count(), 5);
 }
 
@@ -95,10 +84,7 @@ fn a_rehearsal_yields_latency_and_bandwidth_that_rises_with_the_load() {
 
 #[test]
 fn idle_is_compared_with_the_ladder() {
-    let id = CaseId::new()
-        .with("op", "read")
-        .with("stores", "regular")
-        .with("load", 0);
+    let id = CaseId::new().with("op", "read").with("stores", "regular").with("load", 0);
     let (mut known, mut values) = (Known::default(), Known::default());
     values.insert(Key::new(ID, &id, "latency"), 110.0);
     assert!(EXPERIMENT.derive(&bare_site(), &known, &values).is_empty());

@@ -10,24 +10,15 @@ use std::time::Duration;
 #[test]
 fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
     for site in sites() {
-        for (preset, most, seconds) in [
-            (Preset::Rehearsal, 3, 0.15),
-            (Preset::Standard, 8, 0.6),
-            (Preset::Thorough, 96, 10.0),
-        ] {
+        for (preset, most, seconds) in
+            [(Preset::Rehearsal, 3, 0.15), (Preset::Standard, 8, 0.6), (Preset::Thorough, 96, 10.0)]
+        {
             let offer = check(&EXPERIMENT, &site, preset);
             let count: usize = offer.series.iter().map(|series| series.cases.len()).sum();
             assert!((1..=most).contains(&count), "{count} in {}", preset.name());
-            let cost: Duration = offer
-                .series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series))
-                .sum();
-            assert!(
-                cost.as_secs_f64() <= seconds,
-                "{cost:?} in {}",
-                preset.name()
-            );
+            let cost: Duration =
+                offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series)).sum();
+            assert!(cost.as_secs_f64() <= seconds, "{cost:?} in {}", preset.name());
         }
     }
 }
@@ -48,11 +39,7 @@ fn quick_measures_it_only_where_it_is_asked_for() {
 #[test]
 fn every_count_to_32_is_there_and_levels_that_are_not_described_are_skipped() {
     let offer = check(&EXPERIMENT, &recorded("epyc-7763-2s"), Preset::Thorough);
-    let names: Vec<&str> = offer
-        .series
-        .iter()
-        .map(|series| series.name.as_str())
-        .collect();
+    let names: Vec<&str> = offer.series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["L2", "L3", "DRAM"]);
     for series in &offer.series {
         let counts = series.cases.iter().filter_map(|case| case.id.int("chains"));
@@ -89,16 +76,11 @@ fn the_plateau_is_the_lines_in_flight() {
     assert!((lines.value - 12.0).abs() < 1e-9 && lines.notes.is_empty());
     assert_eq!(lines.case, CaseId::new().with("level", "DRAM"));
     assert_eq!(lines.at["from_chains"].int(), Some(12));
-    let four = found
-        .iter()
-        .find(|value| value.case == case("DRAM", 4))
-        .expect("a gain");
+    let four = found.iter().find(|value| value.case == case("DRAM", 4)).expect("a gain");
     assert!((four.value - 4.0).abs() < 1e-9);
     // Not saturated; no chain alone.
     let rising = derived(&times[..8]);
-    let lines = rising
-        .iter()
-        .find(|value| value.metric == "lines_in_flight");
+    let lines = rising.iter().find(|value| value.metric == "lines_in_flight");
     assert!(lines.is_some_and(|lines| lines.notes.len() == 1 && lines.value == 8.0));
     assert!(derived(&times[1..]).is_empty());
 }
@@ -107,22 +89,13 @@ fn the_plateau_is_the_lines_in_flight() {
 fn the_measured_latency_is_what_the_prediction_divides() {
     let site = recorded("vm-granite-rapids");
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), offer.series[0].clone())
-        .expect("a footprint");
+    let series =
+        EXPERIMENT.resolve(&site, &Known::default(), offer.series[0].clone()).expect("a footprint");
     let footprint = series.cases[0].int("footprint").expect("resolved");
     let metric = &EXPERIMENT.card().metrics[0];
     let mut known = Known::default();
-    let one: &Case = series
-        .cases
-        .iter()
-        .find(|case| case.id.int("chains") == Some(1))
-        .unwrap();
-    assert!(
-        EXPERIMENT
-            .predict(&site, Some(&known), one, metric)
-            .is_none()
-    );
+    let one: &Case = series.cases.iter().find(|case| case.id.int("chains") == Some(1)).unwrap();
+    assert!(EXPERIMENT.predict(&site, Some(&known), one, metric).is_none());
     let ladder = CaseId::new()
         .with("pattern", "random")
         .with("load", "pointer")

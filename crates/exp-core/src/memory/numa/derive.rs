@@ -17,10 +17,7 @@ const RATIOS: [(&str, &str); 3] = [
 pub(super) fn cases(pairs: &[Pair]) -> Vec<CaseId> {
     let has_local = |pair: &Pair| pairs.contains(&local(*pair));
     let remote = pairs.iter().filter(|pair| !pair.is_local());
-    remote
-        .filter(|pair| has_local(pair))
-        .map(|pair| pair.id())
-        .collect()
+    remote.filter(|pair| has_local(pair)).map(|pair| pair.id()).collect()
 }
 
 /// The ratios of all pairs.
@@ -36,10 +33,9 @@ pub(super) fn derive(site: &Site, values: &Known) -> Vec<DerivedValue> {
             };
             let mut derived = DerivedValue::new(case.clone(), ratio, value / own);
             let of = |memory_node| distance(site, pair.cpu_node, memory_node);
-            for (name, told) in [
-                ("distance", of(pair.memory_node)),
-                ("local_distance", of(pair.cpu_node)),
-            ] {
+            for (name, told) in
+                [("distance", of(pair.memory_node)), ("local_distance", of(pair.cpu_node))]
+            {
                 if let Some(told) = told {
                     let told = Value::from(u64::from(told));
                     derived.at.insert(name.to_owned(), told);
@@ -52,8 +48,5 @@ pub(super) fn derive(site: &Site, values: &Known) -> Vec<DerivedValue> {
 }
 
 fn local(pair: Pair) -> Pair {
-    Pair {
-        memory_node: pair.cpu_node,
-        ..pair
-    }
+    Pair { memory_node: pair.cpu_node, ..pair }
 }

@@ -99,11 +99,7 @@ impl Sizes {
     }
 
     fn settings(self) -> BTreeMap<String, Value> {
-        let settings = [
-            ("footprint", self.footprint),
-            ("ring", self.ring),
-            ("cpus", self.cpus),
-        ];
+        let settings = [("footprint", self.footprint), ("ring", self.ring), ("cpus", self.cpus)];
         let owned = settings.map(|(name, value)| (name.to_owned(), Value::from(value)));
         owned.into()
     }
@@ -113,8 +109,7 @@ impl Sizes {
         let page = site.host.memory.thp.page_bytes.unwrap_or(2 * MIB).max(1);
         let members = members.max(1) as u64;
         let part = self.footprint.div_ceil(members).next_multiple_of(page);
-        part.saturating_mul(members)
-            .saturating_add(self.ring.next_multiple_of(page))
+        part.saturating_mul(members).saturating_add(self.ring.next_multiple_of(page))
     }
 }
 
@@ -190,10 +185,7 @@ pub(super) fn pairs(
     let (mut wanted, mut skipped) = (Vec::new(), Vec::new());
     for &cpu_node in &rows {
         for &memory_node in &columns {
-            let pair = Pair {
-                cpu_node,
-                memory_node,
-            };
+            let pair = Pair { cpu_node, memory_node };
             match refused(site, pair, sizes, members) {
                 Some(skip) => skipped.push((pair.id(), skip)),
                 None => wanted.push(pair),
@@ -223,17 +215,13 @@ fn quick(site: &Site, wanted: &[Pair]) -> Vec<Pair> {
     });
     let row = wanted.iter().find(|pair| Some(pair.cpu_node) == home);
     let row = row.or(wanted.first()).map(|pair| pair.cpu_node);
-    let mut pairs: Vec<Pair> = wanted
-        .iter()
-        .filter(|pair| Some(pair.cpu_node) == row)
-        .copied()
-        .collect();
+    let mut pairs: Vec<Pair> =
+        wanted.iter().filter(|pair| Some(pair.cpu_node) == row).copied().collect();
     let far = |pair: &Pair| distance(site, pair.cpu_node, pair.memory_node).unwrap_or(u32::MAX);
     pairs.sort_by_key(|pair| (!pair.is_local(), far(pair), pair.memory_node));
     let mut seen = BTreeSet::new();
-    let (first, rest): (Vec<Pair>, Vec<Pair>) = pairs
-        .into_iter()
-        .partition(|pair| seen.insert((!pair.is_local(), far(pair))));
+    let (first, rest): (Vec<Pair>, Vec<Pair>) =
+        pairs.into_iter().partition(|pair| seen.insert((!pair.is_local(), far(pair))));
     let mut chosen: Vec<Pair> = first.into_iter().chain(rest).take(QUICK_PAIRS).collect();
     chosen.sort();
     chosen

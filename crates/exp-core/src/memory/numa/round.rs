@@ -19,12 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// STREAM's kernels, by their names in quantities.
-pub(super) const KERNELS: [(&str, Op); 4] = [
-    ("copy", Op::Copy),
-    ("scale", Op::Scale),
-    ("add", Op::Add),
-    ("triad", Op::Triad),
-];
+pub(super) const KERNELS: [(&str, Op); 4] =
+    [("copy", Op::Copy), ("scale", Op::Scale), ("add", Op::Add), ("triad", Op::Triad)];
 /// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
 const WINDOWS: f64 = 20.0;
 /// Attempts at a window in which all threads are at work together for at least this share of it, and
@@ -139,9 +135,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         .collect::<Result<_>>()?;
     let node = seats.first().context("a series without cases")?.pair;
     ensure!(
-        seats
-            .iter()
-            .all(|seat| seat.pair.memory_node == node.memory_node),
+        seats.iter().all(|seat| seat.pair.memory_node == node.memory_node),
         "a series has one memory node"
     );
     // The memory of a node is for all of its column.
@@ -198,11 +192,7 @@ fn seat(case: &Case, sizes: Sizes, seed: u64) -> Result<Seat> {
     let mut alone = list("node_cpus")?;
     Rng::with_seed(seed.wrapping_add(pair.cpu_node as u64)).shuffle(&mut alone);
     alone.truncate(usize::try_from(sizes.cpus)?.max(1));
-    Ok(Seat {
-        pair,
-        alone,
-        team: list("team")?,
-    })
+    Ok(Seat { pair, alone, team: list("team")? })
 }
 
 impl Field {
@@ -223,9 +213,7 @@ impl Field {
         })
         .with_context(|| format!("placing a ring on node {node}"))?;
         let (ring, mut notes) = rings.pop().context("no ring was made")?;
-        let placed = together(&makers, vec![(); members], |()| {
-            place_huge_or_base(part, node)
-        });
+        let placed = together(&makers, vec![(); members], |()| place_huge_or_base(part, node));
         let placed = placed.with_context(|| format!("placing streams on node {node}"))?;
         let huge_share = placed.iter().map(|placed| placed.huge_share).sum::<f64>();
         let mut parts = Vec::with_capacity(members);
@@ -397,10 +385,7 @@ impl Field {
     }
 
     fn write(&self, bench: &mut Bench, case: &Case, seat: &Seat, found: &Found) -> Result<()> {
-        let footprints = self
-            .streams
-            .iter()
-            .map(|stream| lock(stream).footprint_bytes());
+        let footprints = self.streams.iter().map(|stream| lock(stream).footprint_bytes());
         let footprint: usize = footprints.sum();
         let alone: Vec<String> = seat.alone.iter().map(usize::to_string).collect();
         let alone = alone.join(",");
@@ -414,11 +399,8 @@ impl Field {
         ];
         let team = mean(&found.team);
         let latency = mean(&found.latency_ns);
-        let values = [
-            ("bandwidth", found.bandwidth()),
-            ("node_bandwidth", team),
-            ("latency", latency),
-        ];
+        let values =
+            [("bandwidth", found.bandwidth()), ("node_bandwidth", team), ("latency", latency)];
         for (metric, value) in values {
             let value = value.with_context(|| format!("{} has no {metric}", case.id))?;
             let samples = bench.record_apart(case, metric, vec![value])?;
@@ -500,22 +482,14 @@ mod tests {
     #[test]
     fn the_mean_is_over_kernels_of_the_mean_over_cpus() {
         let found = Found {
-            alone: vec![
-                vec![8.0, 12.0],
-                vec![9.0, 11.0],
-                vec![20.0, 24.0],
-                vec![21.0, 23.0],
-            ],
+            alone: vec![vec![8.0, 12.0], vec![9.0, 11.0], vec![20.0, 24.0], vec![21.0, 23.0]],
             ..Found::default()
         };
         assert_eq!(found.bandwidth(), Some(16.0));
         assert_eq!(found.cpu_range(), Some((14.5, 17.5)));
         assert_eq!(mean(&[]), None);
         assert_eq!(Found::default().bandwidth(), None);
-        let gap = Found {
-            alone: vec![vec![8.0, 12.0], vec![]],
-            ..Found::default()
-        };
+        let gap = Found { alone: vec![vec![8.0, 12.0], vec![]], ..Found::default() };
         assert_eq!(gap.bandwidth(), None, "a kernel without a CPU is no mean");
     }
 

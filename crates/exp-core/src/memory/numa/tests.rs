@@ -11,18 +11,10 @@ use record::key::{Key, Value};
 use session::fixtures::{check, params};
 use std::time::Duration;
 
-const PRESETS: [Preset; 4] = [
-    Preset::Rehearsal,
-    Preset::Quick,
-    Preset::Standard,
-    Preset::Thorough,
-];
+const PRESETS: [Preset; 4] = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
 
 fn pair(cpu_node: usize, memory_node: usize) -> Pair {
-    Pair {
-        cpu_node,
-        memory_node,
-    }
+    Pair { cpu_node, memory_node }
 }
 
 /// Four sockets of two nodes each, eight CPUs on four cores a node and 16 MiB of cache, and two nodes
@@ -84,21 +76,13 @@ fn large() -> Site {
 
 /// The CPUs of a node, as the kernel lists them.
 fn cpus(node: usize) -> String {
-    format!(
-        "{}-{},{}-{}",
-        4 * node,
-        4 * node + 3,
-        4 * node + 32,
-        4 * node + 35
-    )
+    format!("{}-{},{}-{}", 4 * node, 4 * node + 3, 4 * node + 32, 4 * node + 35)
 }
 
 fn cells(series: &[Series]) -> Vec<(usize, usize)> {
     let cases = series.iter().flat_map(|series| &series.cases);
     let pairs = cases.map(|case| Pair::of(&case.id).expect("a pair"));
-    let mut cells: Vec<_> = pairs
-        .map(|pair| (pair.cpu_node, pair.memory_node))
-        .collect();
+    let mut cells: Vec<_> = pairs.map(|pair| (pair.cpu_node, pair.memory_node)).collect();
     cells.sort_unstable();
     cells
 }
@@ -118,11 +102,7 @@ fn one_node_is_a_skip_that_says_so() {
 #[test]
 fn two_sockets_are_four_pairs_in_every_preset_within_their_time() {
     let site = recorded("epyc-7763-2s");
-    let site = Site {
-        memory_bytes: 100 << 30,
-        case_ns: 12_000_000,
-        ..site
-    };
+    let site = Site { memory_bytes: 100 << 30, case_ns: 12_000_000, ..site };
     for preset in PRESETS {
         let offer = check(&EXPERIMENT, &site, preset);
         assert_eq!(cells(&offer.series), [(0, 0), (0, 1), (1, 0), (1, 1)]);
@@ -131,11 +111,7 @@ fn two_sockets_are_four_pairs_in_every_preset_within_their_time() {
         assert_eq!(derived, [pair(1, 0).id(), pair(0, 1).id()]);
     }
     let offer = check(&EXPERIMENT, &site, Preset::Quick);
-    let cost: Duration = offer
-        .series
-        .iter()
-        .map(|of| EXPERIMENT.round_cost(&site, of))
-        .sum();
+    let cost: Duration = offer.series.iter().map(|of| EXPERIMENT.round_cost(&site, of)).sum();
     assert!(cost < Duration::from_millis(600), "{cost:?}");
     // Eight caches of 32 MiB a socket.
     let sizes = Sizes::of(&offer.series[0]).expect("sizes");
@@ -152,31 +128,20 @@ fn two_sockets_are_four_pairs_in_every_preset_within_their_time() {
 fn eight_nodes_and_memory_without_cpus_are_rows_and_columns() {
     let site = large();
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
-    let all: Vec<_> = (0..8)
-        .flat_map(|row| (0..9).map(move |column| (row, column)))
-        .collect();
+    let all: Vec<_> = (0..8).flat_map(|row| (0..9).map(move |column| (row, column))).collect();
     assert_eq!(cells(&offer.series), all, "node 8 is a column and no row");
     let absent: Vec<String> = offer.skipped.iter().map(|(id, _)| id.to_string()).collect();
     assert_eq!(absent.len(), 8);
     for (id, skip) in &offer.skipped {
         assert_eq!(Pair::of(id).expect("a pair").memory_node, 9);
         assert!(
-            skip.reason
-                .starts_with("node 9 has 20 MiB of free memory and 3 MiB in"),
+            skip.reason.starts_with("node 9 has 20 MiB of free memory and 3 MiB in"),
             "{}",
             skip.reason
         );
-        assert!(
-            skip.needed
-                .as_ref()
-                .is_some_and(|needed| needed.contains("node 9"))
-        );
+        assert!(skip.needed.as_ref().is_some_and(|needed| needed.contains("node 9")));
     }
-    let cost: Duration = offer
-        .series
-        .iter()
-        .map(|of| EXPERIMENT.round_cost(&site, of))
-        .sum();
+    let cost: Duration = offer.series.iter().map(|of| EXPERIMENT.round_cost(&site, of)).sum();
     assert!(cost < Duration::from_secs(3), "{cost:?}");
     assert_eq!(workers(&site, &pair(2, 0).id()), (8, 4));
     assert_eq!(workers(&site, &pair(8, 0).id()), (0, 0));
@@ -185,11 +150,7 @@ fn eight_nodes_and_memory_without_cpus_are_rows_and_columns() {
     assert_eq!(cells(&quick.series), [(0, 0), (0, 1), (0, 2), (0, 8)]);
     let asked = params(&CARD, Preset::Quick, &[("memory_node", "3,4")]);
     let offer = EXPERIMENT.series(&site, &asked).expect("offered");
-    assert_eq!(
-        cells(&offer.series).len(),
-        16,
-        "what is asked for is not thinned"
-    );
+    assert_eq!(cells(&offer.series).len(), 16, "what is asked for is not thinned");
 }
 
 #[test]
@@ -202,101 +163,56 @@ fn what_a_process_may_not_use_is_skipped_with_what_would_help() {
     let told = |row: usize, column: usize| {
         let id = pair(row, column).id();
         let mut skips = offer.skipped.iter();
-        skips
-            .find(|(of, _)| *of == id)
-            .map(|(_, skip)| skip.clone())
-            .expect("skipped")
+        skips.find(|(of, _)| *of == id).map(|(_, skip)| skip.clone()).expect("skipped")
     };
     let no_cpu = told(5, 0);
-    assert_eq!(
-        no_cpu.reason,
-        "none of node 5's CPUs (20-23,52-55) is one to measure on"
-    );
+    assert_eq!(no_cpu.reason, "none of node 5's CPUs (20-23,52-55) is one to measure on");
     let no_memory = told(0, 7);
-    assert!(
-        no_memory.reason.contains("only that of nodes 0-5"),
-        "{}",
-        no_memory.reason
-    );
-    assert!(
-        no_memory
-            .needed
-            .is_some_and(|needed| needed.contains("cpuset.mems has 7"))
-    );
+    assert!(no_memory.reason.contains("only that of nodes 0-5"), "{}", no_memory.reason);
+    assert!(no_memory.needed.is_some_and(|needed| needed.contains("cpuset.mems has 7")));
     assert_eq!(told(0, 3).reason, "node 3 has no memory");
 
     let asked = params(&CARD, Preset::Standard, &[("cpu_node", "0,8,77")]);
     let offer = EXPERIMENT.series(&site, &asked).expect("node 0 is there");
     assert!(cells(&offer.series).iter().all(|(row, _)| *row == 0));
-    let reasons: Vec<&str> = offer
-        .skipped
-        .iter()
-        .map(|(_, skip)| skip.reason.as_str())
-        .collect();
+    let reasons: Vec<&str> = offer.skipped.iter().map(|(_, skip)| skip.reason.as_str()).collect();
     assert!(reasons.contains(&"node 8 has memory only: it has no CPU to measure from"));
     assert!(reasons.contains(&"there is no node 77: the machine has nodes 0-9"));
 
     site.memory_bytes = 1 << 20;
-    let skip = EXPERIMENT.series(
-        &site,
-        &params(&CARD, Preset::Quick, &[("memory_node", "0")]),
-    );
+    let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[("memory_node", "0")]));
     let skip = skip.expect_err("too little for anything");
-    assert!(
-        skip.reason.contains("1 MiB may be touched"),
-        "{}",
-        skip.reason
-    );
+    assert!(skip.reason.contains("1 MiB may be touched"), "{}", skip.reason);
 }
 
 #[test]
 fn ratios_are_over_the_same_row_and_stand_beside_the_distances() {
     let site = large();
     let mut values = Known::default();
-    for (row, column, ns) in [
-        (0, 0, 100.0),
-        (0, 2, 170.0),
-        (1, 1, 90.0),
-        (1, 8, 225.0),
-        (2, 3, 1.0),
-    ] {
+    for (row, column, ns) in
+        [(0, 0, 100.0), (0, 2, 170.0), (1, 1, 90.0), (1, 8, 225.0), (2, 3, 1.0)]
+    {
         values.insert(Key::new(ID, &pair(row, column).id(), "latency"), ns);
     }
     let found = EXPERIMENT.derive(&site, &Known::default(), &values);
     let told: Vec<_> = found
         .iter()
-        .map(|of| {
-            (
-                of.case.clone(),
-                of.metric,
-                of.value,
-                of.at["distance"].clone(),
-            )
-        })
+        .map(|of| (of.case.clone(), of.metric, of.value, of.at["distance"].clone()))
         .collect();
     let wanted = [
         (pair(0, 2).id(), "latency_ratio", 1.7, Value::from(21)),
         (pair(1, 8).id(), "latency_ratio", 2.5, Value::from(17)),
     ];
     assert_eq!(told, wanted, "row 2 has no local figure");
-    assert!(
-        found
-            .iter()
-            .all(|of| of.at["local_distance"] == Value::from(10))
-    );
+    assert!(found.iter().all(|of| of.at["local_distance"] == Value::from(10)));
 }
 
 /// A rehearsal of one case on this machine, whose CPUs are said to be of a node.
 fn rehearse(cpu_node: usize) -> Written {
     let cpus = metal::place::allowed().expect("CPUs");
-    let list = cpus
-        .iter()
-        .map(usize::to_string)
-        .collect::<Vec<_>>()
-        .join(",");
+    let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut case = Case::new(pair(cpu_node, metal::place::current_node()).id());
-    case.at
-        .insert("node_cpus".to_owned(), Value::from(list.clone()));
+    case.at.insert("node_cpus".to_owned(), Value::from(list.clone()));
     case.at.insert("team".to_owned(), Value::from(list));
     let settings = [("footprint", 4_u64 << 20), ("ring", 1 << 20), ("cpus", 2)];
     let settings = settings.map(|(name, value)| (name.to_owned(), Value::from(value)));
@@ -307,11 +223,7 @@ fn rehearse(cpu_node: usize) -> Written {
         cases: vec![case],
         settings: settings.into(),
     };
-    let window = CalibrateOrder {
-        cpu: cpus[0],
-        windows: 10,
-        window_ns: 200_000,
-    };
+    let window = CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 };
     let order = RoundOrder {
         series: series.clone(),
         round: 1,
@@ -344,12 +256,7 @@ fn a_round_yields_every_metric_with_what_it_was_made_of() {
         return skips::test("one-node");
     }
     assert!(done.failed.is_empty(), "{:?}", done.failed);
-    let of = |metric: &str| {
-        samples
-            .iter()
-            .find(|samples| samples.metric == metric)
-            .expect(metric)
-    };
+    let of = |metric: &str| samples.iter().find(|samples| samples.metric == metric).expect(metric);
     for metric in ["bandwidth", "node_bandwidth", "latency"] {
         let samples = of(metric);
         assert!(samples.raw.samples()[0] > 0.0, "{samples:?}");
@@ -361,18 +268,12 @@ fn a_round_yields_every_metric_with_what_it_was_made_of() {
         let samples = of(metric);
         let rates = ["copy", "scale", "add", "triad"].map(|kernel| samples.quantities[kernel]);
         let mean = rates.iter().sum::<f64>() / 4.0;
-        assert!(
-            (samples.raw.samples()[0] / mean - 1.0).abs() < 1e-5,
-            "{samples:?}"
-        );
+        assert!((samples.raw.samples()[0] / mean - 1.0).abs() < 1e-5, "{samples:?}");
     }
     let one = of("bandwidth");
     let (low, high) = (one.quantities["cpu_low"], one.quantities["cpu_high"]);
     let value = one.raw.samples()[0];
-    assert!(
-        low <= value * (1.0 + 1e-6) && value <= high * (1.0 + 1e-6),
-        "{one:?}"
-    );
+    assert!(low <= value * (1.0 + 1e-6) && value <= high * (1.0 + 1e-6), "{one:?}");
 }
 
 #[test]
@@ -380,8 +281,5 @@ fn cpus_of_another_node_than_the_case_says_fail_it_with_both_named() {
     let (samples, .., done) = rehearse(777);
     assert!(samples.is_empty(), "{samples:?}");
     let reason = &done.failed[0].reason;
-    assert!(
-        reason.contains("of node 777, and was found on CPU"),
-        "{reason}"
-    );
+    assert!(reason.contains("of node 777, and was found on CPU"), "{reason}");
 }

@@ -37,23 +37,16 @@ impl Point {
 
     /// Whether all of it was in memory, by everything that is known.
     fn is_cached(&self) -> bool {
-        let stayed = self
-            .residency
-            .is_none_or(|residency| residency >= 1.0 - MISSED);
+        let stayed = self.residency.is_none_or(|residency| residency >= 1.0 - MISSED);
         stayed && self.away() <= MISSED
     }
 }
 
 /// Everything that is found, by limit.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-    let limits: BTreeSet<Limit> = values
-        .of(ID, "file")
-        .filter_map(|(case, _)| Limit::of(case))
-        .collect();
-    limits
-        .into_iter()
-        .flat_map(|limit| of_limit(site, known, values, limit))
-        .collect()
+    let limits: BTreeSet<Limit> =
+        values.of(ID, "file").filter_map(|(case, _)| Limit::of(case)).collect();
+    limits.into_iter().flat_map(|limit| of_limit(site, known, values, limit)).collect()
 }
 
 fn points(values: &Known, limit: Limit) -> Vec<Point> {
@@ -80,13 +73,8 @@ fn points(values: &Known, limit: Limit) -> Vec<Point> {
 
 fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<DerivedValue> {
     let points = points(values, limit);
-    let rungs: Vec<Rung> = points
-        .iter()
-        .map(|point| Rung {
-            size: point.bytes,
-            value: point.block_ns,
-        })
-        .collect();
+    let rungs: Vec<Rung> =
+        points.iter().map(|point| Rung { size: point.bytes, value: point.block_ns }).collect();
     let found = step(&rungs);
     let above = |step: &Step| {
         let missed = points.iter().filter(|point| point.bytes >= step.high);

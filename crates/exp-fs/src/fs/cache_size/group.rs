@@ -27,11 +27,7 @@ impl OwnGroup {
                 .with_context(|| format!("removing the group {}", dir.display()))?;
         }
         fs::create_dir(&dir).with_context(|| format!("making the group {}", dir.display()))?;
-        let group = OwnGroup {
-            name: name.to_owned(),
-            dir,
-            home: root.join(&place.home),
-        };
+        let group = OwnGroup { name: name.to_owned(), dir, home: root.join(&place.home) };
         let limit = group.dir.join(place.limit_file());
         fs::write(&limit, limit_bytes.to_string())
             .with_context(|| format!("limiting memory in {}", limit.display()))?;
@@ -168,9 +164,6 @@ mod tests {
     fn this_machine_says_where_or_why_not() {
         let host = host::Host::read(&Root::live(Outside::default()));
         let limits = host.limits;
-        assert_ne!(
-            limits.memory_place.is_some(),
-            limits.memory_place_refused.is_some()
-        );
+        assert_ne!(limits.memory_place.is_some(), limits.memory_place_refused.is_some());
     }
 }

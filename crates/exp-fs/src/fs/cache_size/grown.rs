@@ -70,12 +70,7 @@ impl Grown {
             .open(&path)
             .with_context(|| format!("cannot make {}", path.display()))?;
         ensure!(file.metadata()?.is_file(), "it is no regular file");
-        Ok(Grown {
-            path,
-            file,
-            seed,
-            bytes: 0,
-        })
+        Ok(Grown { path, file, seed, bytes: 0 })
     }
 
     /// Has the file grow to `bytes`, or cuts it off there, on its device in written extents when this
@@ -95,9 +90,7 @@ impl Grown {
             let now = (bytes - self.bytes).min(PIECE_BYTES - self.bytes % PIECE_BYTES);
             let data = &mut piece[..now as usize];
             prepared::fill(data, self.seed, self.bytes);
-            self.file
-                .write_all_at(data, self.bytes)
-                .context("writing")?;
+            self.file.write_all_at(data, self.bytes).context("writing")?;
             self.bytes += now;
             if self.bytes.is_multiple_of(SYNC_BYTES) || self.bytes == bytes {
                 self.file.sync_data().context("syncing")?;
@@ -144,31 +137,21 @@ impl Grown {
     ) -> Result<Pass> {
         let clock: Clock = bench.clock();
         let start = Instant::now();
-        let stretch = bytes
-            .div_ceil(STRETCHES)
-            .next_multiple_of(BLOCK_BYTES)
-            .max(16 * BLOCK_BYTES);
+        let stretch = bytes.div_ceil(STRETCHES).next_multiple_of(BLOCK_BYTES).max(16 * BLOCK_BYTES);
         let mut block = vec![0_u8; BLOCK_BYTES as usize];
-        let mut pass = Pass {
-            stretches: Vec::with_capacity(STRETCHES as usize),
-            bytes: 0,
-            ns: 0.0,
-        };
+        let mut pass =
+            Pass { stretches: Vec::with_capacity(STRETCHES as usize), bytes: 0, ns: 0.0 };
         while pass.bytes < bytes && pass.ns < limits.most_ns {
             let end = (pass.bytes + stretch).min(bytes);
             let first = pass.bytes;
             let begin = clock.start();
             while pass.bytes < end {
-                opened
-                    .file
-                    .read_exact_at(&mut block, pass.bytes)
-                    .context("reading")?;
+                opened.file.read_exact_at(&mut block, pass.bytes).context("reading")?;
                 pass.bytes += BLOCK_BYTES;
             }
             let ns = clock.between_ns(begin, clock.end());
             pass.ns += ns;
-            pass.stretches
-                .push(ns * BLOCK_BYTES as f64 / (pass.bytes - first) as f64);
+            pass.stretches.push(ns * BLOCK_BYTES as f64 / (pass.bytes - first) as f64);
             bench.alive(start.elapsed().as_secs_f64());
             ensure!(Instant::now() < limits.until, NO_TIME);
         }

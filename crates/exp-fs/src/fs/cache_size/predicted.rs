@@ -4,7 +4,7 @@ use super::sizes::{LARGEST, Limit};
 use crate::fs::file;
 use bench::experiment::{Known, Site, predicted, unknown};
 use host::block::Disk;
-use laws::Estimate;
+use laws::Law;
 use laws::fs::cache_size::{
     BLOCK_BYTES, hit, knee_in_group, knee_in_memory, measured_read, miss, rate,
 };
@@ -56,7 +56,7 @@ pub(super) fn predict(
     if metric.derived {
         return derived(site, known, limit_bytes, &knee, disk, metric);
     }
-    let law = Law {
+    let law = FileRead {
         has_company: limit == Limit::Memory,
         bytes: case.int("bytes").map(|bytes| bytes as f64),
         knee: &knee,
@@ -68,12 +68,7 @@ pub(super) fn predict(
             let block = law.block(site, known, disk);
             let of = |ns: f64| BLOCK_BYTES / ns * 1e9;
             let range = block.range;
-            predicted(
-                of(range.high),
-                of(range.likely),
-                of(range.low),
-                block.because,
-            )
+            predicted(of(range.high), of(range.likely), of(range.low), block.because())
         }
         "residency" => law.residency(),
         "missed" => law.missed(),
@@ -100,28 +95,26 @@ fn adds(known: &Known, metric: &Metric) -> bool {
 fn limit_bytes(site: &Site, case: &Case, limit: Limit) -> f64 {
     let bytes = match limit {
         Limit::Group(bytes) => Some(bytes),
-        Limit::Memory => case
-            .int("limit_bytes")
-            .or_else(|| site.host.memory_ceiling_bytes()),
+        Limit::Memory => case.int("limit_bytes").or_else(|| site.host.memory_ceiling_bytes()),
     };
     bytes.unwrap_or(site.memory_bytes) as f64
 }
 
-fn scaled(estimate: Estimate, of: impl Fn(f64) -> f64) -> Prediction {
+fn scaled(estimate: Law, of: impl Fn(f64) -> f64) -> Prediction {
     let Range { low, likely, high } = estimate.range;
-    predicted(of(low), of(likely), of(high), estimate.because)
+    predicted(of(low), of(likely), of(high), estimate.because())
 }
 
 fn derived(
     site: &Site,
     known: Option<&Known>,
     limit_bytes: f64,
-    knee: &Estimate,
+    knee: &Law,
     disk: Option<&Disk>,
     metric: &Metric,
 ) -> Option<Prediction> {
     let Range { low, likely, high } = knee.range;
-    let because = &knee.because;
+    let because = &knee.because();
     Some(match metric.name.as_ref() {
         "knee" => knee.clone().prediction(),
         "knee_over_limit" => scaled(knee.clone(), |bytes| bytes / limit_bytes),
@@ -154,10 +147,10 @@ fn derived(
     })
 }
 
-struct Law<'knee> {
+struct FileRead<'knee> {
     /// `None` for a step of the bisection.
     bytes: Option<f64>,
-    knee: &'knee Estimate,
+    knee: &'knee Law,
     /// Whether others' files are counted with this one.
     has_company: bool,
 }
@@ -166,7 +159,7 @@ struct Law<'knee> {
 /// in bytes.
 const COMPANY: (f64, f64) = (0.6, 1e9);
 
-impl Law<'_> {
+impl FileRead<'_> {
     fn side(&self) -> Side {
         let Range { low, high, .. } = self.knee.range;
         match self.bytes {
@@ -185,7 +178,7 @@ impl Law<'_> {
         self.over(self.knee.range.likely) > 1.0
     }
 
-    fn block(&self, site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Estimate {
+    fn block(&self, site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Law {
         let (hit, miss) = (hit(site, known), miss(site, known, disk));
         match self.side() {
             Side::Below => hit.and("the file fits, so all of it is in memory"),
@@ -204,13 +197,14 @@ impl Law<'_> {
                     true => miss.range.likely,
                     false => hit.range.likely,
                 };
-                Estimate::new(
+                Law::new(
                     hit.range.low,
                     likely,
                     miss.range.high,
                     format!(
                         "the knee is near: cached ({}), or not ({})",
-                        hit.because, miss.because
+                        hit.because(),
+                        miss.because()
                     ),
                 )
             }
@@ -221,18 +215,18 @@ impl Law<'_> {
         let Range { low, likely, high } = self.knee.range;
         let share = |cached: f64| (1.0 / self.over(cached)).min(1.0);
         match self.side() {
-            Side::Below => predicted(0.97, 1.0, 1.0, format!("it fits; {}", self.knee.because)),
+            Side::Below => predicted(0.97, 1.0, 1.0, format!("it fits; {}", self.knee.because())),
             _ => predicted(
                 0.8 * share(low),
                 share(likely),
                 share(high),
-                format!("what stays in memory over the size; {}", self.knee.because),
+                format!("what stays in memory over the size; {}", self.knee.because()),
             ),
         }
     }
 
     fn missed(&self) -> Prediction {
-        let because = &self.knee.because;
+        let because = &self.knee.because();
         match self.side() {
             Side::Below => predicted(0.0, 0.0, 0.02, format!("it fits; {because}")),
             side => {
@@ -255,15 +249,11 @@ impl Law<'_> {
 
     fn growth(&self) -> Prediction {
         let Range { low, likely, high } = self.knee.range;
-        let because = format!("the file's pages in memory; {}", self.knee.because);
+        let because = format!("the file's pages in memory; {}", self.knee.because());
         let own = match (self.side(), self.bytes) {
             (_, None) => (0.8 * low, 0.98 * likely, 1.02 * high),
             (Side::Below, Some(bytes)) => (0.95 * bytes, bytes, 1.06 * bytes),
-            (_, Some(bytes)) => (
-                0.8 * low.min(bytes),
-                likely.min(bytes),
-                1.02 * high.min(bytes),
-            ),
+            (_, Some(bytes)) => (0.8 * low.min(bytes), likely.min(bytes), 1.02 * high.min(bytes)),
         };
         let company = match self.has_company {
             true => (COMPANY.0 * own.1).min(COMPANY.1),
@@ -275,17 +265,14 @@ impl Law<'_> {
     fn file(&self) -> Prediction {
         let Range { low, likely, high } = self.knee.range;
         match self.bytes {
-            Some(bytes) => predicted(
-                bytes,
-                bytes,
-                bytes,
-                format!("as planned: {}", render(bytes, Unit::B)),
-            ),
+            Some(bytes) => {
+                predicted(bytes, bytes, bytes, format!("as planned: {}", render(bytes, Unit::B)))
+            }
             None if high > 0.0 => predicted(
                 0.75 * low,
                 likely,
                 1.25 * high,
-                format!("the bisection goes to the knee; {}", self.knee.because),
+                format!("the bisection goes to the knee; {}", self.knee.because()),
             ),
             None => unknown("the bisection goes where the knee is, and no limit is known"),
         }

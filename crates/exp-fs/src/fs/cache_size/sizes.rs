@@ -110,10 +110,7 @@ pub(super) fn limits(site: &Site, params: &Params) -> Vec<(Limit, Result<u64, Sk
         Limit::Group(bytes) => group_bytes(site, bytes),
         Limit::Memory => memory_bytes(site),
     };
-    wanted
-        .into_iter()
-        .map(|limit| (limit, bytes(limit)))
-        .collect()
+    wanted.into_iter().map(|limit| (limit, bytes(limit))).collect()
 }
 
 fn group_bytes(site: &Site, bytes: u64) -> Result<u64, Skip> {
@@ -160,14 +157,7 @@ pub(super) fn series(
         Some(values) => asked(values, &budget, limit, limit_bytes, &mut skipped),
         None => {
             let harm = would_swap(site, params, limit);
-            usual(
-                params.preset,
-                &budget,
-                limit,
-                limit_bytes,
-                harm,
-                &mut skipped,
-            )
+            usual(params.preset, &budget, limit, limit_bytes, harm, &mut skipped)
         }
     };
     let mut cases: Vec<Case> = sizes
@@ -226,11 +216,7 @@ fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Valu
 }
 
 pub(super) fn time_ns(params: &Params) -> u64 {
-    params
-        .ints("time")
-        .first()
-        .copied()
-        .unwrap_or(6_000_000_000)
+    params.ints("time").first().copied().unwrap_or(6_000_000_000)
 }
 
 /// A share of a limit in whole steps.
@@ -275,14 +261,7 @@ impl Budget {
 
     /// What a sweep takes, in ns.
     fn cost_ns(&self, limit_bytes: u64, sizes: &[u64], steps: usize) -> f64 {
-        cost_ns(
-            self.limit,
-            self.time_ns,
-            self.rate,
-            limit_bytes,
-            sizes,
-            steps,
-        )
+        cost_ns(self.limit, self.time_ns, self.rate, limit_bytes, sizes, steps)
     }
 
     fn refuses(&self, bytes: u64) -> Option<Skip> {
@@ -300,9 +279,7 @@ impl Budget {
 /// Bytes per ns that the device is taken to give and take, for stated costs.
 pub(super) fn stated_rate(site: &Site) -> f64 {
     let dir = site.dir.as_ref().map(|dir| file::ground(site, &dir.path));
-    rate(site, None, dir.and_then(|ground| ground.disk))
-        .0
-        .likely
+    rate(site, None, dir.and_then(|ground| ground.disk)).0.likely
 }
 
 type Sizes = (Vec<(Value, u64)>, usize);
@@ -386,10 +363,8 @@ fn usual(
     let fits = |bytes: u64| bytes <= largest;
     let left = sizes.iter().filter(|(_, bytes)| !fits(*bytes));
     skipped.extend(left.map(|(value, _)| (limit.id().with("size", value.clone()), skip.clone())));
-    let mut sizes: Vec<(Value, u64)> = sizes
-        .into_iter()
-        .filter(|(_, bytes)| fits(*bytes))
-        .collect();
+    let mut sizes: Vec<(Value, u64)> =
+        sizes.into_iter().filter(|(_, bytes)| fits(*bytes)).collect();
     if largest > 0 && sizes.iter().all(|(_, bytes)| *bytes < largest) {
         sizes.push((LARGEST.into(), largest));
     }
@@ -401,10 +376,7 @@ fn usual(
 pub(super) fn pass_limits(limit: Limit, time_ns: f64, cases: usize) -> (f64, f64) {
     match limit {
         Limit::Group(_) => (time_ns / cases.max(1) as f64, f64::INFINITY),
-        Limit::Memory => (
-            time_ns / (2 * PASS_SHARE) as f64,
-            time_ns / PASS_SHARE as f64,
-        ),
+        Limit::Memory => (time_ns / (2 * PASS_SHARE) as f64, time_ns / PASS_SHARE as f64),
     }
 }
 
@@ -440,15 +412,9 @@ fn cost_ns(
 
 /// What a series takes.
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
-    let sizes: Vec<u64> = series
-        .cases
-        .iter()
-        .filter_map(|case| case.int("bytes"))
-        .collect();
+    let sizes: Vec<u64> = series.cases.iter().filter_map(|case| case.int("bytes")).collect();
     let first = series.cases.first();
-    let limit = first
-        .and_then(|case| Limit::of(&case.id))
-        .unwrap_or(Limit::Memory);
+    let limit = first.and_then(|case| Limit::of(&case.id)).unwrap_or(Limit::Memory);
     let limit_bytes = first.and_then(|case| case.int("limit_bytes"));
     let ns = cost_ns(
         limit,

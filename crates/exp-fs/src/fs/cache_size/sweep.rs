@@ -116,10 +116,7 @@ impl Sweep {
         let point = self.point(bytes, bench)?;
         let value = median(&point.blocks).context("a pass has stretches")?;
         point.record(case, bench)?;
-        self.rungs.push(Rung {
-            size: bytes as f64,
-            value,
-        });
+        self.rungs.push(Rung { size: bytes as f64, value });
         Ok(())
     }
 
@@ -148,10 +145,7 @@ impl Sweep {
         self.resize(bytes, bench)?;
         let opened = self.file.opened()?;
         let mut quantities = BTreeMap::new();
-        let whole = Limits {
-            most_ns: f64::INFINITY,
-            until: self.until,
-        };
+        let whole = Limits { most_ns: f64::INFINITY, until: self.until };
         // What was just written stands in memory as if it had been read in, unless something of the file
         // had no room: then earlier sizes would be remembered.
         let is_fresh =
@@ -187,15 +181,7 @@ impl Sweep {
         quantities.insert("file_bytes".to_owned(), bytes as f64);
         let (blocks, how) = blocks_of(&passes.0);
         notes.extend(how);
-        Ok(Point {
-            bytes,
-            residency,
-            growth,
-            blocks,
-            missed,
-            quantities,
-            notes,
-        })
+        Ok(Point { bytes, residency, growth, blocks, missed, quantities, notes })
     }
 
     /// Has the file this size. In a small group writing waits for its own dirty pages, and a page stays
@@ -217,10 +203,7 @@ impl Sweep {
         bytes: u64,
         bench: &mut Bench,
     ) -> Result<(Vec<Pass>, Option<u64>)> {
-        let limits = Limits {
-            most_ns: self.pass_ns,
-            until: self.until,
-        };
+        let limits = Limits { most_ns: self.pass_ns, until: self.until };
         let account = Account::begin(self.device.as_deref());
         let mut passes: Vec<Pass> = Vec::new();
         let mut spent = 0.0;
@@ -252,9 +235,7 @@ fn is_on_device(case: &Case) -> bool {
 fn place(series: &Series) -> Result<GroupPlace> {
     let text = |name: &str| {
         let value = series.settings.get(name).and_then(Value::text);
-        value
-            .map(str::to_owned)
-            .context("no place for a group is set")
+        value.map(str::to_owned).context("no place for a group is set")
     };
     let version = series.setting("group_version");
     Ok(GroupPlace {
@@ -290,13 +271,8 @@ fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
     let dealt = passes.iter().flat_map(|pass| {
         let count = DEALT.min(pass.stretches.len());
         (0..count).map(move |first| {
-            let every: Vec<f64> = pass
-                .stretches
-                .iter()
-                .skip(first)
-                .step_by(count)
-                .copied()
-                .collect();
+            let every: Vec<f64> =
+                pass.stretches.iter().skip(first).step_by(count).copied().collect();
             mean(&every)
         })
     });
@@ -322,10 +298,7 @@ impl Point {
         let block = bench.record_batches(case, "latency_per_block", 0, self.blocks.clone())?;
         describe(block, true);
         let bytes = per(|ns| ns / BLOCK_BYTES as f64);
-        describe(
-            bench.record_batches(case, "latency_per_byte", 0, bytes)?,
-            false,
-        );
+        describe(bench.record_batches(case, "latency_per_byte", 0, bytes)?, false);
         let rates = per(|ns| BLOCK_BYTES as f64 / ns * 1e9);
         describe(bench.record_batches(case, "bandwidth", 0, rates)?, false);
         let once = [
@@ -349,11 +322,7 @@ mod tests {
 
     fn pass(stretches: Vec<f64>) -> Pass {
         let ns = stretches.iter().sum::<f64>();
-        Pass {
-            bytes: 4096 * stretches.len() as u64,
-            stretches,
-            ns,
-        }
+        Pass { bytes: 4096 * stretches.len() as u64, stretches, ns }
     }
 
     #[test]

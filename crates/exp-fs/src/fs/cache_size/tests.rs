@@ -19,11 +19,7 @@ use std::time::Duration;
 const GIB: u64 = 1 << 30;
 
 fn with_dir(mut site: Site, allowance_bytes: u64) -> Site {
-    site.dir = Some(DirFacts {
-        path: "/".into(),
-        file_system: "ext4".to_owned(),
-        allowance_bytes,
-    });
+    site.dir = Some(DirFacts { path: "/".into(), file_system: "ext4".to_owned(), allowance_bytes });
     site
 }
 
@@ -56,8 +52,7 @@ fn what_holds_for_every_experiment_holds_everywhere() {
     for site in sites() {
         let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[]));
         assert!(skip.is_err_and(|skip| {
-            skip.needed
-                .is_some_and(|way| way.contains("--preset standard"))
+            skip.needed.is_some_and(|way| way.contains("--preset standard"))
         }));
         for site in [with_dir(site, 2 * GIB), with_dir(bare_site(), 1 << 40)] {
             for preset in [Preset::Rehearsal, Preset::Standard, Preset::Thorough] {
@@ -80,14 +75,10 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
     let [series] = offer.series.as_slice() else {
         panic!("{:?}", offer.series);
     };
-    let expected = [
-        "25", "50", "75", "90", "100", "110", "125", "bisect1", "bisect2", "bisect3", "bisect4",
-    ];
+    let expected =
+        ["25", "50", "75", "90", "100", "110", "125", "bisect1", "bisect2", "bisect3", "bisect4"];
     assert_eq!(sizes(series), expected);
-    assert_eq!(
-        Limit::of(&series.cases[0].id),
-        Some(Limit::Group(GROUP_BYTES))
-    );
+    assert_eq!(Limit::of(&series.cases[0].id), Some(Limit::Group(GROUP_BYTES)));
     assert_eq!(series.cases[6].int("bytes"), Some(GROUP_BYTES / 4 * 5));
     let below = EXPERIMENT.group_below(&site, series);
     assert_eq!(below.as_deref(), Some(Path::new("/sys/fs/cgroup/user")));
@@ -99,26 +90,16 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
     assert!(bytes > 64 << 20 && bytes <= 2 * GIB / 32 * 6 && bytes.is_multiple_of(STEP_BYTES));
     let (case, skip) = &offer.skipped[0];
     assert_eq!(case.int("size"), Some(50));
-    assert!(
-        skip.needed
-            .as_ref()
-            .is_some_and(|way| way.contains("--dir"))
-    );
+    assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--dir")));
     assert_eq!(EXPERIMENT.group_below(&site, &offer.series[0]), None);
     // What it then finds is of that size, and no knee.
     let expected = Limit::Memory.id().with("size", "largest");
-    assert_eq!(
-        EXPERIMENT.derivable(&site, &offer.series),
-        std::slice::from_ref(&expected)
-    );
+    assert_eq!(EXPERIMENT.derivable(&site, &offer.series), std::slice::from_ref(&expected));
     let mut values = Known::default();
     let case = &offer.series[0].cases[0].id;
-    for (metric, value) in [
-        ("file", 1e9),
-        ("latency_per_block", 400.0),
-        ("bandwidth", 1e10),
-        ("missed", 0.0),
-    ] {
+    for (metric, value) in
+        [("file", 1e9), ("latency_per_block", 400.0), ("bandwidth", 1e10), ("missed", 0.0)]
+    {
         values.insert(Key::new(CARD.id, case, metric), value);
     }
     let found = derive(&site, &Known::default(), &values);
@@ -137,11 +118,7 @@ fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
     let memory = &large.series[1];
     assert!(sizes(memory).starts_with(&["50", "75", "90", "100", "125"].map(str::to_owned)));
     let available = site.host.memory_ceiling_bytes().expect("it is recorded");
-    let most = memory
-        .cases
-        .iter()
-        .filter_map(|case| case.int("bytes"))
-        .max();
+    let most = memory.cases.iter().filter_map(|case| case.int("bytes")).max();
     assert_eq!(most, Some(available / 4 * 5 / STEP_BYTES * STEP_BYTES));
     // A terabyte takes longer than that.
     let mut huge = site;
@@ -151,11 +128,7 @@ fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
     let offer = check(&EXPERIMENT, &huge, Preset::Thorough);
     assert_eq!(sizes(&offer.series[1]), ["largest"]);
     let (_, skip) = &offer.skipped[0];
-    assert!(
-        skip.needed
-            .as_ref()
-            .is_some_and(|way| way.contains("cache_size.time"))
-    );
+    assert!(skip.needed.as_ref().is_some_and(|way| way.contains("cache_size.time")));
 }
 
 #[test]
@@ -177,11 +150,7 @@ fn nobody_is_swapped_out_unasked() {
     assert!(most <= 4 * GIB, "{most}");
     let skip = &skipped.first().expect("the larger ones").1;
     assert!(skip.reason.starts_with("4 GiB of swap"), "{}", skip.reason);
-    assert!(
-        skip.needed
-            .as_ref()
-            .is_some_and(|way| way.contains("limit=memory"))
-    );
+    assert!(skip.needed.as_ref().is_some_and(|way| way.contains("limit=memory")));
     // Who asks for it has it, and so has who has no swap.
     let all = 10 * GIB;
     assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
@@ -202,10 +171,7 @@ fn files_that_are_memory_are_not_grown_until_it_is_full() {
 
 #[test]
 fn what_is_planned_fits_in_its_time() {
-    for site in sites()
-        .into_iter()
-        .map(|site| with_group(with_dir(site, 1 << 42)))
-    {
+    for site in sites().into_iter().map(|site| with_group(with_dir(site, 1 << 42))) {
         for (preset, most_s) in [(Preset::Standard, 20.0), (Preset::Thorough, 260.0)] {
             let offer = check(&EXPERIMENT, &site, preset);
             let cost = |series| EXPERIMENT.round_cost(&site, series).as_secs_f64();
@@ -220,18 +186,12 @@ fn without_a_place_a_named_group_is_refused_with_the_reason() {
     let site = without_group(with_dir(bare_site(), GIB));
     let asked = params(&CARD, Preset::Standard, &[("limit", "32MiB")]);
     let skip = EXPERIMENT.series(&site, &asked).expect_err("no group");
-    assert!(
-        skip.reason.contains("/x may not be written"),
-        "{}",
-        skip.reason
-    );
+    assert!(skip.reason.contains("/x may not be written"), "{}", skip.reason);
     assert!(skip.needed.is_some_and(|way| way.contains("systemd-run")));
     // One that would not fit in plumb's own neither.
     let mut site = with_group(site);
     site.host.limits.memory_left_bytes = Some(36 << 20);
-    let skip = EXPERIMENT
-        .series(&site, &asked)
-        .expect_err("too little is left");
+    let skip = EXPERIMENT.series(&site, &asked).expect_err("too little is left");
     assert!(skip.reason.contains("36 MiB"), "{}", skip.reason);
 }
 
@@ -267,18 +227,12 @@ fn the_knee_lies_between_what_stays_and_what_does_not() {
         (80, 4096.0, 1.0),
     ];
     let mut known = Known::default();
-    let read = CaseId::new()
-        .with("pattern", "sequential")
-        .with("mode", "cold")
-        .with("size", 1_u64);
+    let read = CaseId::new().with("pattern", "sequential").with("mode", "cold").with("size", 1_u64);
     known.insert(Key::new("fs.read", &read, "bandwidth"), 2e9);
     let found = derive(&bare_site(), &known, &figures(limit, &points));
     let mib = |metric: &str| of(&found, metric).map(|bytes| bytes / f64::from(1 << 20));
     assert_eq!((mib("knee"), mib("cached")), (Some(63.0), Some(62.0)));
-    let knee = found
-        .iter()
-        .find(|value| value.metric == "knee")
-        .expect("found");
+    let knee = found.iter().find(|value| value.metric == "knee").expect("found");
     assert_eq!(knee.cell, Some(((62 << 20) as f64, (64 << 20) as f64)));
     assert_eq!(of(&found, "knee_over_limit"), Some(63.0 / 64.0));
     let cached = found.iter().find(|value| value.metric == "cached");
@@ -295,16 +249,9 @@ fn without_a_step_the_knee_lies_above_and_a_step_without_device_is_none() {
     let found = derive(&bare_site(), &Known::default(), &flat);
     assert_eq!(found.len(), 1);
     assert_eq!(of(&found, "cached"), Some((256 << 20) as f64));
-    assert!(
-        found[0].notes[0].contains("the knee lies above 256 MiB"),
-        "{:?}",
-        found[0].notes
-    );
+    assert!(found[0].notes[0].contains("the knee lies above 256 MiB"), "{:?}", found[0].notes);
     // The last level of the processor's cache ends between two sizes.
-    let cache = figures(
-        Limit::Memory,
-        &[(16, 300.0, 0.0), (32, 310.0, 0.0), (64, 700.0, 0.0)],
-    );
+    let cache = figures(Limit::Memory, &[(16, 300.0, 0.0), (32, 310.0, 0.0), (64, 700.0, 0.0)]);
     let found = derive(&bare_site(), &Known::default(), &cache);
     assert_eq!(found.len(), 1);
     assert!(found[0].notes[0].contains("no knee of the page cache"));
@@ -354,10 +301,7 @@ fn a_small_file_is_read_again_from_memory() {
         let of = measured.iter().find(|samples| samples.metric == metric);
         of.map(|samples| samples.raw.samples()[0])
     };
-    assert_eq!(
-        (value("file"), value("residency")),
-        (Some(1048576.0), Some(1.0))
-    );
+    assert_eq!((value("file"), value("residency")), (Some(1048576.0), Some(1.0)));
     assert!(value("missed").is_none_or(|share| share == 0.0));
     assert!(value("latency_per_block").is_some_and(|ns| ns > 0.0));
 }
@@ -375,12 +319,8 @@ fn rehearsed() -> Vec<Samples> {
     let [series] = offer.series.as_slice() else {
         panic!("{:?}", offer.series);
     };
-    let calibration = calibrate(&CalibrateOrder {
-        cpu,
-        windows: 10,
-        window_ns: 200_000,
-    })
-    .expect("the clocks run");
+    let calibration = calibrate(&CalibrateOrder { cpu, windows: 10, window_ns: 200_000 })
+        .expect("the clocks run");
     let order = RoundOrder {
         series: series.clone(),
         round: 1,
@@ -394,9 +334,7 @@ fn rehearsed() -> Vec<Samples> {
         rehearsal: true,
     };
     let mut bench = Bench::new(order).expect("the CPU is allowed");
-    EXPERIMENT
-        .measure(series, &mut bench)
-        .expect("a small file");
+    EXPERIMENT.measure(series, &mut bench).expect("a small file");
     let (samples, _, _, done) = bench.finish().expect("nothing is sent");
     assert!(done.failed.is_empty(), "{:?}", done.failed);
     assert!(Duration::from_nanos(done.window_ns as u64) > Duration::ZERO);

@@ -22,11 +22,7 @@ pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
     for case in series.iter().flat_map(|series| &series.cases) {
         *curves.entry(curve_of(&case.id)).or_default() += 1;
     }
-    curves
-        .into_iter()
-        .filter(|(_, points)| *points >= POINTS_MIN)
-        .map(|(curve, _)| curve)
-        .collect()
+    curves.into_iter().filter(|(_, points)| *points >= POINTS_MIN).map(|(curve, _)| curve).collect()
 }
 
 /// The figures of all curves.
@@ -35,17 +31,12 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
     for (curve, points) in curves(values, "latency") {
         if let Some(line) = line(&points).filter(|_| points.len() >= POINTS_MIN) {
             found.push(DerivedValue::new(curve.clone(), "slope", line.slope));
-            found.extend(
-                line.linearity
-                    .map(|share| DerivedValue::new(curve, "linearity", share)),
-            );
+            found.extend(line.linearity.map(|share| DerivedValue::new(curve, "linearity", share)));
         }
     }
     for (curve, points) in curves(values, "bandwidth") {
-        let readers: Vec<(f64, f64)> = points
-            .iter()
-            .map(|(competitors, rate)| (competitors + 1.0, *rate))
-            .collect();
+        let readers: Vec<(f64, f64)> =
+            points.iter().map(|(competitors, rate)| (competitors + 1.0, *rate)).collect();
         if let Some(knee) = knee(&readers) {
             let mut value = DerivedValue::new(curve, "saturation", knee.readers);
             let most = Value::from(knee.plateau_from as u64);
@@ -96,10 +87,7 @@ pub(super) fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     let mut best: Option<(f64, Knee)> = None;
     for parted in 1..points.len() - 1 {
         let (first, rest) = points.split_at(parted);
-        let (slope, plateau) = (
-            spread(first.iter().map(ratio))?,
-            spread(rest.iter().map(rate))?,
-        );
+        let (slope, plateau) = (spread(first.iter().map(ratio))?, spread(rest.iter().map(rate))?);
         let knee = Knee {
             readers: (plateau.mean - slope.mean).exp(),
             last_rising: first[parted - 1].0,
@@ -110,8 +98,7 @@ pub(super) fn knee(points: &[(f64, f64)]) -> Option<Knee> {
             best = Some((error, knee));
         }
     }
-    best.filter(|(error, _)| *error < rising.squares)
-        .map(|(_, knee)| knee)
+    best.filter(|(error, _)| *error < rising.squares).map(|(_, knee)| knee)
 }
 
 struct Spread {
@@ -123,10 +110,7 @@ struct Spread {
 fn spread(values: impl Iterator<Item = f64> + Clone) -> Option<Spread> {
     let count = values.clone().count();
     let mean = values.clone().sum::<f64>() / count as f64;
-    (count > 0).then(|| Spread {
-        mean,
-        squares: values.map(|value| (value - mean).powi(2)).sum(),
-    })
+    (count > 0).then(|| Spread { mean, squares: values.map(|value| (value - mean).powi(2)).sum() })
 }
 
 #[cfg(test)]
@@ -136,9 +120,7 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
-        [1.0, 2.0, 3.0, 5.0, 10.0, 16.0]
-            .map(|n| (n, of(n)))
-            .to_vec()
+        [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()
     }
 
     #[test]
@@ -146,10 +128,7 @@ mod tests {
         for at in [1.7, 2.0, 4.0, 7.5] {
             let found = knee(&points(|n| 5e7 * n.min(at))).expect("a knee");
             assert!((found.readers - at).abs() < 1e-9, "{at}: {found:?}");
-            assert!(
-                found.last_rising <= at && at <= found.plateau_from,
-                "{found:?}"
-            );
+            assert!(found.last_rising <= at && at <= found.plateau_from, "{found:?}");
         }
         // A device that serves one at a time is full with one.
         let found = knee(&points(|_| 4e7)).expect("a knee");
@@ -179,35 +158,19 @@ mod tests {
     fn a_curve_gives_slope_and_linearity_of_its_own_cases_alone() {
         let mut known = Known::default();
         let mut put = |readers: &str, competitors: u64, metric: &str, value: f64| {
-            let case = CaseId::new()
-                .with("readers", readers)
-                .with("competitors", competitors);
+            let case = CaseId::new().with("readers", readers).with("competitors", competitors);
             known.insert(Key::new(super::ID, &case, metric), value);
         };
         for competitors in [0, 1, 2, 4] {
-            put(
-                "processes",
-                competitors,
-                "latency",
-                1e5 + 3e4 * competitors as f64,
-            );
+            put("processes", competitors, "latency", 1e5 + 3e4 * competitors as f64);
             put("processes", competitors, "bandwidth", 4e7);
         }
         put("threads", 0, "latency", 9e9);
         put("threads", 1, "latency", 1.0);
         let found = derive(&known);
-        let told: Vec<(&str, f64)> = found
-            .iter()
-            .map(|value| (value.metric, (value.value * 1e6).round() / 1e6))
-            .collect();
-        assert_eq!(
-            told,
-            [("slope", 3e4), ("linearity", 1.0), ("saturation", 1.0)]
-        );
-        assert!(
-            found
-                .iter()
-                .all(|value| value.case.text("readers") == Some("processes"))
-        );
+        let told: Vec<(&str, f64)> =
+            found.iter().map(|value| (value.metric, (value.value * 1e6).round() / 1e6)).collect();
+        assert_eq!(told, [("slope", 3e4), ("linearity", 1.0), ("saturation", 1.0)]);
+        assert!(found.iter().all(|value| value.case.text("readers") == Some("processes")));
     }
 }

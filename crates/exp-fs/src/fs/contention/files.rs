@@ -52,10 +52,7 @@ impl Files {
             let path = dir.join(&name);
             let opened =
                 open(&path, Mode::Direct).with_context(|| format!("the prepared file {name}"))?;
-            ensure!(
-                opened.bytes == size,
-                "the prepared file {name} has another size"
-            );
+            ensure!(opened.bytes == size, "the prepared file {name} has another size");
             let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
             ensure!(
                 memory.max(offset) <= BLOCK_BYTES as u64,

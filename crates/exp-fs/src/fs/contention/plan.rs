@@ -64,9 +64,7 @@ pub(super) fn files(cases: &[Case]) -> BTreeMap<u64, u64> {
 }
 
 fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
-    let all = files
-        .iter()
-        .map(|(size, count)| size.saturating_mul(*count));
+    let all = files.iter().map(|(size, count)| size.saturating_mul(*count));
     all.fold(0, u64::saturating_add)
 }
 

@@ -70,14 +70,7 @@ enum End {
     Unmade = 7,
 }
 
-const ENDS: [End; 6] = [
-    End::Well,
-    End::Failed,
-    End::Wrong,
-    End::Lost,
-    End::Other,
-    End::Unmade,
-];
+const ENDS: [End; 6] = [End::Well, End::Failed, End::Wrong, End::Lost, End::Other, End::Unmade];
 
 /// What a reader reads, and where it runs.
 pub(super) struct Reader<'file> {
@@ -153,21 +146,15 @@ pub(super) struct Had {
 /// or had no read that began in the window.
 pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
     let words = SharedWords::new(SHARED + EACH * readers.len())?;
-    let meeting = Meeting {
-        words: &words,
-        errand,
-        readers: readers.len(),
-        begun: errand.clock.end(),
-    };
+    let meeting =
+        Meeting { words: &words, errand, readers: readers.len(), begun: errand.clock.end() };
     let mut latencies = Vec::with_capacity(ROOM + SLACK);
     let ends = match errand.kind {
         As::Processes => beside_processes(readers, &meeting, &mut latencies)?,
         As::Threads => beside_threads(readers, &meeting, &mut latencies)?,
     };
     meeting.judge(&ends)?;
-    let had: Vec<Had> = (0..readers.len())
-        .map(|number| meeting.had(number))
-        .collect();
+    let had: Vec<Had> = (0..readers.len()).map(|number| meeting.had(number)).collect();
     for (number, (had, reader)) in had.iter().zip(readers).enumerate() {
         ensure!(
             had.reads > 0,
@@ -183,11 +170,7 @@ pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
             reader.cpu
         );
     }
-    Ok(Shared {
-        window_ns: meeting.window_ns(),
-        readers: had,
-        latencies,
-    })
+    Ok(Shared { window_ns: meeting.window_ns(), readers: had, latencies })
 }
 
 fn name(number: usize) -> String {
@@ -214,9 +197,7 @@ fn beside_processes(
     let own = meeting.measured(&readers[0], latencies);
     let ended = children.into_iter().map(|child| {
         let ending = child.wait()?;
-        let known = ENDS
-            .into_iter()
-            .find(|end| ending == Ending::Exited(*end as i32));
+        let known = ENDS.into_iter().find(|end| ending == Ending::Exited(*end as i32));
         known.ok_or_else(|| anyhow!("ended {ending}"))
     });
     Ok(std::iter::once(Ok(own)).chain(ended).collect())
@@ -240,9 +221,8 @@ fn beside_threads(
             threads.push(made);
         }
         let own = meeting.measured(&readers[0], latencies);
-        let ended = threads
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("panicked")));
+        let ended =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("panicked")));
         Ok(std::iter::once(Ok(own)).chain(ended).collect())
     })
 }
@@ -266,10 +246,7 @@ impl Meeting<'_> {
     }
 
     fn window_ns(&self) -> f64 {
-        let (start, end) = (
-            self.words[START].load(Acquire),
-            self.words[END].load(Acquire),
-        );
+        let (start, end) = (self.words[START].load(Acquire), self.words[END].load(Acquire));
         self.errand.clock.between_ns(start, end)
     }
 
@@ -365,10 +342,7 @@ impl Meeting<'_> {
             }
             if finish != 0 && end >= finish && !is_past {
                 is_past = true;
-                self.tell(
-                    number,
-                    used.map(|used| used.until(done)).unwrap_or_default(),
-                );
+                self.tell(number, used.map(|used| used.until(done)).unwrap_or_default());
                 self.words[PAST].fetch_add(1, AcqRel);
             }
             if self.words[FAILED].load(Acquire) != 0 {
@@ -417,12 +391,10 @@ impl Meeting<'_> {
     /// All ended well. The one whose fault it was is named before those that ended because of it.
     fn judge(&self, ends: &[Result<End>]) -> Result<()> {
         let failed = ends.iter().position(|end| {
-            !end.as_ref()
-                .is_ok_and(|end| matches!(end, End::Well | End::Other | End::Lost))
+            !end.as_ref().is_ok_and(|end| matches!(end, End::Well | End::Other | End::Lost))
         });
         let first = failed.or_else(|| {
-            ends.iter()
-                .position(|end| end.as_ref().is_ok_and(|end| *end != End::Well))
+            ends.iter().position(|end| end.as_ref().is_ok_and(|end| *end != End::Well))
         });
         let Some(number) = first else {
             return Ok(());

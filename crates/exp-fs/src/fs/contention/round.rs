@@ -53,9 +53,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
 impl Round<'_> {
     fn case(&mut self, case: &Case, bench: &mut Bench) -> Result<()> {
         let size = case.int("size").context("a case without size")?;
-        let competitors = case
-            .int("competitors")
-            .context("a case without competitors")?;
+        let competitors = case.int("competitors").context("a case without competitors")?;
         let count = competitors as usize + 1;
         let kind = match case.text("readers") {
             Some("threads") => As::Threads,
@@ -65,9 +63,7 @@ impl Round<'_> {
         // Once a round, before its first case.
         let settled = match self.settled {
             Some(settled) => settled,
-            None => *self
-                .settled
-                .insert(settle(&files[0].opened.file, self.round)?),
+            None => *self.settled.insert(settle(&files[0].opened.file, self.round)?),
         };
         let cpus = plan::cpus(&bench.order().cpus, count);
         let errand = Errand {
@@ -84,11 +80,7 @@ impl Round<'_> {
         let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
         bench.use_cpus(&cpus);
         bench.planned_switches(switches_among(&shared.readers));
-        let told = Told {
-            settled,
-            moved,
-            notes: files[0].opened.notes.clone(),
-        };
+        let told = Told { settled, moved, notes: files[0].opened.notes.clone() };
         told.write(case, bench, &shared, errand.clock)
     }
 }
@@ -147,11 +139,7 @@ impl Told {
         let sum = |of: fn(&Had) -> u64| readers.iter().map(of).sum::<u64>();
         let units: Vec<f64> = readers.iter().map(|had| had.units).collect();
         let (reads, cpu_reads) = (sum(|had| had.reads), sum(|had| had.cpu_reads));
-        let latencies: Vec<f64> = shared
-            .latencies
-            .iter()
-            .map(|ticks| clock.ns(*ticks))
-            .collect();
+        let latencies: Vec<f64> = shared.latencies.iter().map(|ticks| clock.ns(*ticks)).collect();
         let samples = bench.record(case, "latency", latencies)?;
         self.describe(case, samples, shared);
         let latency_all = clock.ns(sum(|had| had.ticks)) / reads as f64;
@@ -214,9 +202,7 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
         let each = had.cpu_ns as f64 / had.cpu_reads.max(1) as f64;
         *used.entry(had.cpu).or_default() += each * had.units;
     }
-    let shares = used
-        .into_iter()
-        .map(|(cpu, ns)| (cpu, ns / shared.window_ns));
+    let shares = used.into_iter().map(|(cpu, ns)| (cpu, ns / shared.window_ns));
     shares.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -274,11 +260,7 @@ mod tests {
     fn a_full_cpu_is_found_among_all() {
         let shared = Shared {
             window_ns: 1000.0,
-            readers: vec![
-                had(1, 10.0, 200, 0),
-                had(0, 10.0, 500, 0),
-                had(0, 10.0, 450, 0),
-            ],
+            readers: vec![had(1, 10.0, 200, 0), had(0, 10.0, 500, 0), had(0, 10.0, 450, 0)],
             latencies: Vec::new(),
         };
         let (cpu, share) = busiest(&shared).expect("CPUs");

@@ -22,11 +22,7 @@ const NAMED_BYTES: u64 = 1 << 36;
 
 fn with_dir(site: Site, allowance_bytes: u64) -> Site {
     Site {
-        dir: Some(DirFacts {
-            path: "/".into(),
-            file_system: "ext4".to_owned(),
-            allowance_bytes,
-        }),
+        dir: Some(DirFacts { path: "/".into(), file_system: "ext4".to_owned(), allowance_bytes }),
         ..site
     }
 }
@@ -45,20 +41,15 @@ fn spinning() -> Site {
 fn every_case_of_the_catalogue_is_there_and_keeps_its_time() {
     for site in sites() {
         let site = with_dir(site, NAMED_BYTES);
-        for (preset, cases, most_ms) in [
-            (Preset::Quick, 2, 120),
-            (Preset::Standard, 10, 900),
-            (Preset::Thorough, 104, 12_000),
-        ] {
+        for (preset, cases, most_ms) in
+            [(Preset::Quick, 2, 120), (Preset::Standard, 10, 900), (Preset::Thorough, 104, 12_000)]
+        {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!((offer.series.len(), offer.skipped.len()), (1, 0));
             let series = &offer.series[0];
             assert_eq!(series.cases.len(), cases, "{preset:?}");
             let cost = EXPERIMENT.round_cost(&site, series);
-            assert!(
-                cost <= Duration::from_millis(most_ms),
-                "{preset:?}: {cost:?}"
-            );
+            assert!(cost <= Duration::from_millis(most_ms), "{preset:?}: {cost:?}");
         }
     }
 }
@@ -69,10 +60,7 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
     let offer = check(&EXPERIMENT, &site, Preset::Thorough);
     let large = |id: &CaseId| id.int("size") == Some(64 << 20);
     let kept = offer.series[0].cases.iter().filter(|case| large(&case.id));
-    assert_eq!(
-        kept.map(|case| case.int("competitors")).max(),
-        Some(Some(4))
-    );
+    assert_eq!(kept.map(|case| case.int("competitors")).max(), Some(Some(4)));
     assert!(!offer.skipped.is_empty());
     for (id, skip) in &offer.skipped {
         assert!(large(id) && id.int("competitors") > Some(4), "{id}");
@@ -80,10 +68,7 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
         assert!(needed.contains("--dir"), "{needed}");
     }
     let files = plan::files(&offer.series[0].cases);
-    assert_eq!(
-        files.into_iter().collect::<Vec<_>>(),
-        [(64 << 10, 16), (64 << 20, 5)]
-    );
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), [(64 << 10, 16), (64 << 20, 5)]);
 }
 
 #[test]
@@ -110,10 +95,7 @@ fn a_disk_that_spins_is_stated_to_take_longer() {
     let slow = cost(&spinning());
     // Alone a reader in order has the disk's own readahead; ten take each other's place from the head.
     assert!(slow > 2 * quick, "{slow:?} against {quick:?}");
-    assert!(
-        slow < Duration::from_secs(20),
-        "windows have a cap: {slow:?}"
-    );
+    assert!(slow < Duration::from_secs(20), "windows have a cap: {slow:?}");
     let offer = check(&EXPERIMENT, &spinning(), Preset::Standard);
     let prepared = EXPERIMENT.prepare_cost(&spinning(), &offer.series[0]);
     assert!(prepared > Duration::from_secs(10), "1 GiB: {prepared:?}");
@@ -126,9 +108,8 @@ fn the_measured_reader_has_its_cpu_where_there_are_two() {
     assert_eq!(cpus(&[2], 3), [2, 2, 2]);
     let site = with_dir(recorded("epyc-7763-2s"), NAMED_BYTES);
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), offer.series[0].clone())
-        .expect("a place");
+    let series =
+        EXPERIMENT.resolve(&site, &Known::default(), offer.series[0].clone()).expect("a place");
     for case in &series.cases {
         let competitors = case.int("competitors").expect("a number");
         assert!(case.at.contains_key("reader_cpu") && case.at.contains_key("ground"));
@@ -151,11 +132,7 @@ fn figures_of_the_same_run_narrow_what_is_said() {
         metrics.find(|metric| metric.name == name).expect("listed")
     };
     let mut known = Known::default();
-    assert!(
-        EXPERIMENT
-            .predict(&site, Some(&known), &case, metric("latency"))
-            .is_none()
-    );
+    assert!(EXPERIMENT.predict(&site, Some(&known), &case, metric("latency")).is_none());
     let alone = CaseId::new()
         .with("pattern", "sequential")
         .with("size", 1_u64 << 20)
@@ -175,22 +152,12 @@ fn figures_of_the_same_run_narrow_what_is_said() {
     };
     // Ten readers at 10 µs each, above 80 µs alone.
     let (latency, because) = told("latency");
-    assert!(
-        latency.low < 1e5 && 1e5 < latency.high && latency.high < 4e5,
-        "{latency:?}"
-    );
+    assert!(latency.low < 1e5 && 1e5 < latency.high && latency.high < 4e5, "{latency:?}");
     assert!(because.contains("fs.read measured 80.0 µs"), "{because}");
     assert!(because.contains("fs.io measured 100000"), "{because}");
     let (bandwidth, _) = told("bandwidth");
-    assert!(
-        bandwidth.low < 4.1e8 && 4.1e8 < bandwidth.high,
-        "{bandwidth:?}"
-    );
-    assert!(
-        EXPERIMENT
-            .predict(&site, Some(&known), &case, metric("fairness"))
-            .is_none()
-    );
+    assert!(bandwidth.low < 4.1e8 && 4.1e8 < bandwidth.high, "{bandwidth:?}");
+    assert!(EXPERIMENT.predict(&site, Some(&known), &case, metric("fairness")).is_none());
     let curve = Case::new(CaseId(case.id.0[..3].to_vec()));
     let knee = EXPERIMENT.predict(&site, Some(&known), &curve, metric("saturation"));
     let knee = knee.and_then(|knee| knee.range).expect("known");
@@ -211,20 +178,12 @@ fn rehearse(dir: &Path, set: &[(&str, &str)]) -> (Vec<Case>, Vec<Samples>, Vec<S
         cpus: cpus.clone(),
         ..bare_site()
     };
-    let calibration = calibrate(&CalibrateOrder {
-        cpu: cpus[0],
-        windows: 10,
-        window_ns: 200_000,
-    })
-    .expect("the clocks run");
+    let calibration = calibrate(&CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 })
+        .expect("the clocks run");
     let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Rehearsal, set));
     let series = offer.expect("all").series.remove(0);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .expect("a place");
-    EXPERIMENT
-        .prepare(&series, dir, &mut || ())
-        .expect("room for 1 MiB");
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a place");
+    EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for 1 MiB");
     let order = RoundOrder {
         series: series.clone(),
         round: 1,
@@ -246,10 +205,7 @@ fn rehearse(dir: &Path, set: &[(&str, &str)]) -> (Vec<Case>, Vec<Samples>, Vec<S
 
 /// Whether a directory's file system does what it is told, so that nothing may fail there.
 fn is_plain(dir: &Path) -> bool {
-    let site = Site {
-        host: Host::read(&Root::live(Outside::live())),
-        ..bare_site()
-    };
+    let site = Site { host: Host::read(&Root::live(Outside::live())), ..bare_site() };
     let ground = ground(&site, &dir.canonicalize().expect("it is there"));
     let fs = ground.mount.map(|mount| mount.fs.as_str());
     ground.kind == Kind::Device && fs.is_some_and(|fs| fs == "ext4" || fs == "xfs")
@@ -317,9 +273,7 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let set = [("competitors", "0,1")];
     let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Rehearsal, &set));
     let series = offer.expect("cases").series.remove(0);
-    let paths = EXPERIMENT
-        .prepare(&series, dir.path(), &mut || ())
-        .expect("room");
+    let paths = EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
     std::fs::remove_file(&paths[1]).expect("was there");
     let mut files = Files::default();
     if let Err(error) = files.cold(dir.path(), 64 << 10, 1) {
@@ -328,17 +282,9 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
         assert!(!is_plain(dir.path()) && told.contains("cache:"), "{told}");
         return skips::part("file-system", told);
     }
-    let error = files
-        .cold(dir.path(), 64 << 10, 2)
-        .err()
-        .expect("one is gone");
-    assert!(
-        format!("{error:#}").contains("contention-65536-1"),
-        "{error:#}"
-    );
-    files
-        .cold(dir.path(), 64 << 10, 1)
-        .expect("the first is there");
+    let error = files.cold(dir.path(), 64 << 10, 2).err().expect("one is gone");
+    assert!(format!("{error:#}").contains("contention-65536-1"), "{error:#}");
+    files.cold(dir.path(), 64 << 10, 1).expect("the first is there");
 }
 
 #[test]
@@ -351,10 +297,5 @@ fn a_curve_has_its_figures_only_with_enough_points() {
     assert_eq!(curves.len(), 2);
     let text = curves[0].to_string();
     assert_eq!(text, "readers=processes,size=65536,pattern=sequential");
-    assert!(
-        curves[0]
-            .0
-            .iter()
-            .all(|(_, value)| *value != Value::from("auto"))
-    );
+    assert!(curves[0].0.iter().all(|(_, value)| *value != Value::from("auto")));
 }

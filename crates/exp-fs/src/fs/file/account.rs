@@ -79,10 +79,7 @@ impl Account {
                 way: self.way,
                 asked,
                 own: since(self.way.own(), self.own),
-                device: since(
-                    number.and_then(|number| self.way.device(number)),
-                    self.device,
-                ),
+                device: since(number.and_then(|number| self.way.device(number)), self.device),
             };
             let expected = moved.own.unwrap_or(asked).min(asked);
             let is_behind = moved.device.is_some_and(|device| device < expected);
@@ -174,10 +171,7 @@ impl Moved {
 }
 
 fn told(bytes: Option<u64>) -> String {
-    bytes.map_or_else(
-        || "nothing that is known".to_owned(),
-        |bytes| render(bytes as f64, Unit::B),
-    )
+    bytes.map_or_else(|| "nothing that is known".to_owned(), |bytes| render(bytes as f64, Unit::B))
 }
 
 #[cfg(test)]
@@ -185,21 +179,13 @@ mod tests {
     use super::{Account, Moved, Way};
 
     fn moved(asked: u64, own: Option<u64>, device: Option<u64>) -> Moved {
-        Moved {
-            way: Way::Read,
-            asked,
-            own,
-            device,
-        }
+        Moved { way: Way::Read, asked, own, device }
     }
 
     #[test]
     fn what_no_device_gave_is_the_cache_s() {
         // Read ahead, and others' reads: more is as good.
-        assert_eq!(
-            moved(4096, Some(8192), Some(1 << 20)).cache_share(),
-            Some(0.0)
-        );
+        assert_eq!(moved(4096, Some(8192), Some(1 << 20)).cache_share(), Some(0.0));
         assert_eq!(moved(4096, None, Some(1024)).cache_share(), Some(0.75));
         // The process was counted it, and its device did nothing: a cache below.
         let below = moved(1 << 20, Some(1 << 20), Some(0));

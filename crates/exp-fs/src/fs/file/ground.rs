@@ -27,14 +27,8 @@ pub(in crate::fs) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [
-        Kind::Device,
-        Kind::Stacked,
-        Kind::Memory,
-        Kind::Fuse,
-        Kind::Network,
-        Kind::Unknown,
-    ];
+    const ALL: [Kind; 6] =
+        [Kind::Device, Kind::Stacked, Kind::Memory, Kind::Fuse, Kind::Network, Kind::Unknown];
 
     fn of(symbol: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.symbol() == symbol)
@@ -87,13 +81,7 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
     let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
     let name = disk.map(|disk| disk.name.as_str());
     let because = sentence(kind, &mount.fs, name, is_virtual);
-    Ground {
-        kind,
-        disk,
-        number,
-        mount: Some(mount),
-        because,
-    }
+    Ground { kind, disk, number, mount: Some(mount), because }
 }
 
 /// What a kind of ground is called, with the names that are known.
@@ -132,12 +120,8 @@ pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
             "{fs} does not tell its devices one by one: what they gave is what this process was counted"
         ));
     }
-    (!is_plain).then(|| {
-        format!(
-            "the files are on {}",
-            sentence(kind, fs, text("device"), is_virtual)
-        )
-    })
+    (!is_plain)
+        .then(|| format!("the files are on {}", sentence(kind, fs, text("device"), is_virtual)))
 }
 
 fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
@@ -228,10 +212,7 @@ mod tests {
     #[test]
     fn every_ground_is_told_apart() {
         let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
-        let site = Site {
-            host: Host::read(&root),
-            ..bare_site()
-        };
+        let site = Site { host: Host::read(&root), ..bare_site() };
         for (dir, kind, word) in [
             ("/disk/x", Kind::Device, "sdb"),
             ("/root", Kind::Stacked, "overlay"),

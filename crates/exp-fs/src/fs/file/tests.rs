@@ -10,12 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 const BYTES: u64 = 1 << 20;
-const WRITE: Way = Way {
-    write: true,
-    direct: false,
-    dsync: false,
-    sync: false,
-};
+const WRITE: Way = Way { write: true, direct: false, dsync: false, sync: false };
 
 #[test]
 fn each_case_and_each_round_has_an_order_of_its_own() {
@@ -71,10 +66,7 @@ fn every_mode_gives_what_was_written_or_says_why_not() {
         }
         let mut buffer = Mapping::new(BLOCK_BYTES, Pages::Base).expect("a page");
         let at = 77 * BLOCK_BYTES as u64;
-        let count = opened
-            .file
-            .read_at(buffer.as_mut_slice(), at)
-            .expect("reads");
+        let count = opened.file.read_at(buffer.as_mut_slice(), at).expect("reads");
         assert!(count == BLOCK_BYTES && right(buffer.as_slice(), 5, at));
         let resident = residency(&opened.file, 0, BYTES).expect("told").cached;
         match mode {
@@ -106,10 +98,7 @@ fn a_file_in_memory_is_never_cold_and_never_direct() {
                 let opened = opened.expect("opens");
                 opened.warm(0, 0).expect("it is there");
                 let error = opened.make_cold(0, 0).expect_err("stays");
-                assert!(
-                    error.to_string().starts_with("cache: 256 of 256"),
-                    "{error}"
-                );
+                assert!(error.to_string().starts_with("cache: 256 of 256"), "{error}");
             }
         }
     }

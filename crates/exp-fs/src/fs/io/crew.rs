@@ -122,10 +122,7 @@ impl Task<'_> {
                 Err(error) => errors.push(error),
             }
         }
-        let told = errors
-            .iter()
-            .position(|error| !error.is::<NotBegun>())
-            .unwrap_or(0);
+        let told = errors.iter().position(|error| !error.is::<NotBegun>()).unwrap_or(0);
         if !errors.is_empty() {
             return Err(errors.swap_remove(told));
         }
@@ -138,9 +135,7 @@ impl Task<'_> {
     fn member(&self, index: u64, cpu: usize, meeting: &Meeting) -> Result<Did> {
         let placed = match self.is_free {
             true => Ok(()),
-            false => place::pin(cpu)
-                .map(drop)
-                .with_context(|| format!("pinning to CPU {cpu}")),
+            false => place::pin(cpu).map(drop).with_context(|| format!("pinning to CPU {cpu}")),
         };
         let enlisted = placed.and_then(|()| Member::enlist(self, index));
         if enlisted.is_err() {
@@ -317,12 +312,7 @@ impl Member {
     }
 
     fn did(self, ran: Ran) -> Did {
-        Did {
-            ran,
-            log: self.log,
-            window: self.window,
-            notes: self.notes,
-        }
+        Did { ran, log: self.log, window: self.window, notes: self.notes }
     }
 
     /// Demands that the last writes are where the case says, before anything else is synced.
@@ -406,12 +396,7 @@ fn opened(path: &Path, work: Work) -> Result<Opened> {
         }
         (false, mode) => file::open_with(
             path,
-            Way {
-                write: true,
-                direct: mode == "direct",
-                dsync: mode == "dsync",
-                sync: false,
-            },
+            Way { write: true, direct: mode == "direct", dsync: mode == "dsync", sync: false },
         ),
     }
 }

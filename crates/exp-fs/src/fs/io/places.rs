@@ -28,16 +28,9 @@ impl Places {
     pub(super) fn new(work: Work, start: u64, bytes: u64, seed: u64) -> Result<Places> {
         let block = work.block;
         let mut random = fastrand::Rng::with_seed(seed);
-        let slot = if work.is_random {
-            block.max(PAGE)
-        } else {
-            block
-        };
+        let slot = if work.is_random { block.max(PAGE) } else { block };
         let slots = bytes / slot;
-        ensure!(
-            slots > 0,
-            "a block of {block} bytes is longer than its part of the file"
-        );
+        ensure!(slots > 0, "a block of {block} bytes is longer than its part of the file");
         let mut places = Places {
             start,
             end: start + slots * slot,
@@ -144,11 +137,7 @@ mod tests {
             let round = first(&mut places, slots);
             let pages: BTreeSet<u64> = round.iter().map(|at| at / block.max(4096)).collect();
             assert_eq!(pages.len(), slots, "{block}");
-            assert!(
-                round
-                    .iter()
-                    .all(|at| at % block == 0 && (MIB..2 * MIB).contains(at))
-            );
+            assert!(round.iter().all(|at| at % block == 0 && (MIB..2 * MIB).contains(at)));
             assert!(!round.is_sorted());
             assert_eq!(first(&mut places, slots), round, "{block}");
         }

@@ -46,9 +46,7 @@ pub(super) fn put(site: &Site, params: &Params, work: Work, case: &mut Case) {
             Some(&[Value::Int(bytes)]) => bytes,
             _ => {
                 let likely = law::predict(site, None, &request(case, work), "bandwidth");
-                let likely = likely
-                    .and_then(|told| told.range)
-                    .map_or(0.0, |range| range.likely);
+                let likely = likely.and_then(|told| told.range).map_or(0.0, |range| range.likely);
                 device::coarse((FASTER * likely * window_ns as f64 / 1e9) as u64)
             }
         };

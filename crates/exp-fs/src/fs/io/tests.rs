@@ -35,29 +35,19 @@ fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
 
 fn works(offer: &Offer) -> Vec<Work> {
     let cases = offer.series.iter().flat_map(|series| &series.cases);
-    cases
-        .map(|case| Work::of(&case.id).expect("an id of ours"))
-        .collect()
+    cases.map(|case| Work::of(&case.id).expect("an id of ours")).collect()
 }
 
 #[test]
 fn every_site_with_a_directory_has_cases_and_predictions() {
     for site in sites() {
         let site = with_dir(site, Path::new("/data"), 1 << 40);
-        for preset in [
-            Preset::Rehearsal,
-            Preset::Quick,
-            Preset::Standard,
-            Preset::Thorough,
-        ] {
+        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(offer.series.len(), 1);
         }
         assert_eq!(works(&check(&EXPERIMENT, &site, Preset::Quick)).len(), 4);
-        assert_eq!(
-            works(&check(&EXPERIMENT, &site, Preset::Standard)).len(),
-            24
-        );
+        assert_eq!(works(&check(&EXPERIMENT, &site, Preset::Standard)).len(), 24);
     }
     let bare = bench::experiment::fixtures::bare_site();
     let skip = EXPERIMENT.series(&bare, &params(&CARD, Preset::Quick, &[]));
@@ -83,9 +73,7 @@ fn thorough_has_all_that_the_catalogue_lists_and_says_what_cannot_be() {
             }
         }
     }
-    let rings = all
-        .iter()
-        .filter(|work| work.is_ring && work.block == 4 * KIB);
+    let rings = all.iter().filter(|work| work.is_ring && work.block == 4 * KIB);
     assert_eq!(rings.count(), 2 * 2 * 8);
     let bytes = |(id, skip): &(CaseId, bench::experiment::Skip)| {
         assert!(skip.needed.is_some(), "{id}");
@@ -121,10 +109,7 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
             assert_eq!((works.len(), offer.skipped.len()), (24, 0));
         }
         if allowed == 64 << 20 {
-            let told = offer
-                .skipped
-                .iter()
-                .all(|(_, skip)| skip.reason.contains("write"));
+            let told = offer.skipped.iter().all(|(_, skip)| skip.reason.contains("write"));
             assert!(told && !offer.skipped.is_empty());
         }
     }
@@ -141,28 +126,19 @@ fn a_round_keeps_to_its_allotment_and_counts_a_slow_device_as_one() {
         for case in &mut series.cases {
             case.at.insert("device".to_owned(), disk.into());
         }
-        let mut spinning = recorded("vm-granite-rapids")
-            .host
-            .block
-            .disks
-            .swap_remove(0);
+        let mut spinning = recorded("vm-granite-rapids").host.block.disks.swap_remove(0);
         (spinning.name, spinning.rotational) = ("sdz".to_owned(), Some(true));
         (spinning.driver, spinning.is_virtual) = (None, false);
         site.host.block.disks.push(spinning);
         EXPERIMENT.round_cost(&site, &series).as_secs_f64()
     };
-    for (preset, most_s) in [
-        (Preset::Quick, 1.2),
-        (Preset::Standard, 3.6),
-        (Preset::Thorough, 30.0),
-    ] {
+    for (preset, most_s) in
+        [(Preset::Quick, 1.2), (Preset::Standard, 3.6), (Preset::Thorough, 30.0)]
+    {
         let (fast, slow) = (cost(preset, "none"), cost(preset, "sdz"));
         assert!(fast <= most_s, "{preset:?}: {fast}");
         // Eight seeks and turns take longer than a window, and a flush takes turns.
-        assert!(
-            slow > 1.1 * fast && slow < 30.0 * most_s,
-            "{preset:?}: {slow}"
-        );
+        assert!(slow > 1.1 * fast && slow < 30.0 * most_s, "{preset:?}: {slow}");
     }
 }
 
@@ -191,28 +167,17 @@ fn a_choice_leaves_what_has_it_or_takes_the_place_of_others() {
     let writes = of(Preset::Standard, &[("op", "write")]);
     assert!(writes.len() == 8 && writes.iter().all(|work| !work.is_read));
     let deep = of(Preset::Quick, &[("depth", "7,32")]);
-    assert!(
-        deep.iter().all(|work| work.is_ring) && deep.len() == 2,
-        "{deep:?}"
-    );
-    let none = EXPERIMENT.series(
-        &site,
-        &params(&CARD, Preset::Quick, &[("engine", "psync"), ("depth", "4")]),
-    );
+    assert!(deep.iter().all(|work| work.is_ring) && deep.len() == 2, "{deep:?}");
+    let none = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Quick, &[("engine", "psync"), ("depth", "4")]));
     assert!(none.is_err_and(|skip| skip.reason.contains("depth 1")));
 }
 
 #[test]
 fn depth_is_predicted_by_little_until_the_device_is_saturated() {
     let mut site = recorded("vm-granite-rapids");
-    site.host
-        .given
-        .set("disk.read_latency", "100us")
-        .expect("a fact");
-    site.host
-        .given
-        .set("disk.read_iops", "200k")
-        .expect("a fact");
+    site.host.given.set("disk.read_latency", "100us").expect("a fact");
+    site.host.given.set("disk.read_iops", "200k").expect("a fact");
     let id = |depth: u64| {
         let mut work = works(&offered(
             &with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40),
@@ -242,10 +207,8 @@ fn depth_is_predicted_by_little_until_the_device_is_saturated() {
 fn what_fs_read_measured_narrows_reads_past_the_cache() {
     let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
     let offer = offered(&site, Preset::Standard, &[]);
-    let read = CaseId::new()
-        .with("pattern", "random")
-        .with("mode", "direct")
-        .with("size", 256 * MIB);
+    let read =
+        CaseId::new().with("pattern", "random").with("mode", "direct").with("size", 256 * MIB);
     let mut known = Known::default();
     known.insert(record::key::Key::new("fs.read", &read, "latency"), 9e4);
     let mut narrowed = 0;
@@ -258,11 +221,7 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
         assert_eq!(derived.is_some(), has, "{}", case.id);
         let Some(derived) = derived else { continue };
         let (prior, range) = (prior.range.expect("one"), derived.range.expect("one"));
-        assert!(
-            range.high / range.low < prior.high / prior.low,
-            "{}",
-            case.id
-        );
+        assert!(range.high / range.low < prior.high / prior.low, "{}", case.id);
         assert!(derived.because.contains("fs.read"));
         narrowed += 1;
     }
@@ -292,11 +251,7 @@ fn each_case_of_a_round_has_an_order_of_its_own() {
         };
         let order = first(order_seed(7, &case.id));
         assert_eq!(order, first(order_seed(7, &case.id)));
-        assert_ne!(
-            order,
-            first(order_seed(8, &case.id)),
-            "another in each round"
-        );
+        assert_ne!(order, first(order_seed(8, &case.id)), "another in each round");
         assert!(!orders.contains(&order), "{}", case.id);
         orders.push(order);
     }
@@ -321,9 +276,7 @@ fn buffered_writes_are_bounded_where_they_may_go_on_at_once() {
     let set = [("mode", "buffered"), ("op", "write"), ("size", "1MiB")];
     let offer = offered(&site, Preset::Standard, &set);
     let series = &offer.series[0];
-    EXPERIMENT
-        .prepare(series, dir.path(), &mut || ())
-        .expect("room");
+    EXPERIMENT.prepare(series, dir.path(), &mut || ()).expect("room");
     let mut task = task(dir.path(), works(&offer)[0]);
     (task.is_written_through, task.sizes.written) = (true, 64 * KIB);
     task.window_ns = 2e7;
@@ -374,10 +327,7 @@ fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
     };
     let mut known = Known::default();
     let mut put = |pattern: &str, mode: &str, metric: &str, value: f64| {
-        let read = CaseId::new()
-            .with("pattern", pattern)
-            .with("mode", mode)
-            .with("size", 64 * MIB);
+        let read = CaseId::new().with("pattern", pattern).with("mode", mode).with("size", 64 * MIB);
         known.insert(record::key::Key::new("fs.read", &read, metric), value);
     };
     put("random", "direct", "latency", 9e4);
@@ -412,10 +362,7 @@ fn task(dir: &Path, work: Work) -> crew::Task<'_> {
     crew::Task {
         dir,
         work,
-        sizes: workloads::Sizes {
-            size: MIB,
-            written: MIB,
-        },
+        sizes: workloads::Sizes { size: MIB, written: MIB },
         seed: 1,
         clock: bench::measure::Clock::Monotonic,
         window_ns: 1e5,
@@ -435,16 +382,11 @@ fn rehearse(
     let site = here_with(dir);
     let offer = offered(&site, preset, set);
     let series = offer.series[0].clone();
-    EXPERIMENT
-        .prepare(&series, dir, &mut || ())
-        .expect("room for some MiB");
+    EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for some MiB");
     let measured = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
-            let calibration = calibrate(&CalibrateOrder {
-                cpu: site.cpus[0],
-                windows: 10,
-                window_ns: 200_000,
-            });
+            let calibration =
+                calibrate(&CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 });
             let order = RoundOrder {
                 series: series.clone(),
                 round: 1,
@@ -469,9 +411,7 @@ fn rehearse(
 }
 
 fn value(samples: &[Samples], case: &CaseId, metric: &str) -> Option<f64> {
-    let mut of = samples
-        .iter()
-        .filter(|samples| samples.case == *case && samples.metric == metric);
+    let mut of = samples.iter().filter(|samples| samples.case == *case && samples.metric == metric);
     of.next()?.raw.samples().first().copied()
 }
 
@@ -481,18 +421,13 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
     // Depth, threads, own and shared files, all ways.
     for (preset, set) in [
         (Preset::Rehearsal, &[][..]),
-        (
-            Preset::Standard,
-            &[("size", "1MiB"), ("block", "4KiB,1")][..],
-        ),
+        (Preset::Standard, &[("size", "1MiB"), ("block", "4KiB,1")][..]),
     ] {
         let place = dir.path().join(preset.name());
         std::fs::create_dir(&place).expect("a directory");
         let (series, samples, failed) = rehearse(&place, preset, set);
         for case in &series.cases {
-            if let Some(reason) = failed
-                .iter()
-                .find(|text| text.starts_with(&case.id.to_string()))
+            if let Some(reason) = failed.iter().find(|text| text.starts_with(&case.id.to_string()))
             {
                 // File systems in memory or of their own kind, and sandboxes without io_uring.
                 let may = (reason.contains("cache:") && !is_plain(dir.path()))
@@ -509,21 +444,15 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
             };
             let work = Work::of(&case.id).expect("ours");
             assert!(of("latency") > 0.0 && of("cpu") > 0.0, "{}", case.id);
-            let latency = samples
-                .iter()
-                .find(|of| of.case == case.id && of.metric == "latency");
+            let latency = samples.iter().find(|of| of.case == case.id && of.metric == "latency");
             let notes = &latency.expect("checked").notes;
-            let told = notes
-                .iter()
-                .any(|note| note.starts_with("the files are on"));
+            let told = notes.iter().any(|note| note.starts_with("the files are on"));
             // Files in memory have no device; a note says so.
             assert!(told || !case.at.contains_key("device_kind"), "{notes:?}");
             let [per_second, bytes] = window::names(case);
             let ratio = of(bytes) / (of(per_second) * work.block as f64);
             assert!((ratio - 1.0).abs() < 1e-5, "{}: {ratio}", case.id);
-            let iops = samples
-                .iter()
-                .find(|of| of.case == case.id && of.metric == per_second);
+            let iops = samples.iter().find(|of| of.case == case.id && of.metric == per_second);
             let most = iops.expect("checked").quantities["in_flight_most"];
             assert_eq!(most, (work.depth * work.threads) as f64, "{}", case.id);
             let operations = iops.expect("checked").quantities["operations"];

@@ -68,11 +68,7 @@ impl Watch {
             (None, Some(account)) => account.end(asked),
             (None, None) => unreachable!("an account is open or has ended"),
         };
-        Seen {
-            moved,
-            workers_ns: self.workers_ns,
-            waited_ns: self.waited_ns,
-        }
+        Seen { moved, workers_ns: self.workers_ns, waited_ns: self.waited_ns }
     }
 }
 
@@ -103,10 +99,7 @@ pub(super) fn demand_written_down(
     );
     // A journal of data has it on the device before its page is clean.
     let share = watch.moved.as_ref().and_then(Moved::cache_share);
-    let is_taken = watch
-        .moved
-        .as_ref()
-        .is_some_and(|moved| moved.device.is_some())
+    let is_taken = watch.moved.as_ref().is_some_and(|moved| moved.device.is_some())
         && share.is_some_and(|share| share <= SHARE_UNTOLD);
     ensure!(
         unwritten == 0 || is_taken,
@@ -172,13 +165,8 @@ mod tests {
         file.write_all_at(&[7; 16384], 0).expect("room");
         let error = told("direct").expect_err("they are in the page cache");
         assert!(error.to_string().starts_with("cache: O_DIRECT"), "{error}");
-        let in_memory = metal::storage::file_system(&file)
-            .expect("statfs")
-            .is_in_memory();
-        let counts_dirty = metal::storage::residency(&file, 0, 4096)
-            .expect("counted")
-            .dirty
-            > 0;
+        let in_memory = metal::storage::file_system(&file).expect("statfs").is_in_memory();
+        let counts_dirty = metal::storage::residency(&file, 0, 4096).expect("counted").dirty > 0;
         if in_memory || !counts_dirty {
             return skips::part("kernel", "cachestat of files on a disk");
         }
@@ -205,11 +193,7 @@ mod tests {
         };
         let case = work("read", "direct", "io_uring");
         let before_ns = workers_ns(case).expect("the kernel tells");
-        let stop = Stop {
-            until_tick: 0,
-            at_least: 50,
-            at_most: 50,
-        };
+        let stop = Stop { until_tick: 0, at_least: 50, at_most: 50 };
         let mut log = Latencies::new(0);
         let ran = ring.run(Op::Read, || Some(0), monotonic_ns, stop, &mut log);
         assert_eq!(ran.expect("64 bytes are there").operations, 50);

@@ -37,14 +37,8 @@ pub(super) struct Work {
 pub(super) const READS: [&str; 3] = ["direct", "cold", "cached"];
 pub(super) const WRITES: [&str; 4] = ["buffered", "buffered_fdatasync", "direct", "dsync"];
 /// Every way, reads' first.
-pub(super) const MODES: &[&str] = &[
-    "direct",
-    "cold",
-    "cached",
-    "buffered",
-    "buffered_fdatasync",
-    "dsync",
-];
+pub(super) const MODES: &[&str] =
+    &["direct", "cold", "cached", "buffered", "buffered_fdatasync", "dsync"];
 
 impl Work {
     /// What a case's id says.
@@ -138,34 +132,17 @@ impl Work {
 
 /// A psync case of one thread.
 pub(super) const fn one(is_read: bool, is_random: bool, mode: &'static str, block: u64) -> Work {
-    Work {
-        is_read,
-        is_random,
-        mode,
-        block,
-        is_ring: false,
-        depth: 1,
-        threads: 1,
-        is_shared: false,
-    }
+    Work { is_read, is_random, mode, block, is_ring: false, depth: 1, threads: 1, is_shared: false }
 }
 
 /// The same by a ring, past the page cache.
 pub(super) const fn ring(is_read: bool, is_random: bool, block: u64, depth: u64) -> Work {
-    Work {
-        is_ring: true,
-        depth,
-        ..one(is_read, is_random, "direct", block)
-    }
+    Work { is_ring: true, depth, ..one(is_read, is_random, "direct", block) }
 }
 
 /// The same by several threads.
 const fn many(work: Work, threads: u64, is_shared: bool) -> Work {
-    Work {
-        threads,
-        is_shared,
-        ..work
-    }
+    Work { threads, is_shared, ..work }
 }
 
 const QUICK: [Work; 4] = [
@@ -235,9 +212,7 @@ fn everything() -> Vec<Work> {
 }
 
 /// Parameters that say what a case is, in the card's order.
-const NAMES: [&str; 8] = [
-    "op", "pattern", "mode", "block", "engine", "depth", "threads", "files",
-];
+const NAMES: [&str; 8] = ["op", "pattern", "mode", "block", "engine", "depth", "threads", "files"];
 
 /// The preset's cases under a user's choice: for each combination of the chosen values the preset's
 /// cases that have it, or where none has it, all of them with these values in place of theirs.
@@ -314,10 +289,8 @@ pub(super) fn offer(
 ) -> Result<(Vec<Case>, Offer), Skip> {
     let size = sizes.size;
     let mut offer = Offer::default();
-    let logical = device::below(site)
-        .ok()
-        .and_then(|below| below.disk.logical_block_bytes)
-        .unwrap_or(PAGE);
+    let logical =
+        device::below(site).ok().and_then(|below| below.disk.logical_block_bytes).unwrap_or(PAGE);
     let rounds = rounds(params);
     let (mut kept, mut made, mut spent) = (Vec::new(), Vec::new(), 0);
     for work in selected(params) {
@@ -405,14 +378,8 @@ pub(super) fn file_of(work: Work, member: u64, size: u64) -> Made {
         false => ("write", written_bytes(size)),
     };
     match work.threads > 1 && !work.is_shared {
-        true => Made {
-            name: format!("{name}-{member}"),
-            bytes: all / PARTS,
-        },
-        false => Made {
-            name: name.to_owned(),
-            bytes: all,
-        },
+        true => Made { name: format!("{name}-{member}"), bytes: all / PARTS },
+        false => Made { name: name.to_owned(), bytes: all },
     }
 }
 

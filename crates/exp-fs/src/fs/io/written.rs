@@ -56,9 +56,7 @@ pub(super) fn down(
     quantities.insert("operations".to_owned(), operations as f64);
     if let Some(at_device) = at_device(clock, did, seen).filter(|_| task.work.is_direct()) {
         quantities.insert("device_in_flight".to_owned(), at_device);
-        samples
-            .notes
-            .extend(queue_note(at_device, task.work.depth * task.work.threads));
+        samples.notes.extend(queue_note(at_device, task.work.depth * task.work.threads));
     }
     rated(bench, case, bytes, operations, rate * block, did.len())?;
     let threads_ns: u64 = did.iter().map(|did| did.ran.thread_cpu_ns).sum();
@@ -101,9 +99,7 @@ fn latencies(clock: Clock, did: &[Did]) -> (Vec<f64>, Distribution) {
         listed.extend(log.first().iter().map(|ticks| clock.ns(*ticks)));
         if log.total() == log.first().len() as u64 {
             // All are known as they were.
-            log.first()
-                .iter()
-                .for_each(|ticks| all.record(clock.ns(*ticks)));
+            log.first().iter().for_each(|ticks| all.record(clock.ns(*ticks)));
             continue;
         }
         for (ticks, count) in log.counts() {
@@ -118,14 +114,8 @@ fn rate(clock: Clock, did: &Did) -> f64 {
     let ran = &did.ran;
     let steady = ran.steady;
     let (operations, ns) = match steady.operations {
-        0 => (
-            ran.operations,
-            clock.between_ns(ran.first_tick, ran.last_tick),
-        ),
-        operations => (
-            operations,
-            clock.between_ns(steady.from_tick, steady.until_tick),
-        ),
+        0 => (ran.operations, clock.between_ns(ran.first_tick, ran.last_tick)),
+        operations => (operations, clock.between_ns(steady.from_tick, steady.until_tick)),
     };
     operations as f64 * 1e9 / ns
 }
@@ -140,10 +130,7 @@ fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
     let from = steady.clone().map(|steady| steady.from_tick).max();
     let until = steady.map(|steady| steady.until_tick).min();
     let (from, until) = (from.unwrap_or(0), until.unwrap_or(0));
-    ensure!(
-        from < until,
-        "there was no time in which all threads of the case worked"
-    );
+    ensure!(from < until, "there was no time in which all threads of the case worked");
     let done = |did: &Did| done_by(is_ring, did, until) - done_by(is_ring, did, from);
     let operations: f64 = did.iter().map(done).sum();
     Ok(operations * 1e9 / clock.between_ns(from, until))
@@ -208,9 +195,7 @@ fn describe(samples: &mut Samples, task: &Task, seen: &Seen, settled: Settled) {
         // That these do not come from a device, or not at once, is what they are.
         "cached" | "buffered" => {
             if let Some(bytes) = moved.by_device() {
-                samples
-                    .quantities
-                    .insert("device_bytes".to_owned(), bytes as f64);
+                samples.quantities.insert("device_bytes".to_owned(), bytes as f64);
             }
         }
         _ => moved.describe(samples),
@@ -222,11 +207,7 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
     notes.dedup();
     let own: BTreeSet<usize> = cpus.iter().copied().collect();
     if own.len() < cpus.len() {
-        notes.push(format!(
-            "{} threads took turns on {} CPUs",
-            cpus.len(),
-            own.len()
-        ));
+        notes.push(format!("{} threads took turns on {} CPUs", cpus.len(), own.len()));
     }
     let stretch = |did: &Did| (did.ran.first_tick, did.ran.last_tick);
     let begin = did.iter().map(|did| stretch(did).0).max().unwrap_or(0);
@@ -258,21 +239,14 @@ mod tests {
     fn did(latencies: &[u64], begin: u64) -> Did {
         let mut log = Latencies::new(100);
         latencies.iter().for_each(|ticks| log.add(*ticks));
-        let (operations, end) = (
-            latencies.len() as u64,
-            begin + latencies.iter().sum::<u64>(),
-        );
+        let (operations, end) = (latencies.len() as u64, begin + latencies.iter().sum::<u64>());
         Did {
             ran: Ran {
                 operations,
                 bytes: operations,
                 first_tick: begin,
                 last_tick: end,
-                steady: Steady {
-                    from_tick: begin,
-                    until_tick: end,
-                    operations,
-                },
+                steady: Steady { from_tick: begin, until_tick: end, operations },
                 most_in_flight: 1,
                 mean_in_flight: 1.0,
                 thread_cpu_ns: 1,

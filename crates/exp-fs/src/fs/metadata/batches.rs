@@ -38,9 +38,7 @@ pub(super) fn time<'bench>(
     };
     let mut batch = |n: u64| batch(call, directory, timer, n);
     // Its long batches have twice the names.
-    let found = timer
-        .search(&mut |n| batch(n.min(2 * most)))
-        .context("searching for a batch")?;
+    let found = timer.search(&mut |n| batch(n.min(2 * most))).context("searching for a batch")?;
     let k = found.operations.min(most);
     let turns = timer.repeat(&mut |watch| abba(k, watch, &mut batch).map(Some))?;
     let listed = directory.list()?;
@@ -166,9 +164,7 @@ fn removed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
     let names = directory.fresh(count);
     let place = directory.place();
     for name in &names {
-        create(place, name)
-            .and_then(raw::close)
-            .context("making a file to be removed")?;
+        create(place, name).and_then(raw::close).context("making a file to be removed")?;
     }
     let ns = window(timer, &names, |name| unlink(place, name)).context("removing a file")?;
     must_be(directory, &names, false)?;

@@ -95,28 +95,15 @@ impl Directory {
             open_place(&path).with_context(|| format!("the prepared directory {shown} is gone"))?;
         let listing =
             Listing::new(place.as_fd()).with_context(|| format!("opening {shown} to list it"))?;
-        let mut names: Vec<CString> = (0..entries)
-            .map(|index| name(index, MADE, name_bytes))
-            .collect();
+        let mut names: Vec<CString> =
+            (0..entries).map(|index| name(index, MADE, name_bytes)).collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut names);
-        let mut directory = Directory {
-            path,
-            place,
-            listing,
-            names,
-            name_bytes,
-            fresh: 0,
-            seed,
-            next: 0,
-        };
+        let mut directory =
+            Directory { path, place, listing, names, name_bytes, fresh: 0, seed, next: 0 };
         if !directory.is_whole(alive)? {
             // A worker was killed, or could not mend what a batch left.
             directory.restore(alive)?;
-            ensure!(
-                directory.is_whole(alive)?,
-                "{} cannot be mended",
-                directory.path.display()
-            );
+            ensure!(directory.is_whole(alive)?, "{} cannot be mended", directory.path.display());
         }
         Ok(directory)
     }
@@ -173,9 +160,7 @@ impl Directory {
     /// Those of getdents64(2).
     pub(super) fn list(&mut self) -> Result<u64> {
         let path = &self.path;
-        self.listing
-            .pass()
-            .with_context(|| format!("listing {}", path.display()))
+        self.listing.pass().with_context(|| format!("listing {}", path.display()))
     }
 
     /// Whether a name is there.
@@ -252,11 +237,7 @@ mod tests {
         for bytes in [NAME_BYTES_MIN, 24, 255] {
             let names: BTreeSet<_> = (0..500).map(|index| name(index, MADE, bytes)).collect();
             assert_eq!(names.len(), 500);
-            assert!(
-                names
-                    .iter()
-                    .all(|name| name.as_bytes().len() == bytes as usize)
-            );
+            assert!(names.iter().all(|name| name.as_bytes().len() == bytes as usize));
         }
         assert_eq!(name(7, MADE, 24), name(7, MADE, 24));
         assert_ne!(name(7, 1, 24), name(7, 2, 24), "another round's");
@@ -309,15 +290,9 @@ mod tests {
     fn a_directory_is_what_it_was_after_a_batch_that_failed() {
         let dir = tempfile::tempdir().expect("a directory");
         Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
-        assert!(
-            Directory::make(dir.path(), 30, 24, &mut || ()).is_err(),
-            "it is there"
-        );
+        assert!(Directory::make(dir.path(), 30, 24, &mut || ()).is_err(), "it is there");
         let mut directory = Directory::open(dir.path(), 30, 24, 1, &mut || ()).expect("opened");
-        assert_eq!(
-            (directory.list().expect("lists"), directory.entries()),
-            (30, 30)
-        );
+        assert_eq!((directory.list().expect("lists"), directory.entries()), (30, 30));
         let gone = directory.some(2);
         let fresh = directory.fresh(2);
         assert!(fresh.iter().all(|name| !directory.has(name)));

@@ -9,22 +9,14 @@ use session::plan::case_ns;
 
 fn with_dir(allowance_bytes: u64) -> Site {
     Site {
-        dir: Some(DirFacts {
-            path: "/x".into(),
-            file_system: "ext4".to_owned(),
-            allowance_bytes,
-        }),
+        dir: Some(DirFacts { path: "/x".into(), file_system: "ext4".to_owned(), allowance_bytes }),
         ..bare_site()
     }
 }
 
 #[test]
 fn every_site_has_the_calls_of_the_catalogue() {
-    for (preset, number) in [
-        (Preset::Quick, 2),
-        (Preset::Standard, 8),
-        (Preset::Thorough, 40),
-    ] {
+    for (preset, number) in [(Preset::Quick, 2), (Preset::Standard, 8), (Preset::Thorough, 40)] {
         for site in sites().into_iter().chain([with_dir(1 << 40)]) {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(offer.series[0].cases.len(), number, "{}", preset.name());
@@ -44,27 +36,16 @@ fn directories_that_would_write_too_much_are_skipped_with_a_way_out() {
     assert!(kept.clone().all(|case| case.int("entries") < Some(100_000)));
     let (_, skip) = offer.skipped.last().expect("the largest");
     assert!(skip.reason.contains("may write"), "{}", skip.reason);
-    assert!(
-        skip.needed
-            .as_ref()
-            .is_some_and(|needed| needed.contains("entries"))
-    );
-    EXPERIMENT
-        .series(&with_dir(1 << 20), &all)
-        .expect_err("nothing fits");
+    assert!(skip.needed.as_ref().is_some_and(|needed| needed.contains("entries")));
+    EXPERIMENT.series(&with_dir(1 << 20), &all).expect_err("nothing fits");
 }
 
 #[test]
 fn rounds_keep_their_allotment() {
-    for (preset, most_s) in [
-        (Preset::Quick, 0.08),
-        (Preset::Standard, 0.4),
-        (Preset::Thorough, 8.0),
-    ] {
-        let site = Site {
-            case_ns: case_ns(preset),
-            ..with_dir(1 << 40)
-        };
+    for (preset, most_s) in
+        [(Preset::Quick, 0.08), (Preset::Standard, 0.4), (Preset::Thorough, 8.0)]
+    {
+        let site = Site { case_ns: case_ns(preset), ..with_dir(1 << 40) };
         let offer = check(&EXPERIMENT, &site, preset);
         let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
         assert!(cost <= most_s, "{}: {cost} s", preset.name());
@@ -97,10 +78,8 @@ fn a_figure_of_a_system_call_narrows_what_is_like_it() {
 #[test]
 fn all_calls_run_in_small_directories_and_leave_them_whole() {
     let dir = tempfile::tempdir().expect("a directory");
-    let set = [
-        ("call", "create,open,stat,rename,unlink,mkdir,rmdir,readdir"),
-        ("entries", "1,10,300"),
-    ];
+    let set =
+        [("call", "create,open,stat,rename,unlink,mkdir,rmdir,readdir"), ("entries", "1,10,300")];
     let site = here_with(dir.path());
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     assert_eq!(rehearsed.failed, []);

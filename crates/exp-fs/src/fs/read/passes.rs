@@ -50,11 +50,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled)
     let path = path_of(dir, file_bytes);
     let seed = seed_of(&path);
     let opened = open(&path, mode)?;
-    ensure!(
-        opened.bytes == file_bytes,
-        "the prepared file has another size: {}",
-        opened.bytes
-    );
+    ensure!(opened.bytes == file_bytes, "the prepared file has another size: {}", opened.bytes);
     let alignment = opened.memory_alignment.max(opened.offset_alignment);
     ensure!(
         (BLOCK_BYTES as u64).is_multiple_of(alignment),
@@ -62,11 +58,8 @@ pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled)
     );
     let extents = demand_written_extents(&opened.file, file_bytes)?;
     let random = case.text("pattern") == Some("random");
-    let seeds = Seeds {
-        round: bench.order().round,
-        mode,
-        order: order_seed(bench.order().seed, &case.id),
-    };
+    let seeds =
+        Seeds { round: bench.order().round, mode, order: order_seed(bench.order().seed, &case.id) };
     let blocks = match mode {
         Mode::Cached => Blocks::cached(bytes, random, seeds),
         _ => Blocks::all(bytes, random, seeds),
@@ -246,11 +239,7 @@ impl Look<'_> {
             if is_cold && passes > 0 {
                 opened.make_cold(0, 0)?;
             }
-            let turns = if is_cold {
-                1
-            } else {
-                RUN_BLOCKS.div_ceil(pass.len())
-            };
+            let turns = if is_cold { 1 } else { RUN_BLOCKS.div_ceil(pass.len()) };
             let mut left = pass.iter().cycle();
             let left_ns = most.saturating_sub(timed).as_nanos() as f64;
             let stop = Stop {
@@ -284,26 +273,10 @@ impl Look<'_> {
                 break;
             }
         }
-        let asked = if mode == Mode::Cached {
-            0
-        } else {
-            done * BLOCK_BYTES as u64 + ahead
-        };
+        let asked = if mode == Mode::Cached { 0 } else { done * BLOCK_BYTES as u64 + ahead };
         let moved = account.end(asked);
-        let steady = window
-            .map(|window| window::settled(vec![window]))
-            .transpose()?;
-        Ok(Passes {
-            clock,
-            steady,
-            whole,
-            part,
-            log,
-            moved,
-            passes,
-            span_bytes,
-            ahead,
-        })
+        let steady = window.map(|window| window::settled(vec![window])).transpose()?;
+        Ok(Passes { clock, steady, whole, part, log, moved, passes, span_bytes, ahead })
     }
 }
 
@@ -313,9 +286,7 @@ fn demand_right(engine: &Psync, seed: u64) -> Result<()> {
         if let Some(at) = engine.offset_of(index) {
             ensure!(
                 right(engine.buffers().get(index), seed, at),
-                WrongResult(format!(
-                    "the block at offset {at} is not what was written there"
-                ))
+                WrongResult(format!("the block at offset {at} is not what was written there"))
             );
         }
     }
@@ -394,11 +365,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn seeds(round: u32, order: u64) -> Seeds {
-        Seeds {
-            round,
-            mode: Mode::Direct,
-            order,
-        }
+        Seeds { round, mode: Mode::Direct, order }
     }
 
     #[test]
@@ -438,10 +405,7 @@ mod tests {
         for bytes in [64 * MIB, 256 * MIB] {
             for round in 1..7 {
                 let first = |mode| {
-                    let seeds = Seeds {
-                        mode,
-                        ..seeds(round, 9)
-                    };
+                    let seeds = Seeds { mode, ..seeds(round, 9) };
                     Blocks::all(bytes, false, seeds).order[0]
                 };
                 let places: BTreeSet<u32> = device.clone().map(first).collect();

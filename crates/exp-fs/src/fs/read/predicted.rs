@@ -5,7 +5,7 @@ use crate::fs::file::{Ground, Kind};
 use crate::fs::window;
 use bench::experiment::{Known, Site, unknown};
 use laws::fs::read::{self as law, Below, Read, Way};
-use laws::{Estimate, inverse};
+use laws::{Law, inverse};
 use record::case::Case;
 use record::event::Prediction;
 use record::metric::Metric;
@@ -25,21 +25,15 @@ pub(super) fn of(
     let random = case.text("pattern") == Some("random");
     let bytes = size_of(case).unwrap_or(1 << 20);
     if metric.derived {
-        return law::readahead_gain(site, known, below, random, bytes).map(Estimate::prediction);
+        return law::readahead_gain(site, known, below, random, bytes).map(Law::prediction);
     }
     let Some(way) = case.text("mode").and_then(Mode::of).map(way_of) else {
-        return known
-            .is_none()
-            .then(|| unknown("unknown: no mode is named"));
+        return known.is_none().then(|| unknown("unknown: no mode is named"));
     };
     let read = Read { random, way, bytes };
     let per_block = || law::block(site, known, below, read);
-    let over = |scale: f64| {
-        per_block().map(|block| Estimate {
-            range: inverse(scale, block.range),
-            because: block.because,
-        })
-    };
+    let over =
+        |scale: f64| per_block().map(|block| Law::of(inverse(scale, block.range), block.because()));
     let name = match window::in_law(case, &metric.name) {
         Ok(name) => name,
         Err(why) => return known.is_none().then(|| unknown(why)),
@@ -56,7 +50,7 @@ pub(super) fn of(
         (Some(estimate), Some(ground)) if !below.is_plain => {
             Some(estimate.and(&ground.because).prediction())
         }
-        (estimate, _) => estimate.map(Estimate::prediction),
+        (estimate, _) => estimate.map(Law::prediction),
     }
 }
 

@@ -9,13 +9,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const MODES: [&str; 5] = [
-    "direct",
-    "direct_sync",
-    "cold",
-    "cold_no_readahead",
-    "cached",
-];
+const MODES: [&str; 5] = ["direct", "direct_sync", "cold", "cold_no_readahead", "cached"];
 
 /// A site with a directory on a disk: its name, and whether it spins.
 fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
@@ -34,23 +28,14 @@ fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
     );
     Site {
         host: Host::read(&Root::tree(&tree)),
-        dir: Some(DirFacts {
-            path: "/x".into(),
-            file_system: "ext4".to_owned(),
-            allowance_bytes,
-        }),
+        dir: Some(DirFacts { path: "/x".into(), file_system: "ext4".to_owned(), allowance_bytes }),
         ..bare_site()
     }
 }
 
 fn disks() -> [Site; 4] {
-    [
-        ("nvme0n1", false),
-        ("sda", false),
-        ("sda", true),
-        ("vda", true),
-    ]
-    .map(|(name, spins)| with_disk(name, spins, 1 << 40))
+    [("nvme0n1", false), ("sda", false), ("sda", true), ("vda", true)]
+        .map(|(name, spins)| with_disk(name, spins, 1 << 40))
 }
 
 fn case(pattern: &str, mode: &str, size: u64) -> CaseId {
@@ -59,11 +44,7 @@ fn case(pattern: &str, mode: &str, size: u64) -> CaseId {
 
 #[test]
 fn everything_of_the_catalogue_is_offered_on_every_disk() {
-    for (preset, cases) in [
-        (Preset::Quick, 4),
-        (Preset::Standard, 24),
-        (Preset::Thorough, 150),
-    ] {
+    for (preset, cases) in [(Preset::Quick, 4), (Preset::Standard, 24), (Preset::Thorough, 150)] {
         for site in disks().into_iter().chain(sites()) {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(offer.series[0].cases.len(), cases);
@@ -84,16 +65,10 @@ fn everything_of_the_catalogue_is_offered_on_every_disk() {
 #[test]
 fn its_rounds_keep_their_allotment() {
     // Stated cost of a round in s; a disk that spins takes eight of its times for each case.
-    for (preset, most) in [
-        (Preset::Quick, 0.21),
-        (Preset::Standard, 2.0),
-        (Preset::Thorough, 18.0),
-    ] {
+    for (preset, most) in [(Preset::Quick, 0.21), (Preset::Standard, 2.0), (Preset::Thorough, 18.0)]
+    {
         for site in disks() {
-            let site = Site {
-                case_ns: session::plan::case_ns(preset),
-                ..site
-            };
+            let site = Site { case_ns: session::plan::case_ns(preset), ..site };
             let offer = check(&EXPERIMENT, &site, preset);
             let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
             let spins = site.host.block.disks[0].name == "sda"
@@ -119,15 +94,10 @@ fn files_that_have_no_room_are_skipped_with_the_way_out_the_largest_first() {
     sizes.dedup();
     assert_eq!(sizes, [256 << 20], "288 MiB, and the small ones are 67 MiB");
     let (_, skip) = &thorough.skipped[0];
-    assert!(
-        skip.needed
-            .as_ref()
-            .is_some_and(|way| way.contains("--dir"))
-    );
+    assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--dir")));
     let nothing = with_disk("sda", false, 1 << 20);
-    let skip = EXPERIMENT
-        .series(&nothing, &params(&CARD, Preset::Quick, &[]))
-        .expect_err("no room");
+    let skip =
+        EXPERIMENT.series(&nothing, &params(&CARD, Preset::Quick, &[])).expect_err("no room");
     assert!(skip.reason.contains("64 MiB"), "{}", skip.reason);
 }
 
@@ -139,9 +109,7 @@ fn large_sizes_lie_in_one_file_and_small_ones_have_their_own() {
     // 257 MiB at 80 MB/s.
     assert!((cost.as_secs_f64() - 3.37).abs() < 0.02, "{cost:?}");
     let series = offer.series.into_iter().next().expect("one");
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .expect("a place");
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a place");
     for case in &series.cases {
         let expected = match case.int("size") {
             Some(bytes) if bytes <= 32 << 20 => bytes,
@@ -165,10 +133,7 @@ fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
         let id = case("random", "cached", size);
         let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
         assert_eq!(samples.quantities["span_bytes"], f64::from(32 << 20));
-        let told = samples
-            .notes
-            .iter()
-            .any(|note| note.contains("another part of 32 MiB"));
+        let told = samples.notes.iter().any(|note| note.contains("another part of 32 MiB"));
         assert!(told, "{:?}", samples.notes);
     }
 }
@@ -180,22 +145,14 @@ fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
     if !is_plain(&site) {
         return skips::test("file-system");
     }
-    let set = [
-        ("mode", "cold"),
-        ("size", "32MiB"),
-        ("pattern", "sequential"),
-    ];
+    let set = [("mode", "cold"), ("size", "32MiB"), ("pattern", "sequential")];
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     let id = case("sequential", "cold", 32 << 20);
     let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
     let of = |name: &str| samples.quantities[name];
     // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others' blocks.
     let more = of("own_bytes") - of("asked_bytes");
-    assert!(
-        (0.0..65536.0).contains(&more),
-        "{more} of {}",
-        of("own_bytes")
-    );
+    assert!((0.0..65536.0).contains(&more), "{more} of {}", of("own_bytes"));
     assert!(of("ahead_bytes") > 0.0 && of("cache_share") == 0.0);
 }
 
@@ -210,10 +167,8 @@ fn in_memory_only_what_is_cached_is_offered() {
     assert!(offer.skipped[0].1.reason.contains("tmpfs"));
 }
 
-const SMALL: [(&str, &str); 2] = [
-    ("mode", "direct,direct_sync,cold,cold_no_readahead,cached"),
-    ("size", "128KiB,1MiB"),
-];
+const SMALL: [(&str, &str); 2] =
+    [("mode", "direct,direct_sync,cold,cold_no_readahead,cached"), ("size", "128KiB,1MiB")];
 
 /// Whether the file system of a directory does what it is told, and has a device that counts.
 fn is_plain(site: &Site) -> bool {
@@ -232,17 +187,8 @@ fn every_mode_is_measured_here_or_says_why_not() {
     }
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &SMALL);
     let plain = is_plain(&site);
-    assert!(
-        rehearsed.failed.is_empty() || !plain,
-        "{:?}",
-        rehearsed.failed
-    );
-    assert!(
-        rehearsed
-            .failed
-            .iter()
-            .all(|(_, reason)| reason.contains("cache:"))
-    );
+    assert!(rehearsed.failed.is_empty() || !plain, "{:?}", rehearsed.failed);
+    assert!(rehearsed.failed.iter().all(|(_, reason)| reason.contains("cache:")));
     for pattern in ["sequential", "random"] {
         for mode in MODES {
             for size in [128 << 10, 1 << 20] {
@@ -298,38 +244,21 @@ fn files_in_memory_are_never_a_device() {
         assert!(reason.starts_with("cache:"), "{id}: {reason}");
     }
     let measured = rehearsed.samples.iter();
-    assert!(
-        measured
-            .map(|samples| &samples.case)
-            .all(|id| id.text("mode") == Some("cached"))
-    );
+    assert!(measured.map(|samples| &samples.case).all(|id| id.text("mode") == Some("cached")));
 }
 
 #[test]
 fn blocks_that_are_not_what_was_written_are_no_figure() {
     let dir = tempfile::tempdir().expect("a directory");
     let site = here_with(dir.path());
-    let set = [
-        ("mode", "cached"),
-        ("size", "64KiB"),
-        ("pattern", "sequential"),
-    ];
+    let set = [("mode", "cached"), ("size", "64KiB"), ("pattern", "sequential")];
     let order = params(&CARD, Preset::Rehearsal, &set);
-    let series = EXPERIMENT
-        .series(&site, &order)
-        .expect("a case")
-        .series
-        .remove(0);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .expect("a place");
-    EXPERIMENT
-        .prepare(&series, dir.path(), &mut || ())
-        .expect("room");
+    let series = EXPERIMENT.series(&site, &order).expect("a case").series.remove(0);
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a place");
+    EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
     let path = path_of(dir.path(), 64 << 10);
     let file = OpenOptions::new().write(true).open(path).expect("opens");
-    file.write_all_at(&[0; 16 * BLOCK_BYTES], 0)
-        .expect("writes");
+    file.write_all_at(&[0; 16 * BLOCK_BYTES], 0).expect("writes");
     file.sync_all().expect("syncs");
     let rehearsed = Prepared(&EXPERIMENT);
     let found = rehearse_in(&rehearsed, &site, Preset::Rehearsal, &set);
@@ -388,10 +317,7 @@ fn the_gain_of_readahead_is_the_ratio_of_a_pair() {
     put("direct", 90_000.0);
     let derived = EXPERIMENT.derive(&bare_site(), &Known::default(), &values);
     assert_eq!(derived.len(), 1);
-    assert_eq!(
-        (derived[0].metric, derived[0].value),
-        ("readahead_gain", 25.0)
-    );
+    assert_eq!((derived[0].metric, derived[0].value), ("readahead_gain", 25.0));
     let standard = check(&EXPERIMENT, &disks()[0], Preset::Standard);
     let ids = EXPERIMENT.derivable(&disks()[0], &standard.series);
     assert_eq!(ids.len(), 6);

@@ -36,11 +36,7 @@ impl Reader for Remote {
     fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
         let read = self.file.read_at(block, offset);
         let read = read.with_context(|| format!("reading at {offset}"))?;
-        ensure!(
-            read == block.len(),
-            "a read at {offset} gave {read} bytes of {}",
-            block.len()
-        );
+        ensure!(read == block.len(), "a read at {offset} gave {read} bytes of {}", block.len());
         Ok(())
     }
 
@@ -99,11 +95,7 @@ fn open(library: Library, url: &Url) -> Result<Remote> {
         };
         match library.open(&address, PATIENCE) {
             Ok(file) => {
-                return Ok(Remote {
-                    file,
-                    soname: library.soname(),
-                    version,
-                });
+                return Ok(Remote { file, soname: library.soname(), version });
             }
             Err(error) => reasons.push(format!("NFS {version}: {error}")),
         }
@@ -192,15 +184,9 @@ mod tests {
         assert_eq!(account(1_000_000, 1_040_000), Some((0.0, None)));
         assert_eq!(note(1_100_000), None);
         let kept = note(250_000).expect("is told");
-        assert!(
-            kept.starts_with("cache: 75 % of what was read did not come"),
-            "{kept}"
-        );
+        assert!(kept.starts_with("cache: 75 % of what was read did not come"), "{kept}");
         let ahead = note(16_000_000).expect("is told");
-        assert!(
-            ahead.starts_with("cache: the server sent 16.0 times"),
-            "{ahead}"
-        );
+        assert!(ahead.starts_with("cache: the server sent 16.0 times"), "{ahead}");
         assert_eq!(account(0, 5), None);
     }
 }

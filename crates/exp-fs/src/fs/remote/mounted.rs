@@ -30,19 +30,9 @@ pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let first = series.cases.first().context("the series has no case")?;
     let opened = std::fs::File::open(dir).context("opening the directory")?;
     place::of(&opened, first).with_context(|| dir.display().to_string())?;
-    let sizes: BTreeSet<u64> = series
-        .cases
-        .iter()
-        .filter_map(|case| case.int("size"))
-        .collect();
+    let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).collect();
     let written = sizes.into_iter().map(|bytes| {
-        write_prepared(
-            dir,
-            &name(bytes),
-            bytes,
-            SEED ^ bytes,
-            "--set fs.remote.size=SIZE",
-        )
+        write_prepared(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE")
     });
     written.collect()
 }
@@ -92,10 +82,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let dir = bench.dir().context("no work directory was made")?;
     demand_mount(case)?;
     let bytes = case.int("size").context("the case has no size")?;
-    let mode = case
-        .text("mode")
-        .and_then(Mode::of)
-        .context("the case has no mode")?;
+    let mode = case.text("mode").and_then(Mode::of).context("the case has no mode")?;
     // Opened anew: what the client keeps of attributes is asked for again (close-to-open), and nothing
     // that it learnt of earlier reads counts.
     let opened = open(&dir.join(name(bytes)), mode)?;
@@ -104,12 +91,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let facts = file_system(&opened.file).context("statfs")?;
     let mut notes = opened.notes.clone();
     notes.extend(place.note);
-    let mut file = File {
-        opened,
-        mode,
-        seed: SEED ^ bytes,
-        is_warm: false,
-    };
+    let mut file = File { opened, mode, seed: SEED ^ bytes, is_warm: false };
     file.begin_pass()?;
     let counters = wire::Before::of(place.target);
     let passes = drive(bench, case, bytes, &mut file)?;
@@ -131,12 +113,8 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
         counted.record(bench, case)?;
     }
     let samples = passes.record(bench, case)?;
-    samples
-        .quantities
-        .insert("statfs_magic".to_owned(), facts.magic as f64);
-    samples
-        .quantities
-        .insert("statfs_block_bytes".to_owned(), facts.block_bytes as f64);
+    samples.quantities.insert("statfs_magic".to_owned(), facts.magic as f64);
+    samples.quantities.insert("statfs_block_bytes".to_owned(), facts.block_bytes as f64);
     if let Some(counted) = &counted {
         counted.describe(samples, asked, mode == Mode::Cached);
     }

@@ -67,10 +67,7 @@ pub(super) fn drive(
 ) -> Result<Passes> {
     let mut random = fastrand::Rng::with_seed(bench.order().seed);
     let count = bytes / BLOCK_BYTES as u64;
-    ensure!(
-        count > 0,
-        "a file of {bytes} bytes has no block of {BLOCK_BYTES}"
-    );
+    ensure!(count > 0, "a file of {bytes} bytes has no block of {BLOCK_BYTES}");
     let mut offsets: Vec<u64> = (0..count).map(|block| block * BLOCK_BYTES as u64).collect();
     if case.text("pattern") == Some("random") {
         random.shuffle(&mut offsets);
@@ -98,10 +95,7 @@ pub(super) fn drive(
             reader.read(buffers.get_mut(index % BUFFERS), *offset)?;
             last = clock.end();
             seen.latencies_ns.push(clock.between_ns(begin, last));
-            if enough(
-                seen.latencies_ns.len(),
-                spent_ns + clock.between_ns(first, last),
-            ) {
+            if enough(seen.latencies_ns.len(), spent_ns + clock.between_ns(first, last)) {
                 break;
             }
         }
@@ -110,11 +104,7 @@ pub(super) fn drive(
         let length_ns = clock.between_ns(first, last);
         spent_ns += length_ns;
         seen.add(read, length_ns, cpu_ns as f64);
-        let last = offsets
-            .iter()
-            .enumerate()
-            .take(read)
-            .skip(read.saturating_sub(BUFFERS));
+        let last = offsets.iter().enumerate().take(read).skip(read.saturating_sub(BUFFERS));
         for (index, offset) in last {
             reader.check(buffers.get(index % BUFFERS), *offset)?;
         }
@@ -130,8 +120,7 @@ impl Passes {
             return;
         }
         self.per_block_ns.push(length_ns / blocks as f64);
-        self.bandwidths
-            .push((blocks * BLOCK_BYTES) as f64 / length_ns * 1e9);
+        self.bandwidths.push((blocks * BLOCK_BYTES) as f64 / length_ns * 1e9);
         self.iops.push(blocks as f64 / length_ns * 1e9);
         self.cpu_ns.push(cpu_ns / blocks as f64);
     }

@@ -61,10 +61,7 @@ fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {
             mount.source, mount.target, mount.options
         )
     });
-    Ok(Place {
-        target: mount.target,
-        note,
-    })
+    Ok(Place { target: mount.target, note })
 }
 
 #[cfg(test)]
@@ -94,11 +91,8 @@ mod tests {
     }
 
     fn far(id: u64) -> Result<Place> {
-        let case = planned(&[
-            ("mount_point", "/far"),
-            ("file_system", "nfs4"),
-            ("server", "10.0.0.2"),
-        ]);
+        let case =
+            planned(&[("mount_point", "/far"), ("file_system", "nfs4"), ("server", "10.0.0.2")]);
         decide(MOUNTS, id, &case)
     }
 

@@ -5,7 +5,7 @@ use super::target::LIBRARY;
 use crate::fs::file::{BLOCK_BYTES, Mode};
 use bench::experiment::{Known, Site, bounded, unknown};
 use laws::fs::remote::{self as law, Client, Link, Reading, Way};
-use laws::{Estimate, inverse};
+use laws::{Law, inverse};
 use record::case::Case;
 use record::event::Prediction;
 use record::key::Value;
@@ -29,10 +29,8 @@ pub(super) fn of(
         "latency_per_block" => block(reading).prediction(),
         "bandwidth" => {
             let per_block = block(reading);
-            let rate = Estimate {
-                range: inverse(BLOCK_BYTES as f64 * 1e9, per_block.range),
-                because: per_block.because,
-            };
+            let rate =
+                Law::of(inverse(BLOCK_BYTES as f64 * 1e9, per_block.range), per_block.because());
             match law::link_bound(site, &way).filter(|_| reading != Reading::Cached) {
                 Some(bound) => bounded(rate.prediction(), bound),
                 None => rate.prediction(),
@@ -40,11 +38,7 @@ pub(super) fn of(
         }
         "iops" => {
             let per_block = block(reading);
-            Estimate {
-                range: inverse(1e9, per_block.range),
-                because: per_block.because,
-            }
-            .prediction()
+            Law::of(inverse(1e9, per_block.range), per_block.because()).prediction()
         }
         // What else this run measured says nothing of what a client does.
         "cpu" if known.is_some() && reading != Reading::Cached => return None,

@@ -12,16 +12,8 @@ use std::path::{Component, Path};
 const SCHEME: &str = "nfs://";
 /// What a URL may ask of the library: how the server is found and who asks. Whatever else there is
 /// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
-const ARGUMENTS: [&str; 8] = [
-    "version",
-    "nfsport",
-    "mountport",
-    "uid",
-    "gid",
-    "tcp-syncnt",
-    "auto-traverse-mounts",
-    "sec",
-];
+const ARGUMENTS: [&str; 8] =
+    ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
 /// What stands among a case's facts as the file system of a file that nothing mounts.
 pub(super) const LIBRARY: &str = "libnfs";
 /// Default of the path: none.
@@ -80,9 +72,8 @@ pub(super) fn of<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, 
 fn directory<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
     let refuse = |reason: String| Err(Skip::because(reason).needs(WAY_OUT));
     let path = Path::new(text);
-    let is_plain = path
-        .components()
-        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let is_plain =
+        path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.is_absolute() || !is_plain {
         return refuse(format!(
             "{text} is no absolute path without dots: where it lies is read from the mounts"
@@ -175,8 +166,7 @@ impl Url {
 
     /// Versions to try, the typed one or the newer first: it needs one port only.
     pub(super) fn versions(&self) -> Vec<i32> {
-        self.version
-            .map_or_else(|| vec![4, 3], |version| vec![version])
+        self.version.map_or_else(|| vec![4, 3], |version| vec![version])
     }
 }
 
@@ -195,9 +185,7 @@ fn unescaped(text: &str) -> Result<String, String> {
         match value.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(value) => bytes.push(value),
             None => {
-                return Err(format!(
-                    "{text} has a % without two hexadecimal digits (%25 is %)"
-                ));
+                return Err(format!("{text} has a % without two hexadecimal digits (%25 is %)"));
             }
         }
     }
@@ -262,22 +250,14 @@ impl Target<'_> {
 
 /// The server of a mount: the address that its options state, else the name in its source.
 pub(super) fn server_of(mount: &Mount) -> Option<String> {
-    let stated = mount
-        .options
-        .split(',')
-        .find_map(|option| option.strip_prefix("addr="));
+    let stated = mount.options.split(',').find_map(|option| option.strip_prefix("addr="));
     if let Some(address) = stated {
         return Some(address.to_owned());
     }
     let source = mount.source.as_str();
     let host = match source.strip_prefix("//") {
         Some(share) => share.split('/').next()?,
-        None => {
-            source
-                .rsplit_once(":/")
-                .or_else(|| source.split_once(':'))?
-                .0
-        }
+        None => source.rsplit_once(":/").or_else(|| source.split_once(':'))?.0,
     };
     let host = host.rsplit('@').next().unwrap_or(host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -294,26 +274,16 @@ mod tests {
         let url =
             Url::parse("nfs://10.0.0.2/exp/some%20dir/f64?version=4&nfsport=2049").expect("one");
         assert_eq!(url.server, "10.0.0.2");
-        assert_eq!(
-            (url.export.as_str(), url.file.as_str()),
-            ("/exp/some dir", "/f64")
-        );
+        assert_eq!((url.export.as_str(), url.file.as_str()), ("/exp/some dir", "/f64"));
         assert_eq!((url.version, url.versions()), (Some(4), vec![4]));
-        assert!(
-            url.text.ends_with("&nfsport=2049&tcp-syncnt=2"),
-            "{}",
-            url.text
-        );
+        assert!(url.text.ends_with("&nfsport=2049&tcp-syncnt=2"), "{}", url.text);
         let all = "nfs://s/e/f?uid=7&gid=8&mountport=9&tcp-syncnt=1&auto-traverse-mounts=0&sec=sys";
         assert_eq!(Url::parse(all).expect("all of them").text, all);
         let url = Url::parse("nfs://server/file").expect("in the root");
         assert_eq!((url.export.as_str(), url.file.as_str()), ("/", "/file"));
         assert_eq!(url.versions(), [4, 3]);
         assert_eq!(url.text, "nfs://server/file?tcp-syncnt=2");
-        assert_eq!(
-            Url::parse("nfs://[fe80::1]/a/b").expect("IPv6").server,
-            "fe80::1"
-        );
+        assert_eq!(Url::parse("nfs://[fe80::1]/a/b").expect("IPv6").server, "fe80::1");
         for (wrong, word) in [
             ("nfs://server", "names no file"),
             ("nfs://server/exp/", "names no file"),
@@ -321,14 +291,8 @@ mod tests {
             ("nfs://server:2049/exp/file", "nfsport"),
             ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
             ("nfs://server/exp/100%", "%25"),
-            (
-                "nfs://server/exp/file?readahead=1048576",
-                "readahead=1048576 is none",
-            ),
-            (
-                "nfs://server/exp/file?version=4&pagecache=64",
-                "pagecache=64 is none",
-            ),
+            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 is none"),
+            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 is none"),
             ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
             ("nfs://server/exp/file?version", "=VALUE"),
         ] {
@@ -340,11 +304,7 @@ mod tests {
     #[test]
     fn servers_are_found_in_what_mounts_tell() {
         for (source, options, server) in [
-            (
-                "fileserver:/exp",
-                "rw,vers=4.2,addr=10.0.0.2",
-                Some("10.0.0.2"),
-            ),
+            ("fileserver:/exp", "rw,vers=4.2,addr=10.0.0.2", Some("10.0.0.2")),
             ("fileserver:/exp", "rw", Some("fileserver")),
             ("[fe80::1]:/exp", "rw", Some("fe80::1")),
             ("//nas/share", "rw,vers=3.0", Some("nas")),

@@ -23,10 +23,7 @@ const MACHINE: &str = "== sys/class/net/eth0/mtu\n9000\n== sys/class/net/eth0/sp
     28 22 0:54 / /odd rw - weird pool rw\n";
 
 fn site() -> Site {
-    Site {
-        host: Host::read(&Root::tree(MACHINE)),
-        ..bare_site()
-    }
+    Site { host: Host::read(&Root::tree(MACHINE)), ..bare_site() }
 }
 
 /// What is offered of a path.
@@ -40,11 +37,7 @@ fn nothing_is_measured_unless_something_remote_is_named() {
     for site in bench::experiment::fixtures::sites() {
         let params = params(EXPERIMENT.card(), Preset::Standard, &[]);
         let skip = EXPERIMENT.series(&site, &params).expect_err("no path");
-        assert!(
-            skip.needed
-                .expect("a way out")
-                .contains("--set fs.remote.path=")
-        );
+        assert!(skip.needed.expect("a way out").contains("--set fs.remote.path="));
     }
     for (path, word) in [
         ("/home/me", "lies on this machine (ext4 mounted on /)"),
@@ -58,11 +51,7 @@ fn nothing_is_measured_unless_something_remote_is_named() {
     ] {
         let skip = offer(path, Preset::Standard).expect_err(path);
         assert!(skip.reason.contains(word), "{path}: {}", skip.reason);
-        assert!(
-            skip.needed
-                .expect("a way out")
-                .contains("--set fs.remote.path=")
-        );
+        assert!(skip.needed.expect("a way out").contains("--set fs.remote.path="));
     }
 }
 
@@ -71,18 +60,12 @@ fn the_way_to_the_server_stands_with_each_case() {
     let offered = offer("/far/dir", Preset::Standard).expect("is remote");
     let series = &offered.series[0];
     assert_eq!(series.cases.len(), 24);
-    assert_eq!(
-        EXPERIMENT.files_below(series),
-        Some(PathBuf::from("/far/dir"))
-    );
+    assert_eq!(EXPERIMENT.files_below(series), Some(PathBuf::from("/far/dir")));
     assert!(EXPERIMENT.is_prepared(series));
     let at = &series.cases[0].at;
     for (name, value) in [
         ("file_system", Value::from("nfs4")),
-        (
-            "mount_options",
-            Value::from("rw,noatime,vers=4.2,hard,addr=10.0.0.2"),
-        ),
+        ("mount_options", Value::from("rw,noatime,vers=4.2,hard,addr=10.0.0.2")),
         ("mount_point", Value::from("/far")),
         ("source", Value::from("files:/exp")),
         ("server", Value::from("10.0.0.2")),
@@ -101,51 +84,31 @@ fn the_way_to_the_server_stands_with_each_case() {
     assert_eq!(ssh.series[0].cases.len(), 4);
     // A file system that is in no list, but whose source names another machine.
     let cluster = offer("/cluster/x", Preset::Quick).expect("is remote");
-    assert_eq!(
-        cluster.series[0].cases[0].at["server"],
-        Value::from("node1")
-    );
+    assert_eq!(cluster.series[0].cases[0].at["server"], Value::from("node1"));
 }
 
 #[test]
 fn a_file_of_a_server_is_read_by_the_library_only() {
     let offered = offer("nfs://10.0.0.2/exp/file", Preset::Standard).expect("a file");
     let series = &offered.series[0];
-    assert_eq!(
-        (series.cases.len(), series.label()),
-        (2, "fs.remote/library".to_owned())
-    );
+    assert_eq!((series.cases.len(), series.label()), (2, "fs.remote/library".to_owned()));
     assert_eq!(series.cases[0].at["interface"], Value::from("eth0"));
     assert_eq!(EXPERIMENT.files_below(series), None);
     assert!(!EXPERIMENT.is_prepared(series));
     let card = EXPERIMENT.card();
-    let set = [
-        ("path", "nfs://10.0.0.2/exp/file"),
-        ("mode", "direct,library"),
-    ];
-    let mixed = EXPERIMENT
-        .series(&site(), &params(card, Preset::Quick, &set))
-        .expect("one mode");
+    let set = [("path", "nfs://10.0.0.2/exp/file"), ("mode", "direct,library")];
+    let mixed = EXPERIMENT.series(&site(), &params(card, Preset::Quick, &set)).expect("one mode");
     assert_eq!((mixed.series[0].cases.len(), mixed.skipped.len()), (2, 2));
     let set = [("path", "/far"), ("mode", "library")];
     let skip = EXPERIMENT.series(&site(), &params(card, Preset::Quick, &set));
-    assert!(
-        skip.expect_err("a directory")
-            .reason
-            .contains("a directory was named")
-    );
+    assert!(skip.expect_err("a directory").reason.contains("a directory was named"));
 }
 
 #[test]
 fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
     let site = site();
     let card = EXPERIMENT.card();
-    for path in [
-        "/far/dir",
-        "/ssh",
-        "/cluster",
-        "nfs://unknown.example/exp/file",
-    ] {
+    for path in ["/far/dir", "/ssh", "/cluster", "nfs://unknown.example/exp/file"] {
         let offered = offer(path, Preset::Thorough).expect("is remote");
         for case in &offered.series[0].cases {
             for metric in card.metrics {
@@ -154,12 +117,7 @@ fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
                     prior.unwrap_or_else(|| panic!("{path} {}: no {}", case.id, metric.name));
                 assert!(prior.because.len() > 10, "{path} {}", case.id);
                 let Some(range) = prior.range else {
-                    assert!(
-                        metric.name.starts_with("rpc_"),
-                        "{path} {} {}",
-                        case.id,
-                        metric.name
-                    );
+                    assert!(metric.name.starts_with("rpc_"), "{path} {} {}", case.id, metric.name);
                     continue;
                 };
                 assert!(0.0 < range.low && range.low <= range.likely && range.likely <= range.high);
@@ -197,27 +155,16 @@ fn files_are_made_cold_read_and_checked() {
     mount.options = "rw,addr=10.0.0.2".to_owned();
     site.host.block.mounts = vec![mount];
     site.host.block.disks.clear();
-    let set = [
-        ("path", path.as_str()),
-        ("mode", "direct,cold,cold_no_readahead,cached"),
-    ];
+    let set = [("path", path.as_str()), ("mode", "direct,cold,cold_no_readahead,cached")];
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     if !rehearsed.failed.is_empty() {
         // What keeps its files in memory for good has no direct reads, and is never cold.
         let all = &rehearsed.failed;
-        assert!(
-            all.iter().all(|(_, reason)| reason.contains("cache:")),
-            "{all:?}"
-        );
+        assert!(all.iter().all(|(_, reason)| reason.contains("cache:")), "{all:?}");
         return skips::part("file-system", format!("{all:?}"));
     }
-    let of = |metric: &str| {
-        rehearsed
-            .samples
-            .iter()
-            .filter(move |one| one.metric == metric)
-            .count()
-    };
+    let of =
+        |metric: &str| rehearsed.samples.iter().filter(move |one| one.metric == metric).count();
     for metric in ["latency", "latency_per_block", "bandwidth", "iops", "cpu"] {
         assert_eq!(of(metric), 8, "{metric}");
     }
@@ -232,16 +179,9 @@ fn files_are_made_cold_read_and_checked() {
         assert!(0.0 < of("cpu") && of("cpu") < 1.1 * of("latency_per_block") + 1e4);
         assert!((of("iops") * of("latency_per_block") / 1e9 - 1.0).abs() < 1e-6);
     }
-    for one in rehearsed
-        .samples
-        .iter()
-        .filter(|one| one.metric == "latency")
-    {
+    for one in rehearsed.samples.iter().filter(|one| one.metric == "latency") {
         let is_cached = one.case.text("mode") == Some("cached");
-        let of_server = one
-            .notes
-            .iter()
-            .any(|note| note.contains("the server was given"));
+        let of_server = one.notes.iter().any(|note| note.contains("the server was given"));
         assert_eq!(of_server, !is_cached, "{:?}", one.notes);
         assert!(one.quantities["statfs_magic"] > 0.0);
     }

@@ -64,10 +64,7 @@ fn since(before: &MountStats, now: &MountStats) -> Option<Since> {
         (Some(now), Some(before)) => Some(now.since(before)?),
         _ => None,
     };
-    Some(Since {
-        read: read(now).since(read(before))?,
-        bytes,
-    })
+    Some(Since { read: read(now).since(read(before))?, bytes })
 }
 
 impl Since {
@@ -130,10 +127,7 @@ impl Since {
             ("rpc_queue", mean(read.queue_ms as f64)),
             ("rpc_rtt", mean(read.rtt_ms as f64)),
             ("rpc_execute", mean(read.execute_ms as f64)),
-            (
-                "rpc_client",
-                mean(read.execute_ms as f64 - read.rtt_ms as f64),
-            ),
+            ("rpc_client", mean(read.execute_ms as f64 - read.rtt_ms as f64)),
         ]
     }
 }
@@ -162,13 +156,7 @@ mod tests {
         let now = stats(&text(300, 301, 1500, 1700, 250 * 4096));
         let since = since(&before, &now).expect("one mount");
         let times = since.times();
-        let of = |name: &str| {
-            times
-                .iter()
-                .find(|(have, _)| *have == name)
-                .expect("told")
-                .1
-        };
+        let of = |name: &str| times.iter().find(|(have, _)| *have == name).expect("told").1;
         assert_eq!((of("rpc_rtt"), of("rpc_execute")), (2.5e6, 3e6));
         assert_eq!((of("rpc_client"), of("rpc_queue")), (0.5e6, 0.0));
         assert_eq!(since.read.retransmissions(), 1);
@@ -178,11 +166,6 @@ mod tests {
         assert!(super::since(&now, &before).is_none());
         // Too little time for counters of milliseconds.
         let short = stats(&text(110, 110, 1005, 1106, 110 * 4096));
-        assert!(
-            super::since(&before, &short)
-                .expect("one mount")
-                .times()
-                .is_empty()
-        );
+        assert!(super::since(&before, &short).expect("one mount").times().is_empty());
     }
 }

@@ -203,10 +203,7 @@ impl Party {
         let end = clock.end();
         outcome.context("fsync")?;
         let whole = clock.between_ns(start, end);
-        Ok(Timed {
-            whole,
-            call: Some(whole),
-        })
+        Ok(Timed { whole, call: Some(whole) })
     }
 
     fn write(&self, clock: Clock, offset: u64) -> Result<Timed> {
@@ -229,10 +226,7 @@ impl Party {
         );
         outcome.context("syncing")?;
         Ok(match self.last {
-            Last::Written => Timed {
-                whole: clock.between_ns(start, between),
-                call: None,
-            },
+            Last::Written => Timed { whole: clock.between_ns(start, between), call: None },
             _ => Timed {
                 whole: clock.between_ns(start, end),
                 call: Some(clock.between_ns(between, end)),
@@ -270,11 +264,7 @@ impl Party {
             "none" => return Ok(()),
             "create" => {
                 let found = std::fs::read_dir(&self.scratch.0)?.count() as u64;
-                ensure!(
-                    found == self.done,
-                    "{} files were made, and {found} are there",
-                    self.done
-                );
+                ensure!(found == self.done, "{} files were made, and {found} are there", self.done);
                 (self.created(last), 0)
             }
             _ => {
@@ -301,10 +291,7 @@ impl Party {
             "create" => self.block,
             _ => return Ok(()),
         };
-        ensure!(
-            length == expected,
-            "the file has {length} bytes, and {expected} were written"
-        );
+        ensure!(length == expected, "the file has {length} bytes, and {expected} were written");
         Ok(())
     }
 }
@@ -326,14 +313,12 @@ fn make(path: &Path, write: &str, block: u64, bytes: u64, seed: u64) -> Result<(
             let mut data = vec![0; block as usize];
             for index in 0..bytes / block {
                 fill(&mut data, seed, index * block);
-                file.write_all(&data)
-                    .with_context(|| format!("writing {shown}"))?;
+                file.write_all(&data).with_context(|| format!("writing {shown}"))?;
             }
         }
         other => bail!("there is no write `{other}`"),
     }
-    file.sync_all()
-        .with_context(|| format!("syncing {shown}"))?;
+    file.sync_all().with_context(|| format!("syncing {shown}"))?;
     if write == "overwrite" && bytes >= super::PAGE_BYTES {
         demand_written_extents(&file, bytes)?;
     }
@@ -373,9 +358,7 @@ impl Seen {
         samples.notes.extend(plan.settled.note());
         describe(case, party, samples);
         samples.notes.extend(power(case, median_ns, flushes));
-        samples.notes.extend(crowd(
-            &std::fs::read_to_string("/proc/loadavg").unwrap_or_default(),
-        ));
+        samples.notes.extend(crowd(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
         if !self.calls.is_empty() {
             bench.record(case, "sync", self.calls)?;
         }
@@ -410,11 +393,7 @@ fn describe(case: &Case, party: &Party, samples: &mut Samples) {
     samples.notes.extend(ground_note(case));
     let device = text("device").unwrap_or_default();
     if text("file_system").as_deref() == Some("ext4")
-        && is_without_journal(
-            &device,
-            &names_in("/proc/fs/ext4"),
-            &names_in("/proc/fs/jbd2"),
-        )
+        && is_without_journal(&device, &names_in("/proc/fs/ext4"), &names_in("/proc/fs/jbd2"))
     {
         samples.notes.push(NO_JOURNAL.to_owned());
     }
@@ -434,9 +413,7 @@ fn is_without_journal(device: &str, mounted: &[String], journals: &[String]) -> 
 
 fn names_in(dir: &str) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 /// Whether others want the CPUs that the kernel's threads need for a sync: `runnable/all` stands fourth in
@@ -486,24 +463,15 @@ mod tests {
 
     fn case(write: &str, at: &[(&str, Value)]) -> Case {
         let mut case = Case::new(CaseId::new().with("write", write).with("call", "fsync"));
-        case.at.extend(
-            at.iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone())),
-        );
+        case.at.extend(at.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         case
     }
 
     #[test]
     fn an_answer_sooner_than_the_medium_is_told() {
-        let spins = [
-            ("medium_least_ns", Value::Int(1_000_000)),
-            ("medium", "it turns".into()),
-        ];
+        let spins = [("medium_least_ns", Value::Int(1_000_000)), ("medium", "it turns".into())];
         let note = power(&case("append", &spins), 9e4, Some(1.0)).expect("too soon");
-        assert!(
-            note.starts_with("power:") && note.contains("it turns"),
-            "{note}"
-        );
+        assert!(note.starts_with("power:") && note.contains("it turns"), "{note}");
         assert_eq!(power(&case("append", &spins), 9e6, Some(1.0)), None);
         // A flush of an empty cache is no lie.
         assert_eq!(power(&case("none", &spins), 9e4, Some(1.0)), None);
@@ -519,10 +487,7 @@ mod tests {
         let journals = names(&["sdb1-8"]);
         assert!(is_without_journal("vda", &mounted, &journals));
         assert!(!is_without_journal("sdb", &mounted, &journals));
-        assert!(
-            !is_without_journal("nvme0n1", &mounted, &journals),
-            "it is not ext4"
-        );
+        assert!(!is_without_journal("nvme0n1", &mounted, &journals), "it is not ext4");
         assert!(!is_without_journal("", &mounted, &[]));
     }
 

@@ -34,11 +34,7 @@ pub(super) struct Counted {
 impl Count<'_> {
     /// Reads the counters of the device that the case names.
     pub(super) fn begin(case: &Case) -> Count<'_> {
-        Count {
-            case,
-            device: device_of(case),
-            own: process_written_bytes(),
-        }
+        Count { case, device: device_of(case), own: process_written_bytes() }
     }
 
     /// Reads them again; `None` where no device counts.
@@ -127,11 +123,7 @@ mod tests {
         let quiet = counted(24.0, Some(8.0 * PAGE), Some(96.0 * PAGE));
         assert_eq!(quiet.others(), None);
         assert_eq!(
-            (
-                quiet.bytes_each(),
-                quiet.requests_each(),
-                quiet.flushes_each()
-            ),
+            (quiet.bytes_each(), quiet.requests_each(), quiet.flushes_each()),
             (3.0 * PAGE, 3.0, Some(1.0))
         );
         let note = counted(256.0, Some(8.0 * PAGE), Some(96.0 * PAGE)).others();

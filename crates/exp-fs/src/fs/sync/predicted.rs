@@ -2,7 +2,7 @@
 
 use crate::fs::file::ground;
 use bench::experiment::{Known, Site, unknown};
-use laws::Estimate;
+use laws::Law;
 use laws::fs::sync::{self, Call, Sync, Write};
 use record::case::Case;
 use record::event::Prediction;
@@ -27,7 +27,7 @@ pub(super) fn of(
         Some(known) if !sync::is_known(known, sync) => return None,
         _ => {}
     }
-    let estimate: Result<Estimate, &str> = match metric.name.as_ref() {
+    let estimate: Result<Law, &str> = match metric.name.as_ref() {
         "latency" => Ok(sync::latency(site, known, sync)),
         "iops" => Ok(sync::rate(site, known, sync)),
         "sync" => match sync.call {

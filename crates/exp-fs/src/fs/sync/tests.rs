@@ -19,22 +19,14 @@ fn with_disk(rotational: u8, write_cache: &str, allowance_bytes: u64) -> Site {
     );
     Site {
         host: Host::read(&Root::tree(&tree)),
-        dir: Some(DirFacts {
-            path: "/x".into(),
-            file_system: "ext4".to_owned(),
-            allowance_bytes,
-        }),
+        dir: Some(DirFacts { path: "/x".into(), file_system: "ext4".to_owned(), allowance_bytes }),
         ..bare_site()
     }
 }
 
 #[test]
 fn every_site_has_the_cases_of_the_catalogue() {
-    for (preset, number) in [
-        (Preset::Quick, 2),
-        (Preset::Standard, 8),
-        (Preset::Thorough, 27),
-    ] {
+    for (preset, number) in [(Preset::Quick, 2), (Preset::Standard, 8), (Preset::Thorough, 27)] {
         let disk = with_disk(0, "write back", 1 << 40);
         for site in sites().into_iter().chain([disk]) {
             let offer = check(&EXPERIMENT, &site, preset);
@@ -51,27 +43,15 @@ fn what_makes_no_sense_together_is_no_case() {
     let skip = chosen(&[("write", "create")]).expect_err("quick's call is fdatasync");
     assert!(skip.reason.contains("take fsync"), "{}", skip.reason);
     chosen(&[("write", "create"), ("call", "fsync")]).expect("together they are");
-    let odd = [
-        ("call", "direct_dsync,dsync"),
-        ("block", "1000B"),
-        ("write", "append"),
-    ];
+    let odd = [("call", "direct_dsync,dsync"), ("block", "1000B"), ("write", "append")];
     let offer = chosen(&odd).expect("one is left");
-    let left: Vec<_> = offer.series[0]
-        .cases
-        .iter()
-        .map(|case| case.text("call"))
-        .collect();
+    let left: Vec<_> = offer.series[0].cases.iter().map(|case| case.text("call")).collect();
     assert_eq!(left, [Some("dsync")]);
 }
 
 #[test]
 fn rounds_stay_within_what_may_be_written() {
-    for (preset, rounds) in [
-        (Preset::Quick, 9),
-        (Preset::Standard, 12),
-        (Preset::Thorough, 20),
-    ] {
+    for (preset, rounds) in [(Preset::Quick, 9), (Preset::Standard, 12), (Preset::Thorough, 20)] {
         for gib in [2, 6, 600, 6000] {
             let site = with_disk(0, "write back", gib << 30);
             let all = params(&CARD, preset, &[]);
@@ -104,16 +84,12 @@ fn rounds_stay_within_what_may_be_written() {
 
 #[test]
 fn rounds_keep_their_allotment_and_disks_that_spin_cost_more() {
-    for (preset, most_s) in [
-        (Preset::Quick, 0.10),
-        (Preset::Standard, 0.5),
-        (Preset::Thorough, 5.0),
-    ] {
+    for (preset, most_s) in
+        [(Preset::Quick, 0.10), (Preset::Standard, 0.5), (Preset::Thorough, 5.0)]
+    {
         let cost = |rotational| {
-            let site = Site {
-                case_ns: case_ns(preset),
-                ..with_disk(rotational, "write back", 2 << 40)
-            };
+            let site =
+                Site { case_ns: case_ns(preset), ..with_disk(rotational, "write back", 2 << 40) };
             let offer = check(&EXPERIMENT, &site, preset);
             EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64()
         };
@@ -132,10 +108,7 @@ fn a_medium_and_its_cache_are_known_to_the_round() {
     };
     let spins = with_disk(1, "write back", 2 << 30);
     let least = fact(&spins, "medium_least_ns").and_then(|value| value.int());
-    assert!(
-        least.is_some_and(|ns| (500_000..4_000_000).contains(&ns)),
-        "{least:?}"
-    );
+    assert!(least.is_some_and(|ns| (500_000..4_000_000).contains(&ns)), "{least:?}");
     assert_eq!(fact(&spins, "write_cache"), Some(Value::from("write back")));
     assert_eq!(fact(&spins, "disk_number"), Some(Value::from("8:0")));
     // Nobody knows a hypervisor's.
@@ -147,11 +120,7 @@ fn a_medium_and_its_cache_are_known_to_the_round() {
         dir.file_system = "tmpfs".to_owned();
     }
     let promise = fact(&memory, "promise").expect("tmpfs promises nothing");
-    assert!(
-        promise
-            .text()
-            .is_some_and(|text| text.contains("a sync does nothing"))
-    );
+    assert!(promise.text().is_some_and(|text| text.contains("a sync does nothing")));
 }
 
 #[test]
@@ -172,26 +141,16 @@ fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
         if write != "none" {
             id = id.with("block", 4096_u64);
         }
-        let mut found = samples
-            .iter()
-            .filter(|samples| samples.case == id && samples.metric == metric);
+        let mut found =
+            samples.iter().filter(|samples| samples.case == id && samples.metric == metric);
         found.next().unwrap_or_else(|| panic!("{id} {metric}"))
     };
-    for (write, call) in [
-        ("none", "fsync"),
-        ("append", "fdatasync"),
-        ("create", "fsync"),
-    ] {
+    for (write, call) in [("none", "fsync"), ("append", "fdatasync"), ("create", "fsync")] {
         let whole = of(write, call, "latency").raw.samples();
         let alone = of(write, call, "sync").raw.samples();
         assert_eq!(whole.len(), alone.len());
         assert!((8..=9).contains(&whole.len()), "{write}: {}", whole.len());
-        assert!(
-            whole
-                .iter()
-                .zip(&alone)
-                .all(|(whole, alone)| alone <= whole)
-        );
+        assert!(whole.iter().zip(&alone).all(|(whole, alone)| alone <= whole));
     }
     assert!(
         samples
@@ -200,15 +159,8 @@ fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
         "there is no call after a write that waits"
     );
     // Whatever has a prediction has samples, but what kernels and devices may not count.
-    for case in check(&EXPERIMENT, &site, Preset::Quick).series[0]
-        .cases
-        .iter()
-    {
-        for metric in CARD
-            .metrics
-            .iter()
-            .filter(|metric| !EXPERIMENT.may_lack(metric))
-        {
+    for case in check(&EXPERIMENT, &site, Preset::Quick).series[0].cases.iter() {
+        for metric in CARD.metrics.iter().filter(|metric| !EXPERIMENT.may_lack(metric)) {
             let told = EXPERIMENT.predict(&site, None, case, metric);
             let told = told.is_some_and(|prediction| prediction.range.is_some());
             let mut found = samples.iter();

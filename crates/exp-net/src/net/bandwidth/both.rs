@@ -79,10 +79,7 @@ pub(super) fn measure(
     near_cpus(bench, case)?;
     let cpus = shape.cpus(&bench.order().cpus, true);
     bench.use_cpus(&cpus);
-    let ask = Ask {
-        run_ns: run_ns(case, bench.order().case_ns),
-        interval_ns,
-    };
+    let ask = Ask { run_ns: run_ns(case, bench.order().case_ns), interval_ns };
     let mut line = dial.call(case, &ask).context(Unreachable)?;
     let turns = Turns::begin();
     let measured = with_line(bench, dial, case, &shape, &ask, &cpus, &mut line);
@@ -105,9 +102,8 @@ fn with_line(
     match shape.transfer {
         Transfer::Steady if shape.direction == Direction::Up => {
             let sent = send(&sockets, shape, ask, cpus, line)?;
-            let received = line
-                .hear::<Received>(PATIENCE)
-                .context("waiting for what the receiver got")?;
+            let received =
+                line.hear::<Received>(PATIENCE).context("waiting for what the receiver got")?;
             counts::steady(bench, case, shape, &sent, &received)
         }
         Transfer::Steady => {
@@ -137,13 +133,9 @@ fn with_line(
 /// The near end's sockets, each connected to one of the far end's.
 fn connect(dial: &mut Dial, shape: &Shape, line: &mut Line) -> Result<Vec<Socket>> {
     match shape.protocol {
-        Protocol::Tcp => (0..shape.streams)
-            .map(|_| Socket::stream(dial.connect()?))
-            .collect(),
+        Protocol::Tcp => (0..shape.streams).map(|_| Socket::stream(dial.connect()?)).collect(),
         Protocol::Udp => {
-            let ports: Vec<u16> = line
-                .hear(PATIENCE)
-                .context("waiting for the far end's ports")?;
+            let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
             ensure!(
                 ports.len() == shape.streams,
                 "the far end has {} ports for {} streams",
@@ -152,9 +144,7 @@ fn connect(dial: &mut Dial, shape: &Shape, line: &mut Line) -> Result<Vec<Socket
             );
             let quiet = quiet(line);
             let ports = ports.into_iter();
-            ports
-                .map(|port| Socket::datagrams(dial.meet(port)?, quiet))
-                .collect()
+            ports.map(|port| Socket::datagrams(dial.meet(port)?, quiet)).collect()
         }
     }
 }

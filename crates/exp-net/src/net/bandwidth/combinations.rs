@@ -43,14 +43,7 @@ enum Streams {
 }
 
 /// Protocol, bytes of the messages, ends, streams, directions, transfer.
-type Row = (
-    &'static str,
-    &'static [u64],
-    At,
-    Streams,
-    &'static [&'static str],
-    &'static str,
-);
+type Row = (&'static str, &'static [u64], At, Streams, &'static [&'static str], &'static str);
 
 const UP: &[&str] = &["up"];
 const DOWN: &[&str] = &["down"];
@@ -67,111 +60,32 @@ const QUICK: &[Row] = &[
 ];
 
 const STANDARD: &[Row] = &[
-    (
-        "tcp",
-        &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB],
-        At::Apart,
-        Streams::One,
-        UP,
-        STEADY,
-    ),
+    ("tcp", &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB], At::Apart, Streams::One, UP, STEADY),
     ("tcp", &[128 * KIB], At::Apart, Streams::One, DOWN, STEADY),
     ("tcp", &[128 * KIB], At::Same, Streams::One, UP, STEADY),
     ("tcp", &[128 * KIB], At::Apart, Streams::All, UP, STEADY),
-    (
-        "udp",
-        &[KIB, DATAGRAM_BYTES_MAX],
-        At::Apart,
-        Streams::One,
-        UP,
-        STEADY,
-    ),
+    ("udp", &[KIB, DATAGRAM_BYTES_MAX], At::Apart, Streams::One, UP, STEADY),
     ("udp", &[KIB], At::Apart, Streams::One, DOWN, STEADY),
     ("tcp", R1_MESSAGE, At::Apart, Streams::One, UP, FIXED_16M),
     ("tcp", R2_MESSAGE, At::Apart, Streams::One, UP, FIXED_1M),
-    (
-        "tcp",
-        &[64 * KIB],
-        At::Apart,
-        Streams::One,
-        UP,
-        THERE_AND_BACK,
-    ),
-    (
-        "tcp",
-        &[32 * KIB],
-        At::Apart,
-        Streams::One,
-        DOWN,
-        ALREADY_THERE,
-    ),
+    ("tcp", &[64 * KIB], At::Apart, Streams::One, UP, THERE_AND_BACK),
+    ("tcp", &[32 * KIB], At::Apart, Streams::One, DOWN, ALREADY_THERE),
 ];
 
 /// Powers of four up to 4 MiB, with what iperf3 sends.
-const TCP_SIZES: &[u64] = &[
-    1,
-    4,
-    16,
-    64,
-    256,
-    KIB,
-    4 * KIB,
-    16 * KIB,
-    64 * KIB,
-    128 * KIB,
-    256 * KIB,
-    MIB,
-    4 * MIB,
-];
+const TCP_SIZES: &[u64] =
+    &[1, 4, 16, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, MIB, 4 * MIB];
 /// With what fits into one frame of Ethernet, and the largest.
-const UDP_SIZES: &[u64] = &[
-    1,
-    16,
-    64,
-    256,
-    KIB,
-    1472,
-    4 * KIB,
-    16 * KIB,
-    DATAGRAM_BYTES_MAX,
-];
+const UDP_SIZES: &[u64] = &[1, 16, 64, 256, KIB, 1472, 4 * KIB, 16 * KIB, DATAGRAM_BYTES_MAX];
 
 const THOROUGH: &[Row] = &[
     ("tcp", TCP_SIZES, At::Both, Streams::One, BOTH_WAYS, STEADY),
-    (
-        "tcp",
-        &[KIB, 128 * KIB],
-        At::Apart,
-        Streams::Doubling,
-        BOTH_WAYS,
-        STEADY,
-    ),
+    ("tcp", &[KIB, 128 * KIB], At::Apart, Streams::Doubling, BOTH_WAYS, STEADY),
     ("udp", UDP_SIZES, At::Both, Streams::One, BOTH_WAYS, STEADY),
     ("udp", &[KIB], At::Apart, Streams::Doubling, UP, STEADY),
-    (
-        "tcp",
-        R1_MESSAGE,
-        At::Both,
-        Streams::One,
-        BOTH_WAYS,
-        FIXED_16M,
-    ),
-    (
-        "tcp",
-        R2_MESSAGE,
-        At::Both,
-        Streams::One,
-        BOTH_WAYS,
-        FIXED_1M,
-    ),
-    (
-        "tcp",
-        &[KIB, 32 * KIB, 64 * KIB],
-        At::Apart,
-        Streams::OneAndTwo,
-        UP,
-        THERE_AND_BACK,
-    ),
+    ("tcp", R1_MESSAGE, At::Both, Streams::One, BOTH_WAYS, FIXED_16M),
+    ("tcp", R2_MESSAGE, At::Both, Streams::One, BOTH_WAYS, FIXED_1M),
+    ("tcp", &[KIB, 32 * KIB, 64 * KIB], At::Apart, Streams::OneAndTwo, UP, THERE_AND_BACK),
     (
         "udp",
         &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX],
@@ -180,14 +94,7 @@ const THOROUGH: &[Row] = &[
         UP,
         THERE_AND_BACK,
     ),
-    (
-        "tcp",
-        &[KIB, 4 * KIB, 16 * KIB, 32 * KIB],
-        At::Both,
-        Streams::One,
-        DOWN,
-        ALREADY_THERE,
-    ),
+    ("tcp", &[KIB, 4 * KIB, 16 * KIB, 32 * KIB], At::Both, Streams::One, DOWN, ALREADY_THERE),
 ];
 
 /// The preset's cases; what the user chose of a parameter takes the place of the preset's values of it.

@@ -145,10 +145,7 @@ fn processor(
 ) -> Result<()> {
     ensure!(bytes > 0.0 && messages > 0.0, "nothing was delivered");
     let time_ns = used.process_ns as f64;
-    let by = [
-        (format!("cpu_{end}"), bytes),
-        (format!("message_cpu_{end}"), messages),
-    ];
+    let by = [(format!("cpu_{end}"), bytes), (format!("message_cpu_{end}"), messages)];
     for (metric, count) in by {
         let samples = bench.record_batches(case, &metric, 0, vec![time_ns / count])?;
         let quantities = &mut samples.quantities;
@@ -343,31 +340,19 @@ mod tests {
     use record::key::Value;
 
     fn counts(unique: u64, dropped: u64, repeated: u64) -> Datagrams {
-        Datagrams {
-            unique,
-            dropped,
-            repeated,
-            ..Datagrams::default()
-        }
+        Datagrams { unique, dropped, repeated, ..Datagrams::default() }
     }
 
     #[test]
     fn each_loss_is_told_by_the_end_that_counted_it() {
-        let sent = Sent {
-            messages: 80,
-            refused: 20,
-            ..Sent::default()
-        };
+        let sent = Sent { messages: 80, refused: 20, ..Sent::default() };
         let told = shares(&sent, &counts(50, 25, 0)).map(|(_, share)| share);
         assert_eq!(told, [0.5, 0.2, 0.05, 0.25]);
     }
 
     #[test]
     fn more_than_was_sent_is_a_wrong_result() {
-        let sent = Sent {
-            messages: 100,
-            ..Sent::default()
-        };
+        let sent = Sent { messages: 100, ..Sent::default() };
         assert!(agree(&sent, &counts(90, 10, 0)).is_ok());
         assert!(agree(&sent, &counts(90, 11, 0)).is_err());
         // Doubled on the way, and one of the two dropped.

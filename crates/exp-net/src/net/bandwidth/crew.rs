@@ -49,9 +49,7 @@ impl Gate {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.ready += 1;
         self.changed.notify_all();
-        let state = self
-            .changed
-            .wait_while(state, |state| state.begin.is_none());
+        let state = self.changed.wait_while(state, |state| state.begin.is_none());
         let state = state.unwrap_or_else(PoisonError::into_inner);
         state.begin == Some(true)
     }
@@ -179,22 +177,12 @@ mod tests {
         let cpu = metal::place::allowed().expect("CPUs")[0];
         let found = thread::scope(|scope| {
             let _closing = Closing(&gate);
-            let threads = enlist(
-                scope,
-                &gate,
-                (&[cpu], false),
-                |_| (),
-                |_, ()| -> Result<()> { panic!() },
-            );
+            let threads =
+                enlist(scope, &gate, (&[cpu], false), |_| (), |_, ()| -> Result<()> { panic!() });
             gate.open(true);
             threads.expect("is made").join()
         });
-        assert!(
-            found
-                .expect_err("panicked")
-                .to_string()
-                .contains("panicked")
-        );
+        assert!(found.expect_err("panicked").to_string().contains("panicked"));
         assert_eq!(gate.ended(), 1);
     }
 }

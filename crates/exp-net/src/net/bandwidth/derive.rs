@@ -5,7 +5,7 @@ use super::combinations::streams_all;
 use super::shape::{self, Transfer};
 use crate::net::place::SAME_CPU;
 use bench::experiment::{DerivedValue, FAR, Known, Site, bounded, unknown};
-use laws::Estimate;
+use laws::Law;
 use laws::net::Transport;
 use laws::net::bandwidth::{self as law, Flow};
 use record::case::{Case, Series};
@@ -75,7 +75,7 @@ pub(super) fn predict(
     }
     if metric == "efficiency" {
         return match known {
-            None => law::efficiency(site, &flow).map(Estimate::prediction),
+            None => law::efficiency(site, &flow).map(Law::prediction),
             Some(_) => None,
         };
     }
@@ -116,10 +116,7 @@ pub(super) fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
             flow.transfer == law::Transfer::Steady && law::efficiency(site, &flow).is_some()
         })
     };
-    cases
-        .filter(comparable)
-        .map(|case| case.id.clone())
-        .collect()
+    cases.filter(comparable).map(|case| case.id.clone()).collect()
 }
 
 /// Efficiencies of all far ends' steady transfers.

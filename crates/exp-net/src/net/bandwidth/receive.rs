@@ -100,10 +100,7 @@ pub(super) fn receive(
         draining: AtomicBool::new(false),
         sent: sockets.iter().map(|_| AtomicU64::new(u64::MAX)).collect(),
         cancelled: AtomicBool::new(false),
-        logs: sockets
-            .iter()
-            .map(|_| Mutex::new(Log::with_room(ROOM)))
-            .collect(),
+        logs: sockets.iter().map(|_| Mutex::new(Log::with_room(ROOM))).collect(),
     };
     let gate = Gate::default();
     let (streams, steady, sent, used) = thread::scope(|scope| {
@@ -144,9 +141,7 @@ pub(super) fn receive(
             }
         };
         line.tell(&Enough)?;
-        let sent = line
-            .hear::<Sent>(PATIENCE)
-            .context("waiting for what the sender sent")?;
+        let sent = line.hear::<Sent>(PATIENCE).context("waiting for what the sender sent")?;
         for (known, sent) in watch.sent.iter().zip(&sent.streams) {
             known.store(*sent, Ordering::Relaxed);
         }
@@ -195,9 +190,7 @@ impl Plan {
     fn of(ask: &Ask, round_trip: Duration) -> Plan {
         let asked = Duration::from_nanos(ask.run_ns).min(RUN_MAX);
         let blocks = BLOCKS as u32;
-        let block = (asked / blocks)
-            .max(BLOCK_MIN)
-            .max(BLOCK_ROUND_TRIPS * round_trip);
+        let block = (asked / blocks).max(BLOCK_MIN).max(BLOCK_ROUND_TRIPS * round_trip);
         let run = asked.max(block * blocks / 2).min(RUN_MAX);
         Plan {
             block,
@@ -330,10 +323,7 @@ fn catch(
                 }
                 if watch.draining.load(Ordering::Acquire) {
                     let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
-                    ensure!(
-                        heard < until,
-                        "datagrams come after their sender has stopped"
-                    );
+                    ensure!(heard < until, "datagrams come after their sender has stopped");
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -399,13 +389,9 @@ mod tests {
         const GAP: Duration = Duration::from_millis(20);
         let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-        sender
-            .connect(receiver.local_addr().expect("bound"))
-            .expect("connects");
+        sender.connect(receiver.local_addr().expect("bound")).expect("connects");
         // Far shorter than the gaps.
-        receiver
-            .set_read_timeout(Some(Duration::from_millis(2)))
-            .expect("sets");
+        receiver.set_read_timeout(Some(Duration::from_millis(2))).expect("sets");
         let watch = Watch {
             began: Instant::now(),
             step: Duration::from_millis(1),
@@ -477,19 +463,12 @@ mod tests {
         assert_eq!(stream.bytes, 100_000);
         // The first call takes what is there, the others a buffer each, the last the rest.
         let whole = 100_000_u64.div_ceil(ROOM as u64);
-        assert!(
-            (whole..=whole + 1).contains(&stream.calls),
-            "{}",
-            stream.calls
-        );
+        assert!((whole..=whole + 1).contains(&stream.calls), "{}", stream.calls);
     }
 
     #[test]
     fn a_long_way_takes_longer_and_none_takes_for_ever() {
-        let ask = Ask {
-            run_ns: 32_000_000,
-            interval_ns: 0,
-        };
+        let ask = Ask { run_ns: 32_000_000, interval_ns: 0 };
         let near = Plan::of(&ask, Duration::from_micros(20));
         assert_eq!(near.block, Duration::from_millis(1));
         assert_eq!(near.run, Duration::from_millis(32));
@@ -510,10 +489,7 @@ mod tests {
             datagram
         };
         assert!(is_new(&numbered(0), 16, &mut numbers));
-        assert!(
-            !is_new(&numbered(0), 16, &mut numbers),
-            "for the second time"
-        );
+        assert!(!is_new(&numbered(0), 16, &mut numbers), "for the second time");
         assert!(!is_new(&numbered(1), 28, &mut numbers));
         assert!(!is_new(&numbered(u64::MAX), 16, &mut numbers));
         assert!(is_new(&[7; 3], 3, &mut numbers), "too short for a number");

@@ -78,8 +78,7 @@ pub(super) fn send(
                 Socket::Udp(socket) => throw(socket, &mut buffer, interval, stop),
             },
         )?;
-        line.hear::<Begun>(PATIENCE)
-            .context("waiting for the receiver to begin")?;
+        line.hear::<Begun>(PATIENCE).context("waiting for the receiver to begin")?;
         let usage = Usage::begin(cpus);
         gate.open(true);
         let heard = enough(line, &gate);
@@ -137,13 +136,8 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
     let after = Told::now(socket)?;
-    socket
-        .shutdown(Shutdown::Write)
-        .context("ending a stream")?;
-    Ok(Stream {
-        sent,
-        info: Some((before, after)),
-    })
+    socket.shutdown(Shutdown::Write).context("ending a stream")?;
+    Ok(Stream { sent, info: Some((before, after)) })
 }
 
 /// Datagrams with numbers, as fast as they go or at an interval.
@@ -232,8 +226,7 @@ fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
         && let Ok(name) = SockRef::from(stream).tcp_congestion()
     {
         let name = String::from_utf8_lossy(&name);
-        name.trim_end_matches('\0')
-            .clone_into(&mut connections.congestion);
+        name.trim_end_matches('\0').clone_into(&mut connections.congestion);
     }
     sent
 }

@@ -121,9 +121,7 @@ impl Shape {
             _ => stream,
         };
         let places = (0..self.streams).map(|stream| place(stream) % count);
-        places
-            .filter_map(|place| allowed.get(place).copied())
-            .collect()
+        places.filter_map(|place| allowed.get(place).copied()).collect()
     }
 
     /// Whether several of the threads have to share a CPU.

@@ -31,9 +31,7 @@ impl Socket {
         stream.set_read_timeout(Some(STALL))?;
         stream.set_write_timeout(Some(STALL))?;
         let socket = SockRef::from(&stream);
-        socket
-            .set_tcp_user_timeout(Some(STALL))
-            .context("setting TCP_USER_TIMEOUT")?;
+        socket.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
         Ok(Socket::Tcp(stream))
     }
 
@@ -90,9 +88,8 @@ pub(super) fn filled(bytes: usize) -> Vec<u8> {
     let mut value = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; bytes];
     for part in buffer.chunks_mut(8) {
-        value = value
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        value =
+            value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         part.copy_from_slice(&(value | 0x0101_0101_0101_0101).to_ne_bytes()[..part.len()]);
     }
     buffer

@@ -30,11 +30,7 @@ fn every_site_has_cases_and_predictions_in_every_preset() {
     }
     let offer = check(&EXPERIMENT, &joined(GIGABIT, GIGABIT), Preset::Thorough);
     let cases = &offer.series[0].cases;
-    assert!(
-        cases
-            .iter()
-            .all(|case| case.text("ends") == Some("two_hosts"))
-    );
+    assert!(cases.iter().all(|case| case.text("ends") == Some("two_hosts")));
     assert!(cases.iter().all(|case| case.text("far") == Some("peer")));
 }
 
@@ -61,10 +57,7 @@ fn what_is_called_a_rate_has_half_a_second_in_every_preset() {
             assert_eq!(is_rate, is_key, "{id}");
         }
         let far = windows(&there, preset, &[]);
-        assert!(
-            far.iter()
-                .all(|(_, is_rate, ns)| *is_rate && *ns >= 500_000_000)
-        );
+        assert!(far.iter().all(|(_, is_rate, ns)| *is_rate && *ns >= 500_000_000));
     }
     // As the user says, whatever the case.
     for (time, is_rate) in [("500ms", true), ("499ms", false)] {
@@ -135,11 +128,7 @@ fn kernel_counts() -> [f64; 3] {
 #[test]
 fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
     let before = kernel_counts();
-    let all = rehearsed(&[
-        ("protocol", "udp"),
-        ("message", "1,8000"),
-        ("transfer", "steady"),
-    ]);
+    let all = rehearsed(&[("protocol", "udp"), ("message", "1,8000"), ("transfer", "steady")]);
     let after = kernel_counts();
     let losses = || all.samples.iter().filter(|of| of.metric == "loss");
     assert_eq!(losses().count(), 2);
@@ -158,11 +147,7 @@ fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
 
 #[test]
 fn several_streams_share_what_their_sum_tells() {
-    let all = rehearsed(&[
-        ("streams", "3"),
-        ("message", "4KiB"),
-        ("transfer", "steady"),
-    ]);
+    let all = rehearsed(&[("streams", "3"), ("message", "4KiB"), ("transfer", "steady")]);
     for samples in all.samples.iter().filter(|of| of.metric == "burst") {
         let of = |name: &str| samples.quantities[name];
         let rate = samples.raw.samples()[0];
@@ -174,10 +159,7 @@ fn several_streams_share_what_their_sum_tells() {
 #[test]
 fn the_reports_transfers_are_there() {
     let all = rehearsed(&[
-        (
-            "transfer",
-            "fixed_16M,fixed_1M,there_and_back,already_there",
-        ),
+        ("transfer", "fixed_16M,fixed_1M,there_and_back,already_there"),
         ("ends", "same_cpu,other_cpu"),
     ]);
     let bytes = |name: &str| {
@@ -261,11 +243,7 @@ fn drops(door: &mut Door, call: &mut Call) -> Result<()> {
 #[test]
 fn what_did_not_come_back_is_in_the_distribution() {
     static DROPS: Broken = Broken(drops);
-    let set = [
-        ("transfer", "there_and_back"),
-        ("protocol", "udp"),
-        ("message", "1000"),
-    ];
+    let set = [("transfer", "there_and_back"), ("protocol", "udp"), ("message", "1000")];
     let rehearsed = rehearse_both(&DROPS, Preset::Rehearsal, &set);
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     let of = |metric: &str, name: &str| {

@@ -65,9 +65,7 @@ pub(super) fn fixed(
     bytes: u64,
     cpus: &[usize],
 ) -> Result<Timed> {
-    let Socket::Tcp(stream) = socket else {
-        bail!("datagrams do not end")
-    };
+    let Socket::Tcp(stream) = socket else { bail!("datagrams do not end") };
     let mut buffer = filled(shape.message);
     let usage = Usage::begin(cpus);
     let (began, run) = (Instant::now(), Duration::from_nanos(ask.run_ns));
@@ -89,9 +87,7 @@ pub(super) fn fixed(
         times.push(start.elapsed().as_nanos() as f64);
     }
     let window_ns = began.elapsed().as_nanos() as f64;
-    stream
-        .shutdown(Shutdown::Write)
-        .context("ending a stream")?;
+    stream.shutdown(Shutdown::Write).context("ending a stream")?;
     Ok(Timed {
         windows: vec![(times.len() as u64, window_ns)],
         streams: vec![times],
@@ -110,9 +106,7 @@ pub(super) fn serve_fixed(
     bytes: u64,
     cpus: &[usize],
 ) -> Result<Served> {
-    let Socket::Tcp(stream) = socket else {
-        bail!("datagrams do not end")
-    };
+    let Socket::Tcp(stream) = socket else { bail!("datagrams do not end") };
     let mut buffer = filled(shape.message);
     let usage = Usage::begin(cpus);
     let mut count = 0;
@@ -135,10 +129,7 @@ pub(super) fn serve_fixed(
         }
         count += 1;
     }
-    Ok(Served {
-        count,
-        used: usage.end(),
-    })
+    Ok(Served { count, used: usage.end() })
 }
 
 /// Messages that come back whole, on every stream at once, at the near end.
@@ -181,10 +172,7 @@ pub(super) fn there_and_back(
         gate.open(true);
         Ok::<_, anyhow::Error>((threads.join()?, usage.end()))
     })?;
-    let mut timed = Timed {
-        used,
-        ..Timed::default()
-    };
+    let mut timed = Timed { used, ..Timed::default() };
     for (times, all, window_ns, lost) in found {
         timed.streams.push(times);
         timed.windows.push((all, window_ns));
@@ -228,10 +216,7 @@ pub(super) fn serve_there_and_back(
         heard?;
         Ok::<_, anyhow::Error>((counts, usage.end()))
     })?;
-    Ok(Served {
-        count: counts.iter().sum(),
-        used,
-    })
+    Ok(Served { count: counts.iter().sum(), used })
 }
 
 /// Times of single calls that read a message which is there whole, in ns, at the near end: the far end
@@ -245,9 +230,7 @@ pub(super) fn already_there(
     ask: &Ask,
     clock: Clock,
 ) -> Result<Vec<f64>> {
-    let Socket::Tcp(stream) = socket else {
-        bail!("datagrams are no stream")
-    };
+    let Socket::Tcp(stream) = socket else { bail!("datagrams are no stream") };
     let mut buffer = filled(shape.message);
     let whole = shape.message as u64;
     for _ in 0..READS_BEFORE {
@@ -277,9 +260,7 @@ pub(super) fn already_there(
         );
         times.push(clock.between_ns(start, end));
     }
-    stream
-        .shutdown(Shutdown::Write)
-        .context("ending a stream")?;
+    stream.shutdown(Shutdown::Write).context("ending a stream")?;
     Ok(times)
 }
 
@@ -423,9 +404,7 @@ fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) ->
 fn give(mut stream: &TcpStream, message: &[u8], bytes: u64, until: Instant) -> Result<()> {
     let mut left = bytes;
     while left > 0 {
-        let most = usize::try_from(left)
-            .unwrap_or(usize::MAX)
-            .min(message.len());
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(message.len());
         match stream.write(&message[..most]) {
             Ok(written) => left -= written as u64,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -440,9 +419,7 @@ fn give(mut stream: &TcpStream, message: &[u8], bytes: u64, until: Instant) -> R
 fn take(mut stream: &TcpStream, message: &mut [u8], bytes: u64, until: Instant) -> Result<()> {
     let mut left = bytes;
     while left > 0 {
-        let most = usize::try_from(left)
-            .unwrap_or(usize::MAX)
-            .min(message.len());
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(message.len());
         match stream.read(&mut message[..most]) {
             Ok(0) => bail!("the other end ended the stream in the middle of a transfer"),
             Ok(read) => left -= read as u64,
@@ -465,10 +442,7 @@ fn in_time(left: u64, bytes: u64, until: Instant) -> Result<()> {
 
 fn stalled(error: std::io::Error) -> anyhow::Error {
     match is_timeout(&error) {
-        true => anyhow::anyhow!(
-            "the other end sent and took nothing for {} s",
-            STALL.as_secs()
-        ),
+        true => anyhow::anyhow!("the other end sent and took nothing for {} s", STALL.as_secs()),
         false => anyhow::Error::from(error).context("the stream broke"),
     }
 }
@@ -513,9 +487,6 @@ mod tests {
         let (times, all, window_ns, lost) =
             exchanges(Duration::from_micros(200), every_third).expect("some come back");
         assert_eq!(times.len() as u64, all);
-        assert!(
-            window_ns >= 200_000.0 && lost.abs_diff(all / 2) <= 1,
-            "{all} {lost}"
-        );
+        assert!(window_ns >= 200_000.0 && lost.abs_diff(all / 2) <= 1, "{all} {lost}");
     }
 }

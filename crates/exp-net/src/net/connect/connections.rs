@@ -21,12 +21,8 @@ const CONNECTIONS: [(Preset, u64); 4] = [
 ];
 /// Time that the connections of a case may take, in times of a case, by preset: what is over loopback needs
 /// about half of it, what is far away has fewer connections.
-const WINDOW_CASES: [(Preset, u64); 4] = [
-    (Preset::Rehearsal, 50),
-    (Preset::Quick, 2),
-    (Preset::Standard, 6),
-    (Preset::Thorough, 20),
-];
+const WINDOW_CASES: [(Preset, u64); 4] =
+    [(Preset::Rehearsal, 50), (Preset::Quick, 2), (Preset::Standard, 6), (Preset::Thorough, 20)];
 /// A warm-up takes at most this part of what a case may make.
 const WARM_UP_PART: u64 = 3;
 /// In a rehearsal it is as short as everything.
@@ -45,17 +41,12 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
     if let Some(chosen) = params.chosen("far")
         && !chosen.iter().any(|value| value.text() == Some(far))
     {
-        return Err(Skip::because(format!(
-            "the far end {far} was not chosen (net.connect.far)"
-        )));
+        return Err(Skip::because(format!("the far end {far} was not chosen (net.connect.far)")));
     }
     let mut offer = Offer::default();
     let mut cases = Vec::new();
     for (ends, listener, closer) in points(site, params) {
-        let mut id = CaseId::new()
-            .with("far", far)
-            .with("ends", ends)
-            .with("listener", listener);
+        let mut id = CaseId::new().with("far", far).with("ends", ends).with("listener", listener);
         if let Some(closer) = closer {
             id = id.with("closer", closer);
         }
@@ -110,30 +101,18 @@ fn points(site: &Site, params: &Params) -> Vec<(&'static str, &'static str, Opti
     let listeners = of(
         "listener",
         &["ready", "full", "refusing"],
-        if whole {
-            &["ready", "full", "refusing"]
-        } else {
-            &["ready"]
-        },
+        if whole { &["ready", "full", "refusing"] } else { &["ready"] },
     );
     let closers = of(
         "closer",
         &["client", "server"],
-        if whole {
-            &["client", "server"]
-        } else {
-            &["client"]
-        },
+        if whole { &["client", "server"] } else { &["client"] },
     );
     let mut points = Vec::new();
     for listener in listeners {
         for ends in &all_ends {
             if listener == "ready" {
-                points.extend(
-                    closers
-                        .iter()
-                        .map(|closer| (*ends, listener, Some(*closer))),
-                );
+                points.extend(closers.iter().map(|closer| (*ends, listener, Some(*closer))));
             } else if params.chosen("ends").is_some() || farthest.contains(ends) {
                 points.push((*ends, listener, None));
             }
@@ -180,13 +159,7 @@ impl Bounds {
         if connections < CONNECTIONS_MIN.min(asked) {
             return Err(few(ports, is_remote, rounds, cases));
         }
-        Ok(Bounds {
-            connections,
-            warm_up,
-            asked,
-            warm_up_asked,
-            in_round,
-        })
+        Ok(Bounds { connections, warm_up, asked, warm_up_asked, in_round })
     }
 
     fn put(&self, site: &Site, params: &Params, case: &mut Case) {
@@ -205,10 +178,7 @@ impl Bounds {
         at("connections_asked", self.asked);
         at("warm_up_asked", self.warm_up_asked);
         at("most_in_round", self.in_round);
-        at(
-            "window_ns",
-            site.case_ns * by_preset(&WINDOW_CASES, params.preset),
-        );
+        at("window_ns", site.case_ns * by_preset(&WINDOW_CASES, params.preset));
         at("ports", ports.usable());
         at("backlog", asked.min(queue_max.unwrap_or(QUEUE_DEFAULT)));
         if let Some(max) = queue_max {

@@ -43,20 +43,14 @@ pub(super) struct Meter {
 impl Meter {
     /// From now on.
     pub(super) fn begin() -> Meter {
-        Meter {
-            cpu: CpuTime::default(),
-            last_ns: thread_cpu_ns(),
-        }
+        Meter { cpu: CpuTime::default(), last_ns: thread_cpu_ns() }
     }
 
     /// The connection of this number has ended.
     pub(super) fn ended(&mut self, number: u64) {
         let now_ns = thread_cpu_ns();
         if Ending::of(number) == Ending::Close {
-            self.cpu.add(CpuTime {
-                ns: now_ns.saturating_sub(self.last_ns),
-                connections: 1,
-            });
+            self.cpu.add(CpuTime { ns: now_ns.saturating_sub(self.last_ns), connections: 1 });
         }
         self.last_ns = now_ns;
     }
@@ -118,9 +112,7 @@ pub(super) fn close(stream: TcpStream, clock: Clock) -> Result<f64> {
 
 /// Sends the FIN that close(2) sends, and keeps the descriptor, by which alone the state can be asked for.
 pub(super) fn finish(stream: &TcpStream) -> Result<()> {
-    stream
-        .shutdown(Shutdown::Write)
-        .context("ending a direction")
+    stream.shutdown(Shutdown::Write).context("ending a direction")
 }
 
 /// Ticks when the FIN that was sent was first seen acknowledged. Another thread of the same CPU may run
@@ -146,9 +138,7 @@ pub(super) fn acknowledged(stream: &TcpStream, clock: Clock, limit: Duration) ->
 /// # Errors
 /// It sends something else, or nothing in time.
 pub(super) fn ended(stream: &mut TcpStream) -> Result<()> {
-    let got = stream
-        .read(&mut [0])
-        .context("waiting for the other end to close")?;
+    let got = stream.read(&mut [0]).context("waiting for the other end to close")?;
     ensure!(got == 0, "the other end sends where it should close");
     Ok(())
 }
@@ -202,8 +192,7 @@ mod tests {
         let (mut near, mut far) = pair();
         near.write_all(b"x").unwrap();
         assert!(ended(&mut far).unwrap_err().to_string().contains("sends"));
-        far.set_read_timeout(Some(Duration::from_millis(5)))
-            .unwrap();
+        far.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         assert!(ended(&mut far).is_err());
     }
 }

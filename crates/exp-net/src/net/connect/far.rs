@@ -36,16 +36,9 @@ const IDLE: Duration = Duration::from_secs(15);
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     place::pin_far(far, &call.case)?;
     let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
-    let address = far
-        .order()
-        .far_address
-        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let address = far.order().far_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let socket = bound(address)?;
-    let port = socket
-        .local_addr()?
-        .as_socket()
-        .context("an address")?
-        .port();
+    let port = socket.local_addr()?.as_socket().context("an address")?.port();
     if ask.listener == Listener::Refusing {
         call.line.tell(&Listening { port })?;
         // The port is held, so that nobody else's is knocked at.
@@ -62,12 +55,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         true => Clock::Monotonic,
         false => far.clock(),
     };
-    let mut acceptor = Acceptor {
-        listener: socket.into(),
-        door,
-        clock,
-        closer: ask.closer,
-    };
+    let mut acceptor = Acceptor { listener: socket.into(), door, clock, closer: ask.closer };
     let mut pace = match ask.listener {
         Listener::Ready => {
             let (pace, _) = acceptor.door.admit(Instant::now() + LIMIT)?;
@@ -114,10 +102,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 /// A queue cannot hold more than it was made for.
 fn within(count: u64, backlog: u32) -> Result<()> {
     let most = u64::from(backlog) + SPARE;
-    ensure!(
-        count <= most,
-        "{count} connections that wait in a queue of {backlog}"
-    );
+    ensure!(count <= most, "{count} connections that wait in a queue of {backlog}");
     Ok(())
 }
 
@@ -130,9 +115,7 @@ pub(super) fn bound(address: IpAddr) -> Result<Socket> {
     let domain = Domain::for_address(address);
     let socket =
         Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).context("making a socket")?;
-    socket
-        .bind(&address.into())
-        .with_context(|| format!("binding to {address}"))?;
+    socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
     Ok(socket)
 }
 
@@ -218,8 +201,7 @@ impl Acceptor<'_> {
         let mut closes = Closes::default();
         let mut meter = Meter::begin();
         for number in 0..count {
-            pace.write_all(&[ABOUT_TO_ACCEPT])
-                .context("pacing the near end")?;
+            pace.write_all(&[ABOUT_TO_ACCEPT]).context("pacing the near end")?;
             let until = Instant::now() + LIMIT;
             // The near end hears it by a connection that is known to be its own: a stranger hears nothing.
             let tell = || pace.write_all(&[ACCEPTED]).context("pacing the near end");

@@ -42,8 +42,7 @@ impl Events {
             return;
         }
         self.connect.push(opened.connect_ns);
-        self.socket_connect
-            .push(opened.socket_ns + opened.connect_ns);
+        self.socket_connect.push(opened.socket_ns + opened.connect_ns);
     }
 }
 
@@ -81,17 +80,11 @@ impl<'round> OneThread<'round> {
         opener: impl FnOnce(SocketAddr) -> Opener<'round>,
     ) -> Result<OneThread<'round>> {
         let socket = bound(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
-        socket
-            .listen(i32::try_from(backlog).unwrap_or(i32::MAX))
-            .context("listening")?;
+        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX)).context("listening")?;
         let listener = TcpListener::from(socket);
         let opener = opener(listener.local_addr()?);
         SockRef::from(&listener).set_read_timeout(Some(opener.limit))?;
-        Ok(OneThread {
-            listener,
-            opener,
-            closer,
-        })
+        Ok(OneThread { listener, opener, closer })
     }
 
     /// The accepted end of a connection that was just opened, and the ticks when accept(2) returned. Others
@@ -107,10 +100,7 @@ impl<'round> OneThread<'round> {
                 Err(error) if is_over(error.kind()) => {}
                 Err(error) => return Err(error).context("accepting"),
             }
-            ensure!(
-                Instant::now() < until,
-                "a connection did not reach its listener"
-            );
+            ensure!(Instant::now() < until, "a connection did not reach its listener");
         }
     }
 
@@ -161,17 +151,14 @@ impl Ends for OneThread<'_> {
     }
 
     fn take(&mut self, count: u64) -> Result<Option<Took>> {
-        let waiting: Vec<TcpStream> = (0..count)
-            .map(|_| Ok(self.opener.open()?.stream))
-            .collect::<Result<_>>()?;
+        let waiting: Vec<TcpStream> =
+            (0..count).map(|_| Ok(self.opener.open()?.stream)).collect::<Result<_>>()?;
         let (took, taken) = timed(self.opener.clock, || {
             let accept = |_| self.listener.accept().context("accepting");
             (0..count).map(accept).collect::<Result<Vec<_>>>()
         })?;
-        let ours: Vec<SocketAddr> = waiting
-            .iter()
-            .map(TcpStream::local_addr)
-            .collect::<Result<_, _>>()?;
+        let ours: Vec<SocketAddr> =
+            waiting.iter().map(TcpStream::local_addr).collect::<Result<_, _>>()?;
         let all_right = taken.iter().all(|(_, from)| ours.contains(from));
         for stream in &waiting {
             reset(&SockRef::from(stream))?;
@@ -200,8 +187,7 @@ pub(super) struct TwoEnds<'round> {
 pub(super) fn paced(pace: &mut TcpStream, word: u8) -> Result<()> {
     let mut said = [0];
     while said != [word] {
-        pace.read_exact(&mut said)
-            .context("waiting for the far end to accept")?;
+        pace.read_exact(&mut said).context("waiting for the far end to accept")?;
     }
     Ok(())
 }
@@ -215,23 +201,14 @@ impl TwoEnds<'_> {
         paced(&mut self.pace, ACCEPTED)?;
         opened.stream.write_all(token).context("saying a token")?;
         events.opened(&opened);
-        let Opened {
-            mut stream,
-            began,
-            is_late,
-            ..
-        } = opened;
-        stream
-            .read_exact(&mut [0])
-            .context("waiting to be let in by the far end")?;
+        let Opened { mut stream, began, is_late, .. } = opened;
+        stream.read_exact(&mut [0]).context("waiting to be let in by the far end")?;
         if self.closer == Closer::Server {
             stream.write_all(b"r").context("having the far end close")?;
             ended(&mut stream)?;
         }
         let Opener { clock, limit, .. } = self.opener;
-        events
-            .client
-            .end(stream, Ending::of(number), clock, limit)?;
+        events.client.end(stream, Ending::of(number), clock, limit)?;
         Ok((began, is_late))
     }
 }

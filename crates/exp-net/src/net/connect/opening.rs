@@ -53,13 +53,7 @@ impl<'round> Opener<'round> {
         sources: &'round mut Sources,
         limit: Duration,
     ) -> Opener<'round> {
-        Opener {
-            clock,
-            address,
-            to: address.into(),
-            sources,
-            limit,
-        }
+        Opener { clock, address, to: address.into(), sources, limit }
     }
 
     /// Opens a connection. Between the two timed calls it gets its source address and its limits.
@@ -201,7 +195,5 @@ pub(super) fn wait(
 
 /// Has a connection end with a reset: it leaves nothing in TIME_WAIT, and its port is free at once.
 pub(super) fn reset(socket: &Socket) -> Result<()> {
-    socket
-        .set_linger(Some(Duration::ZERO))
-        .context("asking for a reset")
+    socket.set_linger(Some(Duration::ZERO)).context("asking for a reset")
 }

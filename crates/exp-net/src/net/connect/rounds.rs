@@ -89,9 +89,8 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
     let is_one_clock = plan.ends != TWO_HOSTS;
     if plan.ends == ONE_THREAD {
         let sources = &mut round.sources;
-        let mut ends = OneThread::new(plan.backlog, plan.closer, |to| {
-            Opener::new(clock, to, sources, LIMIT)
-        })?;
+        let mut ends =
+            OneThread::new(plan.backlog, plan.closer, |to| Opener::new(clock, to, sources, LIMIT))?;
         let gathered = gather(&mut ends, &plan)?;
         return record(bench, case, &plan, gathered, used);
     }
@@ -111,14 +110,7 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
             let pace = dial.connect()?;
             // A far end that is silent for ever, as behind a cable that was cut, is waited for as long.
             limited(&pace)?;
-            let mut ends = TwoEnds {
-                pace,
-                dial,
-                line,
-                opener,
-                closer: plan.closer,
-                is_one_clock,
-            };
+            let mut ends = TwoEnds { pace, dial, line, opener, closer: plan.closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
             if plan.ends == SAME_CPU {
                 bench.planned_switches(8 * gathered.events.count);
@@ -210,13 +202,7 @@ fn gather(ends: &mut dyn Ends, plan: &Plan) -> Result<Gathered> {
         !rates.is_empty(),
         "strangers connected each time that the queue of connections was to be emptied"
     );
-    Ok(Gathered {
-        events,
-        rates,
-        cpus_ns,
-        queue,
-        warm_up: warm_up.count,
-    })
+    Ok(Gathered { events, rates, cpus_ns, queue, warm_up: warm_up.count })
 }
 
 /// Connections in chunks that grow, at least `least`.
@@ -312,9 +298,7 @@ fn full(opener: &mut Opener<'_>, dial: &mut Dial, line: &mut Line, plan: &Plan) 
 fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
     let token = dial.preamble();
     // It fits into an empty buffer: nothing waits.
-    (&pending.socket)
-        .write_all(&token)
-        .context("saying a token")
+    (&pending.socket).write_all(&token).context("saying a token")
 }
 
 /// Connections to a port at which nobody listens.
@@ -379,10 +363,7 @@ fn record(
     samples.quantities.extend([quantity]);
     bench.record_batches(case, "accept_cpu", gathered.queue, gathered.cpus_ns)?;
     let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
-    for (metric, cpu) in of_ends
-        .into_iter()
-        .take(if plan.ends == ONE_THREAD { 1 } else { 2 })
-    {
+    for (metric, cpu) in of_ends.into_iter().take(if plan.ends == ONE_THREAD { 1 } else { 2 }) {
         let each = cpu.each_ns().context("no connection was closed")?;
         bench.record_batches(case, metric, cpu.connections, vec![each])?;
     }
@@ -406,9 +387,7 @@ fn describe(samples: &mut Samples, events: &Events, used: Option<u64>, late: Opt
     let share = events.connect_late.len() as f64 / events.count.max(1) as f64;
     samples.quantities.insert("late_share".to_owned(), share);
     if let Some(used) = used {
-        samples
-            .quantities
-            .insert("ports_in_use".to_owned(), used as f64);
+        samples.quantities.insert("ports_in_use".to_owned(), used as f64);
     }
     samples.notes.extend(late);
 }

@@ -142,9 +142,7 @@ pub(super) fn in_use(far: IpAddr) -> Result<(u64, IpAddr)> {
     };
     // Nothing is sent: a connected socket for datagrams only looks the way up.
     let socket = UdpSocket::bind((any, 0))?;
-    socket
-        .connect((far, 9))
-        .with_context(|| format!("there is no way to {far}"))?;
+    socket.connect((far, 9)).with_context(|| format!("there is no way to {far}"))?;
     let near = socket.local_addr()?.ip();
     let path = match far {
         IpAddr::V4(_) => "/proc/net/tcp",
@@ -191,11 +189,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     fn few() -> Ports {
-        Ports {
-            range: Some((40_000, 40_099)),
-            time_wait_max: Some(10_000),
-            ..Ports::default()
-        }
+        Ports { range: Some((40_000, 40_099)), time_wait_max: Some(10_000), ..Ports::default() }
     }
 
     #[test]
@@ -205,9 +199,7 @@ mod tests {
             let mut sources = Sources::new(far, &ports, 7);
             let mut used: BTreeMap<Ipv4Addr, u64> = BTreeMap::new();
             for _ in 0..5000 {
-                *used
-                    .entry(sources.next().expect("they rotate"))
-                    .or_default() += 1;
+                *used.entry(sources.next().expect("they rotate")).or_default() += 1;
             }
             assert!(used.values().all(|count| count * 16 <= ports.usable()));
             assert!(used.keys().all(Ipv4Addr::is_loopback), "{used:?}");
@@ -246,10 +238,7 @@ mod tests {
         assert_eq!(count_in_use(table, v4(2), v4(1)), 0);
         let table = "head\n0: 00000000000000000000000001000000:A0D2 B80D0120000000000000000007000000:0016 06\n";
         let far = "2001:db8::7".parse().expect("an address");
-        assert_eq!(
-            count_in_use(table, "::1".parse().expect("an address"), far),
-            1
-        );
+        assert_eq!(count_in_use(table, "::1".parse().expect("an address"), far), 1);
     }
 
     #[test]

@@ -22,12 +22,7 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-const PRESETS: [Preset; 4] = [
-    Preset::Rehearsal,
-    Preset::Quick,
-    Preset::Standard,
-    Preset::Thorough,
-];
+const PRESETS: [Preset; 4] = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
 
 fn with_peer(site: &Site, address: &str) -> Site {
     let peer = Peer {
@@ -37,11 +32,7 @@ fn with_peer(site: &Site, address: &str) -> Site {
         cpus: vec![0],
         interface: None,
     };
-    Site {
-        peer: Some(peer.clone()),
-        peers: vec![peer],
-        ..site.clone()
-    }
+    Site { peer: Some(peer.clone()), peers: vec![peer], ..site.clone() }
 }
 
 #[test]
@@ -81,9 +72,7 @@ fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few(
         assert!(in_round > 0 && in_round * rounds <= 2048, "{preset:?}");
     }
     site.host.net.ports.range = Some((40_000, 40_063));
-    let skip = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Standard, &[]))
-        .unwrap_err();
+    let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Standard, &[])).unwrap_err();
     assert!(skip.reason.contains("64 ports"), "{}", skip.reason);
     assert!(skip.needed.unwrap().contains("ip_local_port_range"));
     // Over loopback the same range is enough: sources rotate.
@@ -104,11 +93,8 @@ fn what_cannot_be_is_skipped_with_its_reason() {
 
 fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
-    let ids: std::collections::BTreeSet<CaseId> = rehearsed
-        .samples
-        .iter()
-        .map(|samples| samples.case.clone())
-        .collect();
+    let ids: std::collections::BTreeSet<CaseId> =
+        rehearsed.samples.iter().map(|samples| samples.case.clone()).collect();
     assert_eq!(ids.len(), cases);
     let site = here();
     for id in &ids {
@@ -117,21 +103,12 @@ fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
             let prior = EXPERIMENT.predict(&site, None, &case, metric).unwrap();
             let some = rehearsed.of(id, &metric.name);
             if !EXPERIMENT.may_lack(metric) {
-                assert_eq!(
-                    some.is_some(),
-                    prior.range.is_some(),
-                    "{id} {}",
-                    metric.name
-                );
+                assert_eq!(some.is_some(), prior.range.is_some(), "{id} {}", metric.name);
             }
             if let Some(samples) = some {
                 let values = samples.raw.samples();
                 // No figure of a connection is zero, and none below.
-                assert!(
-                    values.iter().all(|value| *value > 0.0),
-                    "{id} {}",
-                    metric.name
-                );
+                assert!(values.iter().all(|value| *value > 0.0), "{id} {}", metric.name);
             }
         }
     }
@@ -185,12 +162,7 @@ fn a_full_queue_drops_the_syn_and_a_refusal_is_an_answer() {
                 let at_once = connect.raw.samples();
                 assert!(at_once.iter().all(|ns| *ns < 0.98e9), "{at_once:?}");
                 assert!(connect.quantities["late_share"] > 0.1);
-                assert!(
-                    connect
-                        .notes
-                        .iter()
-                        .any(|note| note.starts_with("late: 3 of"))
-                );
+                assert!(connect.notes.iter().any(|note| note.starts_with("late: 3 of")));
             }
             _ => assert!(late.is_none()),
         }
@@ -226,10 +198,7 @@ fn a_syn_that_nobody_answers_fails_within_the_limit() {
     let began = Instant::now();
     let error = opener.open().unwrap_err();
     assert!(error.is::<Unanswered>(), "{error:#}");
-    assert!(
-        error.to_string().contains("did not answer within 300ms"),
-        "{error:#}"
-    );
+    assert!(error.to_string().contains("did not answer within 300ms"), "{error:#}");
     assert!(began.elapsed() < Duration::from_secs(3));
 }
 
@@ -243,13 +212,7 @@ fn a_closed_port_refuses_and_says_so() {
     let error = opener.open().unwrap_err();
     assert!(super::nobody_answers(&error) && error.to_string().contains("nobody listens"));
     closed.listen(1).unwrap();
-    assert!(
-        opener
-            .refused()
-            .unwrap_err()
-            .to_string()
-            .contains("somebody listens")
-    );
+    assert!(opener.refused().unwrap_err().to_string().contains("somebody listens"));
 }
 
 /// A far end that went silent, as one behind a cable that was cut.
@@ -260,8 +223,7 @@ fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
     let _silent = listener.accept().unwrap();
     super::far::limited(&near).unwrap();
     assert_eq!(near.read_timeout().unwrap(), Some(LIMIT));
-    near.set_read_timeout(Some(Duration::from_millis(20)))
-        .unwrap();
+    near.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let error = super::near::paced(&mut near, ACCEPTED).unwrap_err();
     assert!(error.to_string().contains("waiting for the far end"));
 }
@@ -278,22 +240,14 @@ fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
     let set = [("listener", "ready,refusing"), ("connections", "12")];
     let params = params(&CARD, Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .unwrap();
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
     let order = std::thread::scope(|scope| {
         let order = scope.spawn(|| order(&site, series.clone()));
         order.join().unwrap()
     });
-    let order = RoundOrder {
-        far_address: Some(address),
-        ..order
-    };
+    let order = RoundOrder { far_address: Some(address), ..order };
     let near = |far: Endpoint| {
-        let order = RoundOrder {
-            far: Some(far),
-            ..order.clone()
-        };
+        let order = RoundOrder { far: Some(far), ..order.clone() };
         let mut bench = Bench::new(order).unwrap();
         EXPERIMENT.measure(&series, &mut bench).unwrap();
         bench.finish().unwrap()
@@ -308,12 +262,7 @@ fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
     };
     for metric in CARD.metrics {
         let lacks = ["accepted", "connect_late"].contains(&&*metric.name);
-        assert_eq!(
-            of(&metric.name, "ready").is_none(),
-            lacks,
-            "{}",
-            metric.name
-        );
+        assert_eq!(of(&metric.name, "ready").is_none(), lacks, "{}", metric.name);
     }
     let connect = of("connect", "ready").unwrap();
     assert!(connect.quantities.contains_key("ports_in_use"));
@@ -329,21 +278,15 @@ fn connections_go_over_ipv6_too() {
     let to = listener.local_addr().unwrap();
     let mut sources = Sources::new(to.ip(), &Ports::default(), 1);
     assert!(!sources.rotate());
-    let opened = opener(to, &mut sources, Duration::from_secs(5))
-        .open()
-        .unwrap();
+    let opened = opener(to, &mut sources, Duration::from_secs(5)).open().unwrap();
     let (_, from) = listener.accept().unwrap();
     assert_eq!(from, opened.stream.local_addr().unwrap());
     let (used, near) = super::sources::in_use(to.ip()).unwrap();
     assert!(near == to.ip() && used >= 2, "{used} from {near}");
 }
 
-const ASK: Ask = Ask {
-    listener: Listener::Ready,
-    closer: Closer::Client,
-    backlog: 64,
-    monotonic: true,
-};
+const ASK: Ask =
+    Ask { listener: Listener::Ready, closer: Closer::Client, backlog: 64, monotonic: true };
 
 /// One case of two processes, a far end for it, and what `near` does with it.
 fn against(
@@ -354,9 +297,7 @@ fn against(
     let set = [("ends", "same_cpu"), ("listener", "ready")];
     let params = params(&CARD, Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .unwrap();
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
     let case = series.cases[0].clone();
     let order = std::thread::scope(|scope| {
         let order = scope.spawn(|| order(&site, series.clone()));
@@ -410,10 +351,7 @@ fn slow_to_close(far: &mut FarEnd) -> Result<()> {
             ended(&mut stream)?;
             std::thread::sleep(Duration::from_millis(30));
         }
-        call.line.tell(&Served {
-            accepted: vec![u64::MAX; count as usize],
-            ..Served::default()
-        })
+        call.line.tell(&Served { accepted: vec![u64::MAX; count as usize], ..Served::default() })
     })
 }
 
@@ -425,11 +363,7 @@ fn looking_for_an_acknowledgement_is_no_cpu_time_of_a_connection() {
         ensure!(events.near_cpu.connections == 3, "{:?}", events.near_cpu);
         let each_ns = events.near_cpu.each_ns().unwrap_or_default();
         // It looked for the acknowledgement for tens of milliseconds, three times.
-        ensure!(
-            events.client.fin_ns.iter().all(|ns| *ns > 1e7),
-            "{:?}",
-            events.client.fin_ns
-        );
+        ensure!(events.client.fin_ns.iter().all(|ns| *ns > 1e7), "{:?}", events.client.fin_ns);
         ensure!((1.0..3e6).contains(&each_ns), "{each_ns} ns");
         Ok(())
     });
@@ -442,10 +376,8 @@ fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
     against(serve, |dial, case| {
         let (line, to) = called(dial, case)?;
         let mut strangers = Vec::new();
-        for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]]
-            .into_iter()
-            .cycle()
-            .take(STRANGERS)
+        for said in
+            [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]].into_iter().cycle().take(STRANGERS)
         {
             let mut stream = TcpStream::connect(to)?;
             stream.write_all(said)?;

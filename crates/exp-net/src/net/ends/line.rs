@@ -47,10 +47,9 @@ fn plain(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(of_text(text)),
         Value::Array(values) => values.into_iter().map(plain).collect(),
-        Value::Object(values) => values
-            .into_iter()
-            .map(|(name, value)| (of_text(name), plain(value)))
-            .collect(),
+        Value::Object(values) => {
+            values.into_iter().map(|(name, value)| (of_text(name), plain(value))).collect()
+        }
         other => other,
     }
 }
@@ -157,9 +156,7 @@ impl Line {
         let mut message = (body.len() as u32).to_le_bytes().to_vec();
         message.extend(body);
         self.stream.set_write_timeout(Some(super::PATIENCE))?;
-        self.stream
-            .write_all(&message)
-            .context("the other end takes no message")
+        self.stream.write_all(&message).context("the other end takes no message")
     }
 
     fn read(&mut self, bytes: &mut [u8], until: Instant) -> Result<()> {

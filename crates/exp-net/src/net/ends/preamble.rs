@@ -60,11 +60,7 @@ impl Secret {
         });
         let bytes: Option<Vec<u8>> = digits.collect();
         let bytes = bytes.context("the far end's token is not hexadecimal")?;
-        ensure!(
-            (16..=32).contains(&bytes.len()),
-            "the far end's token has {} bytes",
-            bytes.len()
-        );
+        ensure!((16..=32).contains(&bytes.len()), "the far end's token has {} bytes", bytes.len());
         Ok(Secret(bytes))
     }
 }
@@ -191,10 +187,7 @@ mod tests {
             far.expect(Purpose::Data, number);
             assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
         }
-        assert_eq!(
-            far.admit(&near.preamble(Purpose::Line, 5), Purpose::Line),
-            Err(Stranger::Used)
-        );
+        assert_eq!(far.admit(&near.preamble(Purpose::Line, 5), Purpose::Line), Err(Stranger::Used));
     }
 
     #[test]
@@ -225,12 +218,9 @@ mod tests {
 
     #[test]
     fn a_token_that_is_none_is_told() {
-        for wrong in [
-            "",
-            "00",
-            "zz112233445566778899aabbccddeeff",
-            "é0112233445566778899aabbccddeef",
-        ] {
+        for wrong in
+            ["", "00", "zz112233445566778899aabbccddeeff", "é0112233445566778899aabbccddeef"]
+        {
             assert!(Secret::of(wrong).is_err(), "{wrong}");
         }
     }

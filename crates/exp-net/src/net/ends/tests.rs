@@ -44,11 +44,8 @@ pub fn with_far<R: Send>(
 
 /// An order of a rehearsal for a series.
 pub fn order(site: &Site, series: Series) -> RoundOrder {
-    let calibration = calibrate(&CalibrateOrder {
-        cpu: site.cpus[0],
-        windows: 10,
-        window_ns: 200_000,
-    });
+    let calibration =
+        calibrate(&CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 });
     order_by(site, series, calibration.expect("the clocks run"))
 }
 
@@ -78,10 +75,7 @@ pub fn rehearse_both(
     let offer = experiment
         .series(&site, &params(experiment.card(), preset, set))
         .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
-    let mut rehearsed = Rehearsed {
-        samples: Vec::new(),
-        failed: Vec::new(),
-    };
+    let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };
     for series in offer.series {
         let series = experiment
             .resolve(&site, &Known::default(), series)
@@ -93,10 +87,7 @@ pub fn rehearse_both(
         });
         let serve = |far: &mut FarEnd| experiment.serve(&series, far);
         let near = |far: Endpoint| {
-            let order = RoundOrder {
-                far: Some(far),
-                ..order.clone()
-            };
+            let order = RoundOrder { far: Some(far), ..order.clone() };
             let mut bench = Bench::new(order).expect("the CPU is allowed");
             let measured = experiment.measure(&series, &mut bench);
             (measured, bench.finish().expect("nothing is sent"))
@@ -107,9 +98,7 @@ pub fn rehearse_both(
         let (samples, _, _, done) = written;
         rehearsed.samples.extend(samples);
         let failed = done.failed.into_iter();
-        rehearsed
-            .failed
-            .extend(failed.map(|failed| (failed.case, failed.reason)));
+        rehearsed.failed.extend(failed.map(|failed| (failed.case, failed.reason)));
     }
     rehearsed
 }
@@ -131,11 +120,7 @@ pub(super) fn plain_order() -> RoundOrder {
 }
 
 fn calibration() -> Calibration {
-    let order = CalibrateOrder {
-        cpu: here().cpus[0],
-        windows: 4,
-        window_ns: 100_000,
-    };
+    let order = CalibrateOrder { cpu: here().cpus[0], windows: 4, window_ns: 100_000 };
     std::thread::spawn(move || calibrate(&order).expect("the clocks run"))
         .join()
         .expect("does not panic")
@@ -143,10 +128,7 @@ fn calibration() -> Calibration {
 
 /// The near end's way to a far end.
 pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
-    let order = RoundOrder {
-        far: Some(far.clone()),
-        ..order.clone()
-    };
+    let order = RoundOrder { far: Some(far.clone()), ..order.clone() };
     Dial::new(&Bench::new(order).expect("a bench")).expect("a way")
 }
 
@@ -227,10 +209,7 @@ fn a_near_end_that_asks_for_what_was_not_ordered_ends_the_round() {
 /// What strangers say, one each; the streams are to be kept, so that the silent ones stay.
 fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
     let mut dial = dial(order, far);
-    let wrong = Endpoint {
-        token: "00".repeat(16),
-        ..far.clone()
-    };
+    let wrong = Endpoint { token: "00".repeat(16), ..far.clone() };
     let mut random = fastrand::Rng::with_seed(7);
     let mut bytes = |count: usize| -> Vec<u8> { (0..count).map(|_| random.u8(..)).collect() };
     let of_wrong_token = self::dial(order, &wrong).preamble();
@@ -257,9 +236,7 @@ fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
 
 /// Whether the other side has closed a connection, which it may have reset.
 fn is_dropped(stream: &mut TcpStream) -> bool {
-    stream
-        .set_read_timeout(Some(PREAMBLE_TIME + PATIENCE))
-        .expect("a timeout");
+    stream.set_read_timeout(Some(PREAMBLE_TIME + PATIENCE)).expect("a timeout");
     match stream.read(&mut [0]) {
         Ok(bytes) => bytes == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,

@@ -226,11 +226,7 @@ impl Answers {
         };
         let thread = thread::Builder::new().name("answers".to_owned());
         let thread = thread.spawn(work).context("a thread for round trips")?;
-        Ok(Answers {
-            is_over,
-            socket,
-            thread: Some(thread),
-        })
+        Ok(Answers { is_over, socket, thread: Some(thread) })
     }
 }
 

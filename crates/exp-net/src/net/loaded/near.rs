@@ -96,16 +96,8 @@ impl<'case> Party<'case> {
         let ask = Ask {
             by_datagrams: shape.by_datagrams,
             bytes: shape.bytes,
-            up: if shape.way == Way::Down {
-                0
-            } else {
-                shape.streams
-            },
-            down: if shape.way == Way::Up {
-                0
-            } else {
-                shape.streams
-            },
+            up: if shape.way == Way::Down { 0 } else { shape.streams },
+            down: if shape.way == Way::Up { 0 } else { shape.streams },
         };
         let mut line = dial.call(case, &ask)?;
         let Told::Port(port) = line.hear(PATIENCE)? else {
@@ -149,9 +141,7 @@ impl<'case> Party<'case> {
         let window_ns = series.setting("time").map_or(4.0 * case_ns, |ns| ns as f64);
         let prober = &mut self.prober;
         prober.many(0.0, WARM_UP.min(2 * self.least), LONGEST_NS)?;
-        let idle = prober
-            .many(case_ns, self.least, LONGEST_NS)?
-            .most_answered()?;
+        let idle = prober.many(case_ns, self.least, LONGEST_NS)?.most_answered()?;
         let idle_ns = median(&idle.ns).context("no round trip came back")?;
         self.line.tell(&Said::Go)?;
         let turns = Turns::begin();
@@ -230,18 +220,14 @@ impl<'case> Party<'case> {
             moved_b_per_s += rate;
             let samples = bench.record_batches(case, "bandwidth_up", 0, vec![rate])?;
             let sent = sent as f64 * 1e9 / near_ns;
-            samples
-                .quantities
-                .insert("sent_bytes_per_s".to_owned(), sent);
+            samples.quantities.insert("sent_bytes_per_s".to_owned(), sent);
         }
         if self.shape.way != Way::Up {
             let rate = rate(received, near_ns).context("nothing of the traffic down arrived")?;
             moved_b_per_s += rate;
             let samples = bench.record_batches(case, "bandwidth_down", 0, vec![rate])?;
             let sent = far_sent as f64 * 1e9 / far_ns;
-            samples
-                .quantities
-                .insert("sent_bytes_per_s".to_owned(), sent);
+            samples.quantities.insert("sent_bytes_per_s".to_owned(), sent);
         }
         let near = (&used, near_ns, softirq_cpu);
         put(bench, case, "cpu_near", near, moved_b_per_s)?;
@@ -415,10 +401,7 @@ impl Prober {
         if !is_back || ns >= timeout_ns {
             return Ok(None);
         }
-        ensure!(
-            self.answer[..self.message.len()] == self.message[..],
-            "another message came back"
-        );
+        ensure!(self.answer[..self.message.len()] == self.message[..], "another message came back");
         Ok(Some(ns))
     }
 }

@@ -12,10 +12,7 @@ fn every_site_has_cases() {
             let offer = check(&EXPERIMENT, &site, preset);
             assert!(offer.skipped.is_empty());
             let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
-            assert!(
-                cost < if preset == Preset::Thorough { 9.0 } else { 0.6 },
-                "{cost}"
-            );
+            assert!(cost < if preset == Preset::Thorough { 9.0 } else { 0.6 }, "{cost}");
             site.peer = Some(Peer {
                 name: "peer".to_owned(),
                 address: "192.0.2.7".parse().unwrap(),
@@ -25,9 +22,7 @@ fn every_site_has_cases() {
             });
             let offer = check(&EXPERIMENT, &site, preset);
             let series = offer.series.into_iter().next().unwrap();
-            let series = EXPERIMENT
-                .resolve(&site, &Known::default(), series)
-                .unwrap();
+            let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
             for case in &series.cases {
                 assert_eq!(case.text("ends"), Some("two_hosts"));
                 assert_eq!(case.int("far_traffic_cpu"), Some(5));
@@ -42,9 +37,7 @@ fn the_traffic_has_cpus_of_its_own_where_there_are_any() {
         let site = recorded(name);
         let offer = check(&EXPERIMENT, &site, Preset::Standard);
         let series = offer.series.into_iter().next().unwrap();
-        let series = EXPERIMENT
-            .resolve(&site, &Known::default(), series)
-            .unwrap();
+        let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
         let case = &series.cases[0];
         ["near_cpu", "far_cpu", "near_traffic_cpu", "far_traffic_cpu"]
             .map(|name| case.int(name).unwrap())
@@ -85,13 +78,7 @@ fn a_rehearsal_has_every_figure_in_every_direction() {
         for metric in metrics.filter(|metric| !metric.derived) {
             let told = EXPERIMENT.predict(&site, None, case, metric).unwrap();
             let found = rehearsed.of(&case.id, &metric.name);
-            assert_eq!(
-                found.is_some(),
-                told.range.is_some(),
-                "{} {}",
-                case.id,
-                metric.name
-            );
+            assert_eq!(found.is_some(), told.range.is_some(), "{} {}", case.id, metric.name);
             if let Some(samples) = found {
                 let is_of_cpu = metric.name.starts_with("cpu_");
                 assert_eq!(samples.at.contains_key("softirq_cpu"), is_of_cpu);
@@ -121,16 +108,9 @@ fn a_time_out_that_is_set_bounds_what_is_predicted() {
 fn ratio_and_queue_come_of_rate_and_added_time() {
     let mut values = Known::default();
     let case = |direction: &str| {
-        CaseId::new()
-            .with("far", "peer")
-            .with("protocol", "tcp")
-            .with("direction", direction)
+        CaseId::new().with("far", "peer").with("protocol", "tcp").with("direction", direction)
     };
-    for (direction, rate) in [
-        ("up", "bandwidth_up"),
-        ("down", "bandwidth_down"),
-        ("both", ""),
-    ] {
+    for (direction, rate) in [("up", "bandwidth_up"), ("down", "bandwidth_down"), ("both", "")] {
         let mut put = |metric: &str, value| {
             values.insert(Key::new("net.loaded", &case(direction), metric), value);
         };
@@ -143,8 +123,7 @@ fn ratio_and_queue_come_of_rate_and_added_time() {
     let found = EXPERIMENT.derive(&recorded("epyc-7763-2s"), &Known::default(), &values);
     let of = |direction: &str, metric: &str| {
         let mut all = found.iter();
-        all.find(|one| one.case == case(direction) && one.metric == metric)
-            .map(|one| one.value)
+        all.find(|one| one.case == case(direction) && one.metric == metric).map(|one| one.value)
     };
     for direction in ["up", "down", "both"] {
         assert_eq!(of(direction, "ratio"), Some(11.0));

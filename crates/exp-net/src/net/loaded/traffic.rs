@@ -44,11 +44,7 @@ impl Traffic {
         inward: Vec<TcpStream>,
         cpu: Option<usize>,
     ) -> Result<Traffic> {
-        let mut all = Traffic {
-            shared: Arc::default(),
-            streams: Vec::new(),
-            threads: Vec::new(),
-        };
+        let mut all = Traffic { shared: Arc::default(), streams: Vec::new(), threads: Vec::new() };
         let sends = out.into_iter().map(|stream| (stream, true));
         let takes = inward.into_iter().map(|stream| (stream, false));
         for (stream, is_out) in sends.chain(takes) {
@@ -72,8 +68,7 @@ impl Traffic {
                 }
             };
             let thread = thread::Builder::new().name("traffic".to_owned());
-            all.threads
-                .push(thread.spawn(work).context("a thread for traffic")?);
+            all.threads.push(thread.spawn(work).context("a thread for traffic")?);
         }
         Ok(all)
     }
@@ -148,10 +143,7 @@ fn take(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
 }
 
 fn is_again(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-    )
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 #[cfg(test)]

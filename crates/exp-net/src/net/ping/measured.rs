@@ -64,11 +64,7 @@ pub(super) fn case(case: &Case, interval_ns: u64, bench: &mut Bench) -> Result<(
         sequence: 0,
         seen: Seen::default(),
     };
-    let warm_up = if rehearsal {
-        REHEARSAL_WARM_UP
-    } else {
-        WARM_UP
-    };
+    let warm_up = if rehearsal { REHEARSAL_WARM_UP } else { WARM_UP };
     for _ in 0..warm_up {
         loop_.one()?;
     }
@@ -94,11 +90,7 @@ pub(super) fn case(case: &Case, interval_ns: u64, bench: &mut Bench) -> Result<(
         }
     }
     let seen = loop_.seen;
-    let told = Told {
-        access: echo.access(),
-        strays: echo.strays(),
-        timeout_ns,
-    };
+    let told = Told { access: echo.access(), strays: echo.strays(), timeout_ns };
     write(case, seen, &told, bench)
 }
 
@@ -201,9 +193,7 @@ impl Loop<'_> {
             if rest_ns <= 0.0 {
                 return self.lose();
             }
-            self.deadline
-                .put_off(Duration::from_nanos(rest_ns as u64))
-                .context("a deadline")?;
+            self.deadline.put_off(Duration::from_nanos(rest_ns as u64)).context("a deadline")?;
             came = self.echo.receive();
         }
     }
@@ -213,9 +203,7 @@ impl Loop<'_> {
         let now_ns = monotonic_ns();
         if now_ns - self.put_off_ns >= self.timeout_ns / 2 {
             self.put_off_ns = now_ns;
-            self.deadline
-                .put_off(Duration::from_nanos(self.timeout_ns))
-                .context("a deadline")?;
+            self.deadline.put_off(Duration::from_nanos(self.timeout_ns)).context("a deadline")?;
         }
         Ok(())
     }
@@ -274,10 +262,7 @@ fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> 
     case.at.insert("access".to_owned(), Value::from(access));
     let sent = seen.trips.len() as u64 + seen.lost;
     let notes = notes(&case, &seen, told);
-    for (metric, values) in [
-        ("round_trip", seen.trips),
-        ("kernel_round_trip", seen.in_kernel),
-    ] {
+    for (metric, values) in [("round_trip", seen.trips), ("kernel_round_trip", seen.in_kernel)] {
         let samples = match seen.lost {
             0 => bench.record(&case, metric, values)?,
             lost => {
@@ -307,9 +292,7 @@ fn notes(case: &Case, seen: &Seen, told: &Told) -> Vec<String> {
     if is_loopback {
         notes.push("loopback: memory copies, no link".to_owned());
     }
-    let first = seen
-        .hops_left
-        .and_then(|left| FIRST_HOPS.into_iter().find(|first| *first >= left));
+    let first = seen.hops_left.and_then(|left| FIRST_HOPS.into_iter().find(|first| *first >= left));
     if let (Some(left), Some(first)) = (seen.hops_left, first)
         && first > left
     {
@@ -335,10 +318,7 @@ fn notes(case: &Case, seen: &Seen, told: &Told) -> Vec<String> {
         ));
     }
     if seen.stepped > 0 {
-        notes.push(format!(
-            "{} echoes left out: the wall clock was set meanwhile",
-            seen.stepped
-        ));
+        notes.push(format!("{} echoes left out: the wall clock was set meanwhile", seen.stepped));
     }
     notes
 }
@@ -393,10 +373,7 @@ mod tests {
     #[test]
     fn waking_is_never_shorter_by_what_a_clock_takes() {
         let (sent_ns, stamped_ns, back_ns) = (1_000_000, 1_006_000, 1_006_500);
-        assert_eq!(
-            parts(sent_ns, stamped_ns, back_ns, 5_700.0),
-            Some([6_000.0, 500.0])
-        );
+        assert_eq!(parts(sent_ns, stamped_ns, back_ns, 5_700.0), Some([6_000.0, 500.0]));
         assert_eq!(parts(sent_ns, 999_999, back_ns, 5_700.0), None);
         assert_eq!(parts(sent_ns, 1_006_501, back_ns, 5_700.0), None);
         assert_eq!(parts(sent_ns, stamped_ns, 9_000_000, 5_700.0), None);

@@ -8,12 +8,7 @@ use record::event::{Prediction, Raw, Samples};
 use record::key::{CaseId, Key};
 use session::fixtures::{check, params, smoke};
 
-const PRESETS: [Preset; 4] = [
-    Preset::Rehearsal,
-    Preset::Quick,
-    Preset::Standard,
-    Preset::Thorough,
-];
+const PRESETS: [Preset; 4] = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
 
 #[test]
 fn it_keeps_the_laws_of_the_catalogue() {
@@ -73,11 +68,7 @@ fn hosts_that_leave_echoes_unanswered_are_not_waited_for() {
     assert_eq!(of(&site, Preset::Quick).0, 0);
     let mut remote = joined(GIGABIT, GIGABIT);
     remote.host.net.ignores_echoes = [true, true];
-    assert_eq!(
-        of(&remote, Preset::Quick).0,
-        1,
-        "only the peer's own rule counts"
-    );
+    assert_eq!(of(&remote, Preset::Quick).0, 1, "only the peer's own rule counts");
     if let Some(peer) = &mut remote.peer {
         peer.host.net.ignores_echoes = [true, false];
     }
@@ -153,14 +144,7 @@ fn sockets_are_compared_with_the_nearest_of_their_cases() {
 #[test]
 fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
     let site = joined(GIGABIT, GIGABIT);
-    let of = |known: &Known| {
-        told(
-            &site,
-            Some(known),
-            &case("peer", 56, "saturated"),
-            "round_trip",
-        )
-    };
+    let of = |known: &Known| told(&site, Some(known), &case("peer", 56, "saturated"), "round_trip");
     let mut known = Known::default();
     assert!(of(&known).is_none(), "nothing is known");
     let (key, ns) = measured_rtt("loopback", "same_cpu", "udp", 56, 18_000.0);
@@ -188,10 +172,7 @@ fn priors_tell_kinds_of_ways_apart() {
     assert!(likely(&radio, "peer", 56, "round_trip") > 500_000.0);
     let more =
         likely(&wire, "peer", 65_507, "round_trip") - likely(&wire, "peer", 56, "round_trip");
-    assert!(
-        more > 1_000_000.0,
-        "65,507 B twice over 1 Gbit/s are more than a millisecond"
-    );
+    assert!(more > 1_000_000.0, "65,507 B twice over 1 Gbit/s are more than a millisecond");
     assert_eq!(likely(&home, "loopback", 56, "loss"), 0.0);
     let whole = likely(&wire, "peer", 56, "round_trip");
     let parts =
@@ -240,21 +221,12 @@ fn echoes_of_loopback_come_back_and_their_parts_add_up() {
     for ((trip, in_kernel), wake_up) in trips.iter().zip(&in_kernel).zip(&wake_ups) {
         assert!(*in_kernel > 0.0 && *trip > 0.0);
         // The wall clock is read around the counter. (It may be slewed, and figures have seven digits.)
-        assert!(
-            *wake_up >= 0.0 && in_kernel + wake_up > 0.999 * trip,
-            "{trip}"
-        );
+        assert!(*wake_up >= 0.0 && in_kernel + wake_up > 0.999 * trip, "{trip}");
     }
     assert_eq!(events(&samples, "loss"), [0.0]);
-    let trip = samples
-        .iter()
-        .find(|samples| samples.metric == "round_trip");
+    let trip = samples.iter().find(|samples| samples.metric == "round_trip");
     let trip = trip.expect("measured");
-    assert!(
-        trip.quantities
-            .get("hops_left")
-            .is_some_and(|hops| *hops >= 32.0)
-    );
+    assert!(trip.quantities.get("hops_left").is_some_and(|hops| *hops >= 32.0));
     assert!(trip.at.contains_key("access"));
     assert!(trip.notes.iter().any(|note| note.contains("no link")));
 }

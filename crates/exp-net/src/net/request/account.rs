@@ -39,10 +39,7 @@ impl Account {
     /// # Errors
     /// Fewer than half of them had a reply in time: a figure would be of those that were lucky.
     pub(super) fn of(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
-        let mut all = Account {
-            count: trips.len() as u64,
-            ..Account::default()
-        };
+        let mut all = Account { count: trips.len() as u64, ..Account::default() };
         let mut put = |values: Option<u64>, of: fn(&mut Account) -> (&mut Vec<f64>, &mut u64)| {
             let (list, without) = of(&mut all);
             match values.filter(|ticks| *ticks < timeout) {
@@ -114,11 +111,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn trip(intended: u64, started: Option<u64>, replied: Option<u64>) -> Trip {
-        Trip {
-            intended,
-            started,
-            replied,
-        }
+        Trip { intended, started, replied }
     }
 
     /// A thousand requests a second; the far end stands still from 100 to 120 ms, and the sender with it,
@@ -168,10 +161,7 @@ mod tests {
             trip(100, Some(100), Some(200)),
         ]);
         let account = Account::of(Clock::Monotonic, &all, 100).unwrap();
-        assert_eq!(
-            (account.response_ns.len(), account.without_response),
-            (10, 4)
-        );
+        assert_eq!((account.response_ns.len(), account.without_response), (10, 4));
         assert_eq!((account.service_ns.len(), account.without_service), (11, 2));
         assert_eq!((account.lateness_ns.len(), account.too_late), (13, 1));
         assert_eq!((account.never_sent, account.no_reply), (1, 1));

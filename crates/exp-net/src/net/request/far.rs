@@ -75,15 +75,8 @@ pub(super) enum Told {
 
 /// One of the server's sockets.
 enum Served {
-    Stream {
-        stream: TcpStream,
-        inbox: Vec<u8>,
-        have: usize,
-    },
-    Datagram {
-        socket: UdpSocket,
-        inbox: Vec<u8>,
-    },
+    Stream { stream: TcpStream, inbox: Vec<u8>, have: usize },
+    Datagram { socket: UdpSocket, inbox: Vec<u8> },
 }
 
 /// Counts since the last [`Said::Begin`].
@@ -118,11 +111,7 @@ fn streams(door: &mut Door, ask: Ask) -> Result<Vec<Served>> {
         let (stream, _) = door.admit(Instant::now() + PATIENCE)?;
         stream.set_write_timeout(Some(REPLY_TIME))?;
         stream.set_nonblocking(false)?;
-        Ok(Served::Stream {
-            stream,
-            inbox: vec![0; INBOX_BYTES.max(ask.bytes)],
-            have: 0,
-        })
+        Ok(Served::Stream { stream, inbox: vec![0; INBOX_BYTES.max(ask.bytes)], have: 0 })
     };
     (0..ask.connections).map(one).collect()
 }
@@ -132,18 +121,13 @@ fn datagrams(door: &mut Door, far: &FarEnd, call: &mut Call, ask: Ask) -> Result
     let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let open = |_| UdpSocket::bind((address, 0)).context("a socket for datagrams");
     let sockets: Vec<UdpSocket> = (0..ask.connections).map(open).collect::<Result<_>>()?;
-    let ports: std::io::Result<Vec<u16>> = sockets
-        .iter()
-        .map(|socket| Ok(socket.local_addr()?.port()))
-        .collect();
+    let ports: std::io::Result<Vec<u16>> =
+        sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect();
     call.line.tell(&Told::Ports(ports?))?;
     let met = |socket: UdpSocket| {
         door.meet(&socket, Instant::now() + PATIENCE)?;
         socket.set_write_timeout(Some(REPLY_TIME))?;
-        Ok(Served::Datagram {
-            socket,
-            inbox: vec![0; ask.bytes + 1],
-        })
+        Ok(Served::Datagram { socket, inbox: vec![0; ask.bytes + 1] })
     };
     sockets.into_iter().map(met).collect()
 }
@@ -165,11 +149,7 @@ fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpus: &[usize]) -> Result<
     let fds = sockets.iter().chain([&line]).map(AsFd::as_fd);
     let mut ready = Readiness::new(fds.collect::<Vec<BorrowedFd<'_>>>());
     let of_line = all.len();
-    let mut count = Count {
-        usage: Usage::begin(cpus),
-        served: 0,
-        stall: None,
-    };
+    let mut count = Count { usage: Usage::begin(cpus), served: 0, stall: None };
     loop {
         if !ready.wait(PATIENCE)? {
             bail!("the near end says nothing for {} s", PATIENCE.as_secs());
@@ -187,11 +167,7 @@ fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpus: &[usize]) -> Result<
         }
         match call.line.hear(PATIENCE)? {
             Said::Begin(stall) => {
-                count = Count {
-                    usage: Usage::begin(cpus),
-                    served: 0,
-                    stall,
-                };
+                count = Count { usage: Usage::begin(cpus), served: 0, stall };
                 call.line.tell(&Told::Begun)?;
             }
             Said::End => {
@@ -212,11 +188,7 @@ impl Served {
     /// Takes in what is there and answers each request; `false` where no more will come.
     fn answer(&mut self, bytes: usize, count: &mut Count) -> Result<bool> {
         match self {
-            Served::Stream {
-                stream,
-                inbox,
-                have,
-            } => {
+            Served::Stream { stream, inbox, have } => {
                 match stream.read(&mut inbox[*have..]) {
                     Ok(0) => return Ok(false),
                     Ok(more) => *have += more,

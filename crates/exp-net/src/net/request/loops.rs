@@ -41,12 +41,7 @@ impl Near {
     /// # Errors
     /// A connection is gone, or a reply is to no request.
     pub(super) fn open_loop(&mut self, due: &[u64]) -> Result<Vec<Trip>> {
-        let Near {
-            clock,
-            connections,
-            timeout,
-            ..
-        } = self;
+        let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start() + clock.ticks(LEAD_NS);
         let mut trips: Vec<Trip> = due.iter().map(|at| Trip::due(begin + at)).collect();
         let last = trips.last().map_or(begin, |trip| trip.intended);
@@ -78,9 +73,7 @@ impl Near {
         }
         self.first += trips.len() as u64;
         // What is still on its way belongs to no later loop.
-        self.connections
-            .iter_mut()
-            .for_each(|one| one.in_flight = 0);
+        self.connections.iter_mut().for_each(|one| one.in_flight = 0);
         Ok(trips)
     }
 
@@ -90,12 +83,7 @@ impl Near {
     /// # Errors
     /// As [`Near::open_loop`], or they take longer than 5 s.
     pub(super) fn closed_loop(&mut self, window_ns: f64, least: usize) -> Result<Vec<Trip>> {
-        let Near {
-            clock,
-            connections,
-            timeout,
-            ..
-        } = self;
+        let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start();
         let end = begin + clock.ticks(window_ns);
         let longest = begin + clock.ticks(window_ns + LONGEST_NS);
@@ -108,10 +96,7 @@ impl Near {
             match current[at] {
                 None if is_sending && connections[at].send(self.first + trips.len() as u64)? => {
                     current[at] = Some(trips.len());
-                    trips.push(Trip {
-                        started: Some(now),
-                        ..Trip::due(now)
-                    });
+                    trips.push(Trip { started: Some(now), ..Trip::due(now) });
                 }
                 None => {}
                 Some(of) => {
@@ -154,11 +139,7 @@ impl Near {
 impl Trip {
     /// Not sent yet.
     pub(super) fn due(intended: u64) -> Trip {
-        Trip {
-            intended,
-            started: None,
-            replied: None,
-        }
+        Trip { intended, started: None, replied: None }
     }
 }
 
@@ -183,10 +164,7 @@ fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<boo
     };
     let trip = usize::try_from(at).ok().and_then(|at| trips.get_mut(at));
     let trip = trip.filter(|trip| trip.started.is_some());
-    ensure!(
-        trip.is_some(),
-        "a reply to request {number}, which was not made"
-    );
+    ensure!(trip.is_some(), "a reply to request {number}, which was not made");
     let is_first = trip.as_ref().is_some_and(|trip| trip.replied.is_none());
     if let Some(trip) = trip.filter(|_| is_first) {
         trip.replied = Some(tick);
@@ -200,10 +178,7 @@ mod tests {
 
     #[test]
     fn replies_are_matched_by_number_and_counted_once() {
-        let sent = Trip {
-            started: Some(1),
-            ..Trip::due(1)
-        };
+        let sent = Trip { started: Some(1), ..Trip::due(1) };
         let mut trips = vec![sent, sent, Trip::due(5)];
         assert!(replied(&mut trips, 100, 101, 7).unwrap());
         assert!(!replied(&mut trips, 100, 101, 9).unwrap(), "twice");

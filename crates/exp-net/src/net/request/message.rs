@@ -6,9 +6,7 @@ pub(super) const LEAST_BYTES: usize = 16;
 
 /// A message of so many bytes, none of them 0 behind the numbers.
 pub(super) fn blank(bytes: usize) -> Vec<u8> {
-    (0..bytes.max(LEAST_BYTES))
-        .map(|at| (at % 251) as u8 + 1)
-        .collect()
+    (0..bytes.max(LEAST_BYTES)).map(|at| (at % 251) as u8 + 1).collect()
 }
 
 /// Writes a number into a message.

@@ -58,11 +58,7 @@ impl Party {
     pub(super) fn new(bench: &Bench, case: &Case, shape: Shape, dial: &mut Dial) -> Result<Party> {
         let cpus = near_cpus(bench, case)?;
         let by_datagrams = shape.transport == Transport::Udp;
-        let ask = Ask {
-            by_datagrams,
-            bytes: shape.bytes,
-            connections: shape.connections,
-        };
+        let ask = Ask { by_datagrams, bytes: shape.bytes, connections: shape.connections };
         let mut line = dial.call(case, &ask)?;
         let sockets: Vec<Socket> = if by_datagrams {
             let Told::Ports(ports) = line.hear(PATIENCE)? else {
@@ -82,12 +78,7 @@ impl Party {
             .map(|socket| Connection::new(socket, blank(shape.bytes)))
             .collect::<Result<_>>()?;
         let clock = bench.clock();
-        let near = Near {
-            clock,
-            connections,
-            timeout: clock.ticks(FIRST_TIMEOUT_NS),
-            first: 0,
-        };
+        let near = Near { clock, connections, timeout: clock.ticks(FIRST_TIMEOUT_NS), first: 0 };
         Ok(Party { near, line, cpus })
     }
 
@@ -146,10 +137,7 @@ impl Party {
             seed.finish(),
         )?;
         let stall = series.setting("stall").filter(|ns| *ns > 0);
-        let stall = stall.map(|ns| Stall {
-            before: due_ns.len() as u64 / 2,
-            ns,
-        });
+        let stall = stall.map(|ns| Stall { before: due_ns.len() as u64 / 2, ns });
         let clock = self.near.clock;
         let due: Vec<u64> = due_ns.into_iter().map(|ns| clock.ticks(ns)).collect();
         self.counted(stall, |near| near.open_loop(&due))
@@ -169,12 +157,7 @@ impl Party {
         let trips = run(&mut self.near)?;
         let near = usage.end();
         self.line.tell(&Said::End)?;
-        let Told::Counted {
-            served,
-            used,
-            softirq_cpu,
-        } = self.line.hear(PATIENCE)?
-        else {
+        let Told::Counted { served, used, softirq_cpu } = self.line.hear(PATIENCE)? else {
             bail!("the far end tells no counts");
         };
         Ok(Round {
@@ -184,10 +167,7 @@ impl Party {
             far: used,
             served,
             softirq_cpus: [
-                self.near
-                    .connections
-                    .first()
-                    .and_then(Connection::softirq_cpu),
+                self.near.connections.first().and_then(Connection::softirq_cpu),
                 softirq_cpu,
             ],
         })
@@ -248,9 +228,7 @@ fn ensure_served(served: u64, replies: u64) -> Result<()> {
 /// What the kernel did beside the process.
 fn told(used: &Used, softirq_cpu: Option<usize>, samples: &mut Samples) {
     let softirq_ns = used.softirq_ns as f64;
-    samples
-        .quantities
-        .insert("softirq_ns".to_owned(), softirq_ns);
+    samples.quantities.insert("softirq_ns".to_owned(), softirq_ns);
     if let Some(cpu) = softirq_cpu {
         let cpu = Value::Int(cpu as u64);
         samples.at.insert("softirq_cpu".to_owned(), cpu);

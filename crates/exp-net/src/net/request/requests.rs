@@ -103,19 +103,10 @@ pub(super) fn longest_ns(window_ns: u64) -> u64 {
 /// # Errors
 /// Nothing is, and why.
 pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
-    let named = [
-        "protocol",
-        "message",
-        "connections",
-        "schedule",
-        "load",
-        "rate",
-    ];
+    let named = ["protocol", "message", "connections", "schedule", "load", "rate"];
     if params.preset == Preset::Quick && named.iter().all(|name| params.chosen(name).is_none()) {
-        return Err(
-            Skip::because("tails and queues need more rounds than quick has")
-                .needs("--preset standard, or --set net.request.load=50"),
-        );
+        return Err(Skip::because("tails and queues need more rounds than quick has")
+            .needs("--preset standard, or --set net.request.load=50"));
     }
     let mut offer = Offer::default();
     let ends = match params.chosen("ends") {

@@ -80,13 +80,7 @@ fn a_rehearsal_has_every_figure_by_both_protocols() {
         for metric in EXPERIMENT.card().metrics {
             let told = EXPERIMENT.predict(&site, None, case, metric).unwrap();
             let found = rehearsed.of(&case.id, &metric.name);
-            assert_eq!(
-                found.is_some(),
-                told.range.is_some(),
-                "{} {}",
-                case.id,
-                metric.name
-            );
+            assert_eq!(found.is_some(), told.range.is_some(), "{} {}", case.id, metric.name);
         }
         for metric in ["cpu_near", "cpu_far"] {
             let at = &rehearsed.of(&case.id, metric).unwrap().at;
@@ -104,12 +98,7 @@ fn a_rehearsal_has_every_figure_by_both_protocols() {
 #[test]
 fn a_stall_of_the_far_end_is_in_every_request_that_was_due_in_it() {
     const RATE: f64 = 5000.0;
-    let set = [
-        ("rate", "5000"),
-        ("connections", "1"),
-        ("time", "60ms"),
-        ("stall", "20ms"),
-    ];
+    let set = [("rate", "5000"), ("connections", "1"), ("time", "60ms"), ("stall", "20ms")];
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     let of = |metric: &str| {
@@ -122,11 +111,7 @@ fn a_stall_of_the_far_end_is_in_every_request_that_was_due_in_it() {
     let hit = response.iter().filter(|ns| **ns >= 10e6).count();
     assert!(hit as f64 >= RATE * 0.01, "{hit} of {}", response.len());
     assert!(response.iter().any(|ns| *ns >= 20e6));
-    let parts = of("service")
-        .raw
-        .samples()
-        .into_iter()
-        .zip(of("lateness").raw.samples());
+    let parts = of("service").raw.samples().into_iter().zip(of("lateness").raw.samples());
     for (whole, (service, lateness)) in response.into_iter().zip(parts) {
         assert!((whole - service - lateness).abs() <= 1e-6 * whole + 1.0);
         assert!(lateness >= 0.0 && service > 0.0);
@@ -147,11 +132,7 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
     for (case, reason) in &rehearsed.failed {
         assert!(reason.contains("had no reply within"), "{case}: {reason}");
     }
-    for samples in rehearsed
-        .samples
-        .iter()
-        .filter(|of| of.metric == "response")
-    {
+    for samples in rehearsed.samples.iter().filter(|of| of.metric == "response") {
         let limit = rehearsed.of(&samples.case, "rate").unwrap();
         let limit = quantity(limit, "timeout_ns");
         assert!(samples.raw.samples().iter().all(|ns| *ns < limit));
@@ -171,9 +152,7 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     let set = [("load", "closed")];
     let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
-    let series = EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .unwrap();
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
     let order = std::thread::scope(|scope| {
         let made = scope.spawn(|| order(&site, series.clone()));
         made.join().unwrap()
@@ -195,11 +174,7 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     };
     let near = |far: Endpoint| {
         let far = Some(far);
-        let mut bench = Bench::new(RoundOrder {
-            far,
-            ..order.clone()
-        })
-        .unwrap();
+        let mut bench = Bench::new(RoundOrder { far, ..order.clone() }).unwrap();
         EXPERIMENT.measure(&series, &mut bench).unwrap();
         bench.finish().unwrap()
     };
@@ -220,10 +195,6 @@ fn a_far_end_that_is_silent_or_gone_fails_the_case_with_the_reason() {
     let silent = reason_with(|_| {});
     assert!(silent.contains("answers nothing"), "{silent}");
     let gone = reason_with(Vec::clear);
-    let is_told = [
-        "closed a connection",
-        "receiving a reply",
-        "sending a request",
-    ];
+    let is_told = ["closed a connection", "receiving a reply", "sending a request"];
     assert!(is_told.iter().any(|part| gone.contains(part)), "{gone}");
 }

@@ -47,10 +47,7 @@ fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
             };
             near.set_nodelay(true)?;
             far.set_nodelay(true)?;
-            ensure!(
-                near.nodelay()? && far.nodelay()?,
-                "TCP_NODELAY was not to be had"
-            );
+            ensure!(near.nodelay()? && far.nodelay()?, "TCP_NODELAY was not to be had");
             Ok((near.into(), far.into()))
         }
     }
@@ -91,14 +88,6 @@ pub(super) fn connect(
             }
         }
     }
-    let trip = |socket| {
-        Trip::new(
-            socket,
-            shape.protocol,
-            shape.message,
-            shape.polls,
-            plan.clock,
-        )
-    };
+    let trip = |socket| Trip::new(socket, shape.protocol, shape.message, shape.polls, plan.clock);
     sockets.into_iter().map(trip).collect()
 }

@@ -30,8 +30,7 @@ impl Counts<'_> {
 
     /// Messages that came to the far end.
     fn came(&self) -> u64 {
-        self.told
-            .map_or_else(|| self.sum(|ran| ran.sent), |told| told.messages)
+        self.told.map_or_else(|| self.sum(|ran| ran.sent), |told| told.messages)
     }
 
     /// Writes a case down.
@@ -50,9 +49,7 @@ impl Counts<'_> {
         }
         let samples = self.write_trips(bench, case)?;
         let quantities = self.quantities(shape).into_iter();
-        samples
-            .quantities
-            .extend(quantities.map(|(name, value)| (name.to_owned(), value)));
+        samples.quantities.extend(quantities.map(|(name, value)| (name.to_owned(), value)));
         self.place(samples);
         let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
         let timed = self.sum(|ran| ran.timed);
@@ -82,10 +79,8 @@ impl Counts<'_> {
         all.record_censored(lost);
         let samples = bench.record_counted(case, "round_trip", values, &all)?;
         let waited = self.ran.iter().map(|ran| ran.lost_after_ns);
-        for (name, value) in [
-            ("timeouts", lost as f64),
-            ("timeout_ns", waited.fold(0.0, f64::max)),
-        ] {
+        for (name, value) in [("timeouts", lost as f64), ("timeout_ns", waited.fold(0.0, f64::max))]
+        {
             samples.quantities.insert(name.to_owned(), value);
         }
         samples.notes.push(format!(
@@ -127,10 +122,7 @@ impl Counts<'_> {
         for (name, cpus) in [
             ("near_softirq_cpu", near.collect()),
             ("far_softirq_cpu", far.unwrap_or_default()),
-            (
-                "far_cpu",
-                self.told.and_then(|told| told.cpu).into_iter().collect(),
-            ),
+            ("far_cpu", self.told.and_then(|told| told.cpu).into_iter().collect()),
         ] {
             if let Some(cpus) = listed(&cpus) {
                 samples.at.insert(name.to_owned(), cpus);

@@ -91,9 +91,7 @@ pub(super) fn serve(
     far.use_cpus(&cpus);
     let sockets = sockets(door, far, call, shape)?;
     let nodelay = shape.protocol != Protocol::Tcp
-        || sockets
-            .iter()
-            .all(|socket| SockRef::from(socket).tcp_nodelay().unwrap_or(false));
+        || sockets.iter().all(|socket| SockRef::from(socket).tcp_nodelay().unwrap_or(false));
     let window = ask.window();
     let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
     let until = Instant::now() + PATIENCE + GRACE + limit + window;
@@ -134,10 +132,7 @@ fn sockets(
             }
             // In the order in which the near end made them, so that threads meet their own.
             streams.sort_by_key(|(_, number)| *number);
-            Ok(streams
-                .into_iter()
-                .map(|(stream, _)| stream.into())
-                .collect())
+            Ok(streams.into_iter().map(|(stream, _)| stream.into()).collect())
         }
         Protocol::Udp => {
             let address = far.order().far_address;
@@ -158,9 +153,7 @@ fn sockets(
         Protocol::Unix => {
             let (listener, name) = listen_unix(door)?;
             call.line.tell(&Open::Name(name))?;
-            count
-                .map(|_| Ok(accept_unix(door, &listener, &call.line)?.into()))
-                .collect()
+            count.map(|_| Ok(accept_unix(door, &listener, &call.line)?.into())).collect()
         }
     }
 }
@@ -292,10 +285,7 @@ fn echo(
             if !line.is_quiet() {
                 break;
             }
-            ensure!(
-                Instant::now() < until,
-                "the near end did not come to an end"
-            );
+            ensure!(Instant::now() < until, "the near end did not come to an end");
         }
     }
     drop(deadline);

@@ -97,95 +97,29 @@ const SIZES: &[u64] = &[1, 56, 64, 1024, 4096, DATAGRAM_BYTES_MAX];
 const PROTOCOLS: &[&str] = &["tcp", "udp", "unix"];
 
 const QUICK: &[Row] = &[
-    Row {
-        message: &[56],
-        ends: &[ONE_THREAD],
-        ..PLAIN
-    },
-    Row {
-        ends: &[SAME_CPU, OTHER_CPU],
-        ..PLAIN
-    },
-    Row {
-        protocol: &["udp"],
-        ..PLAIN
-    },
+    Row { message: &[56], ends: &[ONE_THREAD], ..PLAIN },
+    Row { ends: &[SAME_CPU, OTHER_CPU], ..PLAIN },
+    Row { protocol: &["udp"], ..PLAIN },
 ];
 
 const STANDARD: &[Row] = &[
-    Row {
-        message: &[56],
-        ends: &[ONE_THREAD],
-        ..PLAIN
-    },
-    Row {
-        message: &[1, 64, DATAGRAM_BYTES_MAX],
-        ends: &[SAME_CPU],
-        ..PLAIN
-    },
-    Row {
-        message: &[1, 64, DATAGRAM_BYTES_MAX],
-        ..PLAIN
-    },
-    Row {
-        protocol: &["udp"],
-        message: &[64, DATAGRAM_BYTES_MAX],
-        ends: &[SAME_CPU],
-        ..PLAIN
-    },
-    Row {
-        protocol: &["udp"],
-        ..PLAIN
-    },
-    Row {
-        protocol: &["unix"],
-        ends: &[SAME_CPU, OTHER_CPU],
-        ..PLAIN
-    },
-    Row {
-        receiver: "polling",
-        ..PLAIN
-    },
-    Row {
-        arrivals: "sparse",
-        ..PLAIN
-    },
-    Row {
-        connections: &[4],
-        ..PLAIN
-    },
-    Row {
-        exchange: "connect_echo",
-        ends: &[SAME_CPU, OTHER_CPU],
-        ..PLAIN
-    },
+    Row { message: &[56], ends: &[ONE_THREAD], ..PLAIN },
+    Row { message: &[1, 64, DATAGRAM_BYTES_MAX], ends: &[SAME_CPU], ..PLAIN },
+    Row { message: &[1, 64, DATAGRAM_BYTES_MAX], ..PLAIN },
+    Row { protocol: &["udp"], message: &[64, DATAGRAM_BYTES_MAX], ends: &[SAME_CPU], ..PLAIN },
+    Row { protocol: &["udp"], ..PLAIN },
+    Row { protocol: &["unix"], ends: &[SAME_CPU, OTHER_CPU], ..PLAIN },
+    Row { receiver: "polling", ..PLAIN },
+    Row { arrivals: "sparse", ..PLAIN },
+    Row { connections: &[4], ..PLAIN },
+    Row { exchange: "connect_echo", ends: &[SAME_CPU, OTHER_CPU], ..PLAIN },
 ];
 
 const THOROUGH: &[Row] = &[
-    Row {
-        protocol: PROTOCOLS,
-        message: SIZES,
-        ends: &[ONE_THREAD, SAME_CPU, OTHER_CPU],
-        ..PLAIN
-    },
-    Row {
-        protocol: PROTOCOLS,
-        message: SIZES,
-        receiver: "polling",
-        ..PLAIN
-    },
-    Row {
-        protocol: PROTOCOLS,
-        ends: &[SAME_CPU, OTHER_CPU],
-        arrivals: "sparse",
-        ..PLAIN
-    },
-    Row {
-        protocol: &["tcp", "udp"],
-        receiver: "polling",
-        arrivals: "sparse",
-        ..PLAIN
-    },
+    Row { protocol: PROTOCOLS, message: SIZES, ends: &[ONE_THREAD, SAME_CPU, OTHER_CPU], ..PLAIN },
+    Row { protocol: PROTOCOLS, message: SIZES, receiver: "polling", ..PLAIN },
+    Row { protocol: PROTOCOLS, ends: &[SAME_CPU, OTHER_CPU], arrivals: "sparse", ..PLAIN },
+    Row { protocol: &["tcp", "udp"], receiver: "polling", arrivals: "sparse", ..PLAIN },
     Row {
         protocol: &["tcp", "udp"],
         message: &[1, 64, 1024, DATAGRAM_BYTES_MAX],
@@ -237,10 +171,7 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
         name: String::new(),
         order: Order::Shuffled,
         cases,
-        settings: pause
-            .into_iter()
-            .map(|pause| ("pause".to_owned(), Value::Int(pause)))
-            .collect(),
+        settings: pause.into_iter().map(|pause| ("pause".to_owned(), Value::Int(pause))).collect(),
     });
     Ok(offer)
 }
@@ -280,11 +211,7 @@ fn wanted(site: &Site, params: &Params) -> Vec<CaseId> {
             let values = params.chosen(name).unwrap_or(&values);
             ids = ids
                 .iter()
-                .flat_map(|id| {
-                    values
-                        .iter()
-                        .map(|value| id.clone().with(name, value.clone()))
-                })
+                .flat_map(|id| values.iter().map(|value| id.clone().with(name, value.clone())))
                 .collect();
         }
         wanted.extend(ids);
@@ -302,13 +229,7 @@ fn ints(values: &[u64]) -> Vec<Value> {
 
 /// Whether a case has a meaning and a place here.
 fn allowed(site: &Site, shape: &Shape<'_>) -> Result<(), Skip> {
-    let Shape {
-        protocol,
-        message,
-        ends,
-        connections,
-        ..
-    } = *shape;
+    let Shape { protocol, message, ends, connections, .. } = *shape;
     if place::cpus(site, ends).is_none() {
         let skip = Skip::because(format!(
             "both ends cannot run `{ends}` with the far end `{}`, only {}",

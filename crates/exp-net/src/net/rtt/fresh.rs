@@ -43,10 +43,7 @@ pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -
     let bytes = usize::try_from(shape.message)?;
     let mut message: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
     let mut back = vec![1; bytes];
-    let mut ran = Ran {
-        ticks: vec![1; MOST],
-        ..Ran::default()
-    };
+    let mut ran = Ran { ticks: vec![1; MOST], ..Ran::default() };
     ran.ticks.clear();
     let clock = plan.clock;
     let (mut until, mut before_ns) = (u64::MAX, 0);
@@ -109,20 +106,14 @@ impl Limited {
     fn new(limit: Duration) -> Result<Limited> {
         // Room for what was begun just before it is put off.
         let deadline = Deadline::after(2 * limit).context("a deadline")?;
-        Ok(Limited {
-            deadline,
-            limit,
-            until: Instant::now() + 2 * limit,
-        })
+        Ok(Limited { deadline, limit, until: Instant::now() + 2 * limit })
     }
 
     /// To be called before each exchange; moves the deadline on when half of it is gone.
     fn put_off(&mut self) -> Result<()> {
         let now = Instant::now();
         if self.until.saturating_duration_since(now) < self.limit {
-            self.deadline
-                .put_off(2 * self.limit)
-                .context("a deadline")?;
+            self.deadline.put_off(2 * self.limit).context("a deadline")?;
             self.until = now + 2 * self.limit;
         }
         Ok(())
@@ -130,11 +121,7 @@ impl Limited {
 
     /// What an interrupted call is to do: go on, or give up.
     fn go_on(&self) -> Result<()> {
-        ensure!(
-            Instant::now() < self.until,
-            "an exchange was not over within {:?}",
-            self.limit
-        );
+        ensure!(Instant::now() < self.until, "an exchange was not over within {:?}", self.limit);
         Ok(())
     }
 }
@@ -221,12 +208,7 @@ pub(super) fn serve(
     let accepted = accept_all(door, &listener, shape, &call.line, until);
     // The door's own loop polls first and must never wait in accept.
     listener.set_nonblocking(true)?;
-    let told = Told {
-        used: usage.end(),
-        cpu: place::only(&cpus),
-        nodelay,
-        ..accepted?
-    };
+    let told = Told { used: usage.end(), cpu: place::only(&cpus), nodelay, ..accepted? };
     far.planned_switches(4 * told.messages);
     call.line.tell(&told)
 }
@@ -271,10 +253,7 @@ fn accept_all(
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
             Err(error) => return Err(error).context("accepting"),
         }
-        ensure!(
-            Instant::now() < until,
-            "the near end did not come to an end"
-        );
+        ensure!(Instant::now() < until, "the near end did not come to an end");
     }
     told.cpu_ns = first_ns.map_or(0, |first| cpu_ns() - first);
     Ok(told)
@@ -282,14 +261,10 @@ fn accept_all(
 
 /// Reads a message, lets its preamble in, sends it back and waits for the end; its number.
 fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result<u64> {
-    socket
-        .read_exact(message)
-        .context("a stranger: no whole message came in time")?;
+    socket.read_exact(message).context("a stranger: no whole message came in time")?;
     let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
     let token = door.check_said(preamble)?;
-    let number = rest
-        .first_chunk::<8>()
-        .map_or(0, |number| u64::from_le_bytes(*number));
+    let number = rest.first_chunk::<8>().map_or(0, |number| u64::from_le_bytes(*number));
     if number == ENOUGH {
         return Ok(number);
     }

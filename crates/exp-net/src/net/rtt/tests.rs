@@ -103,29 +103,17 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
         (&there, &[("protocol", "unix")], "do not leave a host"),
         (
             &here,
-            &[
-                ("ends", "same_cpu"),
-                ("receiver", "polling"),
-                ("exchange", "echo"),
-            ],
+            &[("ends", "same_cpu"), ("receiver", "polling"), ("exchange", "echo")],
             "who polls",
         ),
         (
             &here,
-            &[
-                ("protocol", "udp"),
-                ("message", "65508"),
-                ("exchange", "echo"),
-            ],
+            &[("protocol", "udp"), ("message", "65508"), ("exchange", "echo")],
             "at most 65507",
         ),
         (
             &here,
-            &[
-                ("protocol", "udp"),
-                ("exchange", "connect_echo"),
-                ("ends", "same_cpu"),
-            ],
+            &[("protocol", "udp"), ("exchange", "connect_echo"), ("ends", "same_cpu")],
             "no connections",
         ),
         (
@@ -141,11 +129,7 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
         ),
         (
             &here,
-            &[
-                ("ends", "one_thread"),
-                ("message", "1048576"),
-                ("exchange", "echo"),
-            ],
+            &[("ends", "one_thread"), ("message", "1048576"), ("exchange", "echo")],
             "waits for itself",
         ),
     ] {
@@ -193,31 +177,19 @@ fn complete(rehearsed: &Rehearsed, least: usize) {
     for id in cases {
         let trips = rehearsed.of(id, "round_trip").unwrap();
         let values = trips.raw.samples();
-        assert!(
-            !values.is_empty() && values.iter().all(|ns| *ns > 0.0),
-            "{id}"
-        );
-        assert!(
-            rehearsed.of(id, "cpu_near").unwrap().raw.samples()[0] > 0.0,
-            "{id}"
-        );
+        assert!(!values.is_empty() && values.iter().all(|ns| *ns > 0.0), "{id}");
+        assert!(rehearsed.of(id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
         let case = Case::new(id.clone());
         let shape = Shape::of(&case).unwrap();
         let far = rehearsed.of(id, "cpu_far");
         assert_eq!(far.is_some(), shape.ends != "one_thread", "{id}");
-        let (has_cpu, is_ip) = (
-            trips.at.contains_key("near_softirq_cpu"),
-            shape.protocol != Protocol::Unix,
-        );
+        let (has_cpu, is_ip) =
+            (trips.at.contains_key("near_softirq_cpu"), shape.protocol != Protocol::Unix);
         assert_eq!(has_cpu, is_ip, "{id}: {:?}", trips.at);
         let told = |name: &str| trips.quantities.get(name).copied();
         assert!(told("messages") >= Some(values.len() as f64), "{id}");
         if shape.protocol == Protocol::Udp {
-            assert_eq!(
-                (told("lost_there"), told("lost_back")),
-                (Some(0.0), Some(0.0)),
-                "{id}"
-            );
+            assert_eq!((told("lost_there"), told("lost_back")), (Some(0.0), Some(0.0)), "{id}");
         }
     }
 }
@@ -239,34 +211,12 @@ fn pauses_polling_and_several_connections_work() {
     if here().cpus.len() < 2 {
         return skips::test("one-cpu");
     }
-    let base = [
-        ("message", "64"),
-        ("exchange", "echo"),
-        ("ends", "other_cpu"),
-    ];
+    let base = [("message", "64"), ("exchange", "echo"), ("ends", "other_cpu")];
     let with = |more: &[(&'static str, &'static str)]| rehearse(&[&base[..], more].concat());
+    complete(&with(&[("receiver", "polling"), ("connections", "1"), ("pause", "10us")]), 6);
+    complete(&with(&[("arrivals", "sparse"), ("pause", "10us"), ("connections", "1")]), 5);
     complete(
-        &with(&[
-            ("receiver", "polling"),
-            ("connections", "1"),
-            ("pause", "10us"),
-        ]),
-        6,
-    );
-    complete(
-        &with(&[
-            ("arrivals", "sparse"),
-            ("pause", "10us"),
-            ("connections", "1"),
-        ]),
-        5,
-    );
-    complete(
-        &with(&[
-            ("connections", "4"),
-            ("receiver", "blocking"),
-            ("arrivals", "saturated"),
-        ]),
+        &with(&[("connections", "4"), ("receiver", "blocking"), ("arrivals", "saturated")]),
         3,
     );
 }
@@ -293,9 +243,8 @@ fn under(series: &Series, near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + 
         order.join().expect("does not panic")
     });
     let serve = |far: &mut FarEnd| EXPERIMENT.serve(series, far);
-    let (served, said) = with_far(&order, serve, |far| {
-        near(&mut dial(&order, &far), &series.cases)
-    });
+    let (served, said) =
+        with_far(&order, serve, |far| near(&mut dial(&order, &far), &series.cases));
     said.unwrap();
     served.unwrap();
 }
@@ -305,26 +254,15 @@ fn series(set: &[(&str, &str)]) -> Series {
     let params = params(EXPERIMENT.card(), Preset::Thorough, set);
     let mut offer = EXPERIMENT.series(&site, &params).unwrap();
     let series = offer.series.remove(0);
-    EXPERIMENT
-        .resolve(&site, &Known::default(), series)
-        .unwrap()
+    EXPERIMENT.resolve(&site, &Known::default(), series).unwrap()
 }
 
 /// Calls a case and connects as the experiment does, as far as messages could go.
 fn begin(dial: &mut Dial, case: &Case) -> Result<(Line, Vec<Trip>)> {
     let shape = Shape::of(case).unwrap();
-    let mut line = dial.call(
-        case,
-        &Ask {
-            window_ns: 1_000_000,
-        },
-    )?;
+    let mut line = dial.call(case, &Ask { window_ns: 1_000_000 })?;
     let open: Open = line.hear(PATIENCE)?;
-    let plan = Plan {
-        window_ns: 1e6,
-        pause_ns: None,
-        clock: Clock::Monotonic,
-    };
+    let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
     let trips = connect(dial, &open, &shape, plan)?;
     Ok((line, trips))
 }
@@ -343,12 +281,7 @@ fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
         for case in cases {
             let began = Instant::now();
             // Before it connected, and with the connections open.
-            drop(dial.call(
-                case,
-                &Ask {
-                    window_ns: 1_000_000,
-                },
-            )?);
+            drop(dial.call(case, &Ask { window_ns: 1_000_000 })?);
             let (line, trips) = begin(dial, case)?;
             drop(line);
             // The far end is there for the next one, while these are still open.
@@ -376,12 +309,7 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
     ]);
     under(&series, |dial, cases| {
         let shape = Shape::of(&cases[0]).unwrap();
-        let mut line = dial.call(
-            &cases[0],
-            &Ask {
-                window_ns: 1_000_000,
-            },
-        )?;
+        let mut line = dial.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
         let open: Open = line.hear(PATIENCE)?;
         line.hear::<String>(PATIENCE)?;
         let mut strangers = Vec::new();
@@ -391,20 +319,11 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
             let _ = stream.write_all(said);
             strangers.push(stream);
         }
-        let plan = Plan {
-            window_ns: 1e6,
-            pause_ns: None,
-            clock: Clock::Monotonic,
-        };
+        let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
         let ran = fresh::run(dial, &open, &shape, plan)?;
         line.tell(&"enough")?;
         let told: Told = line.hear(PATIENCE)?;
-        ensure!(
-            told.messages == ran.sent,
-            "{} of {}",
-            told.messages,
-            ran.sent
-        );
+        ensure!(told.messages == ran.sent, "{} of {}", told.messages, ran.sent);
         Ok(())
     });
 }

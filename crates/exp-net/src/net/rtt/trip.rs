@@ -151,13 +151,8 @@ impl Trip {
     fn wait_at_most(&mut self, ns: f64) -> Result<()> {
         self.patience_ticks = self.clock.ticks(ns);
         let time = Some(Duration::from_nanos(self.limit_ns as u64));
-        for socket in [Some(&self.socket), self.other.as_ref()]
-            .into_iter()
-            .flatten()
-        {
-            SockRef::from(socket)
-                .set_write_timeout(time)
-                .context("a time-out for a socket")?;
+        for socket in [Some(&self.socket), self.other.as_ref()].into_iter().flatten() {
+            SockRef::from(socket).set_write_timeout(time).context("a time-out for a socket")?;
         }
         Ok(())
     }
@@ -181,10 +176,7 @@ impl Trip {
     pub(super) fn run(&mut self, plan: Plan, begin: &Barrier) -> Result<Ran> {
         let room = (plan.window_ns / SHORTEST_NS) as usize + 64;
         // Touched, so that no page is missing in the loop.
-        let mut ran = Ran {
-            ticks: vec![1; room],
-            ..Ran::default()
-        };
+        let mut ran = Ran { ticks: vec![1; room], ..Ran::default() };
         ran.ticks.clear();
         let warmed = self.deadline(WARM_UP_NS).and_then(|deadline| {
             let slowest_ns = self.warm_up(plan);
@@ -241,10 +233,7 @@ impl Trip {
                 }
                 Came::TooLate => lost += 1,
             }
-            ensure!(
-                lost < LOST_IN_A_ROW,
-                "no message came back: {lost} in a row were lost"
-            );
+            ensure!(lost < LOST_IN_A_ROW, "no message came back: {lost} in a row were lost");
             last = now;
             let longest_ns = WARM_UP_NS.min(plan.window_ns);
             if turn > 0 && lost == 0 && self.clock.between_ns(began, now) > longest_ns {
@@ -340,10 +329,7 @@ impl Trip {
         }
         let into = &mut self.back[..self.message.len()];
         fill(&self.socket, into, self.wait, &mut patience).context("receiving")?;
-        ensure!(
-            is_same(&self.message, into),
-            "another message came back than was sent"
-        );
+        ensure!(is_same(&self.message, into), "another message came back than was sent");
         Ok(Came::Back)
     }
 
@@ -429,11 +415,7 @@ struct Patience {
 
 impl Patience {
     fn new(clock: Clock, until: u64) -> Patience {
-        Patience {
-            clock,
-            until,
-            turns: 0,
-        }
+        Patience { clock, until, turns: 0 }
     }
 
     /// For who polls: asks the clock once in a while.
@@ -463,10 +445,7 @@ fn fill(socket: &OwnedFd, into: &mut [u8], wait: Wait, patience: &mut Patience) 
             Err(error) => return Err(error),
         };
         if is_over {
-            return Err(io::Error::new(
-                ErrorKind::TimedOut,
-                "a message did not come in time",
-            ));
+            return Err(io::Error::new(ErrorKind::TimedOut, "a message did not come in time"));
         }
     }
     Ok(())

@@ -68,9 +68,7 @@ impl Book<'_> {
     /// One value of the round.
     fn one(&mut self, metric: &str, value: f64) -> Result<&mut Samples> {
         let samples = match self.apart {
-            None => self
-                .bench
-                .record_batches(self.case, metric, 0, vec![value])?,
+            None => self.bench.record_batches(self.case, metric, 0, vec![value])?,
             Some(_) => self.bench.record_apart(self.case, metric, vec![value])?,
         };
         there(samples, self.cpu, self.apart);
@@ -106,9 +104,7 @@ impl Book<'_> {
         self.one("read_to_read", threshold.read_to_read_ns)?;
         let samples = self.one("threshold", threshold.ns)?;
         if round <= 1 {
-            samples
-                .notes
-                .push(format!("{} (round 1)", threshold.because));
+            samples.notes.push(format!("{} (round 1)", threshold.because));
         }
         let places = traces::places(&windows.plain, windows.traced.as_ref());
         let quantities = &mut samples.quantities;
@@ -138,9 +134,7 @@ impl Book<'_> {
         let (seen, threshold_ns) = (&windows.plain, windows.threshold.ns);
         let are_all_seen = threshold_ns <= LONG_NS;
         let samples = self.one("gap_rate", seen.rate_hz())?;
-        samples
-            .quantities
-            .insert("threshold_ns".to_owned(), threshold_ns);
+        samples.quantities.insert("threshold_ns".to_owned(), threshold_ns);
         if !are_all_seen {
             let note = "no rate of gaps of 1 us where the threshold is above that";
             samples.notes.push(note.to_owned());

@@ -38,10 +38,7 @@ impl Settings {
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
-            at_most: Level::ALL
-                .into_iter()
-                .find(asked)
-                .unwrap_or(Level::Tracepoints),
+            at_most: Level::ALL.into_iter().find(asked).unwrap_or(Level::Tracepoints),
         }
     }
 }
@@ -54,12 +51,7 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
     let clock = bench.clock();
     let rehearsal = bench.order().rehearsal;
     let coarse_ns = metal::clock::getres_ns(metal::clock::Clock::MONOTONIC_COARSE);
-    let look = Look {
-        clock,
-        cpu,
-        duration_ns: settings.duration_ns,
-        coarse_ns: coarse_ns as f64,
-    };
+    let look = Look { clock, cpu, duration_ns: settings.duration_ns, coarse_ns: coarse_ns as f64 };
     let ((threshold, plain, traced), apart) = on(cpu, bench, || {
         let threshold = trace::threshold(clock, rehearsal)?;
         let mut tracer = Tracer::with_room(trace::ROOM).context("room for gaps")?;
@@ -80,23 +72,14 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
         ticking,
         machine: machine_of(case),
     };
-    let book = Book {
-        case,
-        cpu,
-        apart,
-        bench,
-    };
+    let book = Book { case, cpu, apart, bench };
     book.write(&windows, settings.samples)
 }
 
 /// How far the evidence goes, without figures, which differ between rounds.
 fn reached(seen: &Seen) -> String {
     let evidence = &seen.evidence;
-    let level = format!(
-        "level {} ({})",
-        evidence.level.number(),
-        evidence.level.name()
-    );
+    let level = format!("level {} ({})", evidence.level.number(), evidence.level.name());
     match &evidence.why_not_higher {
         Some(why) => format!("{level}; not further: {why}"),
         None => level,
@@ -126,9 +109,7 @@ fn on<T: Send>(
             let after = core.estimate().hz;
             Ok((done, Some(steady(before, after))))
         });
-        there
-            .join()
-            .map_err(|_| anyhow!("the thread on CPU {cpu} panicked"))?
+        there.join().map_err(|_| anyhow!("the thread on CPU {cpu} panicked"))?
     })
 }
 

@@ -59,16 +59,9 @@ impl Seen {
     pub(super) fn new(traced: Traced, evidence: Evidence, look: &Look) -> Seen {
         let clock = look.clock;
         let begin = traced.segments.first().map_or(0, |segment| segment.0);
-        let starts_ns: Vec<f64> = traced
-            .gaps
-            .iter()
-            .map(|gap| clock.between_ns(begin, gap.start))
-            .collect();
-        let lengths_ns: Vec<f64> = traced
-            .gaps
-            .iter()
-            .map(|gap| clock.ns(gap.ticks()))
-            .collect();
+        let starts_ns: Vec<f64> =
+            traced.gaps.iter().map(|gap| clock.between_ns(begin, gap.start)).collect();
+        let lengths_ns: Vec<f64> = traced.gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
         let tick_of = |periods_ns: &[f64]| tick_by_length(&starts_ns, &lengths_ns, periods_ns);
         let (tick, foreign) = match tick_of(&[look.coarse_ns]) {
             Some(tick) if evidence.could_be_interrupts(look.cpu, tick.on_grid) => {
@@ -186,8 +179,7 @@ impl Seen {
             ("throttled_ns", throttling.map(|of| of.time_ns)),
         ];
         let told = named.into_iter();
-        told.filter_map(|(name, count)| Some((name.to_owned(), count? as f64)))
-            .collect()
+        told.filter_map(|(name, count)| Some((name.to_owned(), count? as f64))).collect()
     }
 
     /// How often the scheduler took the CPU from the loop.
@@ -199,9 +191,8 @@ impl Seen {
     /// Median length of the gaps on the tick.
     pub(super) fn tick_gap_ns(&self) -> Option<f64> {
         let on_tick = self.lengths_ns.iter().zip(&self.on_tick);
-        let lengths: Vec<f64> = on_tick
-            .filter_map(|(length, on_tick)| on_tick.then_some(*length))
-            .collect();
+        let lengths: Vec<f64> =
+            on_tick.filter_map(|(length, on_tick)| on_tick.then_some(*length)).collect();
         stats::quantile::median(&lengths)
     }
 }

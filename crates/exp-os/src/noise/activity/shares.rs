@@ -84,10 +84,7 @@ pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
     let more = rows.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("{more} more in the trace `causes`"));
     let texts: Vec<String> = texts.chain(more).collect();
-    Some(format!(
-        "gaps by cause, with their median length, in round 1: {}",
-        texts.join("; ")
-    ))
+    Some(format!("gaps by cause, with their median length, in round 1: {}", texts.join("; ")))
 }
 
 /// Why some gaps are unattributed, and how many, in the first round.
@@ -102,9 +99,7 @@ pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
-    let texts = counts
-        .iter()
-        .map(|(why, count)| format!("{why} ({count} gaps)"));
+    let texts = counts.iter().map(|(why, count)| format!("{why} ({count} gaps)"));
     let more = counts.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("{more} more reasons"));
     let texts: Vec<String> = texts.take(NAMED).chain(more).collect();
@@ -129,11 +124,7 @@ pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
     if let Some(traced) = traced {
         quantities.insert("lost_traced_ratio".to_owned(), traced.lost());
     }
-    Tracing {
-        quantities,
-        level: traced.map(|traced| traced.evidence.level),
-        gaps_ns,
-    }
+    Tracing { quantities, level: traced.map(|traced| traced.evidence.level), gaps_ns }
 }
 
 impl Tracing {

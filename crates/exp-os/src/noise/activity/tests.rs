@@ -20,9 +20,8 @@ fn every_site_is_offered_its_quietest_cpu() {
         for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(offer.series.len(), 1);
-            let resolved = EXPERIMENT
-                .resolve(&site, &Default::default(), offer.series[0].clone())
-                .unwrap();
+            let resolved =
+                EXPERIMENT.resolve(&site, &Default::default(), offer.series[0].clone()).unwrap();
             let cpu = resolved.cases[0].at.get("cpu").and_then(Value::int);
             assert_eq!(cpu, Some(site.cpus[0] as u64));
         }
@@ -34,9 +33,8 @@ fn a_cpu_by_number_must_be_there() {
     let site = recorded("vm-granite-rapids");
     let last = *site.cpus.last().unwrap();
     let asked = format!("quietest,{last},4000");
-    let offer = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Quick, &[("cpu", &asked)]))
-        .unwrap();
+    let offer =
+        EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[("cpu", &asked)])).unwrap();
     assert_eq!(offer.series[0].cases.len(), 2);
     let [(_, skip)] = offer.skipped.as_slice() else {
         panic!("CPU 4000 is left out: {:?}", offer.skipped);
@@ -50,34 +48,17 @@ fn a_cpu_by_number_must_be_there() {
 #[test]
 fn settings_are_what_was_asked_for() {
     let site = recorded("vm-granite-rapids");
-    let set = [
-        ("attribution", "switches"),
-        ("duration", "2s"),
-        ("samples", "7"),
-    ];
-    let offer = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Quick, &set))
-        .unwrap();
+    let set = [("attribution", "switches"), ("duration", "2s"), ("samples", "7")];
+    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &set)).unwrap();
     let settings = Settings::of(&offer.series[0], false);
     assert_eq!(settings.at_most, Level::Switches);
     assert_eq!((settings.duration_ns, settings.samples), (2e9, 7));
     let tiny = Settings::of(&offer.series[0], true);
     assert!(tiny.duration_ns < 1e8);
-    let auto = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Quick, &[]))
-        .unwrap();
-    assert_eq!(
-        Settings::of(&auto.series[0], false).at_most,
-        Level::Counters,
-        "quick"
-    );
-    let standard = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Standard, &[]))
-        .unwrap();
-    assert_eq!(
-        Settings::of(&standard.series[0], false).at_most,
-        Level::Tracepoints
-    );
+    let auto = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[])).unwrap();
+    assert_eq!(Settings::of(&auto.series[0], false).at_most, Level::Counters, "quick");
+    let standard = EXPERIMENT.series(&site, &params(&CARD, Preset::Standard, &[])).unwrap();
+    assert_eq!(Settings::of(&standard.series[0], false).at_most, Level::Tracepoints);
 }
 
 /// A round costs what its level costs, not only its windows.
@@ -85,21 +66,15 @@ fn settings_are_what_was_asked_for() {
 fn the_cost_of_a_round_is_that_of_its_level() {
     let site = recorded("vm-granite-rapids");
     let cost = |preset: Preset, set: &[(&str, &str)]| {
-        let offer = EXPERIMENT
-            .series(&site, &params(&CARD, preset, set))
-            .unwrap();
+        let offer = EXPERIMENT.series(&site, &params(&CARD, preset, set)).unwrap();
         EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64()
     };
     let quick = cost(Preset::Quick, &[]);
     assert!((0.12..0.18).contains(&quick), "{quick}");
     let standard = cost(Preset::Standard, &[]);
     assert!((1.0..1.25).contains(&standard), "{standard}");
-    let [counters, switches, tracepoints] = ["counters", "switches", "tracepoints"].map(|level| {
-        cost(
-            Preset::Quick,
-            &[("attribution", level), ("duration", "60ms")],
-        )
-    });
+    let [counters, switches, tracepoints] = ["counters", "switches", "tracepoints"]
+        .map(|level| cost(Preset::Quick, &[("attribution", level), ("duration", "60ms")]));
     assert!(switches > counters + 0.06 && tracepoints > switches + 0.1);
 }
 
@@ -138,10 +113,7 @@ fn seen() -> Seen {
 /// timer.
 fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
     let mut gaps: Vec<Gap> = Vec::new();
-    let gap = |start: u64, ns: u64| Gap {
-        start,
-        end: start + ns,
-    };
+    let gap = |start: u64, ns: u64| Gap { start, end: start + ns };
     gaps.extend((0..(200_000_000 / tick_ns)).map(|at| gap(1_000_000 + at * tick_ns, 2_000)));
     gaps.extend((0..28).map(|at| gap(2_345_678 + at * 7_000_000, 200_000)));
     gaps.sort_by_key(|gap| gap.start);
@@ -151,8 +123,7 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
     traced.lost_ticks = gaps.iter().map(|gap| gap.ticks()).sum();
     traced.traced_ticks = 200_000_000;
     traced.longest_ticks = 200_000;
-    gaps.iter()
-        .for_each(|gap| traced.lengths.record(gap.ticks() as f64));
+    gaps.iter().for_each(|gap| traced.lengths.record(gap.ticks() as f64));
     traced.gaps = gaps;
     let of_cpu = OfCpu {
         interrupts: Some(vec![RowCount {
@@ -162,11 +133,7 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
         }]),
         softirqs: Some(Vec::new()),
         steal_ns: Some(0),
-        threads: vec![OfThread {
-            tid: 1,
-            involuntary: Some(28),
-            run_delay_ns: Some(28 * 200_000),
-        }],
+        threads: vec![OfThread { tid: 1, involuntary: Some(28), run_delay_ns: Some(28 * 200_000) }],
         ..OfCpu::default()
     };
     let evidence = Evidence {
@@ -180,12 +147,8 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
         throttling: None,
         plumb: Vec::new(),
     };
-    let look = Look {
-        clock: Clock::Counter { tick_ns: 1.0 },
-        cpu: 0,
-        duration_ns: 2e8,
-        coarse_ns: 4e6,
-    };
+    let look =
+        Look { clock: Clock::Counter { tick_ns: 1.0 }, cpu: 0, duration_ns: 2e8, coarse_ns: 4e6 };
     Seen::new(traced, evidence, &look)
 }
 
@@ -198,12 +161,7 @@ fn a_window_is_told_apart_into_tick_and_others() {
     let other = seen.other.as_ref().expect("another");
     assert!((other.period_ns - 7e6).abs() < 1e4, "{other:?}");
     assert_eq!(other.length_ns, 200_000.0);
-    assert!(
-        other
-            .members
-            .iter()
-            .all(|gap| seen.lengths_ns[*gap] == 200_000.0)
-    );
+    assert!(other.members.iter().all(|gap| seen.lengths_ns[*gap] == 200_000.0));
     let told = shares::told_of_other(other, &seen, None);
     assert_eq!(told, "regular gaps off the tick: another thread (by count)");
 }
@@ -232,9 +190,7 @@ fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
     for (counted_ns, told_hz) in [(2e8, 250.0), (6e8, 50.0 / 0.6)] {
         seen.evidence.counted_ns = counted_ns;
         let quantities = Ticking::of(&seen, 0, 4_000_000, &root).quantities();
-        let hz = quantities
-            .iter()
-            .find(|(name, _)| name == "timer_interrupts_hz");
+        let hz = quantities.iter().find(|(name, _)| name == "timer_interrupts_hz");
         assert!((hz.unwrap().1 - told_hz).abs() < 1e-6, "{quantities:?}");
     }
 }
@@ -299,10 +255,7 @@ fn reasons_are_told_by_how_many_gaps_they_have() {
         };
     }
     let told = shares::why_nobody(&seen, 1).expect("there are some");
-    assert!(
-        told.starts_with("in round 1: zeta (58 gaps); a0 (1 gaps)"),
-        "{told}"
-    );
+    assert!(told.starts_with("in round 1: zeta (58 gaps); a0 (1 gaps)"), "{told}");
     assert!(told.ends_with("9 more reasons"), "{told}");
     assert_eq!(shares::why_nobody(&seen, 2), None);
 }

@@ -111,10 +111,7 @@ impl Ticking {
                 probability(tick.rayleigh_p),
                 probability(tick.p),
             ),
-            None => format!(
-                "the phase of {} gaps gives no tick of that period",
-                self.gaps
-            ),
+            None => format!("the phase of {} gaps gives no tick of that period", self.gaps),
         };
         let timers = match self.timer_hz {
             Some(hz) => format!("{hz:.0} timer interrupts a second in /proc/interrupts"),
@@ -221,9 +218,8 @@ mod tests {
     use stats::phase::tick;
 
     fn ticking(period_ms: Option<f64>, timer_hz: Option<f64>, nohz_full: Option<&str>) -> Ticking {
-        let starts: Vec<f64> = (0..50)
-            .map(|at| period_ms.unwrap_or(1.0) * 1e6 * f64::from(at))
-            .collect();
+        let starts: Vec<f64> =
+            (0..50).map(|at| period_ms.unwrap_or(1.0) * 1e6 * f64::from(at)).collect();
         let starts = period_ms.map_or(Vec::new(), |_| starts);
         Ticking {
             cpu: 3,
@@ -248,12 +244,9 @@ mod tests {
     #[test]
     fn all_three_are_told_and_agree() {
         let three = ticking(Some(4.0), Some(251.0), None);
-        for words in [
-            "4.0000 ms: 50 cycles",
-            "251 timer interrupts",
-            "4.0000 ms by clock",
-            "three agree",
-        ] {
+        for words in
+            ["4.0000 ms: 50 cycles", "251 timer interrupts", "4.0000 ms by clock", "three agree"]
+        {
             says(&three, words);
         }
         assert!(three.told(2).is_empty());
@@ -262,10 +255,7 @@ mod tests {
     #[test]
     fn a_tickless_cpu_is_said_to_be_one_with_the_evidence() {
         let with_list = ticking(None, Some(1.0), Some("2-3"));
-        says(
-            &with_list,
-            "tickless, there is no tick to find (1.0 timer interrupts",
-        );
+        says(&with_list, "tickless, there is no tick to find (1.0 timer interrupts");
         says(&with_list, "nohz_full lists CPU 3: 2-3");
         says(&ticking(None, Some(1.0), Some("1")), "does not list CPU 3");
         says(&ticking(None, Some(1.0), None), "no nohz_full list");
@@ -280,18 +270,9 @@ mod tests {
             &ticking(Some(10.0), Some(100.0), None),
             "they keep another's period, which is not this kernel's",
         );
-        says(
-            &ticking(Some(4.0), Some(600.0), None),
-            "350 a second beside the tick",
-        );
-        says(
-            &ticking(Some(4.0), Some(2.0), None),
-            "fewer timer interrupts than ticks",
-        );
-        says(
-            &ticking(Some(4.0), Some(200.0), None),
-            "fewer timer interrupts than ticks",
-        );
+        says(&ticking(Some(4.0), Some(600.0), None), "350 a second beside the tick");
+        says(&ticking(Some(4.0), Some(2.0), None), "fewer timer interrupts than ticks");
+        says(&ticking(Some(4.0), Some(200.0), None), "fewer timer interrupts than ticks");
         // A window of 200 ms may miss a tick at each end.
         says(&ticking(Some(4.0), Some(216.0), None), "the three agree");
         says(&ticking(Some(4.0), None, None), "the two agree");
@@ -307,11 +288,7 @@ mod tests {
         assert!(foreign.tick.is_none() && foreign.foreign.is_some());
         says(&foreign, "(10.0000 ms, by chance p");
         // In later rounds without figures.
-        assert!(
-            !foreign.told(2)[0].contains("10.0"),
-            "{:?}",
-            foreign.told(2)
-        );
+        assert!(!foreign.told(2)[0].contains("10.0"), "{:?}", foreign.told(2));
     }
 
     #[test]

@@ -209,11 +209,7 @@ fn counters(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     let (mut kinds, mut names) = (Names::default(), Names::default());
     let mut rows = Vec::new();
     for moved in seen.evidence.moved() {
-        rows.push(vec![
-            kinds.number(moved.kind),
-            names.number(moved.row),
-            moved.count as f64,
-        ]);
+        rows.push(vec![kinds.number(moved.kind), names.number(moved.row), moved.count as f64]);
     }
     let trace = bench.trace(case, "counters", &["kind", "row", "count"], rows)?;
     trace.names.insert("kind".to_owned(), kinds.0);

@@ -89,13 +89,13 @@ pub(super) fn trace_all(
         meeting.close();
         let mut members = vec![(*first, own)];
         members.extend(threads.into_iter().map(|(cpu, thread)| {
-            let seen = thread
-                .with_context(|| format!("making the thread for CPU {cpu}"))
-                .and_then(|thread| {
+            let seen = thread.with_context(|| format!("making the thread for CPU {cpu}")).and_then(
+                |thread| {
                     thread
                         .join()
                         .unwrap_or_else(|_| Err(anyhow!("the thread for CPU {cpu} panicked")))
-                });
+                },
+            );
             (cpu, seen)
         }));
         Ok(Party { members, evidence })
@@ -261,10 +261,7 @@ impl Meeting {
     fn wait_until(&self, is_so: impl Fn(&Hall) -> bool) -> MutexGuard<'_, Hall> {
         let mut hall = self.hall();
         while !is_so(&hall) {
-            hall = self
-                .moved
-                .wait(hall)
-                .unwrap_or_else(PoisonError::into_inner);
+            hall = self.moved.wait(hall).unwrap_or_else(PoisonError::into_inner);
         }
         hall
     }

@@ -45,10 +45,7 @@ fn a_cpu_that_is_not_there_is_skipped_with_its_reason() {
     site.host.cpu.cpus[1].allowed = false;
     site.cpus = vec![0, 2];
     let forbidden = offer(&site, "0,1").unwrap();
-    assert_eq!(
-        forbidden.skipped[0].1.reason,
-        "this process may not use CPU 1"
-    );
+    assert_eq!(forbidden.skipped[0].1.reason, "this process may not use CPU 1");
     site.host.cpu.cpus[1].online = false;
     let offline = offer(&site, "0,1").unwrap();
     assert_eq!(offline.skipped[0].1.reason, "CPU 1 is offline");
@@ -58,12 +55,7 @@ fn a_cpu_that_is_not_there_is_skipped_with_its_reason() {
 fn what_one_cpu_lost_alone_is_used() {
     let site = recorded("epyc-7763-2s");
     let case = Case::new(of("all"));
-    let metric = |name: &str| {
-        CARD.metrics
-            .iter()
-            .find(|metric| metric.name == name)
-            .unwrap()
-    };
+    let metric = |name: &str| CARD.metrics.iter().find(|metric| metric.name == name).unwrap();
     let mut known = Known::default();
     let told = |known: &Known, name| EXPERIMENT.predict(&site, Some(known), &case, metric(name));
     assert_eq!(told(&known, "lost"), None);
@@ -84,10 +76,8 @@ fn a_rehearsal_writes_every_case() {
     assert!(lost.iter().any(|one| one.case == of("all")));
     for one in lost {
         assert!(!one.notes.is_empty());
-        let causes = one
-            .notes
-            .iter()
-            .any(|note| note.starts_with("of the lost time") || note == "no gap");
+        let causes =
+            one.notes.iter().any(|note| note.starts_with("of the lost time") || note == "no gap");
         assert!(causes, "{:?}", one.notes);
     }
 }
@@ -98,9 +88,7 @@ fn calibrated() -> Clock {
     let (ticks, ns) = read();
     while metal::clock::monotonic_ns() < ns + 2_000_000 {}
     let (later, later_ns) = read();
-    Clock::Counter {
-        tick_ns: (later_ns - ns) as f64 / (later - ticks) as f64,
-    }
+    Clock::Counter { tick_ns: (later_ns - ns) as f64 / (later - ticks) as f64 }
 }
 
 /// The windows overlap: every one begins before any ends.

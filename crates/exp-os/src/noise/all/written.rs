@@ -18,14 +18,8 @@ const LISTED_MAX: usize = 20_000;
 /// CPUs that a note lists at most.
 const WORST: usize = 3;
 /// Columns of the table of CPUs before the shares by cause.
-const COLUMNS: [&str; 6] = [
-    "cpu",
-    "lost_ratio",
-    "gaps_per_second",
-    "gap_median_ns",
-    "gap_longest_ns",
-    "threshold_ns",
-];
+const COLUMNS: [&str; 6] =
+    ["cpu", "lost_ratio", "gaps_per_second", "gap_median_ns", "gap_longest_ns", "threshold_ns"];
 
 /// What one CPU lost.
 struct Loss<'party> {
@@ -93,9 +87,7 @@ fn write_one(
     let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
     samples.quantities.extend(quantities);
     samples.notes.push(threshold.because.clone());
-    samples
-        .notes
-        .push(causes(case, &loss.by_cause, loss.is_untold));
+    samples.notes.push(causes(case, &loss.by_cause, loss.is_untold));
     samples.notes.extend(warnings(&party.evidence, loss));
     Ok(())
 }
@@ -107,26 +99,19 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     }
     let clock = bench.clock();
     let mut lengths = Histogram::default();
-    losses
-        .iter()
-        .for_each(|loss| lengths.merge(&loss.seen.traced.lengths));
+    losses.iter().for_each(|loss| lengths.merge(&loss.seen.traced.lengths));
     if lengths.count() > 0 {
         let share = match lengths.count() as usize <= LISTED_MAX {
             true => usize::MAX,
             false => LISTED_MAX / losses.len(),
         };
-        let excerpt = losses
-            .iter()
-            .flat_map(|loss| lengths_ns(loss, clock, share));
+        let excerpt = losses.iter().flat_map(|loss| lengths_ns(loss, clock, share));
         bench.record_counted_apart(case, "gap", excerpt.collect(), &lengths)?;
         let longest = losses.iter().map(|loss| loss.seen.traced.longest_ticks);
         let longest_ns = clock.ns(longest.max().unwrap_or(0));
         bench.record_apart(case, "longest_gap", vec![longest_ns])?;
     }
-    let traced_ns: f64 = losses
-        .iter()
-        .map(|loss| clock.ns(loss.seen.traced.traced_ticks))
-        .sum();
+    let traced_ns: f64 = losses.iter().map(|loss| clock.ns(loss.seen.traced.traced_ticks)).sum();
     let rates: f64 = losses.iter().map(|loss| loss.rate_hz(clock)).sum();
     let count = losses.len() as f64;
     bench.record_apart(case, "gap_rate", vec![rates / count])?;
@@ -135,10 +120,7 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     let is_told = |at: &usize| losses.iter().all(|loss| loss.by_cause[*at].is_some());
     let told: Vec<usize> = (0..Cause::ALL.len()).filter(is_told).collect();
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
-    columns.extend(
-        told.iter()
-            .map(|at| format!("{}_ratio", Cause::ALL[*at].name())),
-    );
+    columns.extend(told.iter().map(|at| format!("{}_ratio", Cause::ALL[*at].name())));
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let rows = losses.iter().map(|loss| loss.row(clock, &told)).collect();
     bench.trace(case, "cpus", &columns, rows)?;
@@ -211,10 +193,9 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
             "none of plumb's {} other threads ran from before to after the window",
             threads.len()
         ),
-        false => format!(
-            "plumb's other threads from before to after the window: {}",
-            ran.join("; ")
-        ),
+        false => {
+            format!("plumb's other threads from before to after the window: {}", ran.join("; "))
+        }
     });
     Ok(())
 }
@@ -223,10 +204,8 @@ impl<'party> Loss<'party> {
     fn of(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
         let gaps = &seen.traced.gaps;
         let first = seen.traced.segments.first().map_or(0, |(first, _)| *first);
-        let starts_ns: Vec<f64> = gaps
-            .iter()
-            .map(|gap| clock.ns(gap.start.saturating_sub(first)))
-            .collect();
+        let starts_ns: Vec<f64> =
+            gaps.iter().map(|gap| clock.ns(gap.start.saturating_sub(first))).collect();
         let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
         let lengths_ns: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
         let tick = tick_by_length(&starts_ns, &lengths_ns, &[nominal_ns]);
@@ -356,9 +335,7 @@ fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
 
 /// A quota that was used up, by name.
 fn throttling(evidence: &Evidence) -> Option<String> {
-    let throttled = evidence
-        .throttling
-        .filter(|throttled| throttled.periods > 0)?;
+    let throttled = evidence.throttling.filter(|throttled| throttled.periods > 0)?;
     Some(format!(
         "a quota of CPU time was used up in {} periods and throttled the threads for {:.1} ms in all",
         throttled.periods,
@@ -368,13 +345,8 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 
 /// The CPUs that could not be traced, each with its reason.
 fn absent(party: &Party) -> Vec<String> {
-    let failed = party
-        .members
-        .iter()
-        .filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
-    failed
-        .map(|(cpu, error)| format!("{TOGETHER} but CPU {cpu}: {error:#}"))
-        .collect()
+    let failed = party.members.iter().filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
+    failed.map(|(cpu, error)| format!("{TOGETHER} but CPU {cpu}: {error:#}")).collect()
 }
 
 /// Times that the tracing threads were switched out though they could run.
@@ -398,10 +370,7 @@ mod tests {
     /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
     fn seen(held: u64) -> Seen {
         let mut traced = Traced::empty();
-        let gap = |n: u64| Gap {
-            start: 1_000_000 * n + 500,
-            end: 1_000_000 * n + 2_500,
-        };
+        let gap = |n: u64| Gap { start: 1_000_000 * n + 500, end: 1_000_000 * n + 2_500 };
         traced.gaps = (0..held).map(gap).collect();
         (traced.count, traced.dropped) = (200, 200 - held);
         (traced.lost_ticks, traced.traced_ticks) = (400_000, 200_000_000);
@@ -420,16 +389,8 @@ mod tests {
     /// Every second of them was a switch, and a tick's every fourth.
     fn evidence() -> Evidence {
         let of_cpu = OfCpu {
-            interrupts: Some(vec![RowCount {
-                name: "LOC".to_owned(),
-                is_timer: true,
-                count: 50,
-            }]),
-            threads: vec![OfThread {
-                tid: 1,
-                involuntary: Some(100),
-                run_delay_ns: None,
-            }],
+            interrupts: Some(vec![RowCount { name: "LOC".to_owned(), is_timer: true, count: 50 }]),
+            threads: vec![OfThread { tid: 1, involuntary: Some(100), run_delay_ns: None }],
             ..OfCpu::default()
         };
         Evidence {
@@ -481,9 +442,6 @@ mod tests {
         let told =
             |nobody: &str| format!("of the lost time, by counters: timer 75 %, {nobody} 25 %");
         assert_eq!(causes(&case, &by_cause, true), told("unattributed"));
-        assert_eq!(
-            causes(&case, &by_cause, false),
-            told("likely the hypervisor")
-        );
+        assert_eq!(causes(&case, &by_cause, false), told("likely the hypervisor"));
     }
 }

@@ -26,10 +26,7 @@ impl Reading {
             interrupts: lines(&root.read("proc/interrupts").unwrap_or_default(), cpus),
             softirqs: lines(&root.read("proc/softirqs").unwrap_or_default(), cpus),
             general: Snapshot::read(root, cpus),
-            threads: threads
-                .iter()
-                .map(|(_, tid)| (*tid, thread(root, *tid)))
-                .collect(),
+            threads: threads.iter().map(|(_, tid)| (*tid, thread(root, *tid))).collect(),
         }
     }
 
@@ -41,9 +38,7 @@ impl Reading {
             interrupts: moved(&self.interrupts, &earlier.interrupts, cpu),
             softirqs: moved(&self.softirqs, &earlier.softirqs, cpu),
             steal_ns: general.cpus.get(&cpu).and_then(|cpu| cpu.steal_ns),
-            threads: mine
-                .map(|(_, tid)| self.thread_since(earlier, *tid))
-                .collect(),
+            threads: mine.map(|(_, tid)| self.thread_since(earlier, *tid)).collect(),
             ..OfCpu::default()
         }
     }
@@ -51,10 +46,7 @@ impl Reading {
     /// Throttling of the control groups since `earlier`.
     pub(super) fn throttling_since(&self, earlier: &Reading) -> Option<Throttling> {
         let general = self.general.delta(&earlier.general);
-        Some(Throttling {
-            periods: general.throttled_periods?,
-            time_ns: general.throttled_ns?,
-        })
+        Some(Throttling { periods: general.throttled_periods?, time_ns: general.throttled_ns? })
     }
 
     fn thread_since(&self, earlier: &Reading, tid: u32) -> OfThread {
@@ -76,11 +68,8 @@ fn lines(text: &str, cpus: &[usize]) -> Lines {
     for row in rows {
         for &(cpu, count) in &row.counts {
             if let Some(of_cpu) = lines.get_mut(&cpu) {
-                let count = RowCount {
-                    name: row.title(),
-                    is_timer: row.source == Source::Timer,
-                    count,
-                };
+                let count =
+                    RowCount { name: row.title(), is_timer: row.source == Source::Timer, count };
                 of_cpu.insert(row.name.clone(), count);
             }
         }
@@ -95,10 +84,7 @@ fn moved(now: &Lines, then: &Lines, cpu: usize) -> Option<Vec<RowCount>> {
     let moved = now.iter().filter_map(|(line, row)| {
         let before = then.get(line).map_or(0, |row| row.count);
         let count = row.count.checked_sub(before).filter(|count| *count > 0)?;
-        Some(RowCount {
-            count,
-            ..row.clone()
-        })
+        Some(RowCount { count, ..row.clone() })
     });
     Some(moved.collect())
 }
@@ -106,9 +92,8 @@ fn moved(now: &Lines, then: &Lines, cpu: usize) -> Option<Vec<RowCount>> {
 /// Counts of a thread so far. A kernel without scheduler statistics prints zeros for all of them.
 fn thread(root: &Root, tid: u32) -> OfThread {
     let status = root.read(&format!("proc/{tid}/status")).unwrap_or_default();
-    let involuntary = status
-        .lines()
-        .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    let involuntary =
+        status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
     let delay = || {
         let text = root.line(&format!("proc/{tid}/schedstat"))?;
         let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
@@ -141,37 +126,23 @@ mod tests {
             .replace("10 20", "10 25")
             .replace("3 4\n", "3 6\n")
             .replace("5 6 7 0 0", "5 6 8 0 0")
-            .replace(
-                "nonvoluntary_ctxt_switches:\t3",
-                "nonvoluntary_ctxt_switches:\t4",
-            )
+            .replace("nonvoluntary_ctxt_switches:\t3", "nonvoluntary_ctxt_switches:\t4")
             .replace("500 40 2", "600 90 3");
         let threads = [(2, 77)];
         let read = |tree: &str| Reading::take(&Root::tree(tree), &[0, 2, 5], &threads);
         let (before, after) = (read(TREE), read(&later));
         let of_cpu = after.since(&before, 2, &threads);
         let rows = of_cpu.interrupts.expect("the file tells");
-        let told: Vec<(&str, bool, u64)> = rows
-            .iter()
-            .map(|row| (&*row.name, row.is_timer, row.count))
-            .collect();
-        assert_eq!(
-            told,
-            [("virtio1-req.0 (interrupt 36)", false, 2), ("LOC", true, 5)]
-        );
+        let told: Vec<(&str, bool, u64)> =
+            rows.iter().map(|row| (&*row.name, row.is_timer, row.count)).collect();
+        assert_eq!(told, [("virtio1-req.0 (interrupt 36)", false, 2), ("LOC", true, 5)]);
         assert_eq!(of_cpu.softirqs.expect("the file tells")[0].count, 2);
         assert_eq!(of_cpu.steal_ns, Some(10_000_000));
         let thread = of_cpu.threads[0];
-        assert_eq!(
-            (thread.involuntary, thread.run_delay_ns),
-            (Some(1), Some(50))
-        );
+        assert_eq!((thread.involuntary, thread.run_delay_ns), (Some(1), Some(50)));
         // Another CPU has no thread, and nothing of it moved; one that is offline tells nothing.
         let other = after.since(&before, 0, &threads);
-        assert_eq!(
-            (other.interrupts, other.threads.len()),
-            (Some(Vec::new()), 0)
-        );
+        assert_eq!((other.interrupts, other.threads.len()), (Some(Vec::new()), 0));
         assert_eq!(after.since(&before, 5, &threads).interrupts, None);
     }
 
@@ -179,12 +150,7 @@ mod tests {
     fn files_that_may_not_be_read_are_named() {
         let nothing = Reading::take(&Root::tree(""), &[0], &[(0, 77)]);
         let of_cpu = nothing.since(&nothing, 0, &[(0, 77)]);
-        let expected = [
-            "interrupts",
-            "soft interrupts",
-            "steal",
-            "involuntary switches",
-        ];
+        let expected = ["interrupts", "soft interrupts", "steal", "involuntary switches"];
         assert_eq!(of_cpu.unreadable(), expected);
         assert_eq!(nothing.throttling_since(&nothing), None);
     }

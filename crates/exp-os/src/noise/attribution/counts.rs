@@ -44,13 +44,7 @@ impl<'a> Matching<'a> {
         of_cpu: &'a OfCpu,
         held: Held,
     ) -> Self {
-        Matching {
-            found: vec![None; lengths_ns.len()],
-            lengths_ns,
-            on_tick,
-            of_cpu,
-            held,
-        }
+        Matching { found: vec![None; lengths_ns.len()], lengths_ns, on_tick, of_cpu, held }
     }
 
     /// The part of a count that is these gaps'.
@@ -84,9 +78,7 @@ impl<'a> Matching<'a> {
         };
         let (count, ns) = (0..self.found.len())
             .filter(is_one)
-            .fold((0, 0.0), |(count, ns), gap| {
-                (count + 1, ns + self.lengths_ns[gap])
-            });
+            .fold((0, 0.0), |(count, ns), gap| (count + 1, ns + self.lengths_ns[gap]));
         (count, ns)
     }
 
@@ -153,17 +145,10 @@ impl<'a> Matching<'a> {
     /// waits.
     pub(super) fn threads(&mut self, may: impl Fn(usize) -> bool) {
         let of_cpu = self.of_cpu;
-        let known = of_cpu
-            .threads
-            .iter()
-            .filter_map(|thread| thread.involuntary);
+        let known = of_cpu.threads.iter().filter_map(|thread| thread.involuntary);
         let switches = self.part(known.sum());
         let (count, ns) = self.given(&[Cause::Throttled, Cause::Thread, Cause::Plumb]);
-        let delays: Option<u64> = of_cpu
-            .threads
-            .iter()
-            .map(|thread| thread.run_delay_ns)
-            .sum();
+        let delays: Option<u64> = of_cpu.threads.iter().map(|thread| thread.run_delay_ns).sum();
         let left_ns = match delays {
             Some(delay_ns) => {
                 delay_ns as f64 * self.held.gaps - (ns - count as f64 * SWITCH_NS).max(0.0)
@@ -186,12 +171,7 @@ impl<'a> Matching<'a> {
         let far_ns = |gap: &usize| (self.lengths_ns[*gap] - self.lengths_ns[median]).abs();
         open.sort_by(|a, b| far_ns(a).total_cmp(&far_ns(b)));
         let mut open = open.into_iter();
-        for row in of_cpu
-            .interrupts
-            .iter()
-            .flatten()
-            .filter(|row| row.is_timer)
-        {
+        for row in of_cpu.interrupts.iter().flatten().filter(|row| row.is_timer) {
             let left = usize::try_from(self.left(row)).unwrap_or(usize::MAX);
             for gap in open.by_ref().take(left) {
                 self.found[gap] = Some(Attributed::new(Cause::Timer, &*row.name, By::Count));

@@ -165,10 +165,9 @@ impl Evidence {
         let whole = gaps.iter().filter(|gap| is_whole(gap)).count();
         let held = match self.level {
             // Gaps whose events are lost are nobody's, and the counts of their time nobody's either.
-            Level::Tracepoints => Held {
-                gaps: held.gaps * whole as f64 / gaps.len().max(1) as f64,
-                ..held
-            },
+            Level::Tracepoints => {
+                Held { gaps: held.gaps * whole as f64 / gaps.len().max(1) as f64, ..held }
+            }
             Level::Counters | Level::Switches => held,
         };
         let mut counts = counts::Matching::new(&lengths_ns, on_tick, of_cpu, held);
@@ -206,9 +205,7 @@ impl Evidence {
         }
         let nobody = Attributed::nobody(self.why_nobody(of_cpu));
         let found = counts.found.into_iter();
-        found
-            .map(|cause| cause.unwrap_or_else(|| nobody.clone()))
-            .collect()
+        found.map(|cause| cause.unwrap_or_else(|| nobody.clone())).collect()
     }
 
     /// Who took which share of the time that `gaps` of `cpu` took, as [`Evidence::attribute`] named
@@ -226,14 +223,8 @@ impl Evidence {
         if chosen.is_empty() {
             chosen = held.collect();
         }
-        let mut shares = Shares {
-            gaps: chosen.len(),
-            ..Shares::default()
-        };
-        let all_ns: f64 = chosen
-            .iter()
-            .map(|(gap, _)| gap.ticks() as f64 * self.tick_ns)
-            .sum();
+        let mut shares = Shares { gaps: chosen.len(), ..Shares::default() };
+        let all_ns: f64 = chosen.iter().map(|(gap, _)| gap.ticks() as f64 * self.tick_ns).sum();
         for (gap, found) in chosen {
             let mut rest_ns = gap.ticks() as f64 * self.tick_ns;
             for (cause, ns) in &found.others {
@@ -279,10 +270,7 @@ impl Evidence {
     pub fn moved(&self) -> Vec<Moved<'_>> {
         let mut moved = Vec::new();
         for (&cpu, of_cpu) in &self.cpus {
-            let kinds = [
-                ("interrupt", &of_cpu.interrupts),
-                ("softirq", &of_cpu.softirqs),
-            ];
+            let kinds = [("interrupt", &of_cpu.interrupts), ("softirq", &of_cpu.softirqs)];
             for (kind, rows) in kinds {
                 moved.extend(rows.iter().flatten().map(|row| Moved {
                     cpu,
@@ -300,10 +288,7 @@ impl Evidence {
     fn throttling_of_one(&self) -> Option<Throttling> {
         let of_all = self.throttling?;
         let cpus = self.cpus.len().max(1) as u64;
-        Some(Throttling {
-            time_ns: of_all.time_ns / cpus,
-            ..of_all
-        })
+        Some(Throttling { time_ns: of_all.time_ns / cpus, ..of_all })
     }
 
     /// Why a gap is nobody's whose events were lost.
@@ -333,11 +318,8 @@ impl Evidence {
     /// How far the evidence goes, for a note: `level 1 (switches): …why not further`.
     pub fn reached(&self) -> String {
         let level = format!("level {} ({})", self.level.number(), self.level.name());
-        let lost: u64 = self
-            .cpus
-            .values()
-            .filter_map(|of_cpu| of_cpu.timeline.as_ref()?.lost)
-            .sum();
+        let lost: u64 =
+            self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref()?.lost).sum();
         let begin = |of_cpu: &OfCpu| Some(of_cpu.whole_until()?.saturating_sub(self.begin));
         let first = self.cpus.values().filter_map(begin).min();
         let since = first.map_or(String::new(), |ticks| {

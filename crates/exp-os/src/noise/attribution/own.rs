@@ -42,10 +42,7 @@ pub(super) type Runs = (u64, u64);
 /// All threads of the session's process and of everything that it started. Where the parent of this
 /// process is another program, there is no session, and this process is the root.
 pub(super) fn names(root: &Root) -> Names {
-    let Some(me) = root
-        .link("proc/self")
-        .and_then(|pid| pid.parse::<u32>().ok())
-    else {
+    let Some(me) = root.link("proc/self").and_then(|pid| pid.parse::<u32>().ok()) else {
         return Names::new();
     };
     let parent = parent_of(root, me);
@@ -112,9 +109,7 @@ fn children(root: &Root, pid: u32) -> Vec<u32> {
 fn parents(root: &Root) -> BTreeMap<u32, u32> {
     let processes = root.numbered("proc", "").into_iter();
     let processes = processes.filter_map(|pid| u32::try_from(pid).ok());
-    processes
-        .filter_map(|pid| Some((pid, parent_of(root, pid)?)))
-        .collect()
+    processes.filter_map(|pid| Some((pid, parent_of(root, pid)?))).collect()
 }
 
 fn parent_of(root: &Root, pid: u32) -> Option<u32> {
@@ -190,10 +185,8 @@ mod tests {
 
     #[track_caller]
     fn is_the_family(names: &Names) {
-        let told: Vec<(u32, &str)> = names
-            .iter()
-            .map(|(tid, named)| (*tid, &*named.name))
-            .collect();
+        let told: Vec<(u32, &str)> =
+            names.iter().map(|(tid, named)| (*tid, &*named.name)).collect();
         let expected = [
             (10, "plumb session"),
             (11, "plumb worker"),

@@ -156,12 +156,7 @@ impl Line {
                 Some(last) if last.end == start && last.cause == *cause && last.who == *who => {
                     last.end = at;
                 }
-                _ => self.spans.push(Span {
-                    start,
-                    end: at,
-                    cause: *cause,
-                    who: who.clone(),
-                }),
+                _ => self.spans.push(Span { start, end: at, cause: *cause, who: who.clone() }),
             }
         }
         self.since = self.since.max(at);
@@ -171,13 +166,7 @@ impl Line {
     /// that the traced thread could not run, or was not let: which of them, it was when it was taken
     /// off, whoever ran since.
     fn switch(&mut self, what: &What, threads: &Threads) {
-        let What::Switch {
-            from,
-            is_runnable,
-            to,
-            name,
-        } = what
-        else {
+        let What::Switch { from, is_runnable, to, name } = what else {
             return;
         };
         if threads.traced.contains(from) {
@@ -220,11 +209,7 @@ impl Timeline {
         lost: Option<u64>,
     ) -> Timeline {
         let until = holes.iter().map(|(from, _)| *from).min().unwrap_or(end);
-        Timeline {
-            spans: spans(events, threads, until.min(end)),
-            holes,
-            lost,
-        }
+        Timeline { spans: spans(events, threads, until.min(end)), holes, lost }
     }
 
     /// Whose a gap is, of which `slack_ns` may lie outside of all spans; `None` where no span touches it.
@@ -232,9 +217,7 @@ impl Timeline {
         let edge = (EDGE_NS / tick_ns).round() as u64;
         let (from, to) = (gap.start.saturating_sub(edge), gap.end.saturating_add(edge));
         let first = self.spans.partition_point(|span| span.end < from);
-        let touching = self.spans[first..]
-            .iter()
-            .take_while(|span| span.start <= to);
+        let touching = self.spans[first..].iter().take_while(|span| span.start <= to);
         let mut taken: BTreeMap<(Cause, &str), u64> = BTreeMap::new();
         // Without what the edges allow: a gap's parts are not more than the gap.
         let mut parts: BTreeMap<Cause, u64> = BTreeMap::new();
@@ -255,9 +238,7 @@ impl Timeline {
         };
         found.beside_ns = Some(residue_ns);
         let others = parts.into_iter().filter(|(of, _)| *of != found.cause);
-        found.others = others
-            .map(|(of, ticks)| (of, ticks as f64 * tick_ns))
-            .collect();
+        found.others = others.map(|(of, ticks)| (of, ticks as f64 * tick_ns)).collect();
         Some(found)
     }
 

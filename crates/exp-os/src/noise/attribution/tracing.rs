@@ -63,9 +63,7 @@ impl Catalogue {
     fn read(root: &Root, tracefs: &str) -> Result<Catalogue> {
         let systems = ["irq_vectors", "irq", "ipi", "nmi", "sched"];
         let has_nmi = has_non_maskable(root);
-        let names = systems
-            .iter()
-            .flat_map(|system| of_system(root, tracefs, system));
+        let names = systems.iter().flat_map(|system| of_system(root, tracefs, system));
         let known = names.filter_map(|name| {
             let meaning = meaning(&name).filter(|of| *of != Meaning::NonMaskable || has_nmi)?;
             let point = Tracepoint::read(root, tracefs, &name)?;
@@ -131,10 +129,7 @@ impl Tracefs {
         let path = mount.path();
         let at = path.strip_prefix(Path::new("/")).unwrap_or(&path);
         let at = at.to_str().context("a descriptor's path is text")?;
-        Ok(Tracefs {
-            at: at.to_owned(),
-            _mount: Some(mount),
-        })
+        Ok(Tracefs { at: at.to_owned(), _mount: Some(mount) })
     }
 }
 
@@ -145,10 +140,7 @@ pub(super) type Tie = (u64, u64);
 pub(super) fn tie(clock: Clock) -> Tie {
     let one = || {
         let (before, ns, after) = (clock.start(), monotonic_raw_ns(), clock.start());
-        (
-            after.saturating_sub(before),
-            (before + (after - before) / 2, ns),
-        )
+        (after.saturating_sub(before), (before + (after - before) / 2, ns))
     };
     let tries = (0..TIES).map(|_| one());
     let best = tries.min_by_key(|(took, _)| *took);
@@ -162,9 +154,7 @@ pub(super) fn ticks_at(ns: u64, (begin, end): (Tie, Tie)) -> u64 {
         false => 0.0,
     };
     let since_ns = ns as f64 - begin.1 as f64;
-    begin
-        .0
-        .saturating_add_signed((since_ns * ticks_per_ns).round() as i64)
+    begin.0.saturating_add_signed((since_ns * ticks_per_ns).round() as i64)
 }
 
 /// Tracepoints being kept, one ring a CPU.
@@ -234,12 +224,7 @@ impl Tracing {
         for (&cpu, ring) in &mut self.rings {
             let mut raw = Vec::new();
             ring.drain(|record| {
-                if let Record::Sample {
-                    time_ns,
-                    tid,
-                    raw: bytes,
-                } = record
-                {
+                if let Record::Sample { time_ns, tid, raw: bytes } = record {
                     raw.push((ticks_at(time_ns, ties), tid, bytes.to_vec()));
                 }
             });
@@ -390,10 +375,7 @@ impl Switches {
             let timeline = timelines.entry(*cpu).or_default();
             let mut off = None;
             ring.drain(|record| {
-                if let Record::Switch {
-                    time_ns, is_out, ..
-                } = record
-                {
+                if let Record::Switch { time_ns, is_out, .. } = record {
                     let at = ticks_at(time_ns, ties);
                     match (is_out, off.take()) {
                         (true, _) => off = Some(at),
@@ -404,11 +386,7 @@ impl Switches {
             });
             let hole = |&(from, to): &(u64, u64)| (ticks_at(from, ties), ticks_at(to, ties));
             timeline.holes.extend(ring.holes().iter().map(hole));
-            timeline.lost = timeline
-                .lost
-                .or(Some(0))
-                .zip(ring.lost())
-                .map(|(a, b)| a + b);
+            timeline.lost = timeline.lost.or(Some(0)).zip(ring.lost()).map(|(a, b)| a + b);
         }
         for timeline in timelines.values_mut() {
             timeline.spans.sort_by_key(|span| span.start);
@@ -418,12 +396,7 @@ impl Switches {
 }
 
 fn away(start: u64, end: u64) -> Span {
-    Span {
-        start,
-        end,
-        cause: Cause::Thread,
-        who: "another thread".into(),
-    }
+    Span { start, end, cause: Cause::Thread, who: "another thread".into() }
 }
 
 #[cfg(test)]

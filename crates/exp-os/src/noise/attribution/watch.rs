@@ -27,10 +27,8 @@ pub struct Rung {
 pub fn ladder() -> Vec<Rung> {
     let root = Root::live(Outside::default());
     let cpu = metal::place::current_cpu();
-    let threads: Vec<(usize, u32)> = calling_thread(&root)
-        .map(|tid| (cpu, tid))
-        .into_iter()
-        .collect();
+    let threads: Vec<(usize, u32)> =
+        calling_thread(&root).map(|tid| (cpu, tid)).into_iter().collect();
     let counters = Reading::take(&root, &[cpu], &threads);
     let unreadable = counters.since(&counters, cpu, &threads).unreadable();
     let why_not = match unreadable.is_empty() {
@@ -177,9 +175,7 @@ impl Watch {
         let mut plumb = own::plumb(&self.names, &self.runs, &runs, &traced);
         let tick_ns = self.clock.ns(1);
         if level == Level::Tracepoints {
-            plumb
-                .iter_mut()
-                .for_each(|thread| see(thread, &cpus, tick_ns));
+            plumb.iter_mut().for_each(|thread| see(thread, &cpus, tick_ns));
         }
         Evidence {
             level,
@@ -230,9 +226,8 @@ fn see(thread: &mut PlumbThread, cpus: &BTreeMap<usize, OfCpu>, tick_ns: f64) {
     let timelines = cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
     let spans = timelines.flat_map(|timeline| &timeline.spans);
     let own = spans.filter(|span| span.cause == Cause::Plumb && *span.who == thread.name);
-    let (count, ticks) = own.fold((0, 0), |(count, ticks), span| {
-        (count + 1, ticks + (span.end - span.start))
-    });
+    let (count, ticks) =
+        own.fold((0, 0), |(count, ticks), span| (count + 1, ticks + (span.end - span.start)));
     thread.seen = Some((count, ticks as f64 * tick_ns));
 }
 
@@ -241,9 +236,7 @@ fn who_is_who(cpu: usize, threads: &[(usize, u32)], names: &own::Names) -> Threa
     let traced: BTreeSet<u32> = traced.map(|(_, tid)| *tid).collect();
     let plumb = names.iter().filter(|(tid, _)| !traced.contains(tid));
     Threads {
-        plumb: plumb
-            .map(|(tid, named)| (*tid, named.name.as_str().into()))
-            .collect(),
+        plumb: plumb.map(|(tid, named)| (*tid, named.name.as_str().into())).collect(),
         traced,
     }
 }

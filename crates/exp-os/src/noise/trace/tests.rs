@@ -8,12 +8,7 @@ fn clock() -> Clock {
 }
 
 fn at(ticks: u64) -> Threshold {
-    Threshold {
-        ticks,
-        ns: clock().ns(ticks),
-        read_to_read_ns: 10.0,
-        because: String::new(),
-    }
+    Threshold { ticks, ns: clock().ns(ticks), read_to_read_ns: 10.0, because: String::new() }
 }
 
 #[test]
@@ -51,11 +46,7 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
         .map(|_| {
             tracer.begin();
             let end = tracer.first() + 2_000_000;
-            let kept = Kept {
-                from_tick: tracer.first(),
-                gaps: 20,
-                segments: 5,
-            };
+            let kept = Kept { from_tick: tracer.first(), gaps: 20, segments: 5 };
             trace(&mut tracer, &at(0), clock(), end, kept)
         })
         .find(|traced| traced.count > 100)
@@ -64,10 +55,7 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     assert!(traced.count > 100 && traced.dropped == traced.count - 20);
     assert_eq!(traced.lengths.count(), traced.count);
     // Every turn is in a gap, so all that was traced was lost, and none of the time between.
-    assert_eq!(
-        (traced.turns, traced.traced_ticks),
-        (8 * traced.count, traced.lost_ticks)
-    );
+    assert_eq!((traced.turns, traced.traced_ticks), (8 * traced.count, traced.lost_ticks));
     for pair in traced.segments.windows(2) {
         assert!(pair[0].0 < pair[0].1 && pair[0].1 <= pair[1].0);
     }
@@ -77,15 +65,9 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
 
 /// Gaps of (start, end) of a stretch that begins at 100, of which two are kept one by one.
 fn taken(gaps: &[(u64, u64)]) -> Traced {
-    let gaps: Vec<Gap> = gaps
-        .iter()
-        .map(|&(start, end)| Gap { start, end })
-        .collect();
+    let gaps: Vec<Gap> = gaps.iter().map(|&(start, end)| Gap { start, end }).collect();
     let mut traced = Traced::empty();
-    let kept = Kept {
-        gaps: 2,
-        ..Kept::from(100)
-    };
+    let kept = Kept { gaps: 2, ..Kept::from(100) };
     traced.segments = vec![(100, 1_100)];
     traced.traced_ticks = 1_000;
     traced.take_gaps(&gaps, 100, clock(), kept);
@@ -96,15 +78,8 @@ fn taken(gaps: &[(u64, u64)]) -> Traced {
 fn a_gap_right_after_a_gap_is_the_same() {
     let gap = |start, end| Gap { start, end };
     // The first began before the stretch. The last two are one, though only in the distribution.
-    let traced = taken(&[
-        (90, 140),
-        (140, 150),
-        (300, 310),
-        (310, 320),
-        (320, 330),
-        (500, 540),
-        (540, 560),
-    ]);
+    let traced =
+        taken(&[(90, 140), (140, 150), (300, 310), (310, 320), (320, 330), (500, 540), (540, 560)]);
     assert_eq!(traced.gaps, [gap(100, 150), gap(300, 330)]);
     assert_eq!((traced.count, traced.dropped), (3, 1));
     assert_eq!((traced.lost_ticks, traced.longest_ticks), (140, 60));
@@ -128,13 +103,8 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     let start = tracer.first() + 500_000;
     // Away from before the start until after it, as a thread that was kept from its CPU.
     while metal::clock::ticks_fenced() < start + 300_000 {}
-    let traced = window_between(
-        &mut tracer,
-        &at(100_000),
-        clock(),
-        (start, start + 900_000),
-        GAPS_MAX,
-    );
+    let traced =
+        window_between(&mut tracer, &at(100_000), clock(), (start, start + 900_000), GAPS_MAX);
     let (first, last) = traced.segments[0];
     assert_eq!(first, start);
     assert!(last >= start + 900_000);
@@ -147,13 +117,7 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     tracer.begin();
     let start = tracer.first() + 1000;
     while metal::clock::ticks_fenced() < start + 10_000 {}
-    let late = window_between(
-        &mut tracer,
-        &at(5000),
-        clock(),
-        (start, start + 5000),
-        GAPS_MAX,
-    );
+    let late = window_between(&mut tracer, &at(5000), clock(), (start, start + 5000), GAPS_MAX);
     // Others may come in the turns of the last call.
     assert_eq!(late.gaps[0].start, start);
     assert!(late.gaps[0].ticks() > 9000 && late.count < 100);

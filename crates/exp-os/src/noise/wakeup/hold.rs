@@ -50,9 +50,7 @@ pub(super) fn may_be_fifo() -> Result<(), Skip> {
             "root or CAP_SYS_NICE or `ulimit -r {PRIORITY}`; in a version 1 control group with \
              cpu.rt_runtime_us=0 also a time there, in a container --cap-add SYS_NICE"
         ))),
-        Err(_) => Err(Skip::because(
-            "the thread that tried SCHED_FIFO came to no end",
-        )),
+        Err(_) => Err(Skip::because("the thread that tried SCHED_FIFO came to no end")),
     }
 }
 
@@ -86,13 +84,8 @@ pub(super) struct IdleStates {
 impl IdleStates {
     /// As the machine has them.
     pub(super) fn allowed() -> IdleStates {
-        let target_us = File::open(DEVICE)
-            .ok()
-            .and_then(|mut file| target_us(&mut file).ok());
-        IdleStates {
-            _request: None,
-            target_us,
-        }
+        let target_us = File::open(DEVICE).ok().and_then(|mut file| target_us(&mut file).ok());
+        IdleStates { _request: None, target_us }
     }
 
     /// Held off until this is dropped, or the process ends.
@@ -101,21 +94,12 @@ impl IdleStates {
     /// The device cannot be written, or does not take the request.
     pub(super) fn held_off() -> Result<IdleStates> {
         let context = || format!("holding idle states off by {DEVICE}");
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(DEVICE)
-            .with_context(context)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).open(DEVICE).with_context(context)?;
         file.write_all(&0_i32.to_ne_bytes()).with_context(context)?;
         let target_us = target_us(&mut file).with_context(context)?;
-        ensure!(
-            target_us == 0,
-            "{DEVICE} was set to 0 and says {target_us} µs"
-        );
-        Ok(IdleStates {
-            _request: Some(file),
-            target_us: Some(target_us),
-        })
+        ensure!(target_us == 0, "{DEVICE} was set to 0 and says {target_us} µs");
+        Ok(IdleStates { _request: Some(file), target_us: Some(target_us) })
     }
 
     /// What a reader must know: somebody else holds states off.
@@ -143,10 +127,7 @@ mod tests {
 
     #[test]
     fn another_ones_request_is_told_and_the_kernels_none_is_not() {
-        let states = |target_us| IdleStates {
-            _request: None,
-            target_us,
-        };
+        let states = |target_us| IdleStates { _request: None, target_us };
         assert_eq!(states(None).note(), None);
         assert_eq!(states(Some(2_000_000_000)).note(), None);
         let note = states(Some(70)).note().expect("is told");

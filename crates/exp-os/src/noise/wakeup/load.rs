@@ -95,12 +95,7 @@ impl Load {
                 .with_context(|| format!("a process that spins on CPU {cpu}"))?;
             children.push(child);
         }
-        Ok(Load {
-            words,
-            _children: children,
-            cpus: cpus.to_vec(),
-            before: Vec::new(),
-        })
+        Ok(Load { words, _children: children, cpus: cpus.to_vec(), before: Vec::new() })
     }
 
     fn steps(&self) -> Vec<u64> {
@@ -116,9 +111,7 @@ impl Load {
     fn start(&mut self) -> Result<()> {
         self.before = self.steps();
         self.tell(1);
-        self.wait("begun to spin", |load, number| {
-            load.steps()[number] > load.before[number]
-        })?;
+        self.wait("begun to spin", |load, number| load.steps()[number] > load.before[number])?;
         // What they did before all of them ran does not count.
         self.before = self.steps();
         Ok(())
@@ -128,11 +121,7 @@ impl Load {
         let after = self.steps();
         self.tell(0);
         self.wait("come to rest", |load, number| load.state(number) == RESTS)?;
-        let idle = self
-            .before
-            .iter()
-            .zip(&after)
-            .position(|(before, after)| after <= before);
+        let idle = self.before.iter().zip(&after).position(|(before, after)| after <= before);
         idle.map_or(Ok(()), |number| Err(DidNotRun(self.cpus[number]).into()))
     }
 
@@ -148,14 +137,8 @@ impl Load {
         let until = Instant::now() + PATIENCE;
         for (number, cpu) in self.cpus.iter().enumerate() {
             while !holds(self, number) {
-                ensure!(
-                    self.state(number) != LOST,
-                    "a process cannot be pinned to CPU {cpu}"
-                );
-                ensure!(
-                    Instant::now() < until,
-                    "the process for CPU {cpu} has not {what}"
-                );
+                ensure!(self.state(number) != LOST, "a process cannot be pinned to CPU {cpu}");
+                ensure!(Instant::now() < until, "the process for CPU {cpu} has not {what}");
                 std::thread::sleep(LOOK);
             }
         }
@@ -202,12 +185,7 @@ mod tests {
             loads.start(cpus).expect("spins");
             // Long enough for a step of each, whoever else runs.
             let before = loads.0[cpus].steps();
-            while loads.0[cpus]
-                .steps()
-                .iter()
-                .zip(&before)
-                .any(|(now, before)| now == before)
-            {
+            while loads.0[cpus].steps().iter().zip(&before).any(|(now, before)| now == before) {
                 std::thread::sleep(super::LOOK);
             }
             loads.stop(cpus).expect("rests");

@@ -96,10 +96,8 @@ fn asked(params: &Params) -> Vec<CaseId> {
 /// Whether a combination is plain (the first value of each varied parameter), or differs from that in
 /// one, at the first spacing.
 fn is_near(params: &Params, id: &CaseId) -> bool {
-    let is_first = |name: &str| {
-        id.get(name)
-            .is_none_or(|value| params.get(name).first() == Some(value))
-    };
+    let is_first =
+        |name: &str| id.get(name).is_none_or(|value| params.get(name).first() == Some(value));
     let away = VARIED.iter().filter(|name| !is_first(name)).count();
     away == 0 || (away == 1 && is_first("spacing"))
 }
@@ -112,13 +110,9 @@ fn refused(site: &Site, id: &CaseId) -> Option<Skip> {
         return Some(skip);
     }
     let states = &site.host.cpu.idle_states;
-    let can_idle = states
-        .iter()
-        .any(|state| state.name != "POLL" && !state.disabled);
+    let can_idle = states.iter().any(|state| state.name != "POLL" && !state.disabled);
     if id.text("idle_states") == Some("held_off") && !can_idle {
-        return Some(Skip::because(
-            "the kernel tells no idle states that could be held off",
-        ));
+        return Some(Skip::because("the kernel tells no idle states that could be held off"));
     }
     let load = id.text("load").unwrap_or_default();
     let spinning = cpus_of_load(site, load).len();
@@ -148,11 +142,7 @@ fn no_fifo(site: &Site) -> Option<Skip> {
                 .needs("sysctl kernel.sched_rt_runtime_us=950000"),
         );
     }
-    let highest = site
-        .host
-        .limits
-        .realtime_priority
-        .map_or(Some(0), |limit| limit.soft);
+    let highest = site.host.limits.realtime_priority.map_or(Some(0), |limit| limit.soft);
     let wanted = super::hold::PRIORITY as u64;
     let is_enough = highest.is_none_or(|highest| highest >= wanted);
     (kernel.euid.is_some_and(|euid| euid != 0) && !is_enough).then(|| {

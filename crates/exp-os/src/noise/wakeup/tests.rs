@@ -13,9 +13,7 @@ fn ids(offer: &Offer) -> Vec<String> {
 }
 
 fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
-    EXPERIMENT
-        .series(site, &params(&CARD, preset, set))
-        .expect("offers")
+    EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("offers")
 }
 
 #[test]
@@ -31,14 +29,8 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
             let cases = ids(&offer).len();
             assert!((2..=most).contains(&cases), "{cases} in {}", preset.name());
             let costs = offer.series.iter();
-            let cost: Duration = costs
-                .map(|series| EXPERIMENT.round_cost(&site, series))
-                .sum();
-            assert!(
-                cost.as_secs_f64() <= most_s,
-                "{cost:?} in {}",
-                preset.name()
-            );
+            let cost: Duration = costs.map(|series| EXPERIMENT.round_cost(&site, series)).sum();
+            assert!(cost.as_secs_f64() <= most_s, "{cost:?} in {}", preset.name());
         }
     }
 }
@@ -76,17 +68,9 @@ fn standard_goes_away_from_the_plain_sleep_one_step_at_a_time() {
     let asked = offered(
         &recorded("vm-granite-rapids"),
         Preset::Standard,
-        &[
-            ("policy", "fifo"),
-            ("idle_states", "held_off"),
-            ("load", "idle"),
-        ],
+        &[("policy", "fifo"), ("idle_states", "held_off"), ("load", "idle")],
     );
-    let asked: Vec<_> = asked
-        .series
-        .iter()
-        .flat_map(|series| &series.cases)
-        .collect();
+    let asked: Vec<_> = asked.series.iter().flat_map(|series| &series.cases).collect();
     assert!(asked.iter().all(|case| case.id.get("slack").is_none()));
     assert_eq!(asked.len(), 3, "both clocks at 1 ms, one at 100 ms");
 }
@@ -97,30 +81,11 @@ fn thorough_has_every_combination_and_few_sleeps_far_apart() {
     site.host.limits.cpu_quota = None;
     let offer = offered(&site, Preset::Thorough, &[]);
     assert_eq!(ids(&offer).len(), 2 * 3 * 2 * 3 * 2);
-    let names: Vec<&str> = offer
-        .series
-        .iter()
-        .map(|series| series.name.as_str())
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "other-allowed",
-            "other-held_off",
-            "fifo-allowed",
-            "fifo-held_off"
-        ]
-    );
+    let names: Vec<&str> = offer.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["other-allowed", "other-held_off", "fifo-allowed", "fifo-held_off"]);
     for case in offer.series.iter().flat_map(|series| &series.cases) {
         let sleeps = case.int("sleeps");
-        assert_eq!(
-            sleeps,
-            Some(if case.int("spacing") == Some(1_000_000) {
-                100
-            } else {
-                4
-            })
-        );
+        assert_eq!(sleeps, Some(if case.int("spacing") == Some(1_000_000) { 100 } else { 4 }));
         let spinners = plan::load_cpus(case).len();
         let wanted = match case.text("load") {
             Some("same") => 1,
@@ -138,9 +103,7 @@ fn thorough_has_every_combination_and_few_sleeps_far_apart() {
 fn reason(offer: &Offer, words: &[&str]) -> Option<Skip> {
     let has = |id: &CaseId| words.iter().all(|word| id.to_string().contains(word));
     let mut skipped = offer.skipped.iter();
-    skipped
-        .find(|(id, _)| has(id))
-        .map(|(_, skip)| skip.clone())
+    skipped.find(|(id, _)| has(id)).map(|(_, skip)| skip.clone())
 }
 
 #[test]
@@ -153,46 +116,22 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     let others = reason(&offer, &["load=others"]).expect("one CPU");
     assert!(others.reason.contains("one CPU") && others.needed.is_some());
     let fifo = reason(&offer, &["policy=fifo"]).expect("no right");
-    assert!(
-        fifo.reason.contains("RLIMIT_RTPRIO is 0"),
-        "{}",
-        fifo.reason
-    );
+    assert!(fifo.reason.contains("RLIMIT_RTPRIO is 0"), "{}", fifo.reason);
     let held = reason(&offer, &["held_off", "policy=other"]).expect("it only polls");
     assert!(held.reason.contains("no idle states"), "{}", held.reason);
-    assert!(
-        offer
-            .series
-            .iter()
-            .all(|series| series.name == "other-allowed")
-    );
+    assert!(offer.series.iter().all(|series| series.name == "other-allowed"));
     // The limit suffices, or there is none, or root needs none.
     for (limit, euid) in [(Some(80), 1000), (None, 1000), (Some(0), 0)] {
-        site.host.limits.realtime_priority = Some(Rlimit {
-            soft: limit,
-            hard: None,
-        });
+        site.host.limits.realtime_priority = Some(Rlimit { soft: limit, hard: None });
         site.host.kernel.euid = Some(euid);
         let offer = offered(&site, Preset::Thorough, &[]);
-        assert_eq!(
-            reason(&offer, &["policy=fifo", "idle_states=allowed,load=idle"]),
-            None
-        );
-        assert!(
-            offer
-                .series
-                .iter()
-                .any(|series| series.name == "fifo-allowed")
-        );
+        assert_eq!(reason(&offer, &["policy=fifo", "idle_states=allowed,load=idle"]), None);
+        assert!(offer.series.iter().any(|series| series.name == "fifo-allowed"));
     }
     site.host.kernel.rt_runtime_us = Some(0);
     let offer = offered(&site, Preset::Thorough, &[]);
     let never = reason(&offer, &["policy=fifo"]).expect("they never run");
-    assert!(
-        never.reason.contains("sched_rt_runtime_us"),
-        "{}",
-        never.reason
-    );
+    assert!(never.reason.contains("sched_rt_runtime_us"), "{}", never.reason);
 }
 
 #[test]
@@ -200,17 +139,10 @@ fn a_quota_that_spinners_would_use_up_leaves_them_out() {
     let mut site = recorded("epyc-7763-2s");
     site.cpus.truncate(4);
     let mut quota = |cpus: u64| {
-        site.host.limits.cpu_quota = Some(CpuQuota {
-            quota_us: cpus * 50_000,
-            period_us: 100_000,
-        });
+        site.host.limits.cpu_quota = Some(CpuQuota { quota_us: cpus * 50_000, period_us: 100_000 });
         let offer = offered(&site, Preset::Standard, &[]);
         let is_out = |load| reason(&offer, &[load]).is_some_and(|skip| skip.needed.is_some());
-        [
-            is_out("load=idle"),
-            is_out("load=same"),
-            is_out("load=others"),
-        ]
+        [is_out("load=idle"), is_out("load=same"), is_out("load=others")]
     };
     assert_eq!(quota(1), [false, true, true]);
     assert_eq!(quota(2), [false, false, true]);
@@ -251,29 +183,19 @@ fn earlier_figures_tell_of_latency_alone() {
     let told = |known: &Known| {
         CARD.metrics
             .iter()
-            .filter(|metric| {
-                EXPERIMENT
-                    .predict(&site, Some(known), case, metric)
-                    .is_some()
-            })
+            .filter(|metric| EXPERIMENT.predict(&site, Some(known), case, metric).is_some())
             .map(|metric| metric.name.to_string())
             .collect::<Vec<_>>()
     };
     assert!(told(&known).is_empty());
-    let switch = CaseId::new()
-        .with("via", "futex")
-        .with("parties", "threads")
-        .with("pair", "same");
+    let switch = CaseId::new().with("via", "futex").with("parties", "threads").with("pair", "same");
     known.insert(Key::new("os.switch", &switch, "switch"), 900.0);
     assert_eq!(told(&known), ["latency"]);
 }
 
 #[test]
 fn missed_points_are_those_that_had_passed() {
-    let wakeup = |intended_ns, actual_ns| Wakeup {
-        intended_ns,
-        actual_ns,
-    };
+    let wakeup = |intended_ns, actual_ns| Wakeup { intended_ns, actual_ns };
     let late = [
         wakeup(100, 105),
         // Two spacings late: the next two have passed, the one after them has not.
@@ -329,10 +251,7 @@ fn a_clock_that_goes_elsewhere_is_noticed() {
 #[test]
 fn one_round_of_everything() {
     let all = smoke(&EXPERIMENT);
-    let late: Vec<_> = all
-        .iter()
-        .filter(|samples| samples.metric == "latency")
-        .collect();
+    let late: Vec<_> = all.iter().filter(|samples| samples.metric == "latency").collect();
     assert_eq!((all.len(), late.len()), (4, 2));
     for samples in late {
         let Raw::Event { values } = &samples.raw else {

@@ -101,16 +101,8 @@ fn pipes() -> io::Result<[Descriptors; 2]> {
 fn counters() -> io::Result<[Descriptors; 2]> {
     let (there, back) = (raw::eventfd()?, raw::eventfd()?);
     Ok([
-        Descriptors {
-            input: back.try_clone()?,
-            output: there.try_clone()?,
-            apart: true,
-        },
-        Descriptors {
-            input: there,
-            output: back,
-            apart: true,
-        },
+        Descriptors { input: back.try_clone()?, output: there.try_clone()?, apart: true },
+        Descriptors { input: there, output: back, apart: true },
     ])
 }
 
@@ -119,11 +111,7 @@ fn both_ways<S: Into<OwnedFd>>(ends: (S, S), apart: bool) -> io::Result<[Descrip
     let end = |socket: S| -> io::Result<Descriptors> {
         let input: OwnedFd = socket.into();
         let output = input.try_clone()?;
-        Ok(Descriptors {
-            input,
-            output,
-            apart,
-        })
+        Ok(Descriptors { input, output, apart })
     };
     Ok([end(ends.0)?, end(ends.1)?])
 }
@@ -181,14 +169,8 @@ impl Queues {
         };
         let (there, back) = (queue()?, queue()?);
         Ok([
-            Queues {
-                input: back.try_clone()?,
-                output: there.try_clone()?,
-            },
-            Queues {
-                input: there,
-                output: back,
-            },
+            Queues { input: back.try_clone()?, output: there.try_clone()? },
+            Queues { input: there, output: back },
         ])
     }
 }
@@ -222,16 +204,7 @@ impl Rings {
     /// Memory is short.
     pub(super) fn pair(capacity: usize) -> Result<[Rings; 2]> {
         let (there, back) = (shared_stream(capacity)?, shared_stream(capacity)?);
-        Ok([
-            Rings {
-                input: back.1,
-                output: there.0,
-            },
-            Rings {
-                input: there.1,
-                output: back.0,
-            },
-        ])
+        Ok([Rings { input: back.1, output: there.0 }, Rings { input: there.1, output: back.0 }])
     }
 }
 

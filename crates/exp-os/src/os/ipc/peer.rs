@@ -53,10 +53,7 @@ struct Message {
 impl Message {
     fn new(bytes: usize) -> Message {
         let fill = |at: usize| (at % usize::from(MARKS)) as u8 + 1;
-        Message {
-            bytes: (0..bytes).map(fill).collect(),
-            mark: 0,
-        }
+        Message { bytes: (0..bytes).map(fill).collect(), mark: 0 }
     }
 
     /// The mark of the next message.
@@ -134,10 +131,7 @@ impl<P: Party> Peer<P> {
         self.board[ORDER].store(ANSWER, Ordering::Release);
         for _ in 0..count {
             self.exchange().map_err(|error| self.lost(&error))?;
-            ensure!(
-                self.back.is_whole(self.out.mark),
-                "a message came back changed"
-            );
+            ensure!(self.back.is_whole(self.out.mark), "a message came back changed");
         }
         Ok(())
     }
@@ -169,10 +163,7 @@ impl<P: Party> Peer<P> {
         self.wait_told()?;
         let end = clock.end();
         let received = self.board[RECEIVED].load(Ordering::Acquire);
-        ensure!(
-            received == target,
-            "the other party received {received} bytes of {target}"
-        );
+        ensure!(received == target, "the other party received {received} bytes of {target}");
         self.counted = target;
         Ok(clock.between_ns(start, end))
     }

@@ -1,6 +1,5 @@
-use super::mechanisms::VIAS;
 use super::*;
-use bench::experiment::Preset;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::{recorded, sites};
 use metal::process::Child;
 use record::event::Raw;
@@ -19,16 +18,9 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
             let offer = check(&EXPERIMENT, &site, preset);
             let cases: usize = offer.series.iter().map(|series| series.cases.len()).sum();
             assert!(cases <= most, "{cases} cases in {}", preset.name());
-            let round: Duration = offer
-                .series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series))
-                .sum();
-            assert!(
-                round.as_millis() <= most_ms,
-                "{}: {round:?} a round",
-                preset.name()
-            );
+            let round: Duration =
+                offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series)).sum();
+            assert!(round.as_millis() <= most_ms, "{}: {round:?} a round", preset.name());
         }
     }
 }
@@ -39,19 +31,17 @@ fn ids(offer: &Offer) -> Vec<String> {
 }
 
 fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
-    EXPERIMENT
-        .series(site, &params(&CARD, preset, set))
-        .expect("something is measurable")
+    EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("something is measurable")
 }
 
 #[test]
 fn thorough_has_every_mechanism_at_every_distance() {
     let offer = offered(&recorded("epyc-7763-2s"), Preset::Thorough, &[]);
-    assert_eq!(offer.series.len(), VIAS.len());
+    assert_eq!(offer.series.len(), Via::ALL.len());
     let ids = ids(&offer);
-    for via in VIAS {
+    for via in Via::ALL {
         for pair in ["same", "smt", "llc", "socket", "remote"] {
-            let prefix = format!("via={via},pair={pair},size=");
+            let prefix = format!("via={},pair={pair},size=", via.text());
             assert!(ids.iter().any(|id| id.starts_with(&prefix)), "{prefix}");
         }
     }
@@ -61,11 +51,7 @@ fn thorough_has_every_mechanism_at_every_distance() {
 #[test]
 fn what_the_user_chooses_takes_the_place_of_the_preset_s_values() {
     let site = recorded("vm-granite-rapids");
-    let chosen = offered(
-        &site,
-        Preset::Quick,
-        &[("via", "mqueue,eventfd"), ("size", "4KiB")],
-    );
+    let chosen = offered(&site, Preset::Quick, &[("via", "mqueue,eventfd"), ("size", "4KiB")]);
     assert_eq!(
         ids(&chosen),
         [
@@ -104,27 +90,16 @@ fn what_a_site_does_not_take_is_skipped_with_the_setting_to_change() {
 #[test]
 fn the_derived_prediction_takes_calls_and_switches_as_measured() {
     let site = &recorded("vm-granite-rapids");
-    let case = Case::new(
-        CaseId::new()
-            .with("via", "pipe")
-            .with("pair", "same")
-            .with("size", 1u64),
-    );
+    let case = Case::new(CaseId::new().with("via", "pipe").with("pair", "same").with("size", 1u64));
     let of = |known: &Known| EXPERIMENT.predict(site, Some(known), &case, &CARD.metrics[0]);
     let mut known = Known::default();
     assert!(of(&known).is_none());
     let call = CaseId::new().with("call", "getpid");
     known.insert(Key::new("os.syscall", &call, "latency"), 100.0);
     let calls = of(&known).expect("told").range.expect("told");
-    let switch = CaseId::new()
-        .with("via", "pipe")
-        .with("parties", "processes")
-        .with("pair", "same");
-    for (metric, ns) in [
-        ("handover", 1500.0),
-        ("one_party", 400.0),
-        ("switch", 1100.0),
-    ] {
+    let switch =
+        CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", "same");
+    for (metric, ns) in [("handover", 1500.0), ("one_party", 400.0), ("switch", 1100.0)] {
         known.insert(Key::new("os.switch", &switch, metric), ns);
     }
     let both = of(&known).expect("told").range.expect("told");
@@ -154,17 +129,16 @@ fn talk<P: Party>(ends: [P; 2], bytes: usize) {
 #[test]
 fn messages_of_every_mechanism_arrive_whole() {
     for bytes in [1, 2, 4096, 100_000] {
-        for via in ["pipe", "unix_stream", "unix_datagram", "socketpair"] {
+        for via in [Via::Pipe, Via::UnixStream, Via::UnixDatagram, Via::Socketpair] {
             talk(Descriptors::pair(via).expect("is made"), bytes);
         }
         talk(Rings::pair(RING_BYTES).expect("is made"), bytes);
     }
-    talk(Descriptors::pair("eventfd").expect("is made"), COUNTER);
+    talk(Descriptors::pair(Via::Eventfd).expect("is made"), COUNTER);
     // A sandbox may have no queues; the one of this host's limits has.
     if let Ok(queues) = Queues::pair(64) {
         talk(queues, 64);
     }
-    assert!(Descriptors::pair("telepathy").is_err());
 }
 
 /// Delivers what it is given, but for the third message.
@@ -186,11 +160,7 @@ impl Party for Forger {
 
 #[test]
 fn a_changed_message_is_found() {
-    let forgers = || {
-        Descriptors::pair("socketpair")
-            .expect("is made")
-            .map(|end| Forger(end, 0))
-    };
+    let forgers = || Descriptors::pair(Via::Socketpair).expect("is made").map(|end| Forger(end, 0));
     let cpu = place::current_cpu();
     let mut peer = Peer::start(forgers(), 16, cpu).expect("starts");
     let error = peer.round_trips(3).expect_err("the third is another");
@@ -199,7 +169,7 @@ fn a_changed_message_is_found() {
 
 #[test]
 fn a_party_that_cannot_go_to_its_cpu_is_an_error_and_leaves_no_child() {
-    let ends = Descriptors::pair("pipe").expect("is made");
+    let ends = Descriptors::pair(Via::Pipe).expect("is made");
     let error = Peer::start(ends, 1, 100_000).err().expect("no such CPU");
     assert!(error.to_string().contains("the other party"), "{error}");
     // Reaped: a child that is made now is this thread's only one to wait for.

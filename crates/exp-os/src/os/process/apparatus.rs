@@ -132,12 +132,7 @@ impl Parent {
 
     /// One process.
     fn create(&mut self, call: Call) -> Result<Moments> {
-        let Programs {
-            fixed,
-            dynamic,
-            shell,
-            ..
-        } = &self.programs;
+        let Programs { fixed, dynamic, shell, .. } = &self.programs;
         let watch = &mut self.watch;
         let made = match (call, fixed, dynamic, shell) {
             (Call::Fork, ..) => watch.fork(Then::Exit),
@@ -157,11 +152,8 @@ impl Parent {
     fn record(&self, case: &Case, call: Call, events: &[Moments], bench: &mut Bench) -> Result<()> {
         let clock = bench.clock();
         let since = |of: fn(&Moments) -> Option<u64>| -> Vec<f64> {
-            let ends = events
-                .iter()
-                .filter_map(|event| Some((event.called, of(event)?)));
-            ends.map(|(start, end)| clock.between_ns(start, end))
-                .collect()
+            let ends = events.iter().filter_map(|event| Some((event.called, of(event)?)));
+            ends.map(|(start, end)| clock.between_ns(start, end)).collect()
         };
         let early = |event: &&Moments| event.first.is_some_and(|first| first < event.returned);
         let early = events.iter().filter(early).count();
@@ -192,21 +184,14 @@ impl Parent {
 fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
     let mut memory = Mapping::new(bytes, pages).context("the parent's memory")?;
     memory.touch();
-    let mut share = memory
-        .huge_share()
-        .context("the pages of the parent's memory")?;
+    let mut share = memory.huge_share().context("the pages of the parent's memory")?;
     match pages {
-        Pages::Base => ensure!(
-            share == 0.0,
-            "base pages were asked for, and {share:.3} are huge"
-        ),
+        Pages::Base => ensure!(share == 0.0, "base pages were asked for, and {share:.3} are huge"),
         Pages::Huge => {
             if share < HUGE_SHARE_LEAST {
                 // Memory was fragmented; what could not be gathered is seen below.
                 let _ = memory.collapse();
-                share = memory
-                    .huge_share()
-                    .context("the pages of the parent's memory")?;
+                share = memory.huge_share().context("the pages of the parent's memory")?;
             }
             ensure!(
                 share >= HUGE_SHARE_LEAST,
@@ -273,10 +258,7 @@ impl Programs {
                 self.dynamic = Some(self.written(&bytes, watch, dir)?);
             }
             Call::Sh if self.shell.is_none() => {
-                ensure!(
-                    Path::new("/bin/sh").exists(),
-                    "there is no /bin/sh on this machine"
-                );
+                ensure!(Path::new("/bin/sh").exists(), "there is no /bin/sh on this machine");
                 self.shell = Some(Program::at(SHELL, &[c"sh", c"-c", c"exit 42"]));
             }
             _ => {}
@@ -286,13 +268,8 @@ impl Programs {
 
     /// Writes a program where it can be executed, which is tried once.
     fn written(&mut self, bytes: &[u8], watch: &Watch, dir: Option<&Path>) -> Result<Program> {
-        let directories = dir
-            .map(Path::to_owned)
-            .into_iter()
-            .chain([std::env::temp_dir()]);
-        let homes = [Home::Memory]
-            .into_iter()
-            .chain(directories.map(Home::Directory));
+        let directories = dir.map(Path::to_owned).into_iter().chain([std::env::temp_dir()]);
+        let homes = [Home::Memory].into_iter().chain(directories.map(Home::Directory));
         let homes: Vec<Home> = match &self.home {
             Some(home) => vec![home.clone()],
             None => homes.collect(),

@@ -90,10 +90,7 @@ fn relative_slope(points: &[(f64, f64)]) -> Option<f64> {
         points.iter().map(|point| of(point) / point.1.powi(2)).sum()
     };
     let weight = weighted(|_| 1.0);
-    let (x, y) = (
-        weighted(|point| point.0) / weight,
-        weighted(|point| point.1) / weight,
-    );
+    let (x, y) = (weighted(|point| point.0) / weight, weighted(|point| point.1) / weight);
     let (mut xx, mut xy) = (0.0, 0.0);
     for (at, value) in points {
         let share = 1.0 / value.powi(2);

@@ -1,4 +1,5 @@
 use super::*;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::{recorded, sites};
 use record::key::Key;
 use session::fixtures::{check, params, smoke};
@@ -31,18 +32,12 @@ fn it_keeps_the_laws_of_the_catalogue() {
 
 #[test]
 fn rounds_keep_their_allotment() {
-    let allotted_ms = [
-        (Preset::Quick, 250),
-        (Preset::Standard, 1300),
-        (Preset::Thorough, 30_000),
-    ];
+    let allotted_ms = [(Preset::Quick, 250), (Preset::Standard, 1300), (Preset::Thorough, 30_000)];
     for mut site in sites() {
         for (preset, most_ms) in allotted_ms {
             site.case_ns = session::plan::case_ns(preset);
             let series = offered(&site, preset, &[]).series;
-            let costs = series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series));
+            let costs = series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
             let cost: Duration = costs.sum();
             // What processes leave is freed by the tick, whatever a preset allots to a case.
             let cases: usize = series.iter().map(|series| series.cases.len()).sum();
@@ -51,11 +46,7 @@ fn rounds_keep_their_allotment() {
                 .map(|(_, ns)| Duration::from_nanos(*ns))
                 .sum::<Duration>()
                 * cases as u32;
-            assert!(
-                cost < freed + Duration::from_millis(most_ms),
-                "{cost:?} in {}",
-                preset.name()
-            );
+            assert!(cost < freed + Duration::from_millis(most_ms), "{cost:?} in {}", preset.name());
         }
     }
 }
@@ -65,9 +56,9 @@ fn thorough_has_every_call_at_every_size() {
     let site = recorded("vm-granite-rapids");
     let offer = offered(&site, Preset::Thorough, &[]);
     let have = ids(&offer);
-    for call in law::CALLS {
+    for call in Call::ALL {
         for size in [1, 16, 64, 256, 1024] {
-            let id = format!("call={call},resident={},pages=base", size * MIB);
+            let id = format!("call={},resident={},pages=base", call.text(), size * MIB);
             assert!(have.contains(&id), "{id} of {have:?}");
         }
     }
@@ -85,7 +76,7 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     site.memory_bytes = 2 << 30;
     assert!(skips(&site).is_empty(), "{:?}", skips(&site));
     site.memory_bytes = 512 << 20;
-    assert_eq!(skips(&site).len(), law::CALLS.len() + 1);
+    assert_eq!(skips(&site).len(), Call::ALL.len() + 1);
     assert!(skips(&site).iter().all(|id| id.contains("1073741824")));
     site.memory_bytes = 2 << 30;
     site.host.kernel.release = Some("5.2.1".to_owned());
@@ -101,11 +92,7 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
 #[test]
 fn sizes_that_are_given_hold_for_every_call() {
     let site = recorded("vm-granite-rapids");
-    let set = [
-        ("resident", "2MiB,8MiB"),
-        ("pages", "huge"),
-        ("call", "fork,sh"),
-    ];
+    let set = [("resident", "2MiB,8MiB"), ("pages", "huge"), ("call", "fork,sh")];
     let offer = offered(&site, Preset::Quick, &set);
     assert_eq!(ids(&offer).len(), 4, "{:?}", ids(&offer));
     let derivable = EXPERIMENT.derivable(&site, &offer.series);
@@ -119,27 +106,16 @@ fn slopes_and_the_ratio_come_from_the_figures() {
     let (mut known, mut own) = (Known::default(), Known::default());
     for size in [1, 64, 256] {
         let pages = size * MIB / 4096;
-        let id = CaseId::new()
-            .with("call", "fork")
-            .with("resident", size * MIB)
-            .with("pages", "base");
+        let id =
+            CaseId::new().with("call", "fork").with("resident", size * MIB).with("pages", "base");
         own.insert(Key::new(CARD.id, &id, "return"), 60e3 + 25.0 * pages as f64);
-        own.insert(
-            Key::new(CARD.id, &id, "reaped"),
-            140e3 + 70.0 * pages as f64,
-        );
+        own.insert(Key::new(CARD.id, &id, "reaped"), 140e3 + 70.0 * pages as f64);
     }
     let found = |known: &Known| -> Vec<(String, &str, f64)> {
         let derived = EXPERIMENT.derive(&site, known, &own);
         let told = derived.into_iter();
-        told.map(|one| {
-            (
-                one.case.to_string(),
-                one.metric,
-                (one.value * 1e6).round() / 1e6,
-            )
-        })
-        .collect()
+        told.map(|one| (one.case.to_string(), one.metric, (one.value * 1e6).round() / 1e6))
+            .collect()
     };
     let slopes = [
         ("call=fork,pages=base".to_owned(), "return_per_page", 25.0),
@@ -150,58 +126,35 @@ fn slopes_and_the_ratio_come_from_the_figures() {
     known.insert(Key::new("os.thread", &thread, "create_join"), 20e3);
     let ratio = found(&known).pop().expect("the ratio");
     assert_eq!(ratio.1, "process_to_thread");
-    assert!(
-        (ratio.2 - (140e3 + 70.0 * 256.0) / 20e3).abs() < 1e-5,
-        "{ratio:?}"
-    );
+    assert!((ratio.2 - (140e3 + 70.0 * 256.0) / 20e3).abs() < 1e-5, "{ratio:?}");
 }
 
 #[test]
 fn the_derived_prediction_comes_from_what_os_syscall_measured() {
     let site = recorded("vm-granite-rapids");
-    let case = Case::new(
-        CaseId::new()
-            .with("call", "vfork")
-            .with("resident", MIB)
-            .with("pages", "base"),
-    );
+    let case =
+        Case::new(CaseId::new().with("call", "vfork").with("resident", MIB).with("pages", "base"));
     let mut known = Known::default();
     let told = |known: &Known| EXPERIMENT.predict(&site, Some(known), &case, &CARD.metrics[2]);
     assert!(told(&known).is_none());
     let mapping = CaseId::new().with("call", "mmap_munmap");
     known.insert(Key::new("os.syscall", &mapping, "latency"), 900.0);
     let because = told(&known).expect("told").because;
-    assert!(
-        because.contains("900 ns (measured by os.syscall"),
-        "{because}"
-    );
+    assert!(because.contains("900 ns (measured by os.syscall"), "{because}");
 }
 
 #[test]
 fn it_measures() {
     let samples = smoke(&EXPERIMENT);
-    let of = |metric: &str| {
-        samples
-            .iter()
-            .filter(|samples| samples.metric == metric)
-            .count()
-    };
+    let of = |metric: &str| samples.iter().filter(|samples| samples.metric == metric).count();
     assert_eq!((of("return"), of("reaped"), of("in_sequence")), (5, 5, 5));
     assert_eq!(of("first_instruction"), 4);
     let noted = samples.iter().filter(|samples| {
-        let exec = samples
-            .case
-            .text("call")
-            .is_some_and(|call| call.ends_with("_static"));
+        let exec = samples.case.text("call").is_some_and(|call| call.ends_with("_static"));
         exec && samples.metric == "return"
     });
     for samples in noted {
-        assert!(
-            samples
-                .notes
-                .iter()
-                .any(|note| note.contains("the program lies in"))
-        );
+        assert!(samples.notes.iter().any(|note| note.contains("the program lies in")));
     }
 }
 
@@ -237,10 +190,8 @@ fn a_steady_sequence_costs_its_time_twice_and_keeps_its_key() {
     let (steady_id, steady_at, steady_cost) = of(&[("steady", "250ms")]);
     assert_eq!(id, steady_id);
     assert_eq!((at, steady_at), (None, Some(250_000_000)));
-    let least_ns: u64 = windows(&site, &params(&CARD, Preset::Quick, &[]))
-        .iter()
-        .map(|(_, ns)| ns)
-        .sum();
+    let least_ns: u64 =
+        windows(&site, &params(&CARD, Preset::Quick, &[])).iter().map(|(_, ns)| ns).sum();
     let more = Duration::from_nanos(2 * 250_000_000 - least_ns);
     assert_eq!(steady_cost - cost, more);
 }

@@ -44,21 +44,14 @@ impl Grid {
             .into_iter()
             .chain(crowds)
             .flatten()
-            .map(|(period_ns, phase_ns)| Grid {
-                period_ns,
-                phase_ns,
-                of_others: 0,
-            })
+            .map(|(period_ns, phase_ns)| Grid { period_ns, phase_ns, of_others: 0 })
             .filter(|grid| grid.occupied(gaps_ns) >= OCCUPIED)
             .collect();
         // The first of equals, which is the best fitted.
         let rank = |grid: &&Grid| (grid.count(switches_ns), grid.count(gaps_ns));
         let best = *all.iter().rev().max_by_key(rank)?;
         let others = all.iter().filter(|grid| !best.is_near(grid.phase_ns, 2.0));
-        Some(Grid {
-            of_others: others.map(|grid| grid.count(gaps_ns)).max().unwrap_or(0),
-            ..best
-        })
+        Some(Grid { of_others: others.map(|grid| grid.count(gaps_ns)).max().unwrap_or(0), ..best })
     }
 
     /// Says that there are two trains of the tick's period.
@@ -93,9 +86,8 @@ impl Grid {
             return 0.0;
         };
         let on = starts_ns.iter().filter(|at| self.is_on(**at));
-        let mut cycles: Vec<i64> = on
-            .map(|at| ((at - self.phase_ns) / self.period_ns).round() as i64)
-            .collect();
+        let mut cycles: Vec<i64> =
+            on.map(|at| ((at - self.phase_ns) / self.period_ns).round() as i64).collect();
         cycles.dedup();
         cycles.len() as f64 / ((last - first) / self.period_ns).round().max(1.0)
     }
@@ -105,10 +97,7 @@ impl Grid {
 /// which not every tick shows, that is all that can be told.
 fn crowd(starts_ns: &[f64], period_ns: f64) -> Option<f64> {
     let arc_ns = ARC * period_ns;
-    let mut phases: Vec<f64> = starts_ns
-        .iter()
-        .map(|at| at.rem_euclid(period_ns))
-        .collect();
+    let mut phases: Vec<f64> = starts_ns.iter().map(|at| at.rem_euclid(period_ns)).collect();
     phases.sort_unstable_by(f64::total_cmp);
     // Once around, for a crowd at the seam.
     phases.extend_from_within(..);
@@ -162,9 +151,8 @@ mod tests {
         assert!(grid.is_on(400e6) && !grid.is_on(402e6) && grid.is_on(4e6 - 3_000.0));
         assert_eq!(grid.of_others, 0);
         // Twenty interruptions to a tick, at any time.
-        let many: Vec<f64> = (0..1_500)
-            .map(|at| (f64::from(at) * 0.618_033_988_7).fract() * 300e6)
-            .collect();
+        let many: Vec<f64> =
+            (0..1_500).map(|at| (f64::from(at) * 0.618_033_988_7).fract() * 300e6).collect();
         let ticks = every(4e6, 75, 0.0, 0.0);
         let crowded = sorted(many.iter().chain(&ticks).copied().collect());
         assert!(crowd(&crowded, 4e6).is_some());

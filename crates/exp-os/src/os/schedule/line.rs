@@ -89,10 +89,7 @@ pub(super) struct Line {
 pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
     let mut stretches: Vec<(u64, u64, usize)> = Vec::new();
     for (process, log) in logs.iter().enumerate() {
-        stretches.extend(
-            log.stretches(window)
-                .map(|(start, end)| (start, end, process)),
-        );
+        stretches.extend(log.stretches(window).map(|(start, end)| (start, end, process)));
     }
     stretches.sort_unstable();
     let (mut runs, mut overlap_ticks) = (Vec::<Run>::new(), 0);
@@ -102,25 +99,13 @@ pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
         latest = latest.max(end);
         match runs.last_mut() {
             Some(run) if run.process == process => {
-                run.inside.push(Gap {
-                    start: run.end,
-                    end: start,
-                });
+                run.inside.push(Gap { start: run.end, end: start });
                 run.end = end;
             }
-            _ => runs.push(Run {
-                process,
-                start,
-                end,
-                inside: Vec::new(),
-            }),
+            _ => runs.push(Run { process, start, end, inside: Vec::new() }),
         }
     }
-    Line {
-        processes: logs.len(),
-        runs,
-        overlap_ticks,
-    }
+    Line { processes: logs.len(), runs, overlap_ticks }
 }
 
 impl Line {
@@ -220,10 +205,8 @@ impl Line {
     /// What they had between two runs is in the switch and cannot be told from it.
     pub(super) fn foreign_ticks(&self, process: usize, times: u64) -> u64 {
         let runs = self.runs.iter().filter(|run| run.process == process);
-        let mut lengths: Vec<u64> = runs
-            .flat_map(|run| &run.inside)
-            .map(|gap| gap.ticks())
-            .collect();
+        let mut lengths: Vec<u64> =
+            runs.flat_map(|run| &run.inside).map(|gap| gap.ticks()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         lengths.iter().take(times as usize).sum()
     }

@@ -68,9 +68,7 @@ pub(super) struct Spun {
 /// A process or its memory could not be had (with the limit that was met), one ended otherwise than
 /// it should, or was elsewhere than the calling thread.
 pub(super) fn spin(of: Spin) -> Result<Spun> {
-    made(of, |words, number, tracer| {
-        body(of, words, number, tracer, PATIENCE)
-    })
+    made(of, |words, number, tracer| body(of, words, number, tracer, PATIENCE))
 }
 
 /// As [`spin`], of processes that run `body` with their number.
@@ -89,10 +87,7 @@ fn made(of: Spin, body: impl Fn(&SharedWords, usize, &mut Tracer) -> i32) -> Res
         })?;
         children.push(child);
     }
-    let endings: Vec<Ending> = children
-        .into_iter()
-        .map(Child::wait)
-        .collect::<Result<_, _>>()?;
+    let endings: Vec<Ending> = children.into_iter().map(Child::wait).collect::<Result<_, _>>()?;
     check_endings(of, &endings)?;
     let word = |number: usize, which: usize| words[SHARED + EACH * number + which].load(Acquire);
     for number in 0..of.processes {
@@ -120,28 +115,19 @@ fn made(of: Spin, body: impl Fn(&SharedWords, usize, &mut Tracer) -> i32) -> Res
         window: (words[START].load(Acquire), words[END].load(Acquire)),
         logs: tracers.iter().map(log).collect(),
         births,
-        forced: (0..of.processes)
-            .map(|number| word(number, FORCED))
-            .collect(),
+        forced: (0..of.processes).map(|number| word(number, FORCED)).collect(),
     })
 }
 
 /// All ended as they should. One that ended otherwise is named before those that waited for it.
 fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
     let ended = || endings.iter().enumerate().map(|(at, of)| (at + 1, *of));
-    let known = [
-        Ending::Exited(0),
-        Ending::Exited(FULL),
-        Ending::Exited(LOST),
-    ];
+    let known = [Ending::Exited(0), Ending::Exited(FULL), Ending::Exited(LOST)];
     if let Some((number, ending)) = ended().find(|(_, ending)| !known.contains(ending)) {
         bail!("process {number} of {} ended {ending}", endings.len());
     }
     if let Some((number, _)) = ended().find(|(_, ending)| *ending == Ending::Exited(FULL)) {
-        bail!(
-            "process {number} found more than {} gaps before the window's end",
-            of.room
-        );
+        bail!("process {number} found more than {} gaps before the window's end", of.room);
     }
     if let Some((number, _)) = ended().find(|(_, ending)| *ending == Ending::Exited(LOST)) {
         bail!("process {number} waited in vain for the others to be ready");
@@ -204,12 +190,7 @@ mod tests {
         let work = std::thread::spawn(|| {
             let cpu = place::allowed().expect("CPUs")[0];
             place::pin(cpu).expect("is allowed");
-            spin(Spin {
-                processes: 3,
-                threshold: 2_000,
-                window: 20_000_000,
-                room: 4096,
-            })
+            spin(Spin { processes: 3, threshold: 2_000, window: 20_000_000, room: 4096 })
         });
         let spun = work.join().expect("does not panic").expect("is measured");
         assert_eq!((spun.logs.len(), spun.forced.len()), (3, 3));
@@ -229,12 +210,7 @@ mod tests {
 
     #[test]
     fn one_that_ends_before_the_start_is_named_and_does_not_hold_the_others() {
-        let of = Spin {
-            processes: 3,
-            threshold: 2_000,
-            window: 1_000_000,
-            room: 64,
-        };
+        let of = Spin { processes: 3, threshold: 2_000, window: 1_000_000, room: 64 };
         let error = made(of, |words, number, tracer| match number {
             2 => 7,
             _ => body(of, words, number, tracer, Duration::from_millis(20)),

@@ -11,11 +11,9 @@ use std::time::Duration;
 #[test]
 fn it_keeps_the_laws_of_the_catalogue() {
     for site in sites() {
-        for (preset, cases, most_ms) in [
-            (Preset::Quick, 1, 400),
-            (Preset::Standard, 3, 2_000),
-            (Preset::Thorough, 5, 12_000),
-        ] {
+        for (preset, cases, most_ms) in
+            [(Preset::Quick, 1, 400), (Preset::Standard, 3, 2_000), (Preset::Thorough, 5, 12_000)]
+        {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!((offer.series.len(), offer.skipped.len()), (1, 0));
             let series = &offer.series[0];
@@ -30,18 +28,13 @@ fn it_keeps_the_laws_of_the_catalogue() {
 fn processes_whose_gaps_have_no_room_are_skipped() {
     let set = [("processes", "2,64")];
     let params = params(&CARD, Preset::Quick, &set);
-    let small = |memory_bytes| Site {
-        memory_bytes,
-        ..bare_site()
-    };
+    let small = |memory_bytes| Site { memory_bytes, ..bare_site() };
     let offer = EXPERIMENT.series(&small(4 << 20), &params).unwrap();
     assert_eq!(offer.series[0].cases.len(), 1);
     let (id, skip) = &offer.skipped[0];
     assert_eq!(id.to_string(), "processes=64");
     assert!(skip.reason.contains("may be touched"), "{}", skip.reason);
-    EXPERIMENT
-        .series(&small(1 << 10), &params)
-        .expect_err("no room for two");
+    EXPERIMENT.series(&small(1 << 10), &params).expect_err("no room for two");
 }
 
 #[test]
@@ -66,10 +59,7 @@ fn the_derived_switch_comes_from_os_switch() {
     let mut known = Known::default();
     let told = |known: &Known, name| EXPERIMENT.predict(&site, Some(known), &case, metric(name));
     assert_eq!(told(&known, "switch"), None);
-    let pipe = CaseId::new()
-        .with("via", "pipe")
-        .with("parties", "processes")
-        .with("pair", "same");
+    let pipe = CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", "same");
     known.insert(Key::new("os.switch", &pipe, "switch"), 50_000.0);
     let prediction = told(&known, "switch").expect("derived");
     let Range { low, likely, .. } = prediction.range.expect("an interval");
@@ -94,15 +84,7 @@ fn it_runs_and_every_figure_has_samples() {
     assert!(samples.iter().all(|samples| samples.metric != "rotation"));
     let of_slices = samples.iter().find(|samples| samples.metric == "slice");
     let of_slices = of_slices.expect("a case");
-    let share: f64 = ["share_1", "share_2"]
-        .iter()
-        .map(|name| of_slices.quantities[*name])
-        .sum();
+    let share: f64 = ["share_1", "share_2"].iter().map(|name| of_slices.quantities[*name]).sum();
     assert!((share + lost - 1.0).abs() < 1e-6, "{share} {lost}");
-    assert!(
-        of_slices
-            .notes
-            .iter()
-            .any(|note| note.contains("first run after fork"))
-    );
+    assert!(of_slices.notes.iter().any(|note| note.contains("first run after fork")));
 }

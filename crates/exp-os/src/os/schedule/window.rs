@@ -49,12 +49,7 @@ pub(super) fn write(
     moved: &Snapshot,
 ) -> Result<()> {
     let seen = Seen::new(spun, bench.clock(), tick_ns)?;
-    let slices: Vec<f64> = seen
-        .line
-        .whole()
-        .iter()
-        .map(|run| seen.slice(run))
-        .collect();
+    let slices: Vec<f64> = seen.line.whole().iter().map(|run| seen.slice(run)).collect();
     ensure!(
         !slices.is_empty(),
         "{} ran in a window of {:.0} ms, so that no slice in it is whole",
@@ -71,10 +66,7 @@ pub(super) fn write(
     let mut notes = seen.notes(moved);
     if bench.order().round == 1 {
         // What differs a little from round to round is in the quantities and traces of each.
-        notes.push(format!(
-            "the threshold of a gap in the first round: {}",
-            threshold.because
-        ));
+        notes.push(format!("the threshold of a gap in the first round: {}", threshold.because));
         notes.push(seen.processes_told());
         notes.extend(seen.grid.and_then(|grid| grid.told()));
     }
@@ -137,14 +129,7 @@ fn pattern(rotation: f64) -> String {
 impl<'spun> Seen<'spun> {
     fn new(spun: &'spun Spun, clock: Clock, tick_ns: f64) -> Result<Self> {
         let line = line::merged(&spun.logs, spun.window);
-        let mut seen = Seen {
-            switches: line.switches(),
-            line,
-            grid: None,
-            tick_ns,
-            clock,
-            spun,
-        };
+        let mut seen = Seen { switches: line.switches(), line, grid: None, tick_ns, clock, spun };
         let overlap_ns = clock.ns(seen.line.overlap_ticks);
         ensure!(
             overlap_ns <= OVERLAP_MAX * seen.window_ns(),
@@ -185,9 +170,7 @@ impl<'spun> Seen<'spun> {
     fn switch_lengths(&self) -> (Vec<f64>, Option<String>) {
         let lengths = |first_too: bool| -> Vec<f64> {
             let counted = self.switches.iter().filter(|of| first_too || !of.is_first);
-            counted
-                .filter_map(|of| Some(self.clock.ns(of.ticks?)))
-                .collect()
+            counted.filter_map(|of| Some(self.clock.ns(of.ticks?))).collect()
         };
         let settled = lengths(false);
         match settled.is_empty() {
@@ -200,9 +183,7 @@ impl<'spun> Seen<'spun> {
     }
 
     fn is_on_tick(&self, of: &Switch) -> bool {
-        self.grid
-            .as_ref()
-            .is_some_and(|grid| grid.is_on(self.at(of.at)))
+        self.grid.as_ref().is_some_and(|grid| grid.is_on(self.at(of.at)))
     }
 
     /// Share of switches on a tick, and what must be known of it.
@@ -221,9 +202,7 @@ impl<'spun> Seen<'spun> {
     /// Share of switches to who has waited longest; none where there is no other to choose, or where one
     /// never ran.
     fn rotation(&self) -> Option<f64> {
-        (self.line.processes > 2)
-            .then(|| self.line.rotation())
-            .flatten()
+        (self.line.processes > 2).then(|| self.line.rotation()).flatten()
     }
 
     /// Says that some had nothing.
@@ -238,11 +217,7 @@ impl<'spun> Seen<'spun> {
         let span = self.line.span() as f64;
         let had = self.line.had().into_iter().enumerate();
         had.map(|(process, had)| {
-            let runs = self
-                .line
-                .whole()
-                .iter()
-                .filter(|run| run.process == process);
+            let runs = self.line.whole().iter().filter(|run| run.process == process);
             let slices: Vec<f64> = runs.map(|run| self.slice(run)).collect();
             (had as f64 / span, slices.len(), median(&slices))
         })
@@ -355,15 +330,7 @@ impl<'spun> Seen<'spun> {
         let columns = ["start_ns", "duration_ns", "state"];
         let trace = bench.trace(case, TIMELINE, &columns, self.timeline())?;
         trace.names.insert("state".to_owned(), states);
-        let columns = [
-            "at_ns",
-            "from",
-            "to",
-            "switch_ns",
-            "slice_ns",
-            "slice_ticks",
-            "on_tick",
-        ];
+        let columns = ["at_ns", "from", "to", "switch_ns", "slice_ns", "slice_ticks", "on_tick"];
         let rows = self.switches.iter().filter_map(|of| self.row(of)).collect();
         let trace = bench.trace(case, SWITCHES, &columns, rows)?;
         let names: Vec<String> = (1..=processes).map(|number| number.to_string()).collect();
@@ -424,9 +391,8 @@ impl<'spun> Seen<'spun> {
 /// Share of the pairs that stand in ascending order.
 fn in_order(order: &[usize]) -> f64 {
     let count = order.len();
-    let ascending: usize = (0..count)
-        .map(|at| order[at + 1..].iter().filter(|of| **of > order[at]).count())
-        .sum();
+    let ascending: usize =
+        (0..count).map(|at| order[at + 1..].iter().filter(|of| **of > order[at]).count()).sum();
     ascending as f64 / (count * (count - 1) / 2) as f64
 }
 
@@ -450,23 +416,12 @@ mod tests {
             let tick = slice * 8 * MS + 4 * MS;
             match log.last {
                 0 => log.first = start,
-                last => log.gaps.push(Gap {
-                    start: last,
-                    end: start,
-                }),
+                last => log.gaps.push(Gap { start: last, end: start }),
             }
-            log.gaps.push(Gap {
-                start: tick,
-                end: tick + 2_000,
-            });
+            log.gaps.push(Gap { start: tick, end: tick + 2_000 });
             log.last = end;
         }
-        Spun {
-            window: (0, slices * 8 * MS),
-            logs,
-            births: vec![0, 1],
-            forced: vec![0, 0],
-        }
+        Spun { window: (0, slices * 8 * MS), logs, births: vec![0, 1], forced: vec![0, 0] }
     }
 
     #[test]
@@ -570,10 +525,7 @@ mod tests {
         for (slice, at) in [(4, 2), (8, 3)] {
             let start = slice * 8 * MS + at * MS;
             let log = &mut spun.logs[0];
-            log.gaps.push(Gap {
-                start,
-                end: start + 800_000,
-            });
+            log.gaps.push(Gap { start, end: start + 800_000 });
             log.gaps.sort_unstable_by_key(|gap| gap.start);
         }
         spun.forced = vec![15 + 2, 15];

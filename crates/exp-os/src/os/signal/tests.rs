@@ -8,11 +8,7 @@ use session::fixtures::{check, smoke};
 #[test]
 fn it_keeps_the_laws_of_the_catalogue() {
     for site in sites() {
-        for (preset, cases) in [
-            (Preset::Quick, 4),
-            (Preset::Standard, 6),
-            (Preset::Thorough, 6),
-        ] {
+        for (preset, cases) in [(Preset::Quick, 4), (Preset::Standard, 6), (Preset::Thorough, 6)] {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(offer.series[0].cases.len(), cases);
         }

@@ -214,10 +214,8 @@ impl Circle {
         // The others inherit it.
         let patience = plan.patient.then(Patience::new).transpose()?;
         let board = Arc::new(Board(SharedWords::new(STRIDE * (size + 1))?));
-        let mut ends: Vec<Option<Ends>> = token::circle(plan.via, size, scope)?
-            .into_iter()
-            .map(Some)
-            .collect();
+        let mut ends: Vec<Option<Ends>> =
+            token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
         let others = match plan.kind {
             Kind::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
             Kind::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
@@ -300,9 +298,7 @@ impl Circle {
     /// Fails unless the token may still come back after that error.
     #[cold]
     fn ensure_hope(&self, error: io::Error) -> Result<()> {
-        let Plan {
-            via, kind, cpus, ..
-        } = &self.plan;
+        let Plan { via, kind, cpus, .. } = &self.plan;
         let one = match kind {
             Kind::Processes => "process",
             Kind::Threads => "thread",
@@ -382,10 +378,7 @@ impl Circle {
         let handovers = self.handovers;
         self.board.order(Command::Run);
         self.settle()?;
-        let mut all = Switches {
-            handovers,
-            ..Switches::default()
-        };
+        let mut all = Switches { handovers, ..Switches::default() };
         for (party, cpu) in self.plan.cpus.iter().enumerate() {
             let found = self.board.get(party, CPU);
             ensure!(
@@ -540,9 +533,7 @@ fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Resu
 /// Memory of one's own, touched here.
 fn array(working_set: u64) -> Vec<Line> {
     let lines = working_set.div_ceil(size_of::<Line>() as u64);
-    (0..lines)
-        .map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8]))
-        .collect()
+    (0..lines).map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8])).collect()
 }
 
 #[cfg(test)]

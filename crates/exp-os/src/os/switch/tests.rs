@@ -33,10 +33,7 @@ fn rounds_keep_their_time() {
         for mut site in sites() {
             site.case_ns = case_ns;
             let offer = check(&EXPERIMENT, &site, preset);
-            let costs = offer
-                .series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series));
+            let costs = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
             let cost: Duration = costs.sum();
             assert!(cost.as_secs_f64() <= most, "{cost:?} in {}", preset.name());
         }
@@ -51,9 +48,7 @@ fn ids(offer: &Offer) -> Vec<String> {
 #[test]
 fn quick_has_what_matters_most() {
     let site = recorded("vm-granite-rapids");
-    let offer = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Quick, &[]))
-        .expect("offers");
+    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[])).expect("offers");
     assert_eq!(
         ids(&offer),
         [
@@ -71,9 +66,7 @@ fn quick_has_what_matters_most() {
 #[test]
 fn thorough_has_the_whole_grid_and_every_distance() {
     let site = recorded("epyc-7763-2s");
-    let offer = EXPERIMENT
-        .series(&site, &params(&CARD, Preset::Thorough, &[]))
-        .expect("offers");
+    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Thorough, &[])).expect("offers");
     let ids = ids(&offer);
     let rings = ids.iter().filter(|id| id.starts_with("via=ring"));
     assert_eq!(rings.count(), 8 * 6);
@@ -91,10 +84,7 @@ fn thorough_has_the_whole_grid_and_every_distance() {
 fn what_a_site_lacks_is_skipped_with_its_reason() {
     let mut site = recorded("vm-granite-rapids");
     site.cpus.truncate(1);
-    site.host.limits.open_files = Some(Rlimit {
-        soft: Some(128),
-        hard: Some(4096),
-    });
+    site.host.limits.open_files = Some(Rlimit { soft: Some(128), hard: Some(4096) });
     let params = params(&CARD, Preset::Thorough, &[]);
     let offer = EXPERIMENT.series(&site, &params).expect("offers");
     let reason = |id: &str| {
@@ -166,11 +156,7 @@ fn the_derived_prediction_comes_from_what_os_syscall_measured() {
     assert!((handover.likely - one_party.likely - switch.likely).abs() < 1e-9);
     assert!(one_party.low > 120.0 && one_party.low < one_party.likely);
     // A yield is one call, a working set costs both parties.
-    let yields = Case::new(
-        CaseId::new()
-            .with("via", "yield")
-            .with("parties", "processes"),
-    );
+    let yields = Case::new(CaseId::new().with("via", "yield").with("parties", "processes"));
     assert_eq!(of(&known, &yields, 1).expect("told").0.likely, 150.0);
     let ring = |working_set: u64| {
         let id = CaseId::new().with("via", "ring").with("size", 16);
@@ -178,10 +164,7 @@ fn the_derived_prediction_comes_from_what_os_syscall_measured() {
         [1, 2].map(|metric| of(&known, &case, metric).expect("told").0.likely)
     };
     let (empty, full) = (ring(0), ring(65_536));
-    assert!(
-        full[0] > empty[0] && full[1] > empty[1],
-        "{empty:?} {full:?}"
-    );
+    assert!(full[0] > empty[0] && full[1] > empty[1], "{empty:?} {full:?}");
     // More processes than the processor keeps apart in its TLB.
     assert!(empty[0] == one_party.likely && empty[1] > 1.3 * switch.likely);
 }
@@ -233,20 +216,11 @@ fn on_circle<T: Send>(
         let work = scope.spawn(move || {
             let allowed = metal::place::allowed().expect("CPUs");
             metal::place::pin(allowed[0]).expect("pins");
-            let second = if other {
-                *allowed.last().expect("a CPU")
-            } else {
-                allowed[0]
-            };
+            let second = if other { *allowed.last().expect("a CPU") } else { allowed[0] };
             let mut cpus = vec![second; size];
             cpus[0] = allowed[0];
-            let plan = Plan {
-                via,
-                kind,
-                cpus,
-                patient: size > 2 || via == Via::Yield,
-                working_set: 4096,
-            };
+            let plan =
+                Plan { via, kind, cpus, patient: size > 2 || via == Via::Yield, working_set: 4096 };
             let mut circle = Circle::form(&plan).expect("forms");
             let outcome = check(&mut circle);
             circle.end().expect("all end well");
@@ -293,16 +267,10 @@ fn a_party_that_cannot_be_pinned_is_told_at_once() {
             patient: false,
             working_set: 0,
         };
-        Circle::form(&plan)
-            .err()
-            .expect("there is no such CPU")
-            .to_string()
+        Circle::form(&plan).err().expect("there is no such CPU").to_string()
     });
     let error = error.join().expect("does not panic");
-    assert!(
-        error.contains("party 1 could not be pinned to CPU 100000"),
-        "{error}"
-    );
+    assert!(error.contains("party 1 could not be pinned to CPU 100000"), "{error}");
 }
 
 #[test]
@@ -326,16 +294,10 @@ fn it_measures_both_sides_and_their_difference() {
     // The only figure of a first run is its hand-over.
     let site = recorded("vm-granite-rapids");
     let case = Case::new(CaseId::new().with("via", "first_run"));
-    let ranges = CARD
-        .metrics
-        .iter()
-        .filter(|metric| !metric.derived)
-        .map(|metric| {
-            let told = EXPERIMENT
-                .predict(&site, None, &case, metric)
-                .expect("told");
-            told.range.is_some()
-        });
+    let ranges = CARD.metrics.iter().filter(|metric| !metric.derived).map(|metric| {
+        let told = EXPERIMENT.predict(&site, None, &case, metric).expect("told");
+        told.range.is_some()
+    });
     assert_eq!(ranges.collect::<Vec<_>>(), [true, false, false]);
 }
 

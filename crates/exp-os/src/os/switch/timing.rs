@@ -79,9 +79,7 @@ pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Coun
     quantities.insert("switches_per_handover".to_owned(), per_handover);
     let share = counted.involuntary as f64 / counted.switches().max(1) as f64;
     quantities.insert("involuntary_share".to_owned(), share);
-    samples
-        .notes
-        .extend(broken.map(|broken| broken.to_string()));
+    samples.notes.extend(broken.map(|broken| broken.to_string()));
     samples.notes.extend(timed.notes);
     let one_party = timed.turns.map(|both| both.1);
     bench.record_quartets(case, "one_party", timed.times, one_party)?;
@@ -148,10 +146,7 @@ fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
     let timer = bench.timer();
     let goal = timer.goal;
     let turn_ns = goal.batch_ns;
-    let part = |share: f64| Timer {
-        goal: goal.with_batches(share * turn_ns),
-        ..timer
-    };
+    let part = |share: f64| Timer { goal: goal.with_batches(share * turn_ns), ..timer };
     let (handovers, alone) = (part(HANDOVER_SHARE), part(1.0 - HANDOVER_SHARE));
     let laps_batch = handovers.search(&mut |n| laps(&timer, circle, n))?;
     let alone_batch = alone.search(&mut |n| timer.timed(n, &mut |n| circle.alone(n)))?;
@@ -159,10 +154,7 @@ fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
         true => 1,
         false => least_laps(goal.quartets_min, circle.size()),
     };
-    let (short, times) = (
-        laps_batch.operations.max(least).max(row),
-        alone_batch.operations,
-    );
+    let (short, times) = (laps_batch.operations.max(least).max(row), alone_batch.operations);
     let mut is_handover_first = false;
     let turns = timer.repeat(&mut |watch| {
         is_handover_first = !is_handover_first;
@@ -213,12 +205,7 @@ mod tests {
     use bench::measure::Turns;
 
     fn counted(voluntary: u64, involuntary: u64) -> Counted {
-        Counted {
-            handovers: 10_000,
-            voluntary,
-            involuntary,
-            involuntary_here: involuntary,
-        }
+        Counted { handovers: 10_000, voluntary, involuntary, involuntary_here: involuntary }
     }
 
     #[test]
@@ -236,10 +223,7 @@ mod tests {
             assert_eq!(outcome.is_ok(), lawful, "{voluntary} + {involuntary}");
         }
         let error = counted(9_000, 0).check().unwrap_err().to_string();
-        assert!(
-            error.contains("9000 switches") && error.contains("without waiting"),
-            "{error}"
-        );
+        assert!(error.contains("9000 switches") && error.contains("without waiting"), "{error}");
     }
 
     #[test]
@@ -249,10 +233,7 @@ mod tests {
             let least = laps * size * 6 * 6;
             assert!(least >= HANDOVERS_MIN, "{size}");
             assert!(laps == 1 || (laps - 1) * size * 6 * 6 < HANDOVERS_MIN);
-            let counted = |switches| Counted {
-                handovers: least,
-                ..counted(switches, 0)
-            };
+            let counted = |switches| Counted { handovers: least, ..counted(switches, 0) };
             counted(least + 4).check().expect("within one per cent");
         }
     }
@@ -272,10 +253,7 @@ mod tests {
             size: 2,
             times: 4,
             turns: Turns {
-                kept: vec![
-                    ((100.0, 300.0), (10.0, 50.0)),
-                    ((100.0, 120.0), (10.0, 50.0)),
-                ],
+                kept: vec![((100.0, 300.0), (10.0, 50.0)), ((100.0, 120.0), (10.0, 50.0))],
                 width: Vec::new(),
                 core_hz: None,
                 refused: 0,

@@ -76,9 +76,7 @@ pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
         rest: STRIDE * size,
     };
     let ends = match via {
-        Via::Futex => (0..size)
-            .map(|index| Ends::Futex(words(index), scope))
-            .collect(),
+        Via::Futex => (0..size).map(|index| Ends::Futex(words(index), scope)).collect(),
         Via::Yield => (0..size).map(|index| Ends::Yield(words(index))).collect(),
         Via::Pipe => {
             let (readers, mut writers) = many(size, io::pipe)?;

@@ -40,10 +40,7 @@ impl Calls {
         raw::epoll_add(epoll.as_fd(), reader.as_fd()).context("a pipe in an epoll set")?;
         Ok(Calls {
             zero: File::open("/dev/zero").context("/dev/zero")?,
-            null: OpenOptions::new()
-                .write(true)
-                .open("/dev/null")
-                .context("/dev/null")?,
+            null: OpenOptions::new().write(true).open("/dev/null").context("/dev/null")?,
             program,
             page: vec![1; PAGE_BYTES],
             word: AtomicU32::new(0),
@@ -82,10 +79,7 @@ pub(super) fn serve(
     bench.try_time(case, "latency", |n| {
         for _ in 0..n {
             let returned = once()?;
-            ensure!(
-                returned == expected,
-                "it returned {returned}, not {expected}"
-            );
+            ensure!(returned == expected, "it returned {returned}, not {expected}");
         }
         Ok(())
     })?;
@@ -107,10 +101,7 @@ impl Quartet {
             let long = of(second) + of(third);
             (short as f64, long as f64)
         };
-        Quartet {
-            open: sums(|(open, _)| open),
-            close: sums(|(_, close)| close),
-        }
+        Quartet { open: sums(|(open, _)| open), close: sums(|(_, close)| close) }
     }
 }
 
@@ -127,10 +118,7 @@ impl Pools {
     /// So many files may not be open.
     pub(super) fn new(short: usize) -> Result<Pools> {
         ensure!(short > 0, "a pool of no descriptors");
-        let mut pools = Pools {
-            open: Vec::with_capacity(2 * short),
-            short,
-        };
+        let mut pools = Pools { open: Vec::with_capacity(2 * short), short };
         pools.once(2 * short)?;
         Ok(pools)
     }

@@ -33,10 +33,7 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     site.host.kernel.release = Some("4.19.0-26-amd64".to_owned());
     assert_eq!(skips(&site), ["call=uring_nop"]);
     site.host.kernel.release = Some("6.1".to_owned());
-    site.host.limits.open_files = Some(Rlimit {
-        soft: Some(128),
-        hard: Some(4096),
-    });
+    site.host.limits.open_files = Some(Rlimit { soft: Some(128), hard: Some(4096) });
     assert_eq!(skips(&site), ["call=open", "call=close"]);
     site.host.limits.open_files = None;
     site.host.cpu.arch = Arch::Aarch64;
@@ -52,23 +49,14 @@ fn the_derived_prediction_comes_from_what_clock_read_measured() {
     };
     let mut known = Known::default();
     assert!(of("getpid", &known).is_none());
-    for (clock, ns) in [
-        ("clock_gettime_syscall", 135.0),
-        ("clock_gettime_vdso", 18.0),
-    ] {
+    for (clock, ns) in [("clock_gettime_syscall", 135.0), ("clock_gettime_vdso", 18.0)] {
         let id = CaseId::new().with("clock", clock);
         known.insert(Key::new("clock.read", &id, "cost"), ns);
     }
-    known.insert(
-        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-        3.6e9,
-    );
+    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
     let null = of("getpid", &known).expect("told").range.expect("told");
     assert!(null.low > 50.0 && null.high < 135.0, "{null:?}");
-    let same = of("clock_gettime_vdso", &known)
-        .expect("told")
-        .range
-        .expect("told");
+    let same = of("clock_gettime_vdso", &known).expect("told").range.expect("told");
     assert_eq!(same.likely, 18.0);
     // Not measured: nothing to derive from.
     assert!(of("time_vdso", &known).is_none());

@@ -1,4 +1,5 @@
 use super::*;
+use bench::experiment::Experiment as _;
 use bench::experiment::Preset;
 use bench::experiment::fixtures::{recorded, sites};
 use record::event::Raw;
@@ -7,9 +8,8 @@ use session::fixtures::{check, params, smoke};
 use std::collections::BTreeSet;
 
 fn cases(site: &Site, preset: Preset, set: &[(&str, &str)]) -> BTreeSet<String> {
-    let offer = EXPERIMENT
-        .series(site, &params(&CARD, preset, set))
-        .expect("threads are everywhere");
+    let offer =
+        EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("threads are everywhere");
     let cases = offer.series.iter().flat_map(|series| &series.cases);
     cases.map(|case| case.id.to_string()).collect()
 }
@@ -21,10 +21,7 @@ fn it_keeps_the_laws_of_the_catalogue() {
             for series in check(&EXPERIMENT, &site, preset).series {
                 let resolved = EXPERIMENT.resolve(&site, &Known::default(), series);
                 for case in resolved.expect("every pair offered is there").cases {
-                    assert_eq!(
-                        pair::cpus(&case).map(|cpus| cpus[0]),
-                        site.cpus.first().copied()
-                    );
+                    assert_eq!(pair::cpus(&case).map(|cpus| cpus[0]), site.cpus.first().copied());
                 }
             }
         }
@@ -55,11 +52,7 @@ fn presets_choose_what_their_time_allows() {
 #[test]
 fn what_a_site_lacks_is_skipped_with_its_reason() {
     let mut site = recorded("vm-granite-rapids");
-    let set = [
-        ("pair", "same,llc,remote"),
-        ("stack", "bare"),
-        ("count", "none"),
-    ];
+    let set = [("pair", "same,llc,remote"), ("stack", "bare"), ("count", "none")];
     assert_eq!(
         cases(&site, Preset::Quick, &set),
         BTreeSet::from(["pair=same,stack=bare".to_owned()])
@@ -70,33 +63,21 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
         assert!(skipped.iter().all(|(_, skip)| !skip.reason.is_empty()));
         skipped.iter().map(|(id, _)| id.to_string()).collect()
     };
-    assert_eq!(
-        skipped(&site),
-        ["pair=llc,stack=bare", "pair=remote,stack=bare"]
-    );
+    assert_eq!(skipped(&site), ["pair=llc,stack=bare", "pair=remote,stack=bare"]);
     site.cpus.truncate(1);
-    assert_eq!(
-        cases(&site, Preset::Standard, &[]).len(),
-        5,
-        "one CPU: the same alone"
-    );
+    assert_eq!(cases(&site, Preset::Standard, &[]).len(), 5, "one CPU: the same alone");
 }
 
 #[test]
 fn windows_are_planned_with_their_threads() {
     let site = recorded("vm-granite-rapids");
-    for (preset, most) in [
-        (Preset::Quick, 0.15),
-        (Preset::Standard, 0.35),
-        (Preset::Thorough, 20.0),
-    ] {
-        let offer = EXPERIMENT
-            .series(&site, &params(&CARD, preset, &[]))
-            .expect("threads are everywhere");
-        let costs = offer
-            .series
-            .iter()
-            .map(|series| EXPERIMENT.round_cost(&site, series).as_secs_f64());
+    for (preset, most) in
+        [(Preset::Quick, 0.15), (Preset::Standard, 0.35), (Preset::Thorough, 20.0)]
+    {
+        let offer =
+            EXPERIMENT.series(&site, &params(&CARD, preset, &[])).expect("threads are everywhere");
+        let costs =
+            offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series).as_secs_f64());
         assert!(costs.sum::<f64>() <= most, "{}", preset.name());
     }
 }
@@ -124,12 +105,7 @@ fn the_derived_prediction_comes_from_measured_calls() {
 fn a_limit_is_told_with_the_way_out() {
     let reached = std::io::Error::from_raw_os_error(11);
     let text = format!("{:#}", told(reached.into(), 8 << 20));
-    for word in [
-        "may be made",
-        "ulimit -v",
-        "8388608 bytes",
-        "os.thread.alive",
-    ] {
+    for word in ["may be made", "ulimit -v", "8388608 bytes", "os.thread.alive"] {
         assert!(text.contains(word), "{text}");
     }
     let other = told(anyhow::anyhow!("another"), 1);
@@ -154,10 +130,7 @@ fn it_measures_lives_in_order_and_sequences_whole() {
     for id in ["pair=same,stack=cached", "pair=same,stack=fresh"] {
         let [returned, first, joined] =
             ["return", "first_instruction", "create_join"].map(|metric| values(id, metric));
-        assert_eq!(
-            (returned.len(), joined.len()),
-            (REHEARSAL_EVENTS, first.len())
-        );
+        assert_eq!((returned.len(), joined.len()), (REHEARSAL_EVENTS, first.len()));
         for at in 0..joined.len() {
             assert!(0.0 < returned[at] && returned[at] <= joined[at]);
             assert!(0.0 < first[at] && first[at] < joined[at]);

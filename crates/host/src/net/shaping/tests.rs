@@ -57,9 +57,7 @@ fn shapers(disciplines: &[u8], classes: &[u8]) -> Vec<Shaper> {
 #[test]
 fn a_token_bucket_tells_its_rate_and_burst() {
     let found = shapers(&bytes(TBF_DISCIPLINES), &[]);
-    let [bucket] = found.as_slice() else {
-        panic!("{found:?}")
-    };
+    let [bucket] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((bucket.kind.as_str(), bucket.place), ("tbf", Place::Root));
     assert_eq!(bucket.bits_per_second, Some(1_000_000_000));
     assert_eq!(bucket.burst_bytes, Some(262_144));
@@ -70,14 +68,9 @@ fn a_token_bucket_tells_its_rate_and_burst() {
 #[test]
 fn a_hierarchy_lets_unclassified_packets_out_by_their_class_and_those_above() {
     let found = shapers(&bytes(HTB_DISCIPLINES), &bytes(HTB_CLASSES));
-    let [htb, filter] = found.as_slice() else {
-        panic!("{found:?}")
-    };
+    let [htb, filter] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((htb.kind.as_str(), htb.place), ("htb", Place::Root));
-    assert_eq!(
-        (filter.kind.as_str(), filter.place),
-        ("clsact", Place::Filter)
-    );
+    assert_eq!((filter.kind.as_str(), filter.place), ("clsact", Place::Filter));
     assert_eq!(htb.bits_per_second, Some(200_000_000));
     let class = |at: usize| {
         let class = &htb.classes[at];

@@ -109,5 +109,5 @@ fn the_measured_peak_replaces_the_law() {
     assert_eq!(measured_peak(&known, chief, &all), Some(1e11));
     let derived = sustained_rate(&site, Some(&known), chief, &all);
     assert!(derived.range.low < 1e11 && derived.range.high > 1e11);
-    assert!(derived.because.contains("cpu.peak measured"), "{derived:?}");
+    assert!(derived.because().contains("cpu.peak measured"), "{derived:?}");
 }

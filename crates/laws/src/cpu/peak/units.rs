@@ -67,11 +67,8 @@ const ARM_TWO_PIPES: Units = Units {
     firm: false,
 };
 
-const ARM_FOUR_PIPES: Units = Units {
-    mul: 2.0,
-    narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0],
-    ..ARM_TWO_PIPES
-};
+const ARM_FOUR_PIPES: Units =
+    Units { mul: 2.0, narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0], ..ARM_TWO_PIPES };
 
 /// What a design starts; none where nobody described it.
 pub(super) fn units(core: Core) -> Option<Units> {
@@ -84,15 +81,9 @@ pub(super) fn units(core: Core) -> Option<Units> {
             ..HASWELL
         },
         Haswell | Broadwell => HASWELL,
-        SkylakeClient => Units {
-            wide: NONE,
-            ..SKYLAKE
-        },
+        SkylakeClient => Units { wide: NONE, ..SKYLAKE },
         SkylakeServer | PalmCove | SunnyCove | WillowCove | CypressCove => SKYLAKE,
-        GoldenCove | RaptorCove | RedwoodCove => Units {
-            halved: false,
-            ..SKYLAKE
-        },
+        GoldenCove | RaptorCove | RedwoodCove => Units { halved: false, ..SKYLAKE },
         LionCove => Units {
             mul: 3.0,
             narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
@@ -108,10 +99,7 @@ pub(super) fn units(core: Core) -> Option<Units> {
             ..HASWELL
         },
         Zen => ZEN,
-        Zen2 => Units {
-            middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-            ..ZEN
-        },
+        Zen2 => Units { middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0], ..ZEN },
         Zen3 | Zen4 => Units {
             narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
             middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],

@@ -18,9 +18,7 @@ pub(super) fn streamed(known: &Known) -> Option<f64> {
 
 /// CPU time of such a block read past the cache by fs.read, in ns.
 pub(super) fn measured_cpu(known: &Known, request: &Request) -> Option<f64> {
-    (request.mode == "direct")
-        .then(|| figure_of(known, request, "cpu"))
-        .flatten()
+    (request.mode == "direct").then(|| figure_of(known, request, "cpu")).flatten()
 }
 
 /// What fs.read measured of a page read this way, of its largest file, in ns.
@@ -32,11 +30,7 @@ fn figure_of(known: &Known, request: &Request, metric: &str) -> Option<f64> {
     if !request.is_read {
         return None;
     }
-    let pattern = if request.is_random {
-        "random"
-    } else {
-        "sequential"
-    };
+    let pattern = if request.is_random { "random" } else { "sequential" };
     let is_it = |case: &CaseId| {
         case.text("pattern") == Some(pattern) && case.text("mode") == Some(request.mode)
     };

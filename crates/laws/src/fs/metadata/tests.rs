@@ -14,13 +14,7 @@ const CALLS: [Call; 8] = [
 ];
 
 fn likely(site: &Site, file_system: &str, call: Call, entries: u64) -> f64 {
-    let named = Named {
-        call,
-        entries,
-        name_bytes: 24,
-        file_system,
-        discards: false,
-    };
+    let named = Named { call, entries, name_bytes: 24, file_system, discards: false };
     let range = latency(site, None, named).range;
     assert!(
         0.0 < range.low && range.low <= range.likely && range.likely <= range.high,
@@ -32,9 +26,7 @@ fn likely(site: &Site, file_system: &str, call: Call, entries: u64) -> f64 {
 #[test]
 fn every_law_is_sound_and_ordered() {
     let site = bare_site();
-    for file_system in [
-        "ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuse.x", "nfs", "",
-    ] {
+    for file_system in ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuse.x", "nfs", ""] {
         for call in CALLS {
             for entries in [1, 10, 1000, 100_000, 10_000_000] {
                 likely(&site, file_system, call, entries);

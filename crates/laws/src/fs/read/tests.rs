@@ -1,14 +1,11 @@
 use super::{Below, Read, Way, block, cpu, readahead_gain, single};
-use crate::Estimate;
+use crate::Law;
 use bench::experiment::Known;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::sites;
 use record::key::{CaseId, Key};
 
-const BELOW: Below = Below {
-    disk: None,
-    is_plain: true,
-};
+const BELOW: Below = Below { disk: None, is_plain: true };
 
 fn reads() -> impl Iterator<Item = Read> {
     let ways = [Way::Direct, Way::Ahead, Way::Alone, Way::Cached];
@@ -21,7 +18,7 @@ fn reads() -> impl Iterator<Item = Read> {
     })
 }
 
-fn ordered(estimate: &Estimate) {
+fn ordered(estimate: &Law) {
     let range = estimate.range;
     let sane = 0.0 < range.low && range.low <= range.likely && range.likely <= range.high;
     assert!(sane && range.high.is_finite(), "{estimate:?}");
@@ -51,9 +48,7 @@ fn faults() -> Known {
         ("window", "off", "per_page", 8e4),
         ("window", "on", "per_page", 2.5e3),
     ] {
-        let case = CaseId::new()
-            .with("fault", fault)
-            .with("readahead", readahead);
+        let case = CaseId::new().with("fault", fault).with("readahead", readahead);
         known.insert(Key::new("memory.fault", &case, metric), ns);
     }
     known
@@ -68,16 +63,10 @@ fn page_faults_of_the_same_device_narrow_what_is_predicted() {
         let derived = block(&site, Some(&known), BELOW, read).expect("known");
         ordered(&derived);
         let width = |range: record::event::Range| range.high / range.low;
-        assert!(
-            width(derived.range) < width(prior) / 3.0,
-            "{read:?}: {derived:?} {prior:?}"
-        );
-        assert!(derived.because.contains("memory.fault"));
+        assert!(width(derived.range) < width(prior) / 3.0, "{read:?}: {derived:?} {prior:?}");
+        assert!(derived.because().contains("memory.fault"));
         // Not where something else is between.
-        let behind = Below {
-            is_plain: false,
-            ..BELOW
-        };
+        let behind = Below { is_plain: false, ..BELOW };
         assert!(block(&site, Some(&known), behind, read).is_none());
     }
     let gain = readahead_gain(&site, Some(&known), BELOW, false, 1 << 26).expect("known");
@@ -93,14 +82,8 @@ fn a_cached_block_is_a_call_and_a_copy() {
     let mut known = Known::default();
     let call = CaseId::new().with("call", "pread_cached");
     known.insert(Key::new("os.syscall", &call, "latency"), 200.0);
-    let read = Read {
-        random: false,
-        way: Way::Cached,
-        bytes: 1 << 28,
-    };
-    let found = block(&site, Some(&known), BELOW, read)
-        .expect("known")
-        .range;
+    let read = Read { random: false, way: Way::Cached, bytes: 1 << 28 };
+    let found = block(&site, Some(&known), BELOW, read).expect("known").range;
     // 200 ns, and 0.9 of 4 KiB at 10 GB/s.
     assert!((found.likely - 568.64).abs() < 1e-6, "{found:?}");
 }

@@ -19,11 +19,9 @@ const SLOW: Way<'static> = Way {
 };
 
 fn with(known: &mut Known, experiment: &str, id: &[(&str, &str)], metric: &str, value: f64) {
-    let id = id.iter().fold(CaseId::new(), |id, (name, value)| {
-        match value.parse::<u64>() {
-            Ok(number) => id.with(name, number),
-            Err(_) => id.with(name, *value),
-        }
+    let id = id.iter().fold(CaseId::new(), |id, (name, value)| match value.parse::<u64>() {
+        Ok(number) => id.with(name, number),
+        Err(_) => id.with(name, *value),
     });
     known.insert(Key::new(experiment, &id, metric), value);
 }
@@ -51,17 +49,11 @@ fn a_link_of_100_mbit_bounds_and_r1_s_figures_hold() {
     // R1 table XVII: 1.26 and 1.43 ms a block in order, 1.60 and 1.64 ms in a random one.
     let asked = block(&site, None, &SLOW, Reading::Asked);
     for measured in [1.26e6, 1.43e6, 1.60e6, 1.64e6] {
-        assert!(
-            asked.range.low < measured && measured < asked.range.high,
-            "{asked:?}"
-        );
+        assert!(asked.range.low < measured && measured < asked.range.high, "{asked:?}");
     }
     // In order and through the cache the link is what is left: 0.33 ms, R1's own estimate.
     let ahead = block(&site, None, &SLOW, Reading::Ahead);
-    assert!(
-        ahead.range.low > 0.33e6 && ahead.range.likely < 0.5e6,
-        "{ahead:?}"
-    );
+    assert!(ahead.range.low > 0.33e6 && ahead.range.likely < 0.5e6, "{ahead:?}");
     assert!(ahead.range.likely < asked.range.likely);
     // Nothing nominal bounds what is copied between namespaces.
     let link = Link::Virtual;
@@ -72,13 +64,7 @@ fn a_link_of_100_mbit_bounds_and_r1_s_figures_hold() {
 fn slower_links_and_clients_take_longer() {
     let site = bare_site();
     let likely = |way: &Way<'_>| block(&site, None, way, Reading::Asked).range.likely;
-    let of = |link, bits_per_second| {
-        likely(&Way {
-            link,
-            bits_per_second,
-            ..SLOW
-        })
-    };
+    let of = |link, bits_per_second| likely(&Way { link, bits_per_second, ..SLOW });
     let fast = of(Link::Wired, Some(25_000_000_000));
     assert!(of(Link::Loopback, None) < fast);
     assert!(fast < of(Link::Wired, Some(1_000_000_000)));
@@ -86,10 +72,7 @@ fn slower_links_and_clients_take_longer() {
     let client = |client| likely(&Way { client, ..SLOW });
     assert!(client(Client::Library) < client(Client::Nfs));
     assert!(client(Client::Nfs) < client(Client::Fuse));
-    let far = Way {
-        has_gateway: true,
-        ..SLOW
-    };
+    let far = Way { has_gateway: true, ..SLOW };
     let beyond = wire(&site, None, &far).range;
     assert!(beyond.high > 1e8 && wire(&site, None, &SLOW).range.high < 1e9);
     // The reading thread is on a CPU for a part of what its client takes, and for a copy of what is there.
@@ -108,28 +91,10 @@ fn figures_of_the_same_run_say_better() {
     let mut known = Known::default();
     assert!(!is_known(&site, &known, &SLOW, Reading::Asked));
     // Of loopback and of another protocol: not the way to the server.
-    with(
-        &mut known,
-        "net.rtt",
-        &[("protocol", "tcp"), ("far", "loopback")],
-        "latency",
-        2e4,
-    );
-    with(
-        &mut known,
-        "net.rtt",
-        &[("protocol", "udp"), ("far", "peer")],
-        "latency",
-        7e5,
-    );
+    with(&mut known, "net.rtt", &[("protocol", "tcp"), ("far", "loopback")], "latency", 2e4);
+    with(&mut known, "net.rtt", &[("protocol", "udp"), ("far", "peer")], "latency", 7e5);
     assert!(!is_known(&site, &known, &SLOW, Reading::Asked));
-    with(
-        &mut known,
-        "net.rtt",
-        &[("protocol", "tcp"), ("far", "peer")],
-        "latency",
-        9.3e5,
-    );
+    with(&mut known, "net.rtt", &[("protocol", "tcp"), ("far", "peer")], "latency", 9.3e5);
     // Not as requests are: none of these counts, however many there are.
     for (parameter, value) in [
         ("receiver", "polling"),
@@ -146,39 +111,24 @@ fn figures_of_the_same_run_say_better() {
             9e9,
         );
     }
-    with(
-        &mut known,
-        "net.bandwidth",
-        &[("protocol", "tcp"), ("far", "peer")],
-        "bandwidth",
-        10.6e6,
-    );
+    with(&mut known, "net.bandwidth", &[("protocol", "tcp"), ("far", "peer")], "bandwidth", 10.6e6);
     assert!(is_known(&site, &known, &SLOW, Reading::Asked));
     let derived = block(&site, Some(&known), &SLOW, Reading::Asked);
     let prior = block(&site, None, &SLOW, Reading::Asked);
     // R1's own round trip and transfer: 0.93 + 0.39 ms, and what client and server add.
-    assert!(
-        derived.range.likely > 1.3e6 && derived.range.likely < 1.5e6,
-        "{derived:?}"
-    );
-    assert!(derived.because.contains("net.rtt") && derived.because.contains("net.bandwidth"));
+    assert!(derived.range.likely > 1.3e6 && derived.range.likely < 1.5e6, "{derived:?}");
+    assert!(derived.because().contains("net.rtt") && derived.because().contains("net.bandwidth"));
     assert!(derived.range.low > prior.range.low);
     // A far end that is not the server says nothing of the way to it, nor one that nobody told the address of.
     let other = site_with_peer(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)));
     assert!(!is_known(&other, &known, &SLOW, Reading::Asked));
     let elsewhere = block(&other, Some(&known), &SLOW, Reading::Asked);
     assert_eq!(elsewhere.range, prior.range);
-    let unnamed = Way {
-        server: None,
-        ..SLOW
-    };
+    let unnamed = Way { server: None, ..SLOW };
     assert!(!is_known(&site, &known, &unnamed, Reading::Asked));
     // The server of a run without a far end is another machine: its figures are of loopback.
     assert!(!is_known(&bare_site(), &known, &SLOW, Reading::Asked));
-    let here = Way {
-        link: Link::Loopback,
-        ..SLOW
-    };
+    let here = Way { link: Link::Loopback, ..SLOW };
     assert!(is_known(&site, &known, &here, Reading::Asked));
 }
 
@@ -187,20 +137,10 @@ fn a_server_like_this_machine_is_what_fs_read_measured() {
     let site = bare_site();
     let mut known = Known::default();
     for (mode, ns) in [("cached", 400.0), ("direct", 9e4)] {
-        with(
-            &mut known,
-            "fs.read",
-            &[("mode", mode)],
-            "latency_per_block",
-            ns,
-        );
+        with(&mut known, "fs.read", &[("mode", mode)], "latency_per_block", ns);
     }
     let derived = block(&site, Some(&known), &SLOW, Reading::Asked);
-    assert!(
-        derived.because.contains("a server as this machine"),
-        "{}",
-        derived.because
-    );
+    assert!(derived.because().contains("a server as this machine"), "{}", derived.because());
     let prior = block(&site, None, &SLOW, Reading::Asked);
     assert!(derived.range.high < prior.range.high);
     // The client's cache is this machine's own.

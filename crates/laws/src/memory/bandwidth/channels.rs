@@ -5,7 +5,7 @@ use super::designs::design;
 use crate::cpu::peak::distinct_cores;
 use crate::cpu::{core, is_guest};
 use crate::memory::behind_mesh;
-use crate::{Estimate, product, range, scaled};
+use crate::{Law, product, range, scaled};
 use bench::experiment::Site;
 use std::collections::BTreeSet;
 
@@ -45,10 +45,7 @@ pub fn stated_peak(site: &Site) -> Option<(f64, String)> {
 pub(super) fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<String> {
     let lettered = |text: &str| {
         let upper = text.to_uppercase();
-        let after = upper
-            .split_once("CHANNEL")?
-            .1
-            .trim_start_matches([' ', '_', '-']);
+        let after = upper.split_once("CHANNEL")?.1.trim_start_matches([' ', '_', '-']);
         let letter = after.chars().next().filter(char::is_ascii_alphanumeric)?;
         let socket = upper.split_once("CHANNEL")?.0.trim().to_owned();
         Some(format!("{socket} {letter}"))
@@ -62,21 +59,16 @@ pub(super) fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<Strin
         (is_letter && ends_word && name.len() < upper.len()).then(|| format!("{before}{letter}"))
     };
     let texts = || [bank, locator].into_iter().flatten();
-    texts()
-        .find_map(lettered)
-        .or_else(|| locator.and_then(slotted))
+    texts().find_map(lettered).or_else(|| locator.and_then(slotted))
 }
 
 /// What main memory gives all cores of the sockets under `cpus` on the bus, in B/s.
-pub fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
+pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     let share = range(0.6, 0.8, 0.95);
     if let Some((peak, from)) = stated_peak(site) {
         let all = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
         let part = sockets(site, cpus) / all;
-        return Estimate {
-            range: scaled(share, peak * part),
-            because: format!("60 to 95 % of {from}"),
-        };
+        return Law::of(scaled(share, peak * part), format!("60 to 95 % of {from}"));
     }
     let (row, _) = design(core(site));
     let cores = site.host.cpu.cpus.len() as f64 / site.host.cpu.packages().unwrap_or(1) as f64;
@@ -90,11 +82,7 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
     let physical = distinct_cores(site, &all_cpus(site)) as f64;
     let is_large = physical / site.host.cpu.packages().unwrap_or(1).max(1) as f64 >= LARGE_SOCKET;
     let socket = match !is_guest(site) && is_server && is_large {
-        true => range(
-            socket.low.max(socket.likely / 2.0),
-            socket.likely,
-            socket.high,
-        ),
+        true => range(socket.low.max(socket.likely / 2.0), socket.likely, socket.high),
         false => socket,
     };
     let what = match (is_guest(site), is_server) {
@@ -102,12 +90,10 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
         (_, true) => "servers",
         (_, false) => "client machines",
     };
-    Estimate {
-        range: scaled(product(socket, share), sockets(site, cpus)),
-        because: format!(
-            "memory of {what} of that time, since nothing tells its channels and rate"
-        ),
-    }
+    Law::of(
+        scaled(product(socket, share), sockets(site, cpus)),
+        format!("memory of {what} of that time, since nothing tells its channels and rate"),
+    )
 }
 
 /// All CPUs of the machine, measured on or not.

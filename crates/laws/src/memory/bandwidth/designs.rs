@@ -89,11 +89,8 @@ const HASWELL: Design = Design {
     ..SANDY_BRIDGE
 };
 
-const SKYLAKE: Design = Design {
-    lines: range(12.0, 18.0, 26.0),
-    client: gb(17.0, 38.4, 51.2),
-    ..HASWELL
-};
+const SKYLAKE: Design =
+    Design { lines: range(12.0, 18.0, 26.0), client: gb(17.0, 38.4, 51.2), ..HASWELL };
 
 const SKYLAKE_SERVER: Design = Design {
     loads: [2.0, 2.0, 2.0],
@@ -221,24 +218,9 @@ static TABLE: &[(&[Core], Design)] = &[
     (&[Core::Haswell, Core::Broadwell], HASWELL),
     (&[Core::SkylakeClient], SKYLAKE),
     (&[Core::SkylakeServer, Core::PalmCove], SKYLAKE_SERVER),
-    (
-        &[Core::SunnyCove, Core::WillowCove, Core::CypressCove],
-        SUNNY_COVE,
-    ),
-    (
-        &[Core::GoldenCove, Core::RaptorCove, Core::RedwoodCove],
-        GOLDEN_COVE,
-    ),
-    (
-        &[
-            Core::Goldmont,
-            Core::Tremont,
-            Core::Gracemont,
-            Core::Crestmont,
-            Core::Skymont,
-        ],
-        ATOM,
-    ),
+    (&[Core::SunnyCove, Core::WillowCove, Core::CypressCove], SUNNY_COVE),
+    (&[Core::GoldenCove, Core::RaptorCove, Core::RedwoodCove], GOLDEN_COVE),
+    (&[Core::Goldmont, Core::Tremont, Core::Gracemont, Core::Crestmont, Core::Skymont], ATOM),
     (&[Core::Zen], ZEN),
     (&[Core::Zen2], ZEN2),
     (&[Core::Zen3], ZEN3),
@@ -269,10 +251,7 @@ static TABLE: &[(&[Core], Design)] = &[
         ],
         NEOVERSE_V,
     ),
-    (
-        &[Core::CortexA53, Core::CortexA55, Core::CortexA510],
-        LITTLE,
-    ),
+    (&[Core::CortexA53, Core::CortexA55, Core::CortexA510], LITTLE),
 ];
 
 #[cfg(test)]

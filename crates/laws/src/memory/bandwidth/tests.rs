@@ -69,15 +69,9 @@ fn farther_levels_are_slower_and_more_threads_no_slower() {
     for name in ["epyc-7763-2s", "vm-granite-rapids", "graviton3"] {
         let site = recorded(name);
         let rates = ["L1", "L2", "L3", MEMORY].map(|level| likely(&site, "read", level, &one));
-        assert!(
-            rates.is_sorted_by(|near, far| near > far),
-            "{name}: {rates:?}"
-        );
+        assert!(rates.is_sorted_by(|near, far| near > far), "{name}: {rates:?}");
         for level in ["L1", "L2", "L3", MEMORY] {
-            assert!(
-                likely(&site, "read", level, &all) > rates[3] * 1.2,
-                "{name} {level}"
-            );
+            assert!(likely(&site, "read", level, &all) > rates[3] * 1.2, "{name} {level}");
         }
     }
 }
@@ -93,11 +87,7 @@ fn a_stored_line_is_read_before_and_costs_what_the_rule_says() {
         ("triad", 0, 4.0 / 3.0),
         ("triad", 1, 1.0),
     ] {
-        assert_eq!(
-            Transfer::widest(op, STORES[stores]).bus_ratio(),
-            ratio,
-            "{op}"
-        );
+        assert_eq!(Transfer::widest(op, STORES[stores]).bus_ratio(), ratio, "{op}");
     }
     // All cores of a machine whose channels are told: copy 2/3 of a read, triad 3/4.
     let mut site = recorded("epyc-7763-2s");
@@ -113,10 +103,7 @@ fn a_stored_line_is_read_before_and_costs_what_the_rule_says() {
 fn the_first_cache_is_instructions_times_bytes_times_clock() {
     let site = client(Core::SkylakeClient);
     let per_cycle = |op, width| {
-        let transfer = Transfer {
-            width,
-            ..Transfer::widest(op, STORES[0])
-        };
+        let transfer = Transfer { width, ..Transfer::widest(op, STORES[0]) };
         bytes_per_cycle(&site, transfer, &[0]).expect("the design is known")
     };
     assert_eq!(per_cycle("read", "vector"), 64.0);
@@ -146,11 +133,7 @@ fn channels_are_counted_by_the_names_of_the_slots() {
         (None, Some("DIMM 0"), None),
         (None, None, None),
     ] {
-        assert_eq!(
-            channel(bank, locator).as_deref(),
-            name,
-            "{bank:?} {locator:?}"
-        );
+        assert_eq!(channel(bank, locator).as_deref(), name, "{bank:?} {locator:?}");
     }
     let mut site = client(Core::SkylakeClient);
     assert!(stated_peak(&site).is_none());
@@ -188,9 +171,7 @@ fn measured_latency_moves_one_thread_s_prediction_and_narrows_it() {
     let site = recorded("vm-granite-rapids");
     let transfer = Transfer::widest("read", STORES[0]);
     let one = Value::from(1);
-    let prior = bandwidth(&site, None, transfer, MEMORY, &one)
-        .unwrap()
-        .range;
+    let prior = bandwidth(&site, None, transfer, MEMORY, &one).unwrap().range;
     let mut known = Known::default();
     let clock = Key::new("clock.rate", &CaseId::new(), "core_frequency");
     known.insert(clock, 3.6e9);
@@ -199,7 +180,7 @@ fn measured_latency_moves_one_thread_s_prediction_and_narrows_it() {
         let mut known = known.clone();
         known.insert(Key::new("memory.latency", &level, "level_latency"), ns);
         let told = bandwidth(&site, Some(&known), transfer, MEMORY, &one).unwrap();
-        assert!(told.because.contains("measured by memory.latency"));
+        assert!(told.because().contains("measured by memory.latency"));
         told.range
     };
     let (near, far) = (at(80.0), at(160.0));

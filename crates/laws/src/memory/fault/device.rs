@@ -2,7 +2,7 @@
 
 use super::{AROUND_BYTES, Minor, base_bytes, kernel_ns, minor, way};
 use crate::device::{SPINNING, device};
-use crate::{Estimate, inverse, product, range, scaled, sum};
+use crate::{Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -20,10 +20,10 @@ pub struct Major {
 }
 
 /// Bytes that the device reads for a fault.
-pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Estimate {
+pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Law {
     let page = base_bytes(site);
     if !readahead {
-        return Estimate::new(
+        return Law::new(
             page,
             page,
             16.0 * page,
@@ -36,7 +36,7 @@ pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Estimate
         None => (READAHEAD_BYTES, "as usual; the device's is not told"),
     };
     let likely = ahead.max(page);
-    Estimate::new(
+    Law::new(
         page,
         likely,
         2.5 * likely,
@@ -51,14 +51,14 @@ pub fn window_bytes_per_fault(
     disk: Option<&Disk>,
     window: u64,
     readahead: bool,
-) -> Estimate {
+) -> Law {
     let single = read_bytes(site, disk, readahead);
     match readahead {
         false => single,
         true => {
             let Range { low, likely, high } = single.range;
             let window = window as f64;
-            Estimate::new(low, likely.min(window), window + 1.5 * high, single.because).and(
+            Law::new(low, likely.min(window), window + 1.5 * high, single.because()).and(
                 "the rest is read while earlier pages are touched, and is no major fault; what is read \
                  behind the window's end counts",
             )
@@ -67,7 +67,7 @@ pub fn window_bytes_per_fault(
 }
 
 /// One fault, in ns.
-pub fn major(site: &Site, known: Option<&Known>, disk: Option<&Disk>, fault: Major) -> Estimate {
+pub fn major(site: &Site, known: Option<&Known>, disk: Option<&Disk>, fault: Major) -> Law {
     let (device, why) = device(disk, site);
     let latency = match fault.random {
         true => device.random_ns,
@@ -79,9 +79,7 @@ pub fn major(site: &Site, known: Option<&Known>, disk: Option<&Disk>, fault: Maj
     let transfer = range(0.2 * transfer.low, transfer.likely, transfer.high);
     let software = kernel_ns(site, known, range(4e3, 1.5e4, 8e4));
     let way = way(site, known);
-    Estimate {
-        range: sum(sum(latency, transfer), sum(software, way.range)),
-        because: format!(
+    Law::of(sum(sum(latency, transfer), sum(software, way.range)), format!(
             "base hardware: {why}: {:.0} µs to {:.0} µs for a read, {:.0} bytes at {:.2} to {:.1} GB/s; \
              software: block layer, interrupt and wake-up, 4,000 to 80,000 cycles",
             latency.low / 1e3,
@@ -89,8 +87,7 @@ pub fn major(site: &Site, known: Option<&Known>, disk: Option<&Disk>, fault: Maj
             bytes.likely,
             device.rate.low,
             device.rate.high
-        ),
-    }
+        ))
     .and(if device.sure {
         "data sheets of the class differ by so much, and so do its caches and queues"
     } else {
@@ -105,14 +102,11 @@ pub fn window(
     disk: Option<&Disk>,
     bytes: u64,
     readahead: bool,
-) -> Estimate {
+) -> Law {
     let bytes = bytes as f64;
     let pages = bytes / base_bytes(site);
     if !readahead {
-        let fault = Major {
-            random: false,
-            readahead: false,
-        };
+        let fault = Major { random: false, readahead: false };
         let one = major(site, known, disk, fault);
         let (device, why) = device(disk, site);
         // The next page of a file passes under a disk's head, or is in the device's buffer.
@@ -120,32 +114,26 @@ pub fn window(
             true => range(6e4, 2.5e5, 9e6),
             false => one.range,
         };
-        return Estimate {
-            range: scaled(in_a_row, pages),
-            because: format!(
-                "{pages:.0} reads, one after another; {why}; {}",
-                one.because
-            ),
-        };
+        return Law::of(
+            scaled(in_a_row, pages),
+            format!("{pages:.0} reads, one after another; {why}; {}", one.because()),
+        );
     }
     let (device, why) = device(disk, site);
     let transfer = product(range(bytes, bytes, bytes), inverse(1.0, device.rate));
-    let entered = scaled(
-        minor(site, known, Minor::FileAround).range,
-        bytes / AROUND_BYTES,
-    );
+    let entered = scaled(minor(site, known, Minor::FileAround).range, bytes / AROUND_BYTES);
     // Reads overlap with touches, or each window of readahead is waited for.
     let ahead = read_bytes(site, disk, true).range.likely;
     let waits = scaled(device.next_ns, bytes / ahead);
     let waited = range(0.0, 0.3 * waits.likely, 1.2 * waits.likely);
-    Estimate {
-        range: sum(sum(transfer, waited), entered),
-        because: format!(
+    Law::of(
+        sum(sum(transfer, waited), entered),
+        format!(
             "base hardware: {why}: {bytes:.0} bytes in a row at {:.2} to {:.1} GB/s; software: {:.0} \
              windows of readahead, each perhaps waited for, and their pages entered",
             device.rate.low,
             device.rate.high,
             bytes / ahead
         ),
-    }
+    )
 }

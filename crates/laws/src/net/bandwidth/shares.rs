@@ -2,28 +2,26 @@
 
 use super::{Flow, carried, window, work};
 use crate::net::{Kind, Way};
-use crate::{Estimate, inverse, range, scaled};
+use crate::{Law, inverse, range, scaled};
 use bench::experiment::Site;
 use record::event::Range;
 
 /// What limits a sender, as a share; or a share that is lost.
-pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Estimate> {
+pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
     let way = Way::of(site).toward(flow.is_up);
     let is_here = way.kind() == Kind::Loopback;
     let is_small = flow.message < 4096;
     let (of, why) = match metric {
-        "busy" if is_small => (
-            range(0.1, 0.95, 1.3),
-            "a queue of small messages may run empty".to_owned(),
-        ),
+        "busy" if is_small => {
+            (range(0.1, 0.95, 1.3), "a queue of small messages may run empty".to_owned())
+        }
         "busy" if is_here && flow.streams > 1 => (
             range(0.2, 0.7, 1.3),
             "streams that share CPUs run empty while others have their turns".to_owned(),
         ),
-        "busy" => (
-            range(0.6, 1.0, 1.3),
-            "a sender that never waits for its program, in ticks".to_owned(),
-        ),
+        "busy" => {
+            (range(0.6, 1.0, 1.3), "a sender that never waits for its program, in ticks".to_owned())
+        }
         "receive_window_limited" | "send_buffer_limited" => {
             limited(site, &way, flow, metric == "receive_window_limited")
         }
@@ -31,14 +29,12 @@ pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Estimate> {
             range(0.0, 1e-4, 0.01),
             "loopback loses nothing, but a probe for what may be lost is sent again".to_owned(),
         ),
-        "retransmitted" if is_doubtful(&way) => (
-            range(0.0, 0.002, 0.3),
-            "a way that may lose segments".to_owned(),
-        ),
-        "retransmitted" => (
-            range(0.0, 1e-4, 0.1),
-            "queues that overflow until the window fits".to_owned(),
-        ),
+        "retransmitted" if is_doubtful(&way) => {
+            (range(0.0, 0.002, 0.3), "a way that may lose segments".to_owned())
+        }
+        "retransmitted" => {
+            (range(0.0, 1e-4, 0.1), "queues that overflow until the window fits".to_owned())
+        }
         "loss" | "loss_sender" | "loss_path" | "loss_receiver" => {
             let lost = Lost::of(site, &way, flow);
             match metric {
@@ -50,15 +46,8 @@ pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Estimate> {
         }
         _ => return None,
     };
-    let from = if is_here {
-        "loopback: memory copies, no link".to_owned()
-    } else {
-        way.name()
-    };
-    Some(Estimate {
-        range: of,
-        because: format!("base hardware: {from}; software: {why}"),
-    })
+    let from = if is_here { "loopback: memory copies, no link".to_owned() } else { way.name() };
+    Some(Law::of(of, format!("base hardware: {from}; software: {why}")))
 }
 
 fn is_doubtful(way: &Way<'_>) -> bool {
@@ -73,10 +62,9 @@ fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> (Range
                 range(0.0, 0.1, 1.0),
                 "where the receiver does not keep up or its buffer has not grown".to_owned(),
             ),
-            false => (
-                range(0.0, 0.0, 0.35),
-                "what is sent is acknowledged within the call".to_owned(),
-            ),
+            false => {
+                (range(0.0, 0.0, 0.35), "what is sent is acknowledged within the call".to_owned())
+            }
         };
     }
     let link = carried(way, flow).range;
@@ -85,34 +73,25 @@ fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> (Range
         return (range(0.0, 0.02, 1.0), "the buffers are not told".to_owned());
     };
     if window.range.high < link.low {
-        return (
-            range(0.0, 0.5, 1.0),
-            format!("the smaller buffer limits: {}", window.because),
-        );
+        return (range(0.0, 0.5, 1.0), format!("the smaller buffer limits: {}", window.because()));
     }
     let is_slow = by_receiver && taken.low < 2.0 * link.high;
     if window.range.low > 2.0 * link.high && !is_slow {
         return (
             range(0.0, 0.0, 0.25),
-            format!("buffers for more than the way carries: {}", window.because),
+            format!("buffers for more than the way carries: {}", window.because()),
         );
     }
     (
         range(0.0, 0.02, 1.0),
-        format!(
-            "the buffers, or a receiver that is slow, may limit: {}",
-            window.because
-        ),
+        format!("the buffers, or a receiver that is slow, may limit: {}", window.because()),
     )
 }
 
 /// Bytes a second that the receiving ends take.
 fn taken(site: &Site, flow: &Flow) -> Range {
     let work = work(site, None, flow);
-    let all = inverse(
-        1e9 * flow.message as f64 * flow.streams as f64,
-        work.receiver,
-    );
+    let all = inverse(1e9 * flow.message as f64 * flow.streams as f64, work.receiver);
     match site.peer {
         // Another processor, and its driver beside.
         Some(_) => range(0.25 * all.low, 0.6 * all.likely, 2.0 * all.high),
@@ -135,10 +114,9 @@ impl Lost {
         let tried = range(0.5 * tried.low, tried.likely, 1.5 * tried.high);
         let paced = flow.interval_ns > 0;
         let tried = match paced {
-            true => super::least(
-                tried,
-                scaled(range(0.9, 1.0, 1.02), bytes / flow.interval_ns as f64),
-            ),
+            true => {
+                super::least(tried, scaled(range(0.9, 1.0, 1.02), bytes / flow.interval_ns as f64))
+            }
             false => tried,
         };
         let none = range(0.0, 0.0, 0.02);
@@ -157,10 +135,9 @@ impl Lost {
                     range(0.0, 0.0, 0.1_f64.max(0.3 * over.high)),
                     beyond(super::least(tried, link), link, floor),
                 ),
-                false => (
-                    range(0.0, 0.0, over.high),
-                    range(0.0, over.likely, over.high.max(floor)),
-                ),
+                false => {
+                    (range(0.0, 0.0, over.high), range(0.0, over.likely, over.high.max(floor)))
+                }
             };
             let why = format!(
                 "{:.1} MB/s tried, {:.1} MB/s carried",
@@ -176,19 +153,11 @@ impl Lost {
             true => range(0.0, 0.5, 0.99),
             false => beyond(arrive, takes, floor),
         };
-        because.push_str(&format!(
-            ", {:.1} MB/s taken by the receiver",
-            takes.likely / 1e6
-        ));
+        because.push_str(&format!(", {:.1} MB/s taken by the receiver", takes.likely / 1e6));
         if flow.is_same_cpu {
             because.push_str(", after the sender gave the CPU away");
         }
-        Lost {
-            sender,
-            path,
-            receiver,
-            because,
-        }
+        Lost { sender, path, receiver, because }
     }
 
     /// All three after one another.
@@ -208,9 +177,5 @@ impl Lost {
 fn beyond(comes: Range, goes: Range, floor: f64) -> Range {
     let share = |comes: f64, goes: f64| (1.0 - goes / comes).max(0.0);
     let high = share(comes.high, goes.low).max(floor);
-    range(
-        0.5 * share(comes.low, goes.high),
-        share(comes.likely, goes.likely).min(high),
-        high,
-    )
+    range(0.5 * share(comes.low, goes.high), share(comes.likely, goes.likely).min(high), high)
 }

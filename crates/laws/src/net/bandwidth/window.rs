@@ -3,7 +3,7 @@
 
 use super::Flow;
 use crate::net::{Kind, Transport, Way, round_trip};
-use crate::{Estimate, inverse, product, range, scaled};
+use crate::{Law, inverse, product, range, scaled};
 use bench::experiment::Site;
 use record::event::Range;
 
@@ -17,7 +17,7 @@ const WINDOW_SHARE: Range = range(0.25, 0.5, 1.0);
 const PAYLOAD_SHARE: Range = range(0.35, 0.7, 1.0);
 
 /// All streams' bytes a second, once their windows have grown; none of loopback and of datagrams.
-pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Estimate> {
+pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
     let peer = site.peer.as_ref()?;
     if flow.transport != Transport::Tcp || way.kind() == Kind::Loopback {
         return None;
@@ -30,32 +30,24 @@ pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Estimate> 
     let told = |bytes: Option<u64>, usual: Range| {
         bytes.map_or(usual, |bytes| scaled(range(1.0, 1.0, 1.0), bytes as f64))
     };
-    let received = product(
-        told(receiver.tcp_receive_buffer_max_bytes, USUAL_RECEIVE),
-        WINDOW_SHARE,
-    );
-    let kept = product(
-        told(sender.tcp_send_buffer_max_bytes, USUAL_SEND),
-        PAYLOAD_SHARE,
-    );
+    let received =
+        product(told(receiver.tcp_receive_buffer_max_bytes, USUAL_RECEIVE), WINDOW_SHARE);
+    let kept = product(told(sender.tcp_send_buffer_max_bytes, USUAL_SEND), PAYLOAD_SHARE);
     let window = super::least(received, kept);
     let full = way.full_frames(Transport::Tcp).payload;
     let trip = round_trip(way, Transport::Tcp, full, 0).range;
-    Some(Estimate {
-        range: product(scaled(window, flow.streams as f64), inverse(1e9, trip)),
-        because: format!(
+    Some(Law::of(
+        product(scaled(window, flow.streams as f64), inverse(1e9, trip)),
+        format!(
             "no more than {:.2} to {:.1} MB of a stream on its way (tcp_wmem, tcp_rmem{}), once in {:.2} to {:.1} ms",
             window.low / 1e6,
             window.high / 1e6,
-            match (
-                sender.tcp_send_buffer_max_bytes,
-                receiver.tcp_receive_buffer_max_bytes
-            ) {
+            match (sender.tcp_send_buffer_max_bytes, receiver.tcp_receive_buffer_max_bytes) {
                 (Some(_), Some(_)) => "",
                 _ => " not told at both ends",
             },
             trip.low / 1e6,
             trip.high / 1e6
         ),
-    })
+    ))
 }

@@ -92,9 +92,6 @@ fn a_close_pays_for_the_driver_and_for_sleeps_between_connections() {
         // The woken end's turn is in the call of who wakes it.
         let connect = |ends| figure(&site, None, &case(ends, "ready"), "connect");
         let [one, same] = ["one_thread", "same_cpu"].map(|ends| connect(ends).expect("told").range);
-        assert!(
-            same.high > one.high && same.low >= one.low,
-            "{one:?} {same:?}"
-        );
+        assert!(same.high > one.high && same.low >= one.low, "{one:?} {same:?}");
     }
 }

@@ -1,5 +1,5 @@
 use super::{Load, Slack, Sleep, chosen, latency, missed, tells};
-use crate::Estimate;
+use crate::Law;
 use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{Known, Site};
 use host::cpu::IdleState;
@@ -13,29 +13,18 @@ const PLAIN: Sleep = Sleep {
     held_off: false,
 };
 
-const LEAST: Sleep = Sleep {
-    slack: Slack::Least,
-    ..PLAIN
-};
+const LEAST: Sleep = Sleep { slack: Slack::Least, ..PLAIN };
 
 /// Every sleep that differs from the plain one somewhere.
 fn sleeps() -> Vec<Sleep> {
     let mut all = Vec::new();
     for spacing_ns in [5e4, 1e6, 1e8] {
         for load in [Load::Idle, Load::Same, Load::Others] {
-            for (fifo, slack) in [
-                (false, Slack::Default),
-                (false, Slack::Least),
-                (true, Slack::Least),
-            ] {
+            for (fifo, slack) in
+                [(false, Slack::Default), (false, Slack::Least), (true, Slack::Least)]
+            {
                 for held_off in [false, true] {
-                    all.push(Sleep {
-                        spacing_ns,
-                        load,
-                        fifo,
-                        slack,
-                        held_off,
-                    });
+                    all.push(Sleep { spacing_ns, load, fifo, slack, held_off });
                 }
             }
         }
@@ -46,10 +35,8 @@ fn sleeps() -> Vec<Sleep> {
 fn known(same_ns: f64, across_ns: f64) -> Known {
     let mut known = Known::default();
     for (pair, ns) in [("same", same_ns), ("llc", across_ns)] {
-        let case = CaseId::new()
-            .with("via", "pipe")
-            .with("parties", "processes")
-            .with("pair", pair);
+        let case =
+            CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", pair);
         known.insert(Key::new("os.switch", &case, "switch"), ns);
     }
     known
@@ -59,7 +46,7 @@ fn likely_us(site: &Site, sleep: &Sleep) -> f64 {
     latency(site, None, sleep).range.likely / 1e3
 }
 
-fn width(estimate: &Estimate) -> f64 {
+fn width(estimate: &Law) -> f64 {
     estimate.range.high / estimate.range.low
 }
 
@@ -74,7 +61,7 @@ fn every_sleep_has_an_ordered_interval_everywhere() {
                 let range = late.range;
                 let ordered = range.low <= range.likely && range.likely <= range.high;
                 assert!(range.low > 0.0 && ordered, "{sleep:?}: {range:?}");
-                assert!(range.high < 2e7 && !late.because.is_empty(), "{late:?}");
+                assert!(range.high < 2e7 && !late.because().is_empty(), "{late:?}");
                 let share = missed(&site, &late, &sleep).range;
                 assert!(0.0 <= share.low && share.low <= share.likely);
                 assert!(share.likely <= share.high && share.high < 1.0, "{share:?}");
@@ -90,7 +77,7 @@ fn the_slack_is_the_largest_part_of_a_plain_sleep_on_bare_hardware() {
     let difference = plain.range.likely - least.range.likely;
     assert!((difference - 49_999.0).abs() < 1.0, "{difference}");
     assert!(width(&plain) < 1.6, "{:?}", plain.range);
-    assert!(plain.because.contains("timerslack_ns"), "{}", plain.because);
+    assert!(plain.because().contains("timerslack_ns"), "{}", plain.because());
     // Untold: it may be none.
     let mut silent = recorded("epyc-7763-2s");
     silent.host.kernel.timer_slack_ns = None;
@@ -98,10 +85,7 @@ fn the_slack_is_the_largest_part_of_a_plain_sleep_on_bare_hardware() {
     // Given by whoever started plumb.
     silent.host.kernel.timer_slack_ns = Some(5_000_000);
     assert!(likely_us(&silent, &PLAIN) > 5_000.0);
-    let fifo = Sleep {
-        fifo: true,
-        ..PLAIN
-    };
+    let fifo = Sleep { fifo: true, ..PLAIN };
     assert!((likely_us(&silent, &fifo) - likely_us(&epyc, &LEAST)).abs() < 0.1);
 }
 
@@ -116,20 +100,13 @@ fn a_longer_gap_lets_the_processor_sleep_deeper() {
     assert_eq!(state(1e6), Some(("C8".to_owned(), 2)));
     assert_eq!(state(1e8), Some(("C10".to_owned(), 2)));
     assert_eq!(state(5e5), Some(("C1E".to_owned(), 2)));
-    let far = |sleep: Sleep| Sleep {
-        spacing_ns: 1e8,
-        ..sleep
-    };
+    let far = |sleep: Sleep| Sleep { spacing_ns: 1e8, ..sleep };
     let epyc = recorded("epyc-7763-2s");
     assert!(likely_us(&epyc, &LEAST) < 6.0);
     assert!(likely_us(&epyc, &far(LEAST)) > 300.0);
     // Nothing to leave where the states are held off or somebody spins.
     for load in [Load::Same, Load::Idle] {
-        let held = Sleep {
-            held_off: true,
-            load,
-            ..far(LEAST)
-        };
+        let held = Sleep { held_off: true, load, ..far(LEAST) };
         assert!(likely_us(&epyc, &held) < 6.0, "{load:?}");
     }
 }
@@ -142,30 +119,17 @@ fn states_that_are_off_or_poll_are_not_chosen() {
         residency_us: 2 * latency_us,
         disabled,
     };
-    let states = [
-        state("POLL", 0, false),
-        state("C1", 2, false),
-        state("C6", 100, true),
-    ];
-    assert_eq!(
-        chosen(&states, 1e9).map(|(state, _)| state.latency_us),
-        Some(2)
-    );
+    let states = [state("POLL", 0, false), state("C1", 2, false), state("C6", 100, true)];
+    assert_eq!(chosen(&states, 1e9).map(|(state, _)| state.latency_us), Some(2));
     assert_eq!(chosen(&states[..1], 1e9), None);
     // One that never pays is taken where there is no other.
-    assert_eq!(
-        chosen(&states[1..2], 1.0).map(|(state, _)| state.latency_us),
-        Some(2)
-    );
+    assert_eq!(chosen(&states[1..2], 1.0).map(|(state, _)| state.latency_us), Some(2));
 }
 
 #[test]
 fn beside_a_spinner_the_usual_wake_up_is_at_once_and_the_longest_after_a_slice() {
     let mut site = recorded("epyc-7763-2s");
-    let same = Sleep {
-        load: Load::Same,
-        ..PLAIN
-    };
+    let same = Sleep { load: Load::Same, ..PLAIN };
     site.host.kernel.release = Some("6.8.0".to_owned());
     for (slack, most) in [(Slack::Default, 2.5), (Slack::Least, 12.0)] {
         let sleep = Sleep { slack, ..same };
@@ -180,12 +144,9 @@ fn beside_a_spinner_the_usual_wake_up_is_at_once_and_the_longest_after_a_slice()
         let late = latency(&site, None, &same);
         let high = missed(&site, &late, &same).range.high;
         let points = high / (1.0 - high);
-        assert!(
-            (points - ms).abs() < 1.1,
-            "{hz} Hz: {points} points of 1 ms"
-        );
+        assert!((points - ms).abs() < 1.1, "{hz} Hz: {points} points of 1 ms");
         let told = format!("{:.1} ms later", ms * 1.02);
-        assert!(late.because.contains(&told), "{}", late.because);
+        assert!(late.because().contains(&told), "{}", late.because());
     }
     // A real-time policy takes the CPU at once.
     let fifo = Sleep { fifo: true, ..same };
@@ -199,16 +160,13 @@ fn beside_a_spinner_the_usual_wake_up_is_at_once_and_the_longest_after_a_slice()
 #[test]
 fn a_real_time_kernel_has_a_thread_on_the_way_of_ordinary_sleepers() {
     let mut site = recorded("epyc-7763-2s");
-    let fifo = Sleep {
-        fifo: true,
-        ..PLAIN
-    };
+    let fifo = Sleep { fifo: true, ..PLAIN };
     let both = |site: &Site| [LEAST, fifo].map(|sleep| latency(site, None, &sleep));
     let [plain, first] = both(&site);
     site.host.kernel.preemption = Some("rt".to_owned());
     let [slower, same] = both(&site);
     assert!(slower.range.likely > plain.range.likely + 1_000.0);
-    assert!(slower.because.contains("PREEMPT_RT"), "{}", slower.because);
+    assert!(slower.because().contains("PREEMPT_RT"), "{}", slower.because());
     assert_eq!(same, first);
 }
 
@@ -220,7 +178,7 @@ fn a_virtual_machine_is_later_and_less_certain() {
     let (on_bare, in_guest) = (latency(&bare, None, &LEAST), latency(&guest, None, &LEAST));
     assert!(in_guest.range.likely > 3.0 * on_bare.range.likely);
     assert!(width(&in_guest) > width(&on_bare));
-    assert!(in_guest.because.contains("hypervisor"));
+    assert!(in_guest.because().contains("hypervisor"));
 }
 
 #[test]
@@ -229,23 +187,19 @@ fn known_switches_move_the_estimate() {
         let site = recorded(name);
         let late = |same_ns| latency(&site, Some(&known(same_ns, 20_000.0)), &LEAST);
         let (fast, slow) = (late(500.0), late(5_000.0));
-        assert!(fast.because.contains("os.switch"), "{}", fast.because);
+        assert!(fast.because().contains("os.switch"), "{}", fast.because());
         assert!(slow.range.likely > fast.range.likely + 4_000.0, "{name}");
     }
     let guest = recorded("vm-granite-rapids");
-    let late = |across_ns| {
-        latency(&guest, Some(&known(900.0, across_ns)), &LEAST)
-            .range
-            .likely
-    };
+    let late = |across_ns| latency(&guest, Some(&known(900.0, across_ns)), &LEAST).range.likely;
     assert!(late(60_000.0) > late(10_000.0) + 20_000.0);
 }
 
 #[test]
 fn points_are_missed_by_who_comes_later_than_the_next() {
     let site = recorded("epyc-7763-2s");
-    let late = |low, likely, high| Estimate::new(low, likely, high, "");
-    let share = |late: &Estimate| missed(&site, late, &PLAIN).range;
+    let late = |low, likely, high| Law::new(low, likely, high, "");
+    let share = |late: &Law| missed(&site, late, &PLAIN).range;
     let none = share(&late(5e4, 6e4, 9e4));
     assert_eq!((none.low, none.likely, none.high), (0.0, 0.0, 0.02));
     // One, two and four spacings late.

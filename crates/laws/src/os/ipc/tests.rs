@@ -2,47 +2,30 @@ use super::{Via, Way, bandwidth, round_trip, switches};
 use bench::experiment::Known;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::sites;
+use bench::pair::Class;
 use record::event::Range;
 use record::key::{CaseId, Key};
 
-const NAMES: [&str; 7] = [
-    "pipe",
-    "unix_stream",
-    "unix_datagram",
-    "socketpair",
-    "eventfd",
-    "mqueue",
-    "shm_futex",
-];
-
-fn ways() -> impl Iterator<Item = Way<'static>> {
-    NAMES.into_iter().flat_map(|name| {
-        let via = Via::of(name).expect("there is one of this name");
-        ["same", "llc", "remote"].into_iter().flat_map(move |pair| {
-            (0..=22)
-                .step_by(2)
-                .map(move |power| 1 << power)
-                .map(move |bytes| Way { via, pair, bytes })
-        })
-    })
+fn ways() -> impl Iterator<Item = Way> {
+    let pairs = |via: Via| [Class::Same, Class::Llc, Class::Remote].map(|pair| (via, pair));
+    let sized =
+        |(via, pair)| (0..=22).step_by(2).map(move |power| Way { via, pair, size: 1 << power });
+    Via::ALL.iter().copied().flat_map(pairs).flat_map(sized)
 }
 
 fn assert_ordered(range: Range, about: &str) {
     let Range { low, likely, high } = range;
-    assert!(
-        0.0 < low && low < likely && likely < high && high.is_finite(),
-        "{about}: {range:?}"
-    );
+    assert!(0.0 < low && low < likely && likely < high && high.is_finite(), "{about}: {range:?}");
 }
 
 #[test]
 fn every_way_has_ordered_intervals_everywhere() {
     for site in sites() {
         for way in ways() {
-            for estimate in [round_trip(&site, None, way), bandwidth(&site, None, way)] {
+            for estimate in [round_trip(&site, None, &way), bandwidth(&site, None, &way)] {
                 assert_ordered(estimate.range, &format!("{way:?}"));
-                assert!(estimate.because.contains("base hardware"));
-                assert!(estimate.because.contains("software"));
+                assert!(estimate.because().contains("base hardware"));
+                assert!(estimate.because().contains("software"));
             }
         }
     }
@@ -51,37 +34,25 @@ fn every_way_has_ordered_intervals_everywhere() {
 #[test]
 fn longer_messages_take_longer_and_carry_more() {
     let site = bare_site();
-    let likely = |law: fn(&_, _, _) -> super::Estimate, way| law(&site, None, way).range.likely;
+    let likely = |law: fn(&_, _, &_) -> super::Law, way: &Way| law(&site, None, way).range.likely;
     // A counter carries a number and nothing longer.
-    let payload = |way: &Way| way.via != Via::Counter && way.bytes <= 1 << 14;
+    let payload = |way: &Way| way.via != Via::Eventfd && way.size <= 1 << 14;
     for way in ways().filter(payload) {
-        let longer = Way {
-            bytes: 4 * way.bytes,
-            ..way
-        };
-        assert!(
-            likely(round_trip, longer) > likely(round_trip, way),
-            "{way:?}"
-        );
-        assert!(
-            likely(bandwidth, longer) > likely(bandwidth, way),
-            "{way:?}"
-        );
+        let longer = Way { size: 4 * way.size, ..way.clone() };
+        assert!(likely(round_trip, &longer) > likely(round_trip, &way), "{way:?}");
+        assert!(likely(bandwidth, &longer) > likely(bandwidth, &way), "{way:?}");
     }
 }
 
 #[test]
 fn a_message_switches_at_most_twice_unless_it_fills_the_way() {
-    let of = |via: Via, bytes: u64| {
-        let pair = "same";
-        switches(&bare_site(), Way { via, pair, bytes })
-    };
+    let of = |via: Via, size: u64| switches(&bare_site(), &Way { via, pair: Class::Same, size });
     assert_eq!(of(Via::Pipe, 1).high, 2.0);
     assert_eq!(of(Via::Pipe, 1).low, 2.0 / 65536.0);
     // Ten messages to a queue, however short.
-    assert_eq!(of(Via::Queue, 1).low, 0.2);
+    assert_eq!(of(Via::Mqueue, 1).low, 0.2);
     // Messages of the largest size, as many as the sender's memory holds.
-    assert!((of(Via::Datagram, 1 << 16).low - 2.0 / 3.25).abs() < 1e-9);
+    assert!((of(Via::UnixDatagram, 1 << 16).low - 2.0 / 3.25).abs() < 1e-9);
     // Exactly a pipe's buffer, and sixteen of them.
     assert_eq!(of(Via::Pipe, 1 << 16).low, 2.0);
     assert_eq!(of(Via::Pipe, 1 << 20).low, 32.0);
@@ -91,72 +62,48 @@ fn a_message_switches_at_most_twice_unless_it_fills_the_way() {
 #[test]
 fn measured_parts_take_the_place_of_stated_ones() {
     let site = bare_site();
-    let way = Way {
-        via: Via::Pipe,
-        pair: "llc",
-        bytes: 1,
-    };
+    let way = Way { via: Via::Pipe, pair: Class::Llc, size: 1 };
     let mut known = Known::default();
     assert!(!super::adds(&known));
     let call = CaseId::new().with("call", "getpid");
     known.insert(Key::new("os.syscall", &call, "latency"), 80.0);
     assert!(super::adds(&known));
     // In whatever order the other card lists its parameters.
-    let switch = CaseId::new()
-        .with("pair", "llc")
-        .with("via", "pipe")
-        .with("parties", "processes");
+    let switch = CaseId::new().with("pair", "llc").with("via", "pipe").with("parties", "processes");
     known.insert(Key::new("os.switch", &switch, "handover"), 20_000.0);
-    let told = round_trip(&site, Some(&known), way);
-    assert!(!told.because.contains("os.switch"), "with the calls in it");
+    let told = round_trip(&site, Some(&known), &way);
+    assert!(!told.because().contains("os.switch"), "with the calls in it");
     known.insert(Key::new("os.switch", &switch, "one_party"), 400.0);
-    let told = round_trip(&site, Some(&known), way);
-    assert!(told.because.contains("os.switch") && told.because.contains("os.syscall"));
+    let told = round_trip(&site, Some(&known), &way);
+    assert!(told.because().contains("os.switch") && told.because().contains("os.syscall"));
     // Two ways of two calls, a pipe's service of hundreds of cycles, and what the hand-over takes
     // beyond them: not the calls once more.
     let beyond = told.range.likely - 2.0 * (20_000.0 - 400.0);
     assert!((320.0..1_500.0).contains(&beyond), "{told:?}");
-    let prior = round_trip(&site, None, way).range;
+    let prior = round_trip(&site, None, &way).range;
     assert!(told.range.high / told.range.low < prior.high / prior.low);
     // A figure of another distance says nothing.
-    let same = Way {
-        pair: "same",
-        ..way
-    };
-    assert!(
-        !round_trip(&site, Some(&known), same)
-            .because
-            .contains("os.switch")
-    );
+    let same = Way { pair: Class::Same, ..way };
+    assert!(!round_trip(&site, Some(&known), &same).because().contains("os.switch"));
 }
 
 #[test]
 fn on_one_cpu_a_measured_switch_is_taken_without_its_calls() {
     let site = bare_site();
-    let way = Way {
-        via: Via::Pipe,
-        pair: "same",
-        bytes: 1,
-    };
+    let way = Way { via: Via::Pipe, pair: Class::Same, size: 1 };
     let mut known = Known::default();
     let call = CaseId::new().with("call", "getpid");
     known.insert(Key::new("os.syscall", &call, "latency"), 80.0);
-    let switch = CaseId::new()
-        .with("via", "pipe")
-        .with("parties", "processes")
-        .with("pair", "same");
+    let switch =
+        CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", "same");
     for (metric, ns) in [("handover", 1100.0), ("one_party", 320.0)] {
         known.insert(Key::new("os.switch", &switch, metric), ns);
     }
-    let told = round_trip(&site, Some(&known), way);
-    assert!(!told.because.contains("os.switch"), "{}", told.because);
+    let told = round_trip(&site, Some(&known), &way);
+    assert!(!told.because().contains("os.switch"), "{}", told.because());
     known.insert(Key::new("os.switch", &switch, "switch"), 780.0);
-    let told = round_trip(&site, Some(&known), way);
-    assert!(
-        told.because.contains("780 ns a hand-over"),
-        "{}",
-        told.because
-    );
+    let told = round_trip(&site, Some(&known), &way);
+    assert!(told.because().contains("780 ns a hand-over"), "{}", told.because());
     // What os.switch measured is a round trip by pipe of two hand-overs, so this is another one.
     let Range { low, high, .. } = told.range;
     assert!(low < 2.0 * 1100.0 && 2.0 * 1100.0 < high, "{told:?}");

@@ -15,10 +15,7 @@ fn machine(cpus: usize, coarse_ns: u64, release: &str, files: &str) -> Site {
          == proc/sys/kernel/osrelease\n{release}\n{files}== facts.txt\narch=x86_64\n\
          allowed=0-{last}\ncoarse_clock_ns={coarse_ns}\n"
     );
-    Site {
-        host: Host::read(&Root::tree(&tree)),
-        ..bare_site()
-    }
+    Site { host: Host::read(&Root::tree(&tree)), ..bare_site() }
 }
 
 /// Whole ticks of the slices of so many processes: least, likely, most.
@@ -65,24 +62,16 @@ fn eevdf_is_told_by_the_process_else_by_debugfs_else_by_the_cpus() {
 
 #[test]
 fn what_else_decides_is_named() {
-    let timed = machine(
-        16,
-        4_000_000,
-        "6.18.1",
-        "== sys/kernel/debug/sched/features\nHRTICK\n",
-    );
+    let timed = machine(16, 4_000_000, "6.18.1", "== sys/kernel/debug/sched/features\nHRTICK\n");
     let of = slice(&timed, 2);
-    assert!(
-        of.because.contains("HRTICK") && of.range.likely < 3e6,
-        "{of:?}"
-    );
+    assert!(of.because().contains("HRTICK") && of.range.likely < 3e6, "{of:?}");
     let loaded = machine(
         16,
         4_000_000,
         "6.18.1",
         "== sys/kernel/sched_ext/state\nenabled\n== sys/kernel/sched_ext/root/ops\nscx_rusty\n",
     );
-    assert!(slice(&loaded, 2).because.contains("scx_rusty"));
+    assert!(slice(&loaded, 2).because().contains("scx_rusty"));
     let before = machine(2, 4_000_000, "2.6.18", "");
     assert!(slice(&before, 2).range.likely > 9e7);
 }
@@ -106,10 +95,7 @@ fn the_reports_slices_of_4_8_and_12_ms_are_explained() {
     let untold = machine(2, 4_000_000, "3.13.0-77-generic", "");
     for (processes, ms) in [(2, 11.99), (3, 5.78), (5, 3.909)] {
         let Range { low, high, .. } = slice(&untold, processes).range;
-        assert!(
-            (low..=high).contains(&(ms * 1e6)),
-            "{processes}: {low} {high}"
-        );
+        assert!((low..=high).contains(&(ms * 1e6)), "{processes}: {low} {high}");
     }
     // Five processes: nothing but one tick.
     assert_eq!(whole(&untold, 5), [1.0; 3]);
@@ -163,28 +149,18 @@ fn a_quota_is_foretold() {
     let mut site = recorded("vm-granite-rapids");
     site.host.limits.cpu_quota = None;
     let free = lost(&site, 2);
-    site.host.limits.cpu_quota = Some(CpuQuota {
-        quota_us: 40_000,
-        period_us: 100_000,
-    });
+    site.host.limits.cpu_quota = Some(CpuQuota { quota_us: 40_000, period_us: 100_000 });
     let held = lost(&site, 2);
     assert!(free.range.high < held.range.likely, "{free:?} {held:?}");
     assert!((held.range.likely - 0.6).abs() < 1e-9 && held.range.high < 1.0);
-    assert!(
-        held.because.contains("quota of 0.40 CPUs"),
-        "{}",
-        held.because
-    );
+    assert!(held.because().contains("quota of 0.40 CPUs"), "{}", held.because());
 }
 
 #[test]
 fn slices_that_a_quota_stops_are_foretold() {
     let mut site = recorded("vm-granite-rapids");
     let with = |site: &mut Site, quota_us| {
-        site.host.limits.cpu_quota = Some(CpuQuota {
-            quota_us,
-            period_us: 100_000,
-        });
+        site.host.limits.cpu_quota = Some(CpuQuota { quota_us, period_us: 100_000 });
     };
     site.host.limits.cpu_quota = None;
     let free = (slice(&site, 2), fairness(&site));
@@ -194,11 +170,8 @@ fn slices_that_a_quota_stops_are_foretold() {
     assert!(fairness(&site).range.low < 0.6 && free.1.range.low > 0.9);
     with(&mut site, 5_000);
     let stopped = slice(&site, 2);
-    assert!(
-        stopped.range.high > 1e8 && stopped.range.low < 1e6,
-        "{stopped:?}"
-    );
-    assert!(stopped.because.contains("quota"), "{}", stopped.because);
+    assert!(stopped.range.high > 1e8 && stopped.range.low < 1e6, "{stopped:?}");
+    assert!(stopped.because().contains("quota"), "{}", stopped.because());
     // More than the one CPU that the processes want stops nobody.
     with(&mut site, 200_000);
     assert_eq!((slice(&site, 2), fairness(&site)), free);

@@ -1,5 +1,5 @@
 use super::{Company, Moment, Stack, Thread, has_inputs, time};
-use crate::Estimate;
+use crate::Law;
 use bench::experiment::fixtures::sites;
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
@@ -9,25 +9,14 @@ use record::key::{CaseId, Key};
 const MOMENTS: [Moment; 3] = [Moment::Return, Moment::First, Moment::Joined];
 
 fn alone(pair: Class, stack: Stack) -> Thread {
-    Thread {
-        pair,
-        stack,
-        company: Company::Alone,
-    }
+    Thread { pair, stack, company: Company::Alone }
 }
 
 /// What os.syscall would have measured, with everything `factor` times as slow, at 3.6 GHz.
 fn measured(factor: f64) -> Known {
     let mut known = Known::default();
-    known.insert(
-        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-        3.6e9,
-    );
-    for (name, ns) in [
-        ("getpid", 60.0),
-        ("futex_wake", 80.0),
-        ("mmap_munmap", 900.0),
-    ] {
+    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
+    for (name, ns) in [("getpid", 60.0), ("futex_wake", 80.0), ("mmap_munmap", 900.0)] {
         let id = CaseId::new().with("call", name);
         known.insert(Key::new("os.syscall", &id, "latency"), factor * ns);
     }
@@ -35,21 +24,15 @@ fn measured(factor: f64) -> Known {
 }
 
 fn with_switch(mut known: Known, pair: Class, ns: f64) -> Known {
-    let id = CaseId::new()
-        .with("via", "pipe")
-        .with("parties", "threads")
-        .with("pair", pair.text());
+    let id = CaseId::new().with("via", "pipe").with("parties", "threads").with("pair", pair.text());
     let metric = if pair == Class::Same { "switch" } else { "handover" };
     known.insert(Key::new("os.switch", &id, metric), ns);
     known
 }
 
-fn width(estimate: &Estimate) -> f64 {
+fn width(estimate: &Law) -> f64 {
     let Range { low, likely, high } = estimate.range;
-    assert!(
-        0.0 < low && low <= likely && likely <= high && high.is_finite(),
-        "{estimate:?}"
-    );
+    assert!(0.0 < low && low <= likely && likely <= high && high.is_finite(), "{estimate:?}");
     high / low
 }
 
@@ -85,12 +68,7 @@ fn a_library_a_stack_and_company_cost() {
     let cached = of(alone(Class::Same, Stack::Cached));
     let fresh = of(alone(Class::Same, Stack::Fresh));
     assert!(bare < cached && cached < fresh);
-    let company = |company| {
-        of(Thread {
-            company,
-            ..alone(Class::Same, Stack::Cached)
-        })
-    };
+    let company = |company| of(Thread { company, ..alone(Class::Same, Stack::Cached) });
     assert!(cached < company(Company::Sequence));
     assert!(company(Company::Crowd(1)) < company(Company::Crowd(1024)));
     assert!(fresh < company(Company::Crowd(1024)));
@@ -105,7 +83,7 @@ fn measured_calls_and_switches_move_and_narrow_it() {
     let known = measured(1.0);
     let derived = time(site, Some(&known), thread, Moment::Joined);
     assert!(width(&derived) < width(&prior));
-    assert!(derived.because.contains("os.syscall"), "{derived:?}");
+    assert!(derived.because().contains("os.syscall"), "{derived:?}");
     let slow = measured(10.0);
     assert!(likely(site, Some(&slow), thread, Moment::Joined) > derived.range.likely + 9.0 * 900.0);
 
@@ -114,10 +92,7 @@ fn measured_calls_and_switches_move_and_narrow_it() {
     let known = with_switch(known, Class::Llc, 20_000.0);
     let told = time(site, Some(&known), far, Moment::First);
     assert!(width(&told) < width(&blind));
-    assert!(
-        told.range.likely > 20_000.0 && told.because.contains("os.switch"),
-        "{told:?}"
-    );
+    assert!(told.range.likely > 20_000.0 && told.because().contains("os.switch"), "{told:?}");
 }
 
 #[test]

@@ -239,13 +239,7 @@ pub(crate) unsafe extern "C" fn calls_linkage(n: u64) -> u64 {
 /// Adds the three words of a structure at the address in x0.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn callee_structure() {
-    naked_asm!(
-        "ldp x8, x9, [x0]",
-        "ldr x10, [x0, #16]",
-        "add x0, x8, x9",
-        "add x0, x0, x10",
-        "ret",
-    )
+    naked_asm!("ldp x8, x9, [x0]", "ldr x10, [x0, #16]", "add x0, x8, x9", "add x0, x0, x10", "ret",)
 }
 
 /// A structure of 24 bytes by value: copied to the caller's stack for each

@@ -101,15 +101,7 @@ macro_rules! kernel {
                 concat!("subs x5, x5, #(", $operations, " * ", $repeats, ")"),
                 "b.hs 2b",
                 "3:",
-                concat!(
-                    "adds x5, x5, #(",
-                    $operations,
-                    " * ",
-                    $repeats,
-                    " - ",
-                    $operations,
-                    ")"
-                ),
+                concat!("adds x5, x5, #(", $operations, " * ", $repeats, " - ", $operations, ")"),
                 // As many as a unit are left where the counter is not negative.
                 "tbnz x5, #63, 5f",
                 "cmp x5, x5",

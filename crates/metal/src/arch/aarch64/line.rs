@@ -80,9 +80,5 @@ pub(crate) unsafe fn line_turns(word: *mut u64, expected: u64, turns: u64, spins
 
 /// What a look at the line is.
 pub(crate) fn line_method() -> &'static str {
-    if is_aarch64_feature_detected!("lse") {
-        "casal"
-    } else {
-        "ldaxr and stlxr"
-    }
+    if is_aarch64_feature_detected!("lse") { "casal" } else { "ldaxr and stlxr" }
 }

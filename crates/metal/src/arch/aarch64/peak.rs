@@ -136,12 +136,7 @@ pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
         (Width::Neon, Op::Add, Type::I64) => chain_i64_neon,
         _ => return None,
     };
-    Some(Body {
-        run,
-        chains: 1,
-        rounds: 32,
-        ..peak_body(kernel)?
-    })
+    Some(Body { run, chains: 1, rounds: 32, ..peak_body(kernel)? })
 }
 
 /// The body of a kernel; none where this architecture has no such instruction.
@@ -179,10 +174,5 @@ pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
         Width::Scalar => 1,
         _ => 16 / kernel.element.bytes(),
     };
-    Some(Body {
-        run,
-        lanes,
-        chains,
-        rounds,
-    })
+    Some(Body { run, lanes, chains, rounds })
 }

@@ -80,12 +80,12 @@ fn a_turn_of_a_chain_is_32_steps_or_256_loads_and_a_branch() {
 }
 
 #[test]
-fn a_turn_of_additions_is_16_to_each_of_eight_registers_and_a_branch() {
-    // add xN, xN, x9
-    let eight: Vec<u32> = (1..=8).map(|n| 0x8b09_0000 | n << 5 | n).collect();
+fn a_turn_of_independent_operations_is_16_into_each_of_eight_registers_and_a_branch() {
+    // add xN, x9, x9
+    let eight: Vec<u32> = (1..=8).map(|n| 0x8b09_0000 | 9 << 5 | n).collect();
     let mut turn = eight.repeat(16);
     turn.push(SUBS_X0_1);
-    check_loops("additions", timed::additions as _, &turn, None);
+    check_loops("independent", timed::independent as _, &turn, None);
 }
 
 #[test]
@@ -104,10 +104,7 @@ fn a_turn_of_clock_reads_is_eight_reads_with_their_fences() {
     let reads: [(ClockRead, &[u32]); 3] = [
         (ClockRead::Cntvct, &[MRS_X1_CNTVCT]),
         (ClockRead::CntvctIsb, &[ISB, MRS_X1_CNTVCT]),
-        (
-            ClockRead::FencedPair,
-            &[ISB, MRS_X1_CNTVCT, ISB, ISB, MRS_X1_CNTVCT, ISB],
-        ),
+        (ClockRead::FencedPair, &[ISB, MRS_X1_CNTVCT, ISB, ISB, MRS_X1_CNTVCT, ISB]),
     ];
     for (kind, step) in reads {
         let mut turn = step.repeat(8);
@@ -151,11 +148,7 @@ fn fences_stand_beside_the_reads_of_the_counter() {
             .collect();
         let order: Vec<&str> = found.iter().map(|&(_, text)| text).collect();
         assert_eq!(order.join(" "), expected, "{name}");
-        assert_eq!(
-            found[found.len() - 1].0 - found[0].0 + 1,
-            found.len(),
-            "{name}"
-        );
+        assert_eq!(found[found.len() - 1].0 - found[0].0 + 1, found.len(), "{name}");
     }
 }
 
@@ -210,11 +203,7 @@ fn check_calls(name: &str, calls: Loop, length: usize, sum: u32) -> Option<usize
     let turns = turns(&body);
     assert_eq!(turns.len(), 2, "{name}");
     let (start, turn) = turns[0];
-    assert_eq!(
-        (calls as usize + start * 4) % 64,
-        0,
-        "{name} is not aligned"
-    );
+    assert_eq!((calls as usize + start * 4) % 64, 0, "{name} is not aligned");
     // The last word counts.
     assert_eq!(turn.len(), 8 * length + 1, "{name}");
     let single = &turns[1].1[..length];
@@ -222,19 +211,14 @@ fn check_calls(name: &str, calls: Loop, length: usize, sum: u32) -> Option<usize
     let mut callees = vec![];
     let calls_of = |start: usize, words: &[u32]| -> Vec<Option<usize>> {
         let address = |at: usize| calls as usize + (start + at) * 4;
-        (0..words.len())
-            .map(|at| target(words[at], address(at)))
-            .collect()
+        (0..words.len()).map(|at| target(words[at], address(at))).collect()
     };
     for (index, call) in turn[..8 * length].chunks(length).enumerate() {
         assert_eq!(call[length - 1], sum, "{name}");
         let targets = calls_of(start + index * length, call);
         callees.extend(targets.iter().flatten().copied());
         for (at, (&word, &expected)) in call.iter().zip(single).enumerate() {
-            assert!(
-                targets[at].is_some() || word == expected,
-                "{name}: word {at}"
-            );
+            assert!(targets[at].is_some() || word == expected, "{name}: word {at}");
         }
     }
     callees.extend(calls_of(turns[1].0, single).into_iter().flatten());
@@ -247,12 +231,7 @@ fn check_calls(name: &str, calls: Loop, length: usize, sum: u32) -> Option<usize
 
 #[test]
 fn every_direct_call_is_its_arguments_the_call_and_a_sum() {
-    for argument in [
-        ArgumentType::I32,
-        ArgumentType::I64,
-        ArgumentType::F32,
-        ArgumentType::F64,
-    ] {
+    for argument in [ArgumentType::I32, ArgumentType::I64, ArgumentType::F32, ArgumentType::F64] {
         let sum = match argument {
             ArgumentType::I32 | ArgumentType::I64 => ADD_X19_X0,
             ArgumentType::F32 | ArgumentType::F64 => ADD_D24_D0,
@@ -262,11 +241,7 @@ fn every_direct_call_is_its_arguments_the_call_and_a_sum() {
             let on_stack = arguments - in_registers;
             let adjusts = if on_stack > 0 { 2 } else { 0 };
             for frame in [Frame::Registers, Frame::Spilled] {
-                let kind = CallKind::Direct {
-                    arguments,
-                    argument,
-                    frame,
-                };
+                let kind = CallKind::Direct { arguments, argument, frame };
                 let name = format!("{kind:?}");
                 let length = in_registers + 2 * on_stack + adjusts + 2;
                 let callee = check_calls(&name, loop_of(kind).unwrap(), length, sum).unwrap();

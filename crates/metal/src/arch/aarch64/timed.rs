@@ -62,43 +62,26 @@ chain!(
     chase_index, 8, "add x2, x2, #8", "ldr x1, [x2, x1, lsl #3]"
 );
 
-/// `n` turns of 16 additions to each of eight registers that do not wait for each
-/// other, and a count and a branch. Returns the sum of the eight.
+/// `n` turns of 16 additions into each of eight registers, which wait for nothing, and a count and a branch.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn additions(n: u64) -> u64 {
+pub(crate) unsafe extern "C" fn independent(n: u64) {
     naked_asm!(
-        "mov x9, #1",
-        "mov x1, #0",
-        "mov x2, #0",
-        "mov x3, #0",
-        "mov x4, #0",
-        "mov x5, #0",
-        "mov x6, #0",
-        "mov x7, #0",
-        "mov x8, #0",
         "cbz x0, 3f",
         ".p2align 6",
         "2:",
         ".rept 16",
-        "add x1, x1, x9",
-        "add x2, x2, x9",
-        "add x3, x3, x9",
-        "add x4, x4, x9",
-        "add x5, x5, x9",
-        "add x6, x6, x9",
-        "add x7, x7, x9",
-        "add x8, x8, x9",
+        "add x1, x9, x9",
+        "add x2, x9, x9",
+        "add x3, x9, x9",
+        "add x4, x9, x9",
+        "add x5, x9, x9",
+        "add x6, x9, x9",
+        "add x7, x9, x9",
+        "add x8, x9, x9",
         ".endr",
         "subs x0, x0, #1",
         "b.ne 2b",
         "3:",
-        "add x1, x1, x2",
-        "add x3, x3, x4",
-        "add x5, x5, x6",
-        "add x7, x7, x8",
-        "add x1, x1, x3",
-        "add x5, x5, x7",
-        "add x0, x1, x5",
         "ret",
     )
 }
@@ -205,10 +188,7 @@ macro_rules! clock_reads {
 
 clock_reads!(reads_cntvct, "mrs x1, cntvct_el0");
 clock_reads!(reads_cntvct_isb, "isb\nmrs x1, cntvct_el0");
-clock_reads!(
-    reads_fenced_pair,
-    "isb\nmrs x1, cntvct_el0\nisb\nisb\nmrs x1, cntvct_el0\nisb"
-);
+clock_reads!(reads_fenced_pair, "isb\nmrs x1, cntvct_el0\nisb\nisb\nmrs x1, cntvct_el0\nisb");
 
 /// The clock reads of this architecture.
 pub(crate) const CLOCK_READS: &[ClockRead] = &[

@@ -18,12 +18,10 @@ use core::arch::naked_asm;
 #[repr(align(64))]
 pub(super) struct Constants<T>([T; 12]);
 
-pub(super) static F32_CONSTANTS: Constants<f32> = Constants([
-    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0,
-]);
-pub(super) static F64_CONSTANTS: Constants<f64> = Constants([
-    1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0,
-]);
+pub(super) static F32_CONSTANTS: Constants<f32> =
+    Constants([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0]);
+pub(super) static F64_CONSTANTS: Constants<f64> =
+    Constants([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0]);
 
 /// The structure that is passed by value: three words, too big for registers.
 pub(super) static STRUCTURE: [u64; 3] = [1, 2, 3];

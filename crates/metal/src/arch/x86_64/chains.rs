@@ -71,13 +71,7 @@ macro_rules! begin_vector {
 }
 macro_rules! begin_stack {
     ($slot:literal, $place:literal) => {
-        concat!(
-            "mov rax, qword ptr [rsi + ",
-            $place,
-            "]\nmov qword ptr [rsp - ",
-            $slot,
-            "], rax"
-        )
+        concat!("mov rax, qword ptr [rsi + ", $place, "]\nmov qword ptr [rsp - ", $slot, "], rax")
     };
 }
 macro_rules! step_general {
@@ -87,13 +81,7 @@ macro_rules! step_general {
 }
 macro_rules! step_vector {
     ($register:literal, $place:literal) => {
-        concat!(
-            "movq rax, ",
-            $register,
-            "\nmovq ",
-            $register,
-            ", qword ptr [rax]"
-        )
+        concat!("movq rax, ", $register, "\nmovq ", $register, ", qword ptr [rax]")
     };
 }
 macro_rules! step_stack {
@@ -119,13 +107,7 @@ macro_rules! end_vector {
 }
 macro_rules! end_stack {
     ($slot:literal, $place:literal) => {
-        concat!(
-            "mov rax, qword ptr [rsp - ",
-            $slot,
-            "]\nmov qword ptr [rdi + ",
-            $place,
-            "], rax"
-        )
+        concat!("mov rax, qword ptr [rsp - ", $slot, "]\nmov qword ptr [rdi + ", $place, "], rax")
     };
 }
 

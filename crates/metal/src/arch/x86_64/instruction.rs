@@ -95,14 +95,7 @@ macro_rules! kernel {
                 concat!("sub rbp, ", $operations, " * ", $repeats),
                 "jae 2b",
                 "3:",
-                concat!(
-                    "add rbp, ",
-                    $operations,
-                    " * ",
-                    $repeats,
-                    " - ",
-                    $operations
-                ),
+                concat!("add rbp, ", $operations, " * ", $repeats, " - ", $operations),
                 "jnc 5f",
                 "clc",
                 "4:",

@@ -196,12 +196,7 @@ pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
         (Width::Avx512, Op::Add, Type::I64) => chain_i64_avx512,
         _ => return None,
     };
-    Some(Body {
-        run,
-        chains: 1,
-        rounds: 32,
-        ..peak_body(kernel)?
-    })
+    Some(Body { run, chains: 1, rounds: 32, ..peak_body(kernel)? })
 }
 
 /// The body of a kernel; none where this architecture has no such instruction
@@ -265,12 +260,7 @@ pub(super) fn written(kernel: Kernel) -> Option<Body> {
         (Width::Scalar, I32 | I64) => (12, 16),
         _ => (14, 14),
     };
-    Some(Body {
-        run,
-        lanes: bytes / element.bytes(),
-        chains,
-        rounds,
-    })
+    Some(Body { run, lanes: bytes / element.bytes(), chains, rounds })
 }
 
 /// Whether this processor runs the kernel's instructions; the standard

@@ -19,9 +19,7 @@ macro_rules! all {
         concat!($what, " rdi, ", $by, "\n", $what, " rsi, ", $by)
     };
     (3 $what:literal $by:expr) => {
-        concat!(
-            $what, " rdi, ", $by, "\n", $what, " rsi, ", $by, "\n", $what, " rdx, ", $by
-        )
+        concat!($what, " rdi, ", $by, "\n", $what, " rsi, ", $by, "\n", $what, " rdx, ", $by)
     };
 }
 
@@ -111,12 +109,7 @@ pub(crate) fn stream_has_ahead(kernel: Kernel) -> bool {
 
 /// A kernel's code, whether or not this processor can run it.
 pub(super) fn written(kernel: Kernel, ahead: bool) -> Option<Code> {
-    let Kernel {
-        op,
-        stores,
-        access,
-        width,
-    } = kernel;
+    let Kernel { op, stores, access, width } = kernel;
     match (width, access) {
         (Width::Word4 | Width::Word8, _) => scalar::code(kernel),
         (Width::Sse2, Access::Every) => vector::sse2(op, stores, ahead),

@@ -40,10 +40,8 @@ fn decoded(address: u64) -> Vec<Instruction> {
 /// those of `names` by name and offset, targets of jumps by nothing.
 fn text(instruction: &Instruction, names: &[(u64, &str)]) -> String {
     let named = |address: u64| {
-        let (start, name) = names
-            .iter()
-            .filter(|(start, _)| (*start..start + 96).contains(&address))
-            .max()?;
+        let (start, name) =
+            names.iter().filter(|(start, _)| (*start..start + 96).contains(&address)).max()?;
         Some(match address - start {
             0 => (*name).to_owned(),
             offset => format!("{name}+{offset}"),
@@ -99,25 +97,15 @@ fn turns(body: &[Instruction]) -> Vec<&[Instruction]> {
 }
 
 fn lines(text: &[&str], times: usize) -> Vec<String> {
-    text.iter()
-        .map(|line| (*line).to_owned())
-        .cycle()
-        .take(text.len() * times)
-        .collect()
+    text.iter().map(|line| (*line).to_owned()).cycle().take(text.len() * times).collect()
 }
 
 /// What holds for all: the calling convention is kept. No register of the
 /// caller is written that was not saved, the stack is a multiple of 16 at each
 /// call, and as it was at the return.
 fn check_convention(body: &[Instruction], name: &str) {
-    let kept = [
-        Register::RBX,
-        Register::RBP,
-        Register::R12,
-        Register::R13,
-        Register::R14,
-        Register::R15,
-    ];
+    let kept =
+        [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
     let mut factory = InstructionInfoFactory::new();
     let mut saved = vec![];
     let mut restored = vec![];
@@ -181,10 +169,7 @@ fn check_loops(
 
 fn memory_operands(instructions: &[Instruction]) -> usize {
     let mut factory = InstructionInfoFactory::new();
-    instructions
-        .iter()
-        .map(|instruction| factory.info(instruction).used_memory().len())
-        .sum()
+    instructions.iter().map(|instruction| factory.info(instruction).used_memory().len()).sum()
 }
 
 #[test]
@@ -211,14 +196,12 @@ fn a_turn_of_a_chain_is_32_dependent_steps_or_256_loads_and_a_branch() {
 }
 
 #[test]
-fn a_turn_of_additions_is_16_to_each_of_eight_registers_and_a_branch() {
-    let eight = ["rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11"];
-    let steps = eight.map(|register| format!("add {register},rbx"));
-    let mut turn = lines(&steps.each_ref().map(String::as_str), 16);
-    assert_eq!(turn.len() as u64, crate::kernel::ADDITIONS_A_TURN);
+fn a_turn_of_independent_operations_is_128_tests_and_a_branch() {
+    let mut turn = lines(&["test rax,rax"], 128);
+    assert_eq!(turn.len() as u64, crate::kernel::INDEPENDENT_A_TURN);
     turn.extend(lines(&["dec rdi", "jne"], 1));
-    let body = address_of(timed::additions as *const ());
-    check_loops("additions", body, &[], &turn, None);
+    let body = address_of(timed::independent as *const ());
+    check_loops("independent", body, &[], &turn, None);
 }
 
 /// Each step reads rax, which the step before wrote.
@@ -246,21 +229,10 @@ fn an_empty_loop_is_its_control_and_nothing_else() {
     let by_16 = lines(&["add rax,0x10", "cmp rax,rcx", "jne"], 1);
     check_loops("unrolled", address_of(body), &[], &by_16, Some(&turn));
     let whole = texts(&decoded(address_of(body)), &[]);
-    assert!(
-        whole.contains(&"and rcx,0xfffffffffffffff0".to_owned()),
-        "{whole:?}"
-    );
+    assert!(whole.contains(&"and rcx,0xfffffffffffffff0".to_owned()), "{whole:?}");
 
     let body = timed::loop_volatile as *const ();
-    let turn = lines(
-        &[
-            "add qword ptr [rsp-8],1",
-            "mov rax,[rsp-8]",
-            "cmp rax,rdi",
-            "jne",
-        ],
-        1,
-    );
+    let turn = lines(&["add qword ptr [rsp-8],1", "mov rax,[rsp-8]", "cmp rax,rdi", "jne"], 1);
     check_loops("volatile", address_of(body), &[], &turn, None);
 }
 
@@ -270,10 +242,7 @@ fn a_turn_of_clock_reads_is_eight_reads_with_their_fences() {
         (ClockRead::Rdtsc, &["rdtsc"]),
         (ClockRead::LfenceRdtsc, &["lfence", "rdtsc"]),
         (ClockRead::Rdtscp, &["rdtscp"]),
-        (
-            ClockRead::FencedPair,
-            &["lfence", "rdtsc", "lfence", "rdtscp", "lfence"],
-        ),
+        (ClockRead::FencedPair, &["lfence", "rdtsc", "lfence", "rdtscp", "lfence"]),
         (
             ClockRead::CpuidPair,
             &[
@@ -299,9 +268,8 @@ fn a_turn_of_clock_reads_is_eight_reads_with_their_fences() {
         let address = address_of(body as *const ());
         check_loops(&format!("{kind:?}"), address, &[], &turn, Some(&single));
     }
-    let instructions = ClockRead::available()
-        .iter()
-        .filter(|&&kind| timed::clock_loop(kind).is_some());
+    let instructions =
+        ClockRead::available().iter().filter(|&&kind| timed::clock_loop(kind).is_some());
     assert_eq!(instructions.count(), reads.len(), "a read is not checked");
 }
 
@@ -387,9 +355,7 @@ fn every_face_of_a_system_call_calls_the_one_function() {
     let one = address_of(super::system_call as *const ());
     for (name, face) in faces {
         let body = decoded(address_of(face));
-        let instructions = body
-            .iter()
-            .filter(|one| one.mnemonic() == Mnemonic::Syscall);
+        let instructions = body.iter().filter(|one| one.mnemonic() == Mnemonic::Syscall);
         assert_eq!(instructions.count(), 0, "{name}");
         let calls = body.iter().filter(|call| call.near_branch_target() == one);
         assert_eq!(calls.count(), 1, "{name}");

@@ -23,25 +23,14 @@ const CONDITIONS_SHOWN: usize = 16;
 /// does in any case, since there is nothing else to tell.
 pub fn build(comparison: &Comparison, side_by_side: bool) -> Document {
     let base = about(comparison.base.run);
-    let abouts: Vec<About> = comparison
-        .against
-        .iter()
-        .map(|against| about(against.new.run))
-        .collect();
+    let abouts: Vec<About> =
+        comparison.against.iter().map(|against| about(against.new.run)).collect();
     let is_single = abouts.len() == 1;
     let mut sections = vec![runs(&base, &abouts)];
     for (at, (against, new)) in comparison.against.iter().zip(&abouts).enumerate() {
         let title = Title {
-            suffix: if is_single {
-                String::new()
-            } else {
-                format!("-{}", at + 1)
-            },
-            of: if is_single {
-                String::new()
-            } else {
-                format!(", {}", new.run)
-            },
+            suffix: if is_single { String::new() } else { format!("-{}", at + 1) },
+            of: if is_single { String::new() } else { format!(", {}", new.run) },
         };
         sections.push(surroundings(against, &title));
         sections.push(changes(against, &title));
@@ -51,11 +40,7 @@ pub fn build(comparison: &Comparison, side_by_side: bool) -> Document {
     }
     let everyone = side_by_side || comparison.against.iter().any(has_published);
     sections.extend(side_by_side_sections(comparison, &abouts, everyone));
-    Document {
-        title: title(&base, &abouts),
-        summary: summary(comparison, &abouts),
-        sections,
-    }
+    Document { title: title(&base, &abouts), summary: summary(comparison, &abouts), sections }
 }
 
 /// What tells the sections of several comparisons apart.
@@ -106,10 +91,8 @@ fn told(against: &Against) -> String {
             *by_word.entry((direction, one.word())).or_default() += 1;
         }
     }
-    let words: Vec<String> = by_word
-        .iter()
-        .map(|((_, word), count)| format!("{count} {word}"))
-        .collect();
+    let words: Vec<String> =
+        by_word.iter().map(|((_, word), count)| format!("{count} {word}")).collect();
     let differ = match findings.len() {
         0 => "none differs".to_owned(),
         count => format!("{count} differ ({})", words.join(", ")),
@@ -119,10 +102,7 @@ fn told(against: &Against) -> String {
             "{} side by side; published figures are never findings",
             plural(against.figures.len(), "figure")
         )],
-        false => vec![
-            format!("{} compared", plural(against.tested(), "figure")),
-            differ,
-        ],
+        false => vec![format!("{} compared", plural(against.tested(), "figure")), differ],
     };
     let untested = against.figures.len() - against.tested();
     if untested > 0 && !has_published(against) {
@@ -146,9 +126,8 @@ fn has_published(against: &Against) -> bool {
 fn runs(base: &About, others: &[About]) -> Section {
     let row = |role: &str, about: &About| {
         let started = about.started.replace('T', " ");
-        let unfinished = about
-            .unfinished
-            .map_or(Cell::plain(""), |why| Cell::toned(why, Tone::Warn));
+        let unfinished =
+            about.unfinished.map_or(Cell::plain(""), |why| Cell::toned(why, Tone::Warn));
         Row::of(vec![
             Cell::plain(role),
             Cell::plain(&about.run),
@@ -160,13 +139,9 @@ fn runs(base: &About, others: &[About]) -> Section {
     };
     let mut rows = vec![row("base", base)];
     rows.extend(others.iter().map(|about| row("new", about)));
-    let mut columns: Vec<Column> = ["", "run", "started (UTC)", "preset", "machine", ""]
-        .map(Column::text)
-        .into();
-    if rows
-        .iter()
-        .all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty()))
-    {
+    let mut columns: Vec<Column> =
+        ["", "run", "started (UTC)", "preset", "machine", ""].map(Column::text).into();
+    if rows.iter().all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty())) {
         columns.pop();
         for row in &mut rows {
             row.cells.pop();
@@ -229,11 +204,8 @@ fn changes(against: &Against, title: &Title) -> Section {
         }
     }
     for family in families {
-        let of_family: Vec<&Compared> = findings
-            .iter()
-            .copied()
-            .filter(|one| one.base.family() == family)
-            .collect();
+        let of_family: Vec<&Compared> =
+            findings.iter().copied().filter(|one| one.base.family() == family).collect();
         let caption = format!("{family}: {}", plural(of_family.len(), "figure"));
         blocks.extend(tables::findings(&of_family, &caption));
     }
@@ -322,10 +294,7 @@ fn differences(against: &Against, title: &Title) -> Option<Section> {
     let untested = against.untested(Untested::NotPositive);
     let apart: Vec<&Compared> = untested
         .into_iter()
-        .filter(|one| {
-            one.interval()
-                .is_some_and(|(low, high)| low > 0.0 || high < 0.0)
-        })
+        .filter(|one| one.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0))
         .collect();
     let table = tables::differences(&apart)?;
     let blocks = vec![(Audience::Everyone, Block::Table(table))];
@@ -351,11 +320,7 @@ fn not_compared(against: &Against, title: &Title) -> Option<Section> {
     for one in &against.incomparable {
         reasons.entry(&one.why).or_default().push(one.figure);
     }
-    groups.extend(
-        reasons
-            .into_iter()
-            .map(|(why, figures)| (why.text(), figures)),
-    );
+    groups.extend(reasons.into_iter().map(|(why, figures)| (why.text(), figures)));
     for why in Untested::ALL {
         let figures: Vec<&Figure> = against.untested(why).iter().map(|one| one.base).collect();
         if !figures.is_empty() && why != Untested::Published {
@@ -383,11 +348,7 @@ fn side_by_side_sections(
         let Some(table) = table else {
             continue;
         };
-        let audience = if everyone {
-            Audience::Everyone
-        } else {
-            Audience::Page
-        };
+        let audience = if everyone { Audience::Everyone } else { Audience::Page };
         let mut blocks = Vec::new();
         let runs = std::iter::once(base).chain(comparison.against.iter().map(|one| one.new));
         let names = names(&about(base.run), abouts);

@@ -162,11 +162,7 @@ pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
     };
     Table {
         caption: "Figures that were not compared, and why".to_owned(),
-        columns: vec![
-            Column::number("figures"),
-            Column::text("why"),
-            Column::text("of"),
-        ],
+        columns: vec![Column::number("figures"), Column::text("why"), Column::text("of")],
         rows: groups.iter().map(row).collect(),
     }
 }

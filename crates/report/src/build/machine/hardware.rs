@@ -11,23 +11,17 @@ pub(super) fn unread(facts: &Facts) -> Vec<(String, String)> {
     let Some(Value::Object(unread)) = facts.0.pointer("/devices/unread") else {
         return Vec::new();
     };
-    unread
-        .iter()
-        .filter_map(|(what, why)| Some((what.clone(), why.as_str()?.to_owned())))
-        .collect()
+    unread.iter().filter_map(|(what, why)| Some((what.clone(), why.as_str()?.to_owned()))).collect()
 }
 
 /// Number, size and rate of the modules, channels, slots, and what the board takes.
 pub(super) fn modules(facts: &Facts) -> Option<String> {
     let filled = facts.list("/memory/dimms").iter();
-    let filled: Vec<&Value> = filled
-        .filter(|dimm| dimm["size_bytes"].as_u64().is_some_and(|bytes| bytes > 0))
-        .collect();
+    let filled: Vec<&Value> =
+        filled.filter(|dimm| dimm["size_bytes"].as_u64().is_some_and(|bytes| bytes > 0)).collect();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for dimm in &filled {
-        let rate = dimm["configured_mts"]
-            .as_u64()
-            .or(dimm["rated_mts"].as_u64());
+        let rate = dimm["configured_mts"].as_u64().or(dimm["rated_mts"].as_u64());
         let parts = [
             dimm["size_bytes"].as_f64().map(render_bytes),
             text(&dimm["kind"]),
@@ -36,9 +30,7 @@ pub(super) fn modules(facts: &Facts) -> Option<String> {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         *kinds.entry(parts.join(" ")).or_default() += 1;
     }
-    let kinds = kinds
-        .iter()
-        .map(|(kind, count)| format!("{count} x {kind}"));
+    let kinds = kinds.iter().map(|(kind, count)| format!("{count} x {kind}"));
     let kinds: Vec<String> = kinds.collect();
     let channels = facts.text("/devices/memory/channels").map(|count| {
         let from = facts.text("/devices/memory/channels_from");
@@ -48,9 +40,7 @@ pub(super) fn modules(facts: &Facts) -> Option<String> {
     joined(&[
         (!kinds.is_empty()).then(|| kinds.join(", ")),
         channels,
-        facts
-            .text("/devices/memory/slots")
-            .map(|slots| format!("{slots} slots")),
+        facts.text("/devices/memory/slots").map(|slots| format!("{slots} slots")),
         maximum.map(|bytes| format!("at most {}", render_bytes(bytes))),
     ])
 }
@@ -70,9 +60,7 @@ pub(super) fn bus(facts: &Facts) -> Option<String> {
     };
     let best = match best.and_then(of_link) {
         Some(link) => Some(format!("fastest link {link}")),
-        None => count
-            .as_ref()
-            .map(|_| "no device tells of a link".to_owned()),
+        None => count.as_ref().map(|_| "no device tells of a link".to_owned()),
     };
     count.as_ref()?;
     joined(&[count, best])
@@ -138,10 +126,7 @@ pub(super) fn dimms(facts: &Facts) -> Option<Table> {
     };
     Some(Table {
         caption: "Memory modules, as the firmware states them".to_owned(),
-        columns: names
-            .iter()
-            .map(|name| Column::text(&heading(name)))
-            .collect(),
+        columns: names.iter().map(|name| Column::text(&heading(name))).collect(),
         rows: rows.collect(),
     })
 }
@@ -190,11 +175,7 @@ pub(super) fn disks(facts: &Facts) -> Option<Table> {
             Some(true) => ", forced unit access",
             _ => "",
         };
-        let model = [
-            text(&more["vendor"]),
-            text(&disk["model"]),
-            text(&more["firmware"]),
-        ];
+        let model = [text(&more["vendor"]), text(&disk["model"]), text(&more["firmware"])];
         let model: Vec<String> = model.into_iter().flatten().collect();
         let controller = text(&more["controller"]).or_else(|| text(&disk["driver"]));
         let cells = [
@@ -231,13 +212,9 @@ pub(super) fn disks(facts: &Facts) -> Option<Table> {
 pub(super) fn cards(facts: &Facts) -> Option<Table> {
     let rows = shown_cards(facts).map(|card| {
         let name = text(&card["name"]);
-        let firmware = name.as_ref().and_then(|name| {
-            facts
-                .0
-                .pointer("/devices/cards")?
-                .get(name)?
-                .get("firmware")
-        });
+        let firmware = name
+            .as_ref()
+            .and_then(|name| facts.0.pointer("/devices/cards")?.get(name)?.get("firmware"));
         let is_wireless = card["wireless"] == true;
         let kind = if is_wireless { "Wi-Fi" } else { "wired" };
         let cells = [

@@ -14,11 +14,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
     let plot = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
         let bare = |spot: &Spot<'_>| {
             let own = spot.figure.case.0.iter();
-            CaseId(
-                own.filter(|(name, _)| of.get(name).is_none())
-                    .cloned()
-                    .collect(),
-            )
+            CaseId(own.filter(|(name, _)| of.get(name).is_none()).cloned().collect())
         };
         let mut categories: Vec<CaseId> = Vec::new();
         for spot in &spots {
@@ -62,10 +58,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         y.names.clone_from(&labels);
         // Lengths of which one hides all others say nothing: then places along a logarithmic axis.
         let lengths = || spots.iter().map(|spot| spot.value);
-        let (low, high) = (
-            lengths().fold(f64::INFINITY, f64::min),
-            lengths().fold(0.0, f64::max),
-        );
+        let (low, high) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
         let is_log = low > 0.0 && high > APART * low;
         Some(Plot {
             title: title(shown, &metric.replace('_', " "), &of),

@@ -12,15 +12,7 @@ type Line = (CaseId, usize, Vec<(Option<u64>, Point)>);
 
 /// A picture for each of the chosen values in which both metrics have values.
 pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
-    let View::Curve {
-        along,
-        x,
-        y,
-        log_x,
-        log_y,
-        cases,
-    } = view
-    else {
+    let View::Curve { along, x, y, log_x, log_y, cases } = view else {
         return Vec::new();
     };
     let across = spots(shown, x, cases);
@@ -41,10 +33,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
             let rest = own.filter(|(name, _)| name != along && of.get(name).is_none());
             let case = CaseId(rest.cloned().collect());
             let have = lines.iter_mut();
-            match have
-                .into_iter()
-                .find(|(have, of, _)| *have == case && *of == spot.of)
-            {
+            match have.into_iter().find(|(have, of, _)| *have == case && *of == spot.of) {
                 Some((.., points)) => points.push(point),
                 None => lines.push((case, spot.of, vec![point])),
             }
@@ -54,18 +43,15 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
         };
         let keys: Vec<(&CaseId, usize)> = lines.iter().map(|(case, of, _)| (case, *of)).collect();
         let names = names(shown, &keys, y);
-        let series = names
-            .into_iter()
-            .zip(lines)
-            .map(|(name, (.., mut points))| {
-                // Symbols after numbers, in the order of the plan.
-                points.sort_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
-                Series {
-                    name,
-                    shape: Shape::Line,
-                    points: points.into_iter().map(|(_, point)| point).collect(),
-                }
-            });
+        let series = names.into_iter().zip(lines).map(|(name, (.., mut points))| {
+            // Symbols after numbers, in the order of the plan.
+            points.sort_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
+            Series {
+                name,
+                shape: Shape::Line,
+                points: points.into_iter().map(|(_, point)| point).collect(),
+            }
+        });
         plots.push(Plot {
             title: title(shown, &format!("{y} over {x}").replace('_', " "), &of),
             x: axis(x, Some(unit_x), *log_x),

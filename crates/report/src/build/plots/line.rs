@@ -17,26 +17,10 @@ const BANDS: usize = 2;
 
 /// A picture for each metric and each of the chosen values that has two places on its axis.
 pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
-    let View::Line {
-        over,
-        metric,
-        log_x,
-        log_y,
-        beside,
-        marks,
-        at,
-        cases,
-    } = view
-    else {
+    let View::Line { over, metric, log_x, log_y, beside, marks, at, cases } = view else {
         return Vec::new();
     };
-    let picture = Picture {
-        shown,
-        over,
-        at: at.as_ref(),
-        log: (*log_x, *log_y),
-        marks,
-    };
+    let picture = Picture { shown, over, at: at.as_ref(), log: (*log_x, *log_y), marks };
     let metrics = std::iter::once(metric).chain(beside);
     metrics
         .flat_map(|metric| pictures(spots(shown, metric, cases), &cases.each))
@@ -88,11 +72,8 @@ impl Picture<'_, '_> {
         let mut series = Vec::new();
         for line in &lines {
             let name = line.name.clone();
-            let band: Vec<Point> = line
-                .spots
-                .iter()
-                .filter_map(|(x, spot)| predicted(spot.figure, *x))
-                .collect();
+            let band: Vec<Point> =
+                line.spots.iter().filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
             // Of several runs the first one's: that is what the others are held against.
             if drawn <= BANDS && line.of == 0 && band.len() > 1 {
                 series.push(Series {
@@ -110,19 +91,13 @@ impl Picture<'_, '_> {
         let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
         let mut title = title(self.shown, &what, &told(of, cases, &spots));
         if left_out > 0 {
-            title.push_str(&format!(
-                " ({left_out} more of one value each in the table)"
-            ));
+            title.push_str(&format!(" ({left_out} more of one value each in the table)"));
         }
         Some(Plot {
             title,
             markers: self.markers(x.unit),
             // A share may be zero.
-            y: axis(
-                &metric.name,
-                Some(metric.unit),
-                self.log.1 && metric.unit != Unit::Ratio,
-            ),
+            y: axis(&metric.name, Some(metric.unit), self.log.1 && metric.unit != Unit::Ratio),
             x,
             series,
         })
@@ -132,18 +107,11 @@ impl Picture<'_, '_> {
     fn places(&self, spots: &[Spot<'_>]) -> (Axis, Vec<f64>) {
         let own = |spot: &Spot<'_>| spot.figure.case.int(self.over).map(|at| at as f64);
         let all_at = |placed: &Placed| -> Option<Vec<f64>> {
-            spots
-                .iter()
-                .map(|spot| self.resolved(placed, spot))
-                .collect()
+            spots.iter().map(|spot| self.resolved(placed, spot)).collect()
         };
         let (label, unit, numbers) = match self.at.and_then(|at| Some((at, all_at(at)?))) {
             Some((placed, at)) => (placed.name.as_str(), Some(placed.unit), Some(at)),
-            None => (
-                self.over,
-                unit_of(self.shown, self.over),
-                spots.iter().map(own).collect(),
-            ),
+            None => (self.over, unit_of(self.shown, self.over), spots.iter().map(own).collect()),
         };
         if let Some(numbers) = numbers {
             let is_log = self.log.0 && numbers.iter().all(|at| *at > 0.0);
@@ -187,10 +155,7 @@ impl Picture<'_, '_> {
                 .iter()
                 .filter(|(name, _)| name != self.over && of.get(name).is_none());
             let case = CaseId(rest.cloned().collect());
-            match lines
-                .iter_mut()
-                .find(|line| line.case == case && line.of == spot.of)
-            {
+            match lines.iter_mut().find(|line| line.case == case && line.of == spot.of) {
                 Some(line) => line.spots.push((*x, *spot)),
                 None => lines.push(Line {
                     name: String::new(),
@@ -201,13 +166,10 @@ impl Picture<'_, '_> {
             }
         }
         let (short, mut lines): (Vec<Line>, Vec<Line>) = {
-            let keys: Vec<(CaseId, usize)> = lines
-                .iter()
-                .map(|line| (line.case.clone(), line.of))
-                .collect();
+            let keys: Vec<(CaseId, usize)> =
+                lines.iter().map(|line| (line.case.clone(), line.of)).collect();
             let belongs = |line: &Line<'_>| {
-                keys.iter()
-                    .any(|(case, of)| *of == line.of && is_part(&line.case, case))
+                keys.iter().any(|(case, of)| *of == line.of && is_part(&line.case, case))
             };
             lines.into_iter().partition(belongs)
         };
@@ -310,11 +272,8 @@ fn leave_out_single_points(lines: &mut Vec<Line<'_>>) -> usize {
         cases.len()
     };
     let before = cases(lines);
-    let long: Vec<CaseId> = lines
-        .iter()
-        .filter(|line| is_line(line))
-        .map(|line| line.case.clone())
-        .collect();
+    let long: Vec<CaseId> =
+        lines.iter().filter(|line| is_line(line)).map(|line| line.case.clone()).collect();
     if !long.is_empty() {
         lines.retain(|line| long.contains(&line.case));
     }
@@ -354,12 +313,7 @@ fn ends(places: &[f64]) -> (f64, f64) {
 
 fn predicted(figure: &Figure, x: f64) -> Option<Point> {
     let range = figure.shown_prediction()?.prediction.range?;
-    Some(Point {
-        x,
-        y: range.likely,
-        ends: Some((range.low, range.high)),
-        hover: String::new(),
-    })
+    Some(Point { x, y: range.likely, ends: Some((range.low, range.high)), hover: String::new() })
 }
 
 #[cfg(test)]

@@ -78,10 +78,7 @@ mod tests {
 
     #[test]
     fn a_family_is_named_once_where_it_is() {
-        assert_eq!(
-            amid(&["cpu", "cpu", "cpu", "os", "cpu"]),
-            ["", "cpu", "", "os", "cpu"]
-        );
+        assert_eq!(amid(&["cpu", "cpu", "cpu", "os", "cpu"]), ["", "cpu", "", "os", "cpu"]);
         assert!(amid(&[]).is_empty());
     }
 }

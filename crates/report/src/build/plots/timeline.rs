@@ -36,9 +36,7 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
     let mut columns: Vec<(&String, &String)> = Vec::new();
     for (_, trace) in &traces {
         let own = trace.columns.iter().skip(1);
-        let wanted = own
-            .enumerate()
-            .filter(|(at, name)| *at == 0 || beside.contains(name));
+        let wanted = own.enumerate().filter(|(at, name)| *at == 0 || beside.contains(name));
         for (_, column) in wanted {
             if let Some(x) = trace.columns.first()
                 && !columns.contains(&(x, column))
@@ -64,13 +62,7 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
         let words = |axis: &Axis| axis.label.trim_end_matches(" (s)").to_owned();
         let (x, y) = (column_axis(x), column_axis(y));
         let what = format!("{} over {}", words(&y), words(&x));
-        Plot {
-            title: title(shown, &what, &CaseId::new()),
-            x,
-            y,
-            series,
-            markers: Vec::new(),
-        }
+        Plot { title: title(shown, &what, &CaseId::new()), x, y, series, markers: Vec::new() }
     };
     let plots = columns.into_iter().map(plot);
     plots.filter(|plot| !plot.series.is_empty()).collect()
@@ -78,9 +70,8 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
 
 fn name(one: &Shown<'_>, trace: &Trace) -> String {
     let own = trace.case.0.iter();
-    let mut parts: Vec<String> = own
-        .map(|(name, value)| parameter(one.planned, name, value))
-        .collect();
+    let mut parts: Vec<String> =
+        own.map(|(name, value)| parameter(one.planned, name, value)).collect();
     parts.push(format!("round {}", trace.round));
     match one.name {
         "" => parts.join(", "),
@@ -90,9 +81,7 @@ fn name(one: &Shown<'_>, trace: &Trace) -> String {
 
 /// The axis of a trace's column, whose name ends in its unit; seconds stay seconds.
 fn column_axis(name: &str) -> Axis {
-    let found = UNITS
-        .iter()
-        .find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, *unit)));
+    let found = UNITS.iter().find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, *unit)));
     if name.ends_with("_share") || name.ends_with("_ratio") {
         return axis(name, Some(Unit::Ratio), false);
     }
@@ -139,11 +128,7 @@ fn thinned(rows: &[Vec<f64>], columns: (usize, usize), axes: (&Axis, &Axis)) -> 
         let mut all: Vec<Point> = chunk.iter().filter_map(point).collect();
         all.sort_by(|a, b| a.y.total_cmp(&b.y));
         if let (Some(least), Some(greatest)) = (all.first().cloned(), all.last().cloned()) {
-            let ordered = if least.x <= greatest.x {
-                [least, greatest]
-            } else {
-                [greatest, least]
-            };
+            let ordered = if least.x <= greatest.x { [least, greatest] } else { [greatest, least] };
             points.extend(ordered);
         }
     }

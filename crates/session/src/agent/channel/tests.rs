@@ -16,11 +16,7 @@ fn channel(said: &[u8]) -> (anyhow::Result<Channel>, PipeWriter, PipeReader) {
     let (reader, mut to) = pipe().unwrap();
     let (from, writer) = pipe().unwrap();
     to.write_all(said).unwrap();
-    let patience = if said.len() < HELLO_BYTES {
-        Duration::from_millis(1)
-    } else {
-        LONG
-    };
+    let patience = if said.len() < HELLO_BYTES { Duration::from_millis(1) } else { LONG };
     let channel = Channel::over_pipes(reader.into(), writer.into(), Role::Agent, patience, &go_on);
     (channel, to, from)
 }
@@ -33,31 +29,19 @@ fn pipes_carry_messages_of_any_length_both_ways() {
     let long = "x".repeat(1 << 20);
     std::thread::scope(|scope| {
         let far = scope.spawn(|| {
-            let mut far = Channel::over_pipes(
-                far_reads.into(),
-                far_writes.into(),
-                Role::Agent,
-                LONG,
-                &go_on,
-            )
-            .unwrap();
+            let mut far =
+                Channel::over_pipes(far_reads.into(), far_writes.into(), Role::Agent, LONG, &go_on)
+                    .unwrap();
             far.set_limit(FRAME_BYTES_MAX);
             // More than a pipe holds: only whole once the other end reads.
             let text: String = far.receive(Instant::now() + LONG, &go_on).unwrap().unwrap();
             far.send(&text, &go_on).unwrap();
             // Its end is told apart from silence.
-            far.receive::<String>(Instant::now() + LONG, &go_on)
-                .err()
-                .unwrap()
+            far.receive::<String>(Instant::now() + LONG, &go_on).err().unwrap()
         });
-        let mut near = Channel::over_pipes(
-            near_reads.into(),
-            near_writes.into(),
-            Role::Session,
-            LONG,
-            &go_on,
-        )
-        .unwrap();
+        let mut near =
+            Channel::over_pipes(near_reads.into(), near_writes.into(), Role::Session, LONG, &go_on)
+                .unwrap();
         near.send(&long, &go_on).unwrap();
         let back: Option<String> = near.receive(Instant::now() + LONG, &go_on).unwrap();
         assert!(back == Some(long.clone()));
@@ -65,10 +49,7 @@ fn pipes_carry_messages_of_any_length_both_ways() {
         assert!(none.is_none());
         drop(near);
         let lost = far.join().unwrap();
-        assert!(
-            matches!(lost.downcast_ref(), Some(Lost::Closed)),
-            "{lost:#}"
-        );
+        assert!(matches!(lost.downcast_ref(), Some(Lost::Closed)), "{lost:#}");
     });
 }
 
@@ -78,10 +59,7 @@ fn what_is_no_session_is_told_apart() {
     newer[6] += 1;
     for (said, refusal) in [
         (&newer[..], Refusal::OtherVersion(VERSION + 1)),
-        (
-            b"Last login: yesterday\n",
-            Refusal::NotPlumb("Last login: yesterday\n".to_owned()),
-        ),
+        (b"Last login: yesterday\n", Refusal::NotPlumb("Last login: yesterday\n".to_owned())),
         // An agent that speaks with itself.
         (
             &hello(Role::Agent),
@@ -107,9 +85,8 @@ fn a_frame_that_is_not_whole_in_its_time_ends_the_channel() {
     let mut channel = made.unwrap();
     assert_eq!(channel.slow_at(), None);
     to.write_all(&[9, 0, 0, 0, b'1']).unwrap();
-    let none: Option<ToAgent> = channel
-        .receive(Instant::now() + Duration::from_millis(1), &go_on)
-        .unwrap();
+    let none: Option<ToAgent> =
+        channel.receive(Instant::now() + Duration::from_millis(1), &go_on).unwrap();
     assert!(none.is_none());
     let begun = channel.begun.unwrap();
     // More bytes of it give it no more time.
@@ -126,10 +103,6 @@ fn a_frame_that_is_not_whole_in_its_time_ends_the_channel() {
 fn a_signal_ends_a_wait() {
     let (made, _to, _from) = channel(&hello(Role::Session));
     let stop = AtomicBool::new(true);
-    let interrupted = made
-        .unwrap()
-        .receive::<ToAgent>(Instant::now() + LONG, &stop)
-        .err()
-        .unwrap();
+    let interrupted = made.unwrap().receive::<ToAgent>(Instant::now() + LONG, &stop).err().unwrap();
     assert!(interrupted.downcast_ref::<Interrupted>().is_some());
 }

@@ -63,17 +63,11 @@ fn facts() -> Facts {
 }
 
 fn of_worker(round: u64, message: FromWorker) -> FromAgent {
-    FromAgent::Worker {
-        round,
-        message: Box::new(message),
-    }
+    FromAgent::Worker { round, message: Box::new(message) }
 }
 
 fn listening(address: &str) -> FromWorker {
-    FromWorker::Listening(Endpoint {
-        addrs: vec![address.to_owned()],
-        token: "00".to_owned(),
-    })
+    FromWorker::Listening(Endpoint { addrs: vec![address.to_owned()], token: "00".to_owned() })
 }
 
 fn samples(series: &str, round: u32) -> FromWorker {
@@ -120,30 +114,21 @@ fn a_round_is_what_its_own_worker_says() {
         vec![
             // Of a round that was given up.
             of(round - 1, "earlier"),
-            FromAgent::Ended {
-                round: round - 1,
-                reason: "earlier".to_owned(),
-            },
+            FromAgent::Ended { round: round - 1, reason: "earlier".to_owned() },
             of_worker(round, listening("127.0.0.1:7")),
             of_worker(round, FromWorker::Done(Done::default())),
         ]
     });
     for _ in 0..3 {
         let heard = round(&remote).unwrap();
-        assert_eq!(
-            heard,
-            [listening("127.0.0.1:7"), FromWorker::Done(Done::default())]
-        );
+        assert_eq!(heard, [listening("127.0.0.1:7"), FromWorker::Done(Done::default())]);
     }
     assert_eq!((remote.name(), remote.peer().cpus), ("b", vec![3, 2]));
 }
 
 #[test]
 fn what_belongs_to_no_order_is_refused() {
-    refused(
-        |round| vec![of_worker(round, listening("10.9.8.7:22"))],
-        "it listens at 10.9.8.7:22",
-    );
+    refused(|round| vec![of_worker(round, listening("10.9.8.7:22"))], "it listens at 10.9.8.7:22");
     // Figures are the near end's, also those of this round.
     refused(
         |round| vec![of_worker(round, samples("selftest.echo", 1))],
@@ -153,10 +138,7 @@ fn what_belongs_to_no_order_is_refused() {
         |round| vec![of_worker(round, FromWorker::Prepared(Vec::new()))],
         "what no far end has to say",
     );
-    refused(
-        |round| vec![of_worker(round, FromWorker::Alive(1.0))],
-        "more time",
-    );
+    refused(|round| vec![of_worker(round, FromWorker::Alive(1.0))], "more time");
     refused(
         |round| {
             let reason = "no\u{1b}[2J memory".to_owned();
@@ -201,10 +183,7 @@ fn what_an_agent_says_steers_no_terminal() {
     // An error repeats what could not be read.
     let error = told("{\"\\u001b[2J\u{202e}\":1}").expect_err("no message");
     let error = format!("{error:#}");
-    assert!(
-        error.contains("`[2J `") || error.contains("` [2J `"),
-        "{error:?}"
-    );
+    assert!(error.contains("`[2J `") || error.contains("` [2J `"), "{error:?}");
     // Names as well as what they stand for.
     let mut done = Done::default();
     done.environment.insert("x\u{1b}[2J".to_owned(), 1.0);
@@ -269,9 +248,7 @@ fn what_an_agent_says_without_end_is_not_heard_without_end() {
     });
     let mut worker = remote.start(&GOES_ON).unwrap();
     worker.order(&ToWorker::Serve(order(5))).unwrap();
-    let error = worker
-        .next(Instant::now(), &GOES_ON)
-        .expect_err("it says nothing of it");
+    let error = worker.next(Instant::now(), &GOES_ON).expect_err("it says nothing of it");
     assert!(error.chain().any(|cause| cause.is::<Silent>()), "{error:#}");
 }
 
@@ -281,20 +258,14 @@ fn another_plumb_is_no_agent_of_this_one() {
     facts.plumb = "9.9\u{1b}[2J".to_owned();
     let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
     let error = format!("{:#}", told(&json).expect_err("another plumb"));
-    assert!(
-        error.contains("plumb 9.9 [2J, ") && error.contains("same plumb"),
-        "{error}"
-    );
+    assert!(error.contains("plumb 9.9 [2J, ") && error.contains("same plumb"), "{error}");
 }
 
 /// The largest of the hosts that are known has room, and what follows has less.
 #[test]
 fn an_agent_tells_of_its_host_once() {
     for site in bench::experiment::fixtures::sites() {
-        let facts = Facts {
-            host: site.host,
-            ..facts()
-        };
+        let facts = Facts { host: site.host, ..facts() };
         let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
         assert!(json.len() < FACTS_BYTES_MAX / 8, "{} bytes", json.len());
     }
@@ -306,10 +277,7 @@ fn an_agent_tells_of_its_host_once() {
     let welcomed = heard::message(&mut channel, late, &GOES_ON).unwrap();
     assert!(matches!(welcomed, Some(FromAgent::Welcome(_))));
     let lost = heard::message(&mut channel, late, &GOES_ON).expect_err("too long");
-    assert!(
-        matches!(lost.downcast_ref(), Some(Lost::TooLong(_))),
-        "{lost:#}"
-    );
+    assert!(matches!(lost.downcast_ref(), Some(Lost::TooLong(_))), "{lost:#}");
 }
 
 #[test]

@@ -73,24 +73,12 @@ fn transcript(key: &Key) -> (Vec<u8>, Vec<u8>) {
     let mut initiator = Initiator::new(key, &mut session).unwrap();
     let mut responder = Responder::new(key).unwrap();
     let mut heard = Heard::default();
-    assert!(
-        responder
-            .feed(&session, &mut agent, &mut heard)
-            .unwrap()
-            .is_none()
-    );
+    assert!(responder.feed(&session, &mut agent, &mut heard).unwrap().is_none());
     let mut third = Vec::new();
     let mut secured = initiator.feed(&agent, &mut third).unwrap().unwrap();
     let body = serde_json::to_vec(&open("near")).unwrap();
-    secured
-        .seal
-        .seal(&encode(&body, 1 << 16).unwrap(), &mut third);
-    assert!(
-        responder
-            .feed(&third, &mut agent, &mut heard)
-            .unwrap()
-            .is_some()
-    );
+    secured.seal.seal(&encode(&body, 1 << 16).unwrap(), &mut third);
+    assert!(responder.feed(&third, &mut agent, &mut heard).unwrap().is_some());
     session.extend(third);
     (session, agent)
 }
@@ -162,11 +150,7 @@ fn no_bytes_of_others_come_through_the_handshake_at_a_session() {
                 break;
             }
         }
-        assert_eq!(
-            out.len(),
-            said,
-            "it says no more before it knows who answers"
-        );
+        assert_eq!(out.len(), said, "it says no more before it knows who answers");
         (kind(&fed), input.len().min(100))
     });
 }
@@ -188,11 +172,7 @@ fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
         let _ = responder.feed(&session, &mut agent, &mut heard).unwrap();
         session.clear();
         let mut secured = initiator.feed(&agent, &mut session).unwrap().unwrap();
-        let mut opener = responder
-            .feed(&session, &mut agent, &mut heard)
-            .unwrap()
-            .unwrap()
-            .seal;
+        let mut opener = responder.feed(&session, &mut agent, &mut heard).unwrap().unwrap().seal;
         let mut sealed = Vec::new();
         for text in texts {
             secured.seal.seal(text, &mut sealed);
@@ -223,18 +203,11 @@ fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
 fn messages() -> Vec<Vec<u8>> {
     let json = |message: &ToAgent| serde_json::to_vec(message).unwrap();
     let answer = |message: &FromAgent| serde_json::to_vec(message).unwrap();
-    let worker = |message: FromWorker| {
-        answer(&FromAgent::Worker {
-            round: 1,
-            message: Box::new(message),
-        })
-    };
+    let worker =
+        |message: FromWorker| answer(&FromAgent::Worker { round: 1, message: Box::new(message) });
     vec![
         json(&open("near")),
-        json(&ToAgent::Serve {
-            round: 1,
-            order: order(5),
-        }),
+        json(&ToAgent::Serve { round: 1, order: order(5) }),
         json(&ToAgent::Drain { round: 1 }),
         json(&ToAgent::Stop { round: u64::MAX }),
         json(&ToAgent::End),
@@ -242,13 +215,8 @@ fn messages() -> Vec<Vec<u8>> {
             until: "2026-11-22T12:00:00Z".to_owned(),
             by: "near".to_owned(),
         }),
-        answer(&FromAgent::Refused {
-            reason: "no".to_owned(),
-        }),
-        answer(&FromAgent::Ended {
-            round: 1,
-            reason: "died".to_owned(),
-        }),
+        answer(&FromAgent::Refused { reason: "no".to_owned() }),
+        answer(&FromAgent::Ended { round: 1, reason: "died".to_owned() }),
         worker(FromWorker::Calibrated(calibration(0))),
         worker(FromWorker::Listening(Endpoint {
             addrs: vec!["127.0.0.1:1".to_owned()],
@@ -264,20 +232,11 @@ fn messages() -> Vec<Vec<u8>> {
 fn a_version_is_one_form_of_the_messages() {
     let form: Vec<String> = messages()
         .into_iter()
-        .map(|message| {
-            String::from_utf8(message)
-                .unwrap()
-                .replace(env!("CARGO_PKG_VERSION"), "?")
-        })
+        .map(|message| String::from_utf8(message).unwrap().replace(env!("CARGO_PKG_VERSION"), "?"))
         .collect();
     let digest = Blake2s256::digest(form.join("\n"));
     let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
-    assert_eq!(
-        (VERSION, digest),
-        (2, 5_410_489_375_645_923_315),
-        "{}",
-        form.join("\n")
-    );
+    assert_eq!((VERSION, digest), (2, 5_410_489_375_645_923_315), "{}", form.join("\n"));
 }
 
 #[test]
@@ -316,10 +275,6 @@ fn messages_are_understood_or_refused_and_orders_checked() {
             assert!(!printable(host_name).chars().any(steers));
         }
         let why = |error: &serde_json::Error| (error.classify() as u8, error.column() / 8);
-        (
-            to.as_ref().err().map(why),
-            from.as_ref().err().map(why),
-            checked,
-        )
+        (to.as_ref().err().map(why), from.as_ref().err().map(why), checked)
     });
 }

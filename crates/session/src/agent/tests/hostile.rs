@@ -50,12 +50,7 @@ fn another_key_and_none_are_not_let_in() {
         let plain = [&hello(Role::Session)[..], &frame].concat();
         let answered = stand.while_client(|at| heard(at, &plain));
         assert_eq!(answered, hello(Role::Agent));
-        for said in [
-            &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
-            b"",
-            b"PLUM",
-            &hello(Role::Agent),
-        ] {
+        for said in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], b"", b"PLUM", &hello(Role::Agent)] {
             let answered = stand.while_client(|at| heard(at, said));
             assert!(answered.is_empty(), "{answered:?}");
         }
@@ -76,9 +71,7 @@ fn a_handshake_that_was_heard_cannot_be_said_again() {
             stream.read_exact(&mut answered).unwrap();
             let mut secured = initiator.feed(&answered, &mut said).unwrap().unwrap();
             let body = serde_json::to_vec(&open("near")).unwrap();
-            secured
-                .seal
-                .seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut said);
+            secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut said);
             answered
         });
         assert_eq!(answered[..HELLO_BYTES], hello(Role::Agent));
@@ -144,45 +137,23 @@ fn frames_over_the_limit_end_a_connection_before_they_are_held() {
     with_agent(&key, |stand| {
         // Before a session is let in, and after.
         for is_let_in in [false, true] {
-            let limit = if is_let_in {
-                FRAME_BYTES_MAX
-            } else {
-                FIRST_FRAME_BYTES_MAX
-            };
+            let limit = if is_let_in { FRAME_BYTES_MAX } else { FIRST_FRAME_BYTES_MAX };
             let lost = stand.while_client(|at| {
-                let mut channel = if is_let_in {
-                    welcome(at, &key)
-                } else {
-                    connect(at, &key).unwrap()
-                };
+                let mut channel =
+                    if is_let_in { welcome(at, &key) } else { connect(at, &key).unwrap() };
                 let length = u32::try_from(limit + 1).unwrap().to_le_bytes();
                 channel.send_raw(&length).unwrap();
                 hear(&mut channel).err().unwrap()
             });
-            assert!(
-                matches!(lost.downcast_ref(), Some(Lost::Closed)),
-                "{lost:#}"
-            );
-            assert!(
-                stand.has_said(&format!("at most {limit} are allowed")),
-                "{:?}",
-                stand.said
-            );
+            assert!(matches!(lost.downcast_ref(), Some(Lost::Closed)), "{lost:#}");
+            assert!(stand.has_said(&format!("at most {limit} are allowed")), "{:?}", stand.said);
             stand.turn_until(|listen| listen.served_by().is_none() && listen.waiting() == 0);
         }
         // What is in a frame must be a message, and the first one an opening.
-        for said in [
-            &b"{}"[..],
-            b"\"Nothing\"",
-            &[b'['; 60_000],
-            b"\"End\"",
-            b"\xff",
-        ] {
+        for said in [&b"{}"[..], b"\"Nothing\"", &[b'['; 60_000], b"\"End\"", b"\xff"] {
             stand.while_client(|at| {
                 let mut channel = connect(at, &key).unwrap();
-                channel
-                    .send_raw(&encode(said, FRAME_BYTES_MAX).unwrap())
-                    .unwrap();
+                channel.send_raw(&encode(said, FRAME_BYTES_MAX).unwrap()).unwrap();
                 assert!(hear(&mut channel).is_err());
             });
         }
@@ -194,11 +165,7 @@ fn frames_over_the_limit_end_a_connection_before_they_are_held() {
             assert!(hear(&mut channel).is_err());
         });
         stand.turn_until(|listen| listen.served_by().is_none());
-        assert!(
-            stand.has_said("not sealed by the other end"),
-            "{:?}",
-            stand.said
-        );
+        assert!(stand.has_said("not sealed by the other end"), "{:?}", stand.said);
         still_serves(stand, &key);
     });
 }
@@ -293,9 +260,7 @@ fn handshakes_that_are_repeated_take_nobodys_place() {
         let mut out = Vec::new();
         let mut secured = initiator.feed(&answered, &mut out).unwrap().unwrap();
         let body = serde_json::to_vec(&open("honest")).unwrap();
-        secured
-            .seal
-            .seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut out);
+        secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut out);
         honest.write_all(&out).unwrap();
         stand.turn_until(|listen| listen.served_by() == Some("honest"));
     });
@@ -371,9 +336,7 @@ fn who_came_further_is_kept_for_who_came_less_far() {
         let mut out = Vec::new();
         let mut secured = initiator.feed(&answered, &mut out).unwrap().unwrap();
         let body = serde_json::to_vec(&open("patient")).unwrap();
-        secured
-            .seal
-            .seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut out);
+        secured.seal.seal(&encode(&body, FRAME_BYTES_MAX).unwrap(), &mut out);
         keyed.write_all(&out).unwrap();
         stand.turn_until(|listen| listen.served_by() == Some("patient"));
     });

@@ -55,10 +55,7 @@ fn a_session_is_served_and_the_next_one_after_it() {
                     assert_eq!(endpoint.token, format!("{:?} None None", facts.cpus));
                     say(&mut channel, &ToAgent::Drain { round });
                     let (of, done) = answer(&mut channel);
-                    assert!(
-                        of == round && matches!(done, Ok(FromWorker::Done(_))),
-                        "{done:?}"
-                    );
+                    assert!(of == round && matches!(done, Ok(FromWorker::Done(_))), "{done:?}");
                 }
                 say(&mut channel, &ToAgent::End);
             });
@@ -102,13 +99,7 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
             let mut channel = connect(at, &key).unwrap();
             say(&mut channel, &ToAgent::Open(short));
             assert!(matches!(hear(&mut channel), Ok(FromAgent::Welcome(_))));
-            say(
-                &mut channel,
-                &ToAgent::Serve {
-                    round: 1,
-                    order: order(1),
-                },
-            );
+            say(&mut channel, &ToAgent::Serve { round: 1, order: order(1) });
             assert!(answer(&mut channel).1.is_ok());
             channel
         });
@@ -128,10 +119,7 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
 fn a_worker_that_hangs_never_makes_the_agent_wait() {
     let key = Key::random().unwrap();
     with_agent(&key, |stand| {
-        let serve = |round, messages| ToAgent::Serve {
-            round,
-            order: order(messages),
-        };
+        let serve = |round, messages| ToAgent::Serve { round, order: order(messages) };
         let mut session = stand.while_client(|at| {
             let mut channel = welcome(at, &key);
             say(&mut channel, &serve(1, 15));
@@ -152,10 +140,7 @@ fn a_worker_that_hangs_never_makes_the_agent_wait() {
         // It does not read either: that it is to end is said once.
         stand.while_client(move |_| {
             for _ in 0..20_000 {
-                if session
-                    .send(&ToAgent::Drain { round: 3 }, &GOES_ON)
-                    .is_err()
-                {
+                if session.send(&ToAgent::Drain { round: 3 }, &GOES_ON).is_err() {
                     return;
                 }
             }
@@ -226,33 +211,22 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
             let mut nothing = order(1);
             nothing.series.cases.clear();
             let mut far_cpu = order(1);
-            far_cpu.series.cases[0]
-                .at
-                .insert("far_cpu".to_owned(), 99_999.into());
+            far_cpu.series.cases[0].at.insert("far_cpu".to_owned(), 99_999.into());
             let mut memory = order(1);
-            memory.series.cases[0]
-                .at
-                .insert("buffer_bytes".to_owned(), u64::MAX.into());
+            memory.series.cases[0].at.insert("buffer_bytes".to_owned(), u64::MAX.into());
             let mut twice = order(1);
             twice.series.cases[0].id = CaseId::new().with("messages", 1).with("messages", 2);
             let mut parameter = order(1);
             parameter.series.cases[0].id = CaseId::new().with("nothing", 1);
             let mut setting = order(1);
-            setting
-                .series
-                .settings
-                .insert("messages".to_owned(), 1.into());
+            setting.series.settings.insert("messages".to_owned(), 1.into());
             let mut long = order(1);
             long.case_ns = u64::MAX;
             let mut wait = order(1);
-            wait.series.cases[0]
-                .at
-                .insert("window_ns".to_owned(), u64::MAX.into());
+            wait.series.cases[0].at.insert("window_ns".to_owned(), u64::MAX.into());
             let mut resolved = order(1);
             resolved.series.cases[0].id = CaseId::new();
-            resolved.series.cases[0]
-                .at
-                .insert("messages".to_owned(), 1_000_000_000.into());
+            resolved.series.cases[0].at.insert("messages".to_owned(), 1_000_000_000.into());
             let bad = [
                 (unknown, "no experiment `net.nothing`"),
                 (one_ended, "no far end"),
@@ -287,10 +261,7 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 say(&mut channel, &ToAgent::Stop { round });
             }
             // One that is given up makes room for the next, and answers no more.
-            let serve = |round| ToAgent::Serve {
-                round,
-                order: order(1),
-            };
+            let serve = |round| ToAgent::Serve { round, order: order(1) };
             say(&mut channel, &serve(200));
             assert_eq!(answer(&mut channel).0, 200);
             say(&mut channel, &ToAgent::Stop { round: 200 });
@@ -306,10 +277,7 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                     break;
                 }
             }
-            assert!(
-                !rounds.contains(&200) && rounds.ends_with(&[202, 202]),
-                "{rounds:?}"
-            );
+            assert!(!rounds.contains(&200) && rounds.ends_with(&[202, 202]), "{rounds:?}");
         });
     });
 }
@@ -326,10 +294,7 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
         open
     };
     let cases = [
-        (
-            changed(|open| open.plumb = "9.9\x1b[2J".to_owned()),
-            "same plumb",
-        ),
+        (changed(|open| open.plumb = "9.9\x1b[2J".to_owned()), "same plumb"),
         (changed(|open| open.format = u32::MAX), "same plumb"),
         (changed(|open| open.windows = u32::MAX), "at most"),
         (changed(|open| open.window_ns = u64::MAX), "at most"),
@@ -374,8 +339,7 @@ fn what_a_case_takes_is_what_all_its_parts_take() {
         order.series.experiment = "net.bandwidth".to_owned();
         let case = &mut order.series.cases[0];
         case.id = id;
-        case.at
-            .extend(streams.map(|all| ("streams".to_owned(), all.into())));
+        case.at.extend(streams.map(|all| ("streams".to_owned(), all.into())));
         check(&order, catalogue::find("net.bandwidth"), &site)
     };
     let id = |message: u64| CaseId::new().with("message", message);

@@ -127,9 +127,8 @@ pub(super) fn copy(connection: &mut Connection, from: &Path) -> Result<(), Error
         }
         let change = connection.transaction()?;
         for table in ["runs", "keys", "figures"] {
-            change.execute_batch(&format!(
-                "INSERT INTO main.{table} SELECT * FROM kept.{table}"
-            ))?;
+            change
+                .execute_batch(&format!("INSERT INTO main.{table} SELECT * FROM kept.{table}"))?;
         }
         change.commit()
     })();
@@ -143,11 +142,7 @@ fn percent(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
     let letters = path.as_os_str().as_bytes().iter().map(|&byte| {
-        if plain(byte) {
-            char::from(byte).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     });
     letters.collect()
 }
@@ -177,11 +172,7 @@ pub(super) fn compare<'listed>(
     for record in listed.iter() {
         let size_bytes = u64::try_from(record.size_bytes).unwrap_or(0);
         let mut is = |state| {
-            stored.push(Stored {
-                name: record.name.clone(),
-                size_bytes,
-                state,
-            });
+            stored.push(Stored { name: record.name.clone(), size_bytes, state });
         };
         if record.is_being_written {
             // A row of it, from before it was resumed, is no longer wanted.
@@ -214,10 +205,8 @@ pub(super) fn remove(connection: &mut Connection, name: &str, store: &Store) -> 
 }
 
 fn remove_rows(connection: &Connection, name: &str) -> Result<(), Error> {
-    connection.execute(
-        "DELETE FROM figures WHERE run = (SELECT id FROM runs WHERE name = ?1)",
-        [name],
-    )?;
+    connection
+        .execute("DELETE FROM figures WHERE run = (SELECT id FROM runs WHERE name = ?1)", [name])?;
     connection.execute("DELETE FROM runs WHERE name = ?1", [name])?;
     Ok(())
 }
@@ -302,9 +291,7 @@ pub(super) fn of_keys(
     )?;
     let mut of_key = |(of, metric): &Found| {
         let wanted = params![of.experiment, text(&of.case), of.metric, text(metric)];
-        query
-            .query_map(wanted, |line| Ok((line.get(8)?, row(line)?)))?
-            .collect()
+        query.query_map(wanted, |line| Ok((line.get(8)?, row(line)?)))?.collect()
     };
     keys.iter().map(&mut of_key).collect()
 }
@@ -337,10 +324,7 @@ fn row(line: &Line<'_>) -> Result<Row, Error> {
         about: about(line)?,
         value: line.get(4)?,
         ci,
-        rounds: values
-            .iter()
-            .map(|value| f64::from_le_bytes(*value))
-            .collect(),
+        rounds: values.iter().map(|value| f64::from_le_bytes(*value)).collect(),
     })
 }
 

@@ -24,14 +24,8 @@ struct Here {
 impl Here {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let store = Store {
-            dir: dir.path().to_owned(),
-        };
-        Here {
-            dir,
-            store,
-            read: RefCell::default(),
-        }
+        let store = Store { dir: dir.path().to_owned() };
+        Here { dir, store, read: RefCell::default() }
     }
 
     /// A record; in these tests its text is its one figure's value.
@@ -49,11 +43,7 @@ impl Here {
             self.read.borrow_mut().push(name.into_owned());
             content(&fs::read_to_string(path).expect("reads"))
         };
-        let ask = Ask {
-            store: &self.store,
-            analysis,
-            read: &read,
-        };
+        let ask = Ask { store: &self.store, analysis, read: &read };
         let whole = ask.answer(|index, stored| {
             let keys = index.keys()?;
             let by_key = index.of_keys(&keys)?;
@@ -80,19 +70,11 @@ impl Here {
 
 /// The content of a text: a value, and when the run began, if not as all others.
 fn content(text: &str) -> Result<Content, String> {
-    let (value, started) = text
-        .split_once(' ')
-        .unwrap_or((text, "2026-11-22T10:00:00Z"));
-    let value: f64 = value
-        .parse()
-        .map_err(|_| format!("`{text}` is no record"))?;
+    let (value, started) = text.split_once(' ').unwrap_or((text, "2026-11-22T10:00:00Z"));
+    let value: f64 = value.parse().map_err(|_| format!("`{text}` is no record"))?;
     let row = |metric: &str, value: f64| Row {
         key: Key::new("os.x", &CaseId::new().with("n", 1).with("a", "b"), metric),
-        about: About {
-            unit: Unit::Ns,
-            better: Better::Lower,
-            kind: Kind::Os,
-        },
+        about: About { unit: Unit::Ns, better: Better::Lower, kind: Kind::Os },
         value,
         ci: (value > 1.0).then_some((value - 0.5, value + 0.5)),
         rounds: vec![value, f64::MIN_POSITIVE, 0.1 + 0.2],
@@ -132,10 +114,7 @@ fn only_what_changed_is_read_again() {
     let names: Vec<&str> = stored.iter().map(|run| run.name.as_str()).collect();
     assert_eq!(names, ["c", "a", "b"]);
     assert_eq!(rows[2][0].value, 2.5);
-    assert_eq!(
-        stored[0].state,
-        State::Unreadable("`nonsense` is no record".to_owned())
-    );
+    assert_eq!(stored[0].state, State::Unreadable("`nonsense` is no record".to_owned()));
     // What cannot be read is not tried again either, unless it or the analysis is another.
     here.ask("v1");
     assert!(here.reads().is_empty());
@@ -196,13 +175,7 @@ fn a_damaged_index_is_made_again_with_one_line() {
     for at in places {
         blob[at..at + 4].copy_from_slice(b"}{}{");
     }
-    let texts = [
-        b"no database at all, but a text".to_vec(),
-        half,
-        noise,
-        header,
-        blob,
-    ];
+    let texts = [b"no database at all, but a text".to_vec(), half, noise, header, blob];
     for (number, bytes) in texts.into_iter().enumerate() {
         fs::write(here.index(), &bytes).expect("writes");
         let answer = here.ask("v1");
@@ -210,10 +183,7 @@ fn a_damaged_index_is_made_again_with_one_line() {
         assert_eq!(answer.notes.len(), 1, "damage {number}: {:?}", answer.notes);
         here.reads();
         assert!(here.ask("v1").notes.is_empty(), "damage {number} is mended");
-        assert!(
-            here.reads().is_empty(),
-            "damage {number} is mended for good"
-        );
+        assert!(here.reads().is_empty(), "damage {number} is mended for good");
     }
 }
 
@@ -225,9 +195,7 @@ fn another_version_is_made_anew_if_older_and_left_if_newer() {
     here.reads();
     let stamp = |version: i64| {
         let connection = rusqlite::Connection::open(here.index()).expect("opens");
-        connection
-            .pragma_update(None, "user_version", version)
-            .expect("writes");
+        connection.pragma_update(None, "user_version", version).expect("writes");
     };
     stamp(super::TABLES - 1);
     assert_eq!(here.ask("v1").value, whole);
@@ -269,10 +237,7 @@ fn a_run_under_way_is_listed_and_nothing_else() {
     assert!(rows[0].is_empty() && here.reads().is_empty());
     assert!(here.store.remove("a").is_err() && here.store.path("a").exists());
     drop(writer);
-    assert!(matches!(
-        here.ask("v1").value.0[0].state,
-        State::Readable(_)
-    ));
+    assert!(matches!(here.ask("v1").value.0[0].state, State::Readable(_)));
 }
 
 #[test]

@@ -11,10 +11,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Quick,
         program: "bw_mem",
         args: &[VALUE, "frd"],
-        needs: Needs::Arrays {
-            ops: &["read"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["read"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "read")],
@@ -31,12 +28,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "lat_proc",
         args: &["procedure"],
         experiment: "cpu.call",
-        set: &[
-            ("call", "direct"),
-            ("type", "i32"),
-            ("frame", "registers"),
-            ("arguments", "1"),
-        ],
+        set: &[("call", "direct"), ("type", "i32"), ("frame", "registers"), ("arguments", "1")],
         rows: &[Figure {
             metric: "call",
             what: "Procedure call",
@@ -121,10 +113,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "bcopy"],
-        needs: Needs::Arrays {
-            ops: &["copy"],
-            shares: 2,
-        },
+        needs: Needs::Arrays { ops: &["copy"], shares: 2 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "copy")],
@@ -143,10 +132,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "fwr"],
-        needs: Needs::Arrays {
-            ops: &["write"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["write"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "write")],
@@ -162,10 +148,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "fcp"],
-        needs: Needs::Arrays {
-            ops: &["copy"],
-            shares: 2,
-        },
+        needs: Needs::Arrays { ops: &["copy"], shares: 2 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "copy")],
@@ -182,10 +165,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "bzero"],
-        needs: Needs::Arrays {
-            ops: &["write"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["write"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "write")],
@@ -202,10 +182,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "rd"],
-        needs: Needs::Arrays {
-            ops: &["read"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["read"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "read")],
@@ -221,10 +198,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "wr"],
-        needs: Needs::Arrays {
-            ops: &["write"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["write"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "write")],
@@ -240,10 +214,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "rdwr"],
-        needs: Needs::Arrays {
-            ops: &["modify"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["modify"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "modify")],
@@ -260,10 +231,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_mem",
         args: &[VALUE, "cp"],
-        needs: Needs::Arrays {
-            ops: &["copy"],
-            shares: 2,
-        },
+        needs: Needs::Arrays { ops: &["copy"], shares: 2 },
         experiment: "memory.bandwidth",
         rows: &[Figure {
             case: &[("op", "copy")],
@@ -279,10 +247,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "stream",
         program: "stream",
         args: &["-M", VALUE],
-        needs: Needs::Arrays {
-            ops: &["copy", "scale", "triad"],
-            shares: 1,
-        },
+        needs: Needs::Arrays { ops: &["copy", "scale", "triad"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[
             Figure {
@@ -437,18 +402,8 @@ pub(super) static ENTRIES: &[Entry] = &[
         experiment: "fs.metadata",
         set: &[("call", "create,unlink"), ("entries", "100")],
         rows: &[
-            Figure {
-                name: "create",
-                case: &[("call", "create")],
-                what: "lat_fs create",
-                ..NAME
-            },
-            Figure {
-                name: "remove",
-                case: &[("call", "unlink")],
-                what: "lat_fs delete",
-                ..NAME
-            },
+            Figure { name: "create", case: &[("call", "create")], what: "lat_fs create", ..NAME },
+            Figure { name: "remove", case: &[("call", "unlink")], what: "lat_fs delete", ..NAME },
         ],
         ..PLAIN
     },

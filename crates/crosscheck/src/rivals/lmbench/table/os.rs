@@ -178,11 +178,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "lat_ctx",
         args: &["-s", "64", "2", "8", "16"],
         experiment: "os.switch",
-        set: &[
-            ("via", "ring"),
-            ("size", "2,8,16"),
-            ("working_set", "64KiB"),
-        ],
+        set: &[("via", "ring"), ("size", "2,8,16"), ("working_set", "64KiB")],
         rows: SWITCHES,
         ..PLAIN
     },
@@ -192,11 +188,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "lat_ctx",
         args: &["-s", "16", "2", "8", "16"],
         experiment: "os.switch",
-        set: &[
-            ("via", "ring"),
-            ("size", "2,8,16"),
-            ("working_set", "16KiB"),
-        ],
+        set: &[("via", "ring"), ("size", "2,8,16"), ("working_set", "16KiB")],
         rows: SWITCHES,
         ..PLAIN
     },
@@ -224,11 +216,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         args: &["exec"],
         needs: Needs::Hello,
         experiment: "os.process",
-        set: &[
-            ("call", "fork_exec_dynamic"),
-            ("resident", "64KiB"),
-            ("pages", "base"),
-        ],
+        set: &[("call", "fork_exec_dynamic"), ("resident", "64KiB"), ("pages", "base")],
         rows: &[Figure {
             metric: "in_sequence",
             what: "Process fork+execve",
@@ -266,10 +254,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         needs: Needs::Listener { port: 31234 },
         experiment: "net.rtt",
         set: ECHO_TCP,
-        rows: &[Figure {
-            what: "TCP latency using 127.0.0.1",
-            ..ECHO
-        }],
+        rows: &[Figure { what: "TCP latency using 127.0.0.1", ..ECHO }],
         ..PLAIN
     },
     Entry {
@@ -281,10 +266,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         needs: Needs::Listener { port: 34298 },
         experiment: "net.rtt",
         set: ECHO_UDP,
-        rows: &[Figure {
-            what: "UDP latency using 127.0.0.1",
-            ..ECHO
-        }],
+        rows: &[Figure { what: "UDP latency using 127.0.0.1", ..ECHO }],
         ..PLAIN
     },
     Entry {
@@ -351,10 +333,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         interval_s: 2.0,
         experiment: "os.ipc",
         set: &[("via", "pipe"), ("pair", "same"), ("size", "64KiB")],
-        rows: &[Figure {
-            what: "Pipe bandwidth",
-            ..STREAM
-        }],
+        rows: &[Figure { what: "Pipe bandwidth", ..STREAM }],
         ..PLAIN
     },
     Entry {
@@ -363,10 +342,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "bw_unix",
         experiment: "os.ipc",
         set: &[("via", "socketpair"), ("pair", "same"), ("size", "64KiB")],
-        rows: &[Figure {
-            what: "AF_UNIX sock stream bandwidth",
-            ..STREAM
-        }],
+        rows: &[Figure { what: "AF_UNIX sock stream bandwidth", ..STREAM }],
         ..PLAIN
     },
     Entry {
@@ -407,24 +383,9 @@ const SWITCH: Figure = Figure {
 
 /// As lmbench's own summary has them.
 const SWITCHES: &[Figure] = &[
-    Figure {
-        name: "2 processes",
-        case: &[("size", "2")],
-        what: "lat_ctx 2",
-        ..SWITCH
-    },
-    Figure {
-        name: "8 processes",
-        case: &[("size", "8")],
-        what: "lat_ctx 8",
-        ..SWITCH
-    },
-    Figure {
-        name: "16 processes",
-        case: &[("size", "16")],
-        what: "lat_ctx 16",
-        ..SWITCH
-    },
+    Figure { name: "2 processes", case: &[("size", "2")], what: "lat_ctx 2", ..SWITCH },
+    Figure { name: "8 processes", case: &[("size", "8")], what: "lat_ctx 8", ..SWITCH },
+    Figure { name: "16 processes", case: &[("size", "16")], what: "lat_ctx 16", ..SWITCH },
 ];
 
 const ECHO: Figure = Figure {
@@ -464,11 +425,7 @@ const STREAM: Figure = Figure {
     ..RATE
 };
 
-const SYSCALL: Entry = Entry {
-    program: "lat_syscall",
-    experiment: "os.syscall",
-    ..PLAIN
-};
+const SYSCALL: Entry = Entry { program: "lat_syscall", experiment: "os.syscall", ..PLAIN };
 
 const CALLED: &str = "lmbench calls through the C library in a counted loop, which it does not take off, and takes \
                       the median of intervals of 0.1 s with every interruption in them; plumb calls its own \

@@ -53,14 +53,9 @@ fn value<'found>(
 }
 
 fn near(found: &[DerivedValue], case: &str, metric: &str, expected: f64, factor: f64) {
-    let got = value(found, case, metric)
-        .unwrap_or_else(|| panic!("no {case} {metric}"))
-        .value;
+    let got = value(found, case, metric).unwrap_or_else(|| panic!("no {case} {metric}")).value;
     let ratio = got / expected;
-    assert!(
-        1.0 / factor < ratio && ratio < factor,
-        "{case} {metric}: {got}, not {expected}"
-    );
+    assert!(1.0 / factor < ratio && ratio < factor, "{case} {metric}: {got}, not {expected}");
 }
 
 #[test]
@@ -72,16 +67,10 @@ fn a_plain_hierarchy_is_found_whole() {
     };
     let values = figures(&site, hierarchy(levels, 90.0), tlbs);
     let mut known = Known::default();
-    known.insert(
-        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
-        3.57e9,
-    );
+    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.57e9);
     let found = EXPERIMENT.derive(&site, &known, &values);
-    for (name, size, ns) in [
-        ("L1", 48.0 * K, 1.4),
-        ("L2", 1280.0 * K, 4.4),
-        ("L3", 30.0 * M, 22.0),
-    ] {
+    for (name, size, ns) in [("L1", 48.0 * K, 1.4), ("L2", 1280.0 * K, 4.4), ("L3", 30.0 * M, 22.0)]
+    {
         near(&found, &format!("level={name}"), "level_latency", ns, 1.05);
         near(&found, &format!("level={name}"), "level_size", size, 1.3);
     }
@@ -93,10 +82,7 @@ fn a_plain_hierarchy_is_found_whole() {
     let offered = offer(&site, Preset::Standard, &[]).expect("an offer");
     let offered = EXPERIMENT.derivable(&site, &offered.series);
     assert!(found.iter().all(|value| offered.contains(&value.case)));
-    assert!(
-        found.iter().all(|value| value.notes.is_empty()),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|value| value.notes.is_empty()), "{found:?}");
 }
 
 #[test]
@@ -106,28 +92,16 @@ fn translation_is_found_where_base_pages_cost_more() {
     let tlbs = |size: f64| {
         2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0)
     };
-    let found = EXPERIMENT.derive(
-        &site,
-        &Known::default(),
-        &figures(&site, hierarchy(levels, 90.0), tlbs),
-    );
+    let found =
+        EXPERIMENT.derive(&site, &Known::default(), &figures(&site, hierarchy(levels, 90.0), tlbs));
     near(&found, "tlb=L2", "tlb_reach", 8.0 * M, 1.5);
     near(&found, "tlb=L2", "tlb_miss", 12.0, 1.3);
     let gain = (90.0 + tlbs(256.0 * M)) / 90.0;
     near(&found, "footprint=268435456", "huge_gain", gain, 1.01);
-    near(
-        &found,
-        "footprint=1048576",
-        "huge_gain",
-        (4.4 + 2.2 * 0.625) / 4.4,
-        1.01,
-    );
+    near(&found, "footprint=1048576", "huge_gain", (4.4 + 2.2 * 0.625) / 4.4, 1.01);
     let same = figures(&site, hierarchy(levels, 90.0), |_| 0.0);
     let found = EXPERIMENT.derive(&site, &Known::default(), &same);
-    assert!(
-        found.iter().all(|value| value.case.get("tlb").is_none()),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|value| value.case.get("tlb").is_none()), "{found:?}");
 }
 
 #[test]
@@ -141,9 +115,7 @@ fn the_part_of_the_last_cache_that_a_guest_gets_is_the_last_cache() {
     near(&found, "level=L3", "level_latency", 38.0, 1.1);
     near(&found, "level=L3", "level_size", 9.0 * M, 1.3);
     near(&found, "level=DRAM", "level_latency", 170.0, 1.1);
-    let notes = &value(&found, "level=L3", "level_latency")
-        .expect("an L3")
-        .notes;
+    let notes = &value(&found, "level=L3", "level_latency").expect("an L3").notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
 }
 
@@ -252,11 +224,9 @@ fn the_levels_of_a_zen_3_guest_are_found_from_its_figures() {
         known.insert(Key::new(ID, &point.id(), "latency"), *ns);
     }
     let found = EXPERIMENT.derive(&site, &Known::default(), &known);
-    for (name, size, ns) in [
-        ("L1", 32.0 * K, 1.233),
-        ("L2", 400.0 * K, 3.708),
-        ("L3", 4.0 * M, 14.5),
-    ] {
+    for (name, size, ns) in
+        [("L1", 32.0 * K, 1.233), ("L2", 400.0 * K, 3.708), ("L3", 4.0 * M, 14.5)]
+    {
         near(&found, &format!("level={name}"), "level_size", size, 1.25);
         near(&found, &format!("level={name}"), "level_latency", ns, 1.1);
         let case = format!("level={name}");
@@ -271,21 +241,14 @@ fn the_levels_of_a_zen_3_guest_are_found_from_its_figures() {
 #[test]
 fn a_ladder_that_ends_inside_the_last_cache_says_so() {
     let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.45)];
-    let site = Site {
-        memory_bytes: 300 * MIB,
-        ..site(GUEST)
-    };
+    let site = Site { memory_bytes: 300 * MIB, ..site(GUEST) };
     let found = EXPERIMENT.derive(
         &site,
         &Known::default(),
         &figures(&site, hierarchy(levels, 25.0), |_| 0.0),
     );
     let last = value(&found, "level=L3", "level_latency").expect("the last plateau");
-    assert!(
-        last.notes[0].contains("below twice the 480 MiB of L3"),
-        "{:?}",
-        last.notes
-    );
+    assert!(last.notes[0].contains("below twice the 480 MiB of L3"), "{:?}", last.notes);
     assert!(value(&found, "level=L3", "level_size").is_none());
     assert!(value(&found, "level=DRAM", "level_latency").is_none());
 }
@@ -308,10 +271,7 @@ fn a_level_that_is_missing_is_not_shifted() {
 #[test]
 fn too_few_rungs_show_nothing() {
     let site = site(GUEST);
-    assert_eq!(
-        EXPERIMENT.derive(&site, &Known::default(), &Known::default()),
-        []
-    );
+    assert_eq!(EXPERIMENT.derive(&site, &Known::default(), &Known::default()), []);
     let few = offer(&site, Preset::Quick, &[("footprint", "512,1024")]).expect("an offer");
     assert!(EXPERIMENT.derivable(&site, &few.series).is_empty());
 }

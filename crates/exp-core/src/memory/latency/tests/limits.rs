@@ -18,33 +18,14 @@ use std::io;
 
 #[test]
 fn what_memory_does_not_allow_is_skipped_with_the_limit() {
-    let small = Site {
-        memory_bytes: 100 * MIB,
-        ..site(GUEST)
-    };
+    let small = Site { memory_bytes: 100 * MIB, ..site(GUEST) };
     let offered = offer(&small, Preset::Standard, &[]).expect("an offer");
     let (_, skip) = &offered.skipped[0];
-    assert!(
-        skip.reason.contains("100 MiB may be touched"),
-        "{}",
-        skip.reason
-    );
-    assert!(
-        offered
-            .skipped
-            .iter()
-            .all(|(case, _)| case.int("footprint") > Some(64 * MIB))
-    );
-    let nothing = Site {
-        memory_bytes: MIB,
-        ..site(GUEST)
-    };
+    assert!(skip.reason.contains("100 MiB may be touched"), "{}", skip.reason);
+    assert!(offered.skipped.iter().all(|(case, _)| case.int("footprint") > Some(64 * MIB)));
+    let nothing = Site { memory_bytes: MIB, ..site(GUEST) };
     let skip = offer(&nothing, Preset::Quick, &[]).expect_err("huge pages are larger");
-    assert!(
-        skip.reason.contains("1 MiB may be touched"),
-        "{}",
-        skip.reason
-    );
+    assert!(skip.reason.contains("1 MiB may be touched"), "{}", skip.reason);
 }
 
 #[test]
@@ -56,12 +37,7 @@ fn without_huge_pages_base_pages_are_the_reference() {
     assert_eq!(points(&quick, "random-base").len(), 20);
     let standard = offer(&none, Preset::Standard, &[]).expect("an offer");
     assert_eq!(points(&standard, "random-base").len(), 85 + 9);
-    assert!(
-        standard
-            .skipped
-            .iter()
-            .all(|(case, _)| case.text("pages") == Some("huge"))
-    );
+    assert!(standard.skipped.iter().all(|(case, _)| case.text("pages") == Some("huge")));
     assert!(!standard.skipped.is_empty());
 }
 
@@ -75,10 +51,7 @@ fn huge_pages_that_are_switched_off_are_skipped_with_the_way_to_switch_them_on()
     assert_ne!(off, GUEST);
     let forbidden = GUEST.replace("THP_enabled:\t1", "THP_enabled:\t0");
     let (common, _) = answered(&site(GUEST));
-    for (tree, way) in [
-        (off, "transparent_hugepage/enabled"),
-        (forbidden, "PR_SET_THP_DISABLE"),
-    ] {
+    for (tree, way) in [(off, "transparent_hugepage/enabled"), (forbidden, "PR_SET_THP_DISABLE")] {
         let site = site(&tree);
         let (keys, skipped) = answered(&site);
         // No key of a machine with huge pages is left without an answer.
@@ -108,12 +81,8 @@ struct Kept {
 fn kept(mut place: impl FnMut(u64) -> Result<Placed> + Send) -> Result<Kept> {
     let cases: Vec<Case> = [4, 1, 8, 2].map(case_of).to_vec();
     let cpus = vec![metal::place::allowed().expect("CPUs")[0]];
-    let calibration = calibrate(&CalibrateOrder {
-        cpu: cpus[0],
-        windows: 2,
-        window_ns: 100_000,
-    })
-    .expect("the clocks run");
+    let calibration = calibrate(&CalibrateOrder { cpu: cpus[0], windows: 2, window_ns: 100_000 })
+        .expect("the clocks run");
     let order = RoundOrder {
         series: Series {
             experiment: "memory.latency".to_owned(),

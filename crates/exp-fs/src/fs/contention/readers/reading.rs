@@ -50,9 +50,7 @@ impl Places {
         Places {
             blocks: reader.blocks,
             next: reader.first % reader.blocks,
-            random: reader
-                .random
-                .then(|| fastrand::Rng::with_seed(reader.first)),
+            random: reader.random.then(|| fastrand::Rng::with_seed(reader.first)),
         }
     }
 
@@ -91,22 +89,13 @@ mod tests {
 
     fn places(random: bool, first: u64) -> Places {
         let file = std::fs::File::open("/").expect("it is there");
-        Places::of(&Reader {
-            file: &file,
-            seed: 1,
-            blocks: 16,
-            first,
-            random,
-            cpu: 0,
-        })
+        Places::of(&Reader { file: &file, seed: 1, blocks: 16, first, random, cpu: 0 })
     }
 
     #[test]
     fn in_order_every_block_comes_once_a_turn_and_the_first_follows_the_last() {
         let mut places = places(false, 14);
-        let blocks: Vec<u64> = (0..18)
-            .map(|_| places.next() / BLOCK_BYTES as u64)
-            .collect();
+        let blocks: Vec<u64> = (0..18).map(|_| places.next() / BLOCK_BYTES as u64).collect();
         assert_eq!(blocks[..4], [14, 15, 0, 1]);
         assert_eq!(blocks[..2], blocks[16..], "the turn begins anew");
     }

@@ -31,11 +31,7 @@ impl Tally {
 pub(in crate::fs::contention) fn jain(shares: &[f64]) -> Option<f64> {
     let count = shares.len() as f64;
     let mean = shares.iter().sum::<f64>() / count;
-    let variance = shares
-        .iter()
-        .map(|share| (share - mean).powi(2))
-        .sum::<f64>()
-        / count;
+    let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / count;
     // As 1 / (1 + v²), which no rounding takes above 1.
     (mean > 0.0).then(|| 1.0 / (1.0 + variance / (mean * mean)))
 }

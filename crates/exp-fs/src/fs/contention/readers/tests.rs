@@ -35,12 +35,7 @@ fn readers<'file>(files: &'file [File], cpus: &[usize], random: bool) -> Vec<Rea
 }
 
 fn errand(kind: As) -> Errand {
-    Errand {
-        kind,
-        clock: Clock::Monotonic,
-        window_ns: 1e6,
-        is_free: false,
-    }
+    Errand { kind, clock: Clock::Monotonic, window_ns: 1e6, is_free: false }
 }
 
 /// Runs on a thread of its own, because the first reader is pinned there.
@@ -104,9 +99,7 @@ fn a_read_that_fails_is_named_and_ends_all() {
 fn a_file_that_ends_early_is_no_block() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = files(dir.path(), 2);
-    let short = OpenOptions::new()
-        .write(true)
-        .open(dir.path().join("file-1"));
+    let short = OpenOptions::new().write(true).open(dir.path().join("file-1"));
     short.expect("opens").set_len(100).expect("shortens");
     for kind in KINDS {
         let result = on_a_thread(|cpus| read(&readers(&files, cpus, false), errand(kind)));
@@ -134,22 +127,13 @@ fn what_nobody_wrote_is_a_wrong_result() {
 #[test]
 fn whose_fault_it_was_is_told_and_not_who_waited() {
     let words = SharedWords::new(SHARED + 3 * EACH).expect("shared memory");
-    let meeting = Meeting {
-        words: &words,
-        errand: errand(As::Processes),
-        readers: 3,
-        begun: 0,
-    };
+    let meeting = Meeting { words: &words, errand: errand(As::Processes), readers: 3, begun: 0 };
     let told = |ends: [anyhow::Result<End>; 3]| {
         let judged = meeting.judge(&ends);
         judged.map_err(|error| format!("{error:#}"))
     };
     assert_eq!(told([Ok(End::Well), Ok(End::Well), Ok(End::Well)]), Ok(()));
-    let killed = told([
-        Ok(End::Lost),
-        Ok(End::Other),
-        Err(anyhow!("ended by signal 9")),
-    ]);
+    let killed = told([Ok(End::Lost), Ok(End::Other), Err(anyhow!("ended by signal 9"))]);
     assert_eq!(killed, Err("competitor 2 ended by signal 9".to_owned()));
     let wrong = told([Ok(End::Other), Ok(End::Wrong), Ok(End::Lost)]);
     assert!(wrong.is_err_and(|text| text.starts_with("competitor 1 read a block")));

@@ -12,12 +12,7 @@ use std::os::fd::OwnedFd;
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
 const OTHER_TOKEN: &str = "ffeeddccbbaa99887766554433221100";
-const PURPOSES: [Purpose; 4] = [
-    Purpose::Line,
-    Purpose::Data,
-    Purpose::Datagram,
-    Purpose::Answer,
-];
+const PURPOSES: [Purpose; 4] = [Purpose::Line, Purpose::Data, Purpose::Datagram, Purpose::Answer];
 
 fn gate(token: &str) -> Gate {
     Gate::new(Secret::of(token).expect("a token"))
@@ -52,11 +47,7 @@ fn only_preambles_of_the_secret_are_let_in_and_each_once() {
                 assert_eq!(*said, near.preamble(purpose, number), "of the secret");
                 assert!(used.insert(number), "let in twice");
             }
-            way.push(
-                admitted
-                    .map(|number| number.min(9))
-                    .map_err(|why| why as u8),
-            );
+            way.push(admitted.map(|number| number.min(9)).map_err(|why| why as u8));
         }
         way
     });

@@ -6,11 +6,7 @@ use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-const PLAN: Plan = Plan {
-    window_ns: 2e7,
-    pause_ns: None,
-    clock: Clock::Monotonic,
-};
+const PLAN: Plan = Plan { window_ns: 2e7, pause_ns: None, clock: Clock::Monotonic };
 
 #[test]
 fn a_message_is_known_by_its_number() {
@@ -38,8 +34,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
     let bind = || UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
     let (near, far) = (bind(), bind());
     let meet = |one: &UdpSocket, other: &UdpSocket| {
-        one.connect(other.local_addr().expect("an address"))
-            .expect("connects");
+        one.connect(other.local_addr().expect("an address")).expect("connects");
     };
     meet(&near, &far);
     meet(&far, &near);
@@ -61,16 +56,12 @@ fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut message = [0; 64];
-            far.set_read_timeout(Some(Duration::from_secs(20)))
-                .expect("a time-out");
+            far.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
             while let Ok(bytes) = far.recv(&mut message) {
                 if bytes == 0 {
                     return;
                 }
-                let number = message
-                    .first_chunk::<8>()
-                    .copied()
-                    .map_or(0, u64::from_le_bytes);
+                let number = message.first_chunk::<8>().copied().map_or(0, u64::from_le_bytes);
                 match way(number) {
                     Way::Through => {}
                     Way::Lost => continue,
@@ -99,19 +90,11 @@ fn a_lost_datagram_is_counted_and_the_window_goes_on() {
                 _ => Way::Through,
             },
             polls,
-            Plan {
-                window_ns: 1e8,
-                ..PLAN
-            },
+            Plan { window_ns: 1e8, ..PLAN },
         );
         let ran = ran.expect("the others come back");
         // A busy machine may hold one back for longer than is waited.
-        assert!(
-            ran.lost >= 1 && ran.ticks.len() > 1,
-            "{} {}",
-            ran.lost,
-            ran.ticks.len()
-        );
+        assert!(ran.lost >= 1 && ran.ticks.len() > 1, "{} {}", ran.lost, ran.ticks.len());
         assert_eq!(ran.ticks.len() as u64 + ran.lost, ran.timed);
         assert!(ran.unanswered >= ran.lost && ran.lost_after_ns >= LOST_LEAST_NS);
         // None of those that came back took as long as a lost one is waited for.

@@ -30,12 +30,7 @@ fn leave(cause: Cause) -> What {
 }
 
 fn switch(from: u32, is_runnable: bool, to: u32, name: &str) -> What {
-    What::Switch {
-        from,
-        is_runnable,
-        to,
-        name: name.into(),
-    }
+    What::Switch { from, is_runnable, to, name: name.into() }
 }
 
 const END: u64 = 1_000_000_000;
@@ -57,10 +52,8 @@ fn timeline_until(events: &[Event], full: Option<u64>) -> Timeline {
 
 /// With counters enough for anything.
 fn traced(timeline: Timeline) -> Evidence {
-    let of_cpu = OfCpu {
-        timeline: Some(timeline),
-        ..counters(&[("LOC", 100), ("RES", 100)], 100, None)
-    };
+    let of_cpu =
+        OfCpu { timeline: Some(timeline), ..counters(&[("LOC", 100), ("RES", 100)], 100, None) };
     evidence(Level::Tracepoints, of_cpu, None)
 }
 
@@ -83,11 +76,8 @@ fn nested_events_are_taken_out_of_what_they_interrupt() {
         at(108_100, leave(Interrupt)),
         at(110_100, leave(Softirq)),
     ]);
-    let net: Vec<(&str, u64)> = timeline
-        .spans
-        .iter()
-        .map(|span| (&*span.who, span.end - span.start))
-        .collect();
+    let net: Vec<(&str, u64)> =
+        timeline.spans.iter().map(|span| (&*span.who, span.end - span.start)).collect();
     let expected = [
         ("local_timer", 2_000),
         ("local_timer", 1_000),
@@ -96,10 +86,7 @@ fn nested_events_are_taken_out_of_what_they_interrupt() {
         ("RCU", 2_000),
     ];
     assert_eq!(net, expected);
-    let found = by_events(
-        timeline,
-        &[(9_000, 4_000), (99_000, 12_000), (500_000, 3_000)],
-    );
+    let found = by_events(timeline, &[(9_000, 4_000), (99_000, 12_000), (500_000, 3_000)]);
     let expected = [
         "timer local_timer",
         "interrupt eth0 (interrupt 9)",
@@ -158,30 +145,17 @@ fn an_idle_cpu_while_the_loop_could_run_is_a_quota() {
 #[test]
 fn a_quota_is_named_though_another_thread_ran_meanwhile() {
     let stretch = |start, end| {
-        [
-            at(start, switch(ME, true, 55, "rustc")),
-            at(end, switch(55, true, ME, "plumb")),
-        ]
+        [at(start, switch(ME, true, 55, "rustc")), at(end, switch(55, true, ME, "plumb"))]
     };
-    let all = [
-        stretch(1_000_000, 5_000_000),
-        stretch(10_000_000, 90_000_000),
-    ]
-    .concat();
-    let of_cpu = OfCpu {
-        timeline: Some(timeline(&all)),
-        ..counters(&[], 2, None)
-    };
+    let all = [stretch(1_000_000, 5_000_000), stretch(10_000_000, 90_000_000)].concat();
+    let of_cpu = OfCpu { timeline: Some(timeline(&all)), ..counters(&[], 2, None) };
     let gaps = gaps(&[(999_000, 4_002_000), (9_999_000, 80_002_000)]);
     let with = |throttling| {
         let evidence = evidence(Level::Tracepoints, of_cpu.clone(), throttling);
         told(&evidence.attribute(0, &gaps, &[false; 2], Held::ALL))
     };
     assert_eq!(with(None), ["thread rustc", "thread rustc"]);
-    let throttling = Throttling {
-        periods: 1,
-        time_ns: 80_000_000,
-    };
+    let throttling = Throttling { periods: 1, time_ns: 80_000_000 };
     let quota = "throttled quota of the control group";
     assert_eq!(with(Some(throttling)), ["thread rustc", quota]);
 }
@@ -189,10 +163,7 @@ fn a_quota_is_named_though_another_thread_ran_meanwhile() {
 #[test]
 fn what_is_long_beside_its_events_is_not_explained_by_them() {
     let events = |start| {
-        [
-            at(start, enter(Cause::Timer, "local_timer")),
-            at(start + 3_000, leave(Cause::Timer)),
-        ]
+        [at(start, enter(Cause::Timer, "local_timer")), at(start + 3_000, leave(Cause::Timer))]
     };
     let all: Vec<Event> = [events(10_000), events(5_000_000)].concat();
     // 19 us beside it are the way in and out; 2 ms are not.
@@ -216,15 +187,8 @@ fn lost_events_and_lost_ends_do_no_harm() {
     ];
     let timeline = timeline_until(&events, Some(50_000));
     assert_eq!(timeline.spans[0].start, 1_000);
-    let found = by_events(
-        timeline,
-        &[
-            (900, 1_500),
-            (11_000, 9_500),
-            (30_000, 1_000),
-            (60_000, 1_000),
-        ],
-    );
+    let found =
+        by_events(timeline, &[(900, 1_500), (11_000, 9_500), (30_000, 1_000), (60_000, 1_000)]);
     let expected = [
         "thread another thread",
         "thread other",
@@ -241,29 +205,14 @@ const LOST: &str = "unattributed events were lost from 0.00 s on: more than the 
 #[test]
 fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
     use Cause::Timer;
-    let torn = [
-        at(60_000, leave(Timer)),
-        at(70_000, enter(Timer, "local_timer")),
-    ];
-    let last = [
-        at(49_000, enter(Timer, "local_timer")),
-        at(49_000, switch(ME, true, 56, "other")),
-    ];
+    let torn = [at(60_000, leave(Timer)), at(70_000, enter(Timer, "local_timer"))];
+    let last = [at(49_000, enter(Timer, "local_timer")), at(49_000, switch(ME, true, 56, "other"))];
     for last in last {
-        let events = [
-            at(10_000, enter(Timer, "local_timer")),
-            at(12_000, leave(Timer)),
-            last,
-        ];
+        let events = [at(10_000, enter(Timer, "local_timer")), at(12_000, leave(Timer)), last];
         let events = [&events[..], &torn].concat();
         let timeline = timeline_until(&events, Some(50_000));
         assert!(timeline.spans.iter().all(|span| span.end <= 50_000));
-        let of = [
-            (9_000, 4_000),
-            (48_500, 9_000),
-            (65_000, 2_000),
-            (300_000, 7_000),
-        ];
+        let of = [(9_000, 4_000), (48_500, 9_000), (65_000, 2_000), (300_000, 7_000)];
         let evidence = traced(timeline);
         let gaps = gaps(&of);
         let found = evidence.attribute(0, &gaps, &[true; 4], Held::ALL);
@@ -276,21 +225,12 @@ fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
         assert!(evidence.reached().contains("from 0.00 s on"));
         // There is none: then nobody has them, and no hypervisor is named for it.
         let shares = evidence.shares(0, &gaps[1..], &found[1..]);
-        assert_eq!(
-            shares.by_cause,
-            BTreeMap::from([(Cause::Unattributed, 1.0)])
-        );
+        assert_eq!(shares.by_cause, BTreeMap::from([(Cause::Unattributed, 1.0)]));
         assert_eq!(shares.outside, 0.0);
-        let guest = Virtualisation {
-            is_guest: Some(true),
-            ..Virtualisation::default()
-        };
+        let guest = Virtualisation { is_guest: Some(true), ..Virtualisation::default() };
         assert!(!shares.nobody(&guest).contains("hypervisor"));
         // A gap that no event touches is another matter.
-        let untouched = [Gap {
-            start: 30_000,
-            end: 34_000,
-        }];
+        let untouched = [Gap { start: 30_000, end: 34_000 }];
         let found = evidence.attribute(0, &untouched, &[true], Held::ALL);
         let shares = evidence.shares(0, &untouched, &found);
         assert_eq!(shares.outside, 1.0);
@@ -307,11 +247,9 @@ fn how_much_may_lie_beside_an_interrupt_is_a_matter_of_the_machine() {
     let mut evidence = traced(timeline);
     // 19 us beside a handler of 3: a hypervisor's in a guest, and firmware's on bare metal.
     let gaps = gaps(&[(9_000, 22_000)]);
-    for (is_guest, cause) in [
-        (Some(true), Cause::Timer),
-        (None, Cause::Timer),
-        (Some(false), Cause::Unattributed),
-    ] {
+    for (is_guest, cause) in
+        [(Some(true), Cause::Timer), (None, Cause::Timer), (Some(false), Cause::Unattributed)]
+    {
         evidence.is_guest = is_guest;
         let found = evidence.attribute(0, &gaps, &[true], Held::ALL);
         assert_eq!(causes(&found), [cause]);

@@ -8,18 +8,11 @@ use bench::measure::Clock;
 
 /// The counter's rate in ticks per ns against the kernel's clock, roughly.
 fn clock() -> Clock {
-    let tie = || {
-        (
-            metal::clock::ticks_start(),
-            metal::clock::monotonic_raw_ns(),
-        )
-    };
+    let tie = || (metal::clock::ticks_start(), metal::clock::monotonic_raw_ns());
     let (ticks, ns) = tie();
     std::thread::sleep(std::time::Duration::from_millis(5));
     let (later, later_ns) = tie();
-    Clock::Counter {
-        tick_ns: (later_ns - ns) as f64 / (later - ticks) as f64,
-    }
+    Clock::Counter { tick_ns: (later_ns - ns) as f64 / (later - ticks) as f64 }
 }
 
 #[test]
@@ -31,12 +24,7 @@ fn every_level_is_reached_or_says_why_not() {
     for rung in rungs {
         let watch = Watch::begin(rung.level, &[cpu], clock());
         let evidence = watch.end();
-        println!(
-            "{:?}: {:?}; {}",
-            rung.level,
-            rung.why_not,
-            evidence.reached()
-        );
+        println!("{:?}: {:?}; {}", rung.level, rung.why_not, evidence.reached());
         if rung.why_not.is_none() {
             assert_eq!(evidence.level, rung.level);
         } else if rung.level > Level::Counters {
@@ -64,24 +52,13 @@ fn every_tick_that_the_kernel_saw_lies_in_a_gap() {
     }
     let gaps = tracer.gaps();
     let found = evidence.attribute(cpu, gaps, &vec![false; gaps.len()], Held::ALL);
-    let timeline = evidence.cpus[&cpu]
-        .timeline
-        .as_ref()
-        .expect("it was traced");
+    let timeline = evidence.cpus[&cpu].timeline.as_ref().expect("it was traced");
     let edge = clock.ticks(EDGE_NS);
     let is_inside =
         |span: &Span| span.start > tracer.first() + edge && span.end + edge < tracer.last();
-    let ticks = timeline
-        .spans
-        .iter()
-        .filter(|span| span.cause == Cause::Timer);
+    let ticks = timeline.spans.iter().filter(|span| span.cause == Cause::Timer);
     let ticks: Vec<_> = ticks.filter(|span| is_inside(span)).collect();
-    println!(
-        "{} ticks, {} gaps; {}",
-        ticks.len(),
-        gaps.len(),
-        evidence.reached()
-    );
+    println!("{} ticks, {} gaps; {}", ticks.len(), gaps.len(), evidence.reached());
     for tick in ticks {
         let around = |gap: &Gap| gap.start <= tick.start + edge && gap.end + edge >= tick.end;
         let Some(at) = gaps.iter().position(around) else {
@@ -111,9 +88,7 @@ fn a_sleep_of_the_loop_is_found_at_its_time() {
             continue;
         }
         let gaps = tracer.gaps();
-        let longest = (0..gaps.len())
-            .max_by_key(|gap| gaps[*gap].ticks())
-            .expect("it slept");
+        let longest = (0..gaps.len()).max_by_key(|gap| gaps[*gap].ticks()).expect("it slept");
         let found = evidence.attribute(cpu, gaps, &vec![false; gaps.len()], Held::ALL);
         println!("{}: {:?}", evidence.reached(), found[longest]);
         let is_told = match level {

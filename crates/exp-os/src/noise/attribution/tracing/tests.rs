@@ -36,9 +36,7 @@ fn tree() -> Root {
 fn record(id: u16, words: &[i64]) -> Vec<u8> {
     let mut bytes = id.to_ne_bytes().to_vec();
     bytes.resize(8, 0);
-    words
-        .iter()
-        .for_each(|word| bytes.extend(word.to_ne_bytes()));
+    words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
     bytes
 }
 
@@ -86,23 +84,10 @@ fn records_become_events() {
     let expected = [
         (2_000, enter(Kind::Vector, Cause::Timer, "local_timer")),
         (2_010, What::Leave(Kind::Vector)),
-        (
-            2_020,
-            enter(Kind::Handler, Cause::Timer, "arch_timer (interrupt 27)"),
-        ),
+        (2_020, enter(Kind::Handler, Cause::Timer, "arch_timer (interrupt 27)")),
         (2_030, What::Leave(Kind::Handler)),
-        (
-            2_040,
-            enter(Kind::Handler, Cause::Interrupt, "eth0 (interrupt 27)"),
-        ),
-        (
-            2_060,
-            enter(
-                Kind::NonMaskable,
-                Cause::Interrupt,
-                "non-maskable interrupt",
-            ),
-        ),
+        (2_040, enter(Kind::Handler, Cause::Interrupt, "eth0 (interrupt 27)")),
+        (2_060, enter(Kind::NonMaskable, Cause::Interrupt, "non-maskable interrupt")),
         (2_100, What::Leave(Kind::NonMaskable)),
     ];
     assert_eq!(found, expected);
@@ -119,12 +104,7 @@ fn a_namespace_of_its_own_has_its_own_numbers() {
     let told: Vec<(u32, bool, u32)> = found
         .iter()
         .filter_map(|(_, what)| match what {
-            What::Switch {
-                from,
-                is_runnable,
-                to,
-                ..
-            } => Some((*from, *is_runnable, *to)),
+            What::Switch { from, is_runnable, to, .. } => Some((*from, *is_runnable, *to)),
             _ => None,
         })
         .collect();

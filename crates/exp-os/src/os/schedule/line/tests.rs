@@ -5,10 +5,7 @@ const ALL: (u64, u64) = (0, u64::MAX);
 
 /// A process that ran in these stretches.
 fn log(stretches: &[(u64, u64)]) -> Log {
-    let gaps = stretches.windows(2).map(|pair| Gap {
-        start: pair[0].1,
-        end: pair[1].0,
-    });
+    let gaps = stretches.windows(2).map(|pair| Gap { start: pair[0].1, end: pair[1].0 });
     Log {
         first: stretches.first().map_or(0, |first| first.0),
         last: stretches.last().map_or(0, |last| last.1),
@@ -29,12 +26,7 @@ fn interruptions_are_told_from_switches() {
     let first = log(&[(10, 100), (105, 106), (110, 300), (520, 700)]);
     let second = log(&[(310, 400), (410, 510), (710, 900)]);
     let line = merged(&[first, second], ALL);
-    let expected = [
-        (0, 10, 300, 2),
-        (1, 310, 510, 1),
-        (0, 520, 700, 0),
-        (1, 710, 900, 0),
-    ];
+    let expected = [(0, 10, 300, 2), (1, 310, 510, 1), (0, 520, 700, 0), (1, 710, 900, 0)];
     assert_eq!(brief(&line), expected);
     assert_eq!(line.overlap_ticks, 0);
     let lengths: Vec<_> = line.switches().iter().map(|of| of.ticks).collect();
@@ -64,25 +56,15 @@ fn the_first_and_the_last_slice_are_not_whole() {
 fn a_window_cuts_what_begins_before_it_or_ends_after_it() {
     let logs = [log(&[(0, 100), (210, 500)]), log(&[(110, 200), (510, 600)])];
     let line = merged(&logs, (50, 400));
-    assert_eq!(
-        brief(&line),
-        [(0, 50, 100, 0), (1, 110, 200, 0), (0, 210, 400, 0)]
-    );
+    assert_eq!(brief(&line), [(0, 50, 100, 0), (1, 110, 200, 0), (0, 210, 400, 0)]);
     // A gap that reaches over the end is no interruption.
-    assert_eq!(
-        brief(&merged(&logs, (0, 205))),
-        [(0, 0, 100, 0), (1, 110, 200, 0)]
-    );
+    assert_eq!(brief(&merged(&logs, (0, 205))), [(0, 0, 100, 0), (1, 110, 200, 0)]);
     assert_eq!(merged(&logs, (101, 109)).runs, []);
 }
 
 #[test]
 fn a_process_that_never_ran_has_nothing_and_is_counted() {
-    let late = Log {
-        first: 900,
-        last: 950,
-        gaps: Vec::new(),
-    };
+    let late = Log { first: 900, last: 950, gaps: Vec::new() };
     let logs = [log(&[(0, 100), (210, 300)]), log(&[(110, 200)]), late];
     let line = merged(&logs, (0, 310));
     assert_eq!(line.had(), [190, 90, 0]);
@@ -108,18 +90,12 @@ fn one_that_ran_all_the_time_and_equal_ones_are_the_ends_of_fairness() {
 #[test]
 fn two_at_once_are_counted_and_give_no_switch() {
     // Clocks of two CPUs, or of a machine that was moved, need not agree.
-    let line = merged(
-        &[log(&[(0, 100), (200, 300)]), log(&[(95, 195), (210, 220)])],
-        ALL,
-    );
+    let line = merged(&[log(&[(0, 100), (200, 300)]), log(&[(95, 195), (210, 220)])], ALL);
     assert_eq!(line.overlap_ticks, 5 + 10);
     let lengths: Vec<_> = line.switches().iter().map(|of| of.ticks).collect();
     assert_eq!(lengths[..2], [None, Some(5)]);
     // One within another: all of the shorter one counts.
-    assert_eq!(
-        merged(&[log(&[(0, 100)]), log(&[(20, 50)])], ALL).overlap_ticks,
-        30
-    );
+    assert_eq!(merged(&[log(&[(0, 100)]), log(&[(20, 50)])], ALL).overlap_ticks, 30);
 }
 
 #[test]

@@ -12,13 +12,8 @@ fn with_circles(kind: Kind, check: impl Fn(Via, Circle) + Send + Sync + 'static)
         let cpu = place::allowed().expect("CPUs")[0];
         place::pin(cpu).expect("pins");
         for via in ALL {
-            let plan = Plan {
-                via,
-                kind,
-                cpus: vec![cpu; 2],
-                patient: via == Via::Yield,
-                working_set: 0,
-            };
+            let plan =
+                Plan { via, kind, cpus: vec![cpu; 2], patient: via == Via::Yield, working_set: 0 };
             check(via, Circle::form(&plan).expect("forms"));
         }
     });
@@ -31,9 +26,7 @@ fn a_party_that_died_is_missed_in_time_and_by_name() {
         circle.laps(2).expect("goes round");
         // Kills the other.
         circle.others = Others::Threads(Vec::new());
-        circle
-            .wait_until(Duration::from_millis(5))
-            .expect("a deadline");
+        circle.wait_until(Duration::from_millis(5)).expect("a deadline");
         let error = circle.laps(1).expect_err("nobody answers").to_string();
         match via {
             // The next party's end of the pipe is closed.

@@ -17,16 +17,8 @@ const CMP_X10_X11: u32 = 0xeb0b_015f;
 
 #[test]
 fn a_turn_is_one_read_and_one_compare_and_stores_stand_beside_it() {
-    let turn = [
-        ISB,
-        MRS_X12_CNTVCT,
-        MOV_X13_X9,
-        MOV_X9_X12,
-        SUB_X12_X13,
-        CMP_X12_X1,
-        B_HS,
-        SUBS_X0_1,
-    ];
+    let turn =
+        [ISB, MRS_X12_CNTVCT, MOV_X13_X9, MOV_X9_X12, SUB_X12_X13, CMP_X12_X1, B_HS, SUBS_X0_1];
     // What a gap adds, from the loop's decrement to the way back to it.
     let gap = [SUBS_X0_1, B_NE_BACK, B, STP_X13_X9_X10, CMP_X10_X11];
     check_loops("gaps", gaps::gaps_turns as _, &turn, Some(&gap));

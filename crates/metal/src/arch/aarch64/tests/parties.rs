@@ -37,13 +37,7 @@ fn a_look_at_a_line_is_one_compare_and_swap() {
     );
     assert_eq!(
         look(line::turns_exclusive as *const ()),
-        [
-            LDAXR_X13_X0,
-            CMP_X13_X9,
-            STLXR_W14_X12_X0,
-            CLREX,
-            SUBS_X11_1
-        ]
+        [LDAXR_X13_X0, CMP_X13_X9, STLXR_W14_X12_X0, CLREX, SUBS_X11_1]
     );
 }
 

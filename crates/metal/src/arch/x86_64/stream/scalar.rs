@@ -8,13 +8,7 @@ use crate::stream::{Access, Code, Kernel, Op, Stores, Width};
 /// scalars in vector registers.
 macro_rules! stored {
     ("movnti" $move:literal $single:literal $integer:literal) => {
-        concat!(
-            $move,
-            " ",
-            $integer,
-            ", xmm0\nmovnti [rdi + \\unit + \\word], ",
-            $integer
-        )
+        concat!($move, " ", $integer, ", xmm0\nmovnti [rdi + \\unit + \\word], ", $integer)
     };
     ("mov" $move:literal $single:literal $integer:literal) => {
         concat!($single, " [rdi + \\unit + \\word], xmm0")

@@ -5,14 +5,8 @@ use super::{
     check_loops, decoded, lines, loop_of, texts,
 };
 
-const INTEGERS: [(&str, &str); 6] = [
-    ("edi", "rdi"),
-    ("esi", "rsi"),
-    ("edx", "rdx"),
-    ("ecx", "rcx"),
-    ("r8d", "r8"),
-    ("r9d", "r9"),
-];
+const INTEGERS: [(&str, &str); 6] =
+    [("edi", "rdi"), ("esi", "rsi"), ("edx", "rdx"), ("ecx", "rcx"), ("r8d", "r8"), ("r9d", "r9")];
 
 /// How the code for one type is written.
 struct Dialect {
@@ -28,13 +22,8 @@ struct Dialect {
 
 fn dialect(argument: ArgumentType) -> Dialect {
     let floating = || (0..8).map(|number| format!("xmm{number}")).collect();
-    let dialect = |registers, result, moves, adds, slot| Dialect {
-        registers,
-        result,
-        moves,
-        adds,
-        slot,
-    };
+    let dialect =
+        |registers, result, moves, adds, slot| Dialect { registers, result, moves, adds, slot };
     match argument {
         ArgumentType::I32 => {
             let registers = INTEGERS.iter().map(|names| names.0.to_owned());
@@ -55,11 +44,7 @@ fn is_integer(argument: ArgumentType) -> bool {
 
 /// A number as the formatter writes it.
 fn number(value: usize) -> String {
-    if value < 10 {
-        value.to_string()
-    } else {
-        format!("{value:#x}")
-    }
+    if value < 10 { value.to_string() } else { format!("{value:#x}") }
 }
 
 /// What is executed for one call in the loop.
@@ -73,16 +58,8 @@ fn one_call(argument: ArgumentType, arguments: usize) -> Vec<String> {
         if on_stack % 2 == 1 {
             code.push("sub rsp,8".to_owned());
         }
-        code.extend(
-            (7..7 + on_stack)
-                .rev()
-                .map(|k| format!("push {}", number(k))),
-        );
-        code.extend(
-            (0..in_registers)
-                .rev()
-                .map(|k| format!("mov {},{}", INTEGERS[k].0, k + 1)),
-        );
+        code.extend((7..7 + on_stack).rev().map(|k| format!("push {}", number(k))));
+        code.extend((0..in_registers).rev().map(|k| format!("mov {},{}", INTEGERS[k].0, k + 1)));
     } else {
         let from = |k: usize| match k * dialect.slot {
             0 => "[constants]".to_owned(),
@@ -100,9 +77,7 @@ fn one_call(argument: ArgumentType, arguments: usize) -> Vec<String> {
             code.push(format!("{} {place},xmm{}", dialect.moves, 8 + k));
         }
         code.extend(
-            (0..in_registers)
-                .rev()
-                .map(|k| format!("{} xmm{k},{}", dialect.moves, from(k))),
+            (0..in_registers).rev().map(|k| format!("{} xmm{k},{}", dialect.moves, from(k))),
         );
     }
     code.push("call callee".to_owned());
@@ -119,13 +94,7 @@ fn one_call(argument: ArgumentType, arguments: usize) -> Vec<String> {
 
 /// The callee, from its first instruction to its return.
 fn callee(argument: ArgumentType, arguments: usize, frame: Frame) -> Vec<String> {
-    let Dialect {
-        registers,
-        result,
-        moves,
-        adds,
-        slot,
-    } = dialect(argument);
+    let Dialect { registers, result, moves, adds, slot } = dialect(argument);
     let in_registers = arguments.min(registers.len());
     let spilled = frame == Frame::Spilled;
     let mut code = vec![];
@@ -181,23 +150,14 @@ fn callee_of(calls: Loop) -> u64 {
 #[test]
 fn every_direct_call_is_its_arguments_the_call_and_a_sum() {
     let mut callees = std::collections::HashSet::new();
-    for argument in [
-        ArgumentType::I32,
-        ArgumentType::I64,
-        ArgumentType::F32,
-        ArgumentType::F64,
-    ] {
+    for argument in [ArgumentType::I32, ArgumentType::I64, ArgumentType::F32, ArgumentType::F64] {
         let constants = match argument {
             ArgumentType::F64 => (&raw const call::F64_CONSTANTS) as u64,
             _ => (&raw const call::F32_CONSTANTS) as u64,
         };
         for arguments in 0..=MAX_ARGUMENTS {
             for frame in [Frame::Registers, Frame::Spilled] {
-                let kind = CallKind::Direct {
-                    arguments,
-                    argument,
-                    frame,
-                };
+                let kind = CallKind::Direct { arguments, argument, frame };
                 let name = format!("{kind:?}");
                 let calls = loop_of(kind).unwrap();
                 let address = callee_of(calls);
@@ -206,11 +166,7 @@ fn every_direct_call_is_its_arguments_the_call_and_a_sum() {
                 check_calls(&name, calls, &names, &one_call(argument, arguments));
                 let body = decoded(address);
                 check_convention(&body, &name);
-                assert_eq!(
-                    texts(&body, &names),
-                    callee(argument, arguments, frame),
-                    "{name}"
-                );
+                assert_eq!(texts(&body, &names), callee(argument, arguments, frame), "{name}");
             }
         }
     }
@@ -262,11 +218,6 @@ fn the_other_calls_take_the_way_that_they_are_named_after() {
     check_convention(&body, "structure");
     assert_eq!(
         texts(&body, &names),
-        [
-            "mov rax,[rsp+8]",
-            "add rax,[rsp+0x10]",
-            "add rax,[rsp+0x18]",
-            "ret"
-        ]
+        ["mov rax,[rsp+8]", "add rax,[rsp+0x10]", "add rax,[rsp+0x18]", "ret"]
     );
 }

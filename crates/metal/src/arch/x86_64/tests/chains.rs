@@ -4,9 +4,8 @@ use super::super::chains::CHAINS;
 use super::{address_of, check_convention, decoded, lines, text, turns};
 use iced_x86::{InstructionInfoFactory, OpAccess, Register};
 
-const GENERAL: [&str; 13] = [
-    "rbx", "rcx", "rdx", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rsi",
-];
+const GENERAL: [&str; 13] =
+    ["rbx", "rcx", "rdx", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rsi"];
 
 /// The steps of so many chains: general registers, then vectors, then the stack; the thirteenth is
 /// the last of a turn, because its register holds the list until all others are read.

@@ -31,13 +31,7 @@ fn a_turn_is_one_read_and_one_compare_and_stores_stand_beside_it() {
         "cmp r10,r11",
         "jne",
     ];
-    check_loops(
-        "gaps",
-        address,
-        &[],
-        &lines(&turn, 1),
-        Some(&lines(&gap, 1)),
-    );
+    check_loops("gaps", address, &[], &lines(&turn, 1), Some(&lines(&gap, 1)));
 
     let body = decoded(address);
     let turn = turns(&body)[0];
@@ -50,10 +44,7 @@ fn a_turn_is_one_read_and_one_compare_and_stores_stand_beside_it() {
     assert_eq!(store.map(|one| one.mnemonic()), Some(Mnemonic::Mov));
     assert_eq!(store.map(|one| memory_operands(&[*one])), Some(1));
     let leaves = |flow| {
-        matches!(
-            flow,
-            FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt
-        )
+        matches!(flow, FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt)
     };
     // iced counts `syscall` among the calls.
     assert!(body.iter().all(|one| !leaves(one.flow_control())));

@@ -54,9 +54,7 @@ fn plain(line: &str) -> String {
 
 fn disassembled(instructions: &[Instruction]) -> Vec<String> {
     let mut formatter = IntelFormatter::new();
-    formatter
-        .options_mut()
-        .set_space_after_operand_separator(true);
+    formatter.options_mut().set_space_after_operand_separator(true);
     // What fills the way to the aligned target of a jump is never executed.
     let mut jumped = false;
     instructions
@@ -103,9 +101,7 @@ fn decimal(text: &str) -> String {
 fn bodies() -> impl Iterator<Item = (&'static str, bool, Body)> {
     INSTRUCTIONS.iter().flat_map(|one| {
         let named = move |chain, body: Option<Body>| body.map(|body| (one.name, chain, body));
-        [named(true, one.latency), named(false, one.throughput)]
-            .into_iter()
-            .flatten()
+        [named(true, one.latency), named(false, one.throughput)].into_iter().flatten()
     })
 }
 
@@ -122,10 +118,7 @@ fn a_turn_is_the_stored_text_and_the_loop_s_control() {
         let found = disassembled(turn);
         assert_eq!(found.len() % unit.len(), 0, "{name}: {found:?} of {unit:?}");
         let repeats = found.len() / unit.len();
-        assert!(
-            (4..=128).contains(&repeats),
-            "{name}: {repeats} units a turn"
-        );
+        assert!((4..=128).contains(&repeats), "{name}: {repeats} units a turn");
         for repeat in found.chunks(unit.len()) {
             assert_eq!(repeat, unit, "{name}");
         }
@@ -145,11 +138,7 @@ fn a_turn_is_the_stored_text_and_the_loop_s_control() {
         falls(control, in_unit);
         // Bodies of single operations never come to the third loop, which is there all the same.
         let single = disassembled(&turns[2][..turns[2].len() - 2]);
-        assert_eq!(
-            Some(&single[..]),
-            unit.get(..single.len()),
-            "{name}, one operation"
-        );
+        assert_eq!(Some(&single[..]), unit.get(..single.len()), "{name}, one operation");
         assert_eq!(single.len() as u64 * in_unit, unit.len() as u64, "{name}");
         seen += 1;
     }
@@ -161,9 +150,8 @@ fn a_turn_is_the_stored_text_and_the_loop_s_control() {
 fn memory_is_touched_where_the_text_says_so_only() {
     for (name, _, body) in bodies() {
         let unit = lines(&body);
-        let written = unit
-            .iter()
-            .filter(|line| !line.starts_with("lea") && !line.starts_with("nop"));
+        let written =
+            unit.iter().filter(|line| !line.starts_with("lea") && !line.starts_with("nop"));
         let said: usize = written
             .map(|line| match line.split('[').count() - 1 {
                 0 if line.starts_with("pushr") || line.starts_with("popr") => 1,
@@ -227,10 +215,7 @@ fn uses(one: &Instruction) -> Uses {
 
 fn touched(access: OpAccess) -> (bool, bool) {
     // What is written under a condition keeps its old value else, which is needed then.
-    let reads = !matches!(
-        access,
-        OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess
-    );
+    let reads = !matches!(access, OpAccess::Write | OpAccess::None | OpAccess::NoMemAccess);
     let writes = matches!(
         access,
         OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
@@ -276,10 +261,7 @@ fn each_operation_of_a_chain_needs_the_one_before() {
         // Of two results the chain runs through one at least.
         let (after, touched) = reached(&last.writes, unit);
         // The mask of a gather is made anew.
-        let free = unit
-            .iter()
-            .filter(|one| one.mnemonic() == Mnemonic::Vpcmpeqd)
-            .count();
+        let free = unit.iter().filter(|one| one.mnemonic() == Mnemonic::Vpcmpeqd).count();
         assert_eq!(touched, unit.len() - free, "{name}");
         assert!(after.intersection(&last.writes).count() > 0, "{name}");
         chains += 1;
@@ -292,12 +274,7 @@ fn each_operation_of_a_chain_needs_the_one_before() {
 fn operations_of_a_throughput_body_do_not_need_each_other() {
     for (name, chain, body) in bodies() {
         // Atomic operations and wide products of one place or register are in order by nature.
-        if chain
-            || matches!(
-                name,
-                "exchange_i64" | "fetch_add_i64" | "store_and_load_i64"
-            )
-        {
+        if chain || matches!(name, "exchange_i64" | "fetch_add_i64" | "store_and_load_i64") {
             continue;
         }
         let code = decoded(address_of(body.kernel as *const ()));
@@ -316,11 +293,7 @@ fn operations_of_a_throughput_body_do_not_need_each_other() {
             let results: HashSet<Register> =
                 operation.iter().flat_map(|one| uses(one).writes).collect();
             // With one operation to a unit, the next is the same one again.
-            let next = if operations == 1 {
-                &unit[..]
-            } else {
-                &unit[(at + 1) * size..]
-            };
+            let next = if operations == 1 { &unit[..] } else { &unit[(at + 1) * size..] };
             let (_, touched) = reached(&results, next);
             assert_eq!(touched, 0, "{name}: operation {at} is needed");
         }
@@ -336,16 +309,10 @@ fn a_word_of_branches_is_64_times_the_stored_text() {
     let branch = written(BRANCH_TEXT);
     assert_eq!(found[0], "movrdx,[rsi]");
     let branches = &found[1..=branch.len() * BRANCHES_PER_WORD as usize];
-    assert!(
-        branches.chunks(branch.len()).all(|one| one == branch),
-        "{found:?}"
-    );
+    assert!(branches.chunks(branch.len()).all(|one| one == branch), "{found:?}");
     assert_eq!(found[branches.len() + 1..], ["addrsi,8", "decrdi", "jne"]);
     // Both ways of a branch lead to the instruction after it.
-    for pair in turns[0]
-        .windows(2)
-        .take(BRANCHES_PER_WORD as usize * branch.len())
-    {
+    for pair in turns[0].windows(2).take(BRANCHES_PER_WORD as usize * branch.len()) {
         if pair[0].mnemonic() == Mnemonic::Jb {
             assert_eq!(pair[0].near_branch_target(), pair[1].ip());
         }

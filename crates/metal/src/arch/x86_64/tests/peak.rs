@@ -81,11 +81,7 @@ fn a_turn_is_independent_chains_of_one_instruction() {
 fn a_turn_of_a_clock_chain_is_32_dependent_steps() {
     let mut chains = 0;
     for width in [Width::Sse2, Width::Avx2, Width::Avx512] {
-        for (op, element) in [
-            (Op::Mul, Type::F64),
-            (Op::Fma, Type::F64),
-            (Op::Add, Type::I64),
-        ] {
+        for (op, element) in [(Op::Mul, Type::F64), (Op::Fma, Type::F64), (Op::Add, Type::I64)] {
             let kernel = Kernel { op, element, width };
             // A processor that lacks the width has no chain of it to run.
             if let Some(body) = peak_chain(kernel) {
@@ -99,12 +95,7 @@ fn a_turn_of_a_clock_chain_is_32_dependent_steps() {
 }
 
 fn check(kernel: Kernel, body: Body) {
-    let Body {
-        run,
-        chains,
-        rounds,
-        ..
-    } = body;
+    let Body { run, chains, rounds, .. } = body;
     let name = format!("{kernel:?}, {chains} chains");
     let body = decoded(address_of(run as *const ()));
     check_convention(&body, &name);
@@ -129,9 +120,7 @@ fn check(kernel: Kernel, body: Body) {
         assert!(again.is_none_or(|next| next == accumulator), "{name}");
         *per_chain.entry(accumulator).or_default() += 1;
         let written = factory.info(step).used_registers().to_vec();
-        let written = written
-            .iter()
-            .filter(|used| used.access() != OpAccess::Read);
+        let written = written.iter().filter(|used| used.access() != OpAccess::Read);
         for used in written {
             let same = used.register().full_register() == accumulator.full_register();
             assert!(same, "{name} writes {:?}", used.register());

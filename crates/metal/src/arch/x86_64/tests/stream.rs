@@ -52,11 +52,7 @@ fn expected(kernel: Kernel, units: u64) -> Traffic {
         Op::Copy | Op::Scale => ([none(), words.clone(), none()], words),
         Op::Add | Op::Triad => ([none(), words.clone(), words.clone()], words),
     };
-    Traffic {
-        loads,
-        stores,
-        advance: units * unit,
-    }
+    Traffic { loads, stores, advance: units * unit }
 }
 
 /// What the instructions of a loop do, the last two of which compare and
@@ -129,12 +125,7 @@ fn kernels() -> Vec<(Kernel, bool, Code)> {
         for stores in Stores::ALL {
             for access in Access::ALL {
                 for width in Width::ALL {
-                    let kernel = Kernel {
-                        op,
-                        stores,
-                        access,
-                        width,
-                    };
+                    let kernel = Kernel { op, stores, access, width };
                     for ahead in [false, true] {
                         kernels.extend(written(kernel, ahead).map(|code| (kernel, ahead, code)));
                     }
@@ -196,9 +187,7 @@ fn stores_are_of_the_kind_that_is_said_and_in_order_at_the_end() {
         let fences = fences.count();
         assert_eq!(fences, usize::from(kernel.stores == Stores::NonTemporal));
         let wide = matches!(kernel.width, Width::Avx2 | Width::Avx512);
-        let clears = body
-            .iter()
-            .any(|one| one.mnemonic() == Mnemonic::Vzeroupper);
+        let clears = body.iter().any(|one| one.mnemonic() == Mnemonic::Vzeroupper);
         assert_eq!(clears, wide, "{kernel:?}");
     }
 }
@@ -211,22 +200,15 @@ fn prefetches_are_one_for_each_line_that_is_waited_for() {
         let name = format!("{kernel:?}, ahead {ahead}");
         let body = decoded(address_of(code as *const ()));
         let turns = turns(&body);
-        let lines = if ahead && kernel.width.is_vector() {
-            turn_units(kernel).0 as usize
-        } else {
-            0
-        };
+        let lines =
+            if ahead && kernel.width.is_vector() { turn_units(kernel).0 as usize } else { 0 };
         let past = kernel.stores == Stores::NonTemporal;
         let sources = match kernel.op {
             Op::Write | Op::Modify => 0,
             Op::Read | Op::Copy | Op::Scale => lines,
             Op::Add | Op::Triad => 2 * lines,
         };
-        let destinations = if kernel.op == Op::Read || past {
-            0
-        } else {
-            lines
-        };
+        let destinations = if kernel.op == Op::Read || past { 0 } else { lines };
         let level = match (kernel.op, past) {
             (Op::Read, _) | (_, true) => (Mnemonic::Prefetcht1, 1024),
             _ => (Mnemonic::Prefetcht0, 512),
@@ -244,10 +226,7 @@ fn prefetches_are_one_for_each_line_that_is_waited_for() {
                 (false, _) => level.1,
             };
             assert!(to_write || one.mnemonic() == level.0, "{name}");
-            assert_eq!(
-                to_write,
-                destinations > 0 && one.memory_base() == Register::RDI
-            );
+            assert_eq!(to_write, destinations > 0 && one.memory_base() == Register::RDI);
             let within = distance..distance + lines as u64 * 64;
             assert!(further % 64 == 0 && within.contains(&further), "{name}");
         }
@@ -266,19 +245,15 @@ fn what_is_read_is_kept() {
         }
         let body = decoded(address_of(code as *const ()));
         let turn = turns(&body)[0];
-        let loads: Vec<_> = turn[..turn.len() - 3]
-            .iter()
-            .filter(|one| !is_prefetch(one))
-            .collect();
+        let loads: Vec<_> = turn[..turn.len() - 3].iter().filter(|one| !is_prefetch(one)).collect();
         let into: BTreeSet<_> = loads.iter().map(|one| one.op0_register() as u32).collect();
         let vector = kernel.width.is_vector();
         assert_eq!(into.len(), if vector { 16 } else { 4 }, "{kernel:?}");
         let sums = loads.iter().filter(|one| one.mnemonic() == Mnemonic::Add);
         assert_eq!(sums.count(), if vector { 0 } else { loads.len() });
         // Added up after the loops, 15 to the first, and its lanes.
-        let adds = body
-            .iter()
-            .filter(|one| matches!(one.mnemonic(), Mnemonic::Paddq | Mnemonic::Vpaddq));
+        let adds =
+            body.iter().filter(|one| matches!(one.mnemonic(), Mnemonic::Paddq | Mnemonic::Vpaddq));
         let lanes = (kernel.width.bytes() / 8).trailing_zeros() as usize;
         assert_eq!(adds.count(), if vector { 15 + lanes } else { 0 });
     }
