@@ -99,12 +99,13 @@ impl Preset {
         }
     }
 
-    /// The next smaller one.
-    pub fn smaller(self) -> Option<Preset> {
+    /// Rounds that the cases of the quick preset have before widths decide, so that a larger preset is the more precise
+    /// of the same figure, though its rounds lie further apart.
+    pub fn ahead_until(self) -> u32 {
         match self {
-            Preset::Rehearsal | Preset::Quick => None,
-            Preset::Standard => Some(Preset::Quick),
-            Preset::Thorough => Some(Preset::Standard),
+            Preset::Rehearsal | Preset::Quick => self.asked_from(),
+            Preset::Standard => 15,
+            Preset::Thorough => 17,
         }
     }
 

@@ -1,9 +1,9 @@
 //! What is measured next, and for how long: pure, from what series cost and how wide their intervals are.
 //!
 //! Every series has its first look before any has a second. Then every series gets its least rounds: as
-//! many as the next smaller preset could have given it, and where that preset has the series, a look more,
-//! so that the larger one is the more precise. Then the widest intervals go on, a look at a time. Where
-//! time is too short for the first looks, all series get fewer rounds alike.
+//! many as the next smaller preset could have given it, and those of its cases that the quick preset has too some
+//! more by themselves, so that the larger one is the more precise. Then the widest intervals go on, a look
+//! at a time. Where time is too short for the first looks, all series get fewer rounds alike.
 
 #[cfg(test)]
 mod coverage;
@@ -25,6 +25,8 @@ pub struct Rules<'run> {
     pub looks: &'run [u32],
     /// The first look at which the stop rule is asked.
     pub asked_from: u32,
+    /// Rounds that the cases of the quick preset have before widths decide.
+    pub ahead_until: u32,
     /// Goal of the relative half width.
     pub goal: f64,
 }
@@ -76,17 +78,19 @@ pub struct Claim<'run> {
     pub once: bool,
     /// Whether it must not be interleaved.
     pub alone: bool,
-    /// Whether the next smaller preset has it too.
-    pub in_smaller: bool,
-    /// Stated cost of a round.
+    /// Rounds that it has before widths decide.
+    pub least: u32,
+    /// Share of its cases that the next rounds measure.
+    pub share: f64,
+    /// Stated cost of a round of all its cases.
     pub stated: Duration,
     /// Stated cost of what is still to be made before its rounds.
     pub preparation: Duration,
-    /// What its rounds cost so far.
+    /// What such a round cost so far.
     pub observed: Option<Duration>,
-    /// Rounds that count.
+    /// Rounds that count, of the cases that the next ones measure.
     pub rounds: u32,
-    /// Greatest relative half width of its figures; none where one has no interval.
+    /// Greatest relative half width of their figures; none where one has no interval.
     pub width: Option<f64>,
     /// Whether it wants no further round.
     pub ended: bool,
@@ -156,9 +160,10 @@ impl<'run> Budget<'run> {
     fn further_looks(&self) -> Vec<Turn> {
         let level = |at: usize| {
             let rounds = self.claims[at].rounds;
-            if rounds < self.least(at) { rounds } else { u32::MAX }
+            if rounds < self.claims[at].least { rounds } else { u32::MAX }
         };
-        let wants = |at: &usize| !self.claims[*at].once && self.wants(*at, self.rules.last());
+        let most = |at: usize| self.rules.last().max(self.claims[at].least);
+        let wants = |at: &usize| !self.claims[*at].once && self.wants(*at, most(*at));
         let fits = |at: &usize| wants(at) && self.to_next(*at) <= self.left;
         let mut open: Vec<usize> = (0..self.claims.len()).filter(fits).collect();
         open.sort_by(|a, b| level(*a).cmp(&level(*b)).then(self.wider(*a, *b)));
@@ -180,14 +185,6 @@ impl<'run> Budget<'run> {
         }
         let turn = |at| Turn { at, target: self.target(at) };
         chosen.into_iter().map(turn).collect()
-    }
-
-    /// Rounds that a series has before widths decide.
-    fn least(&self, at: usize) -> u32 {
-        match self.claims[at].in_smaller {
-            true => self.rules.look_after(self.rules.asked_from),
-            false => self.rules.asked_from,
-        }
     }
 
     /// Expected time until the run ends: every series up to its last look, within the time left.
@@ -214,10 +211,11 @@ impl<'run> Budget<'run> {
         preparation + round * (target - claim.rounds)
     }
 
-    /// Rounds of a series after its next turn: one more up to the first look, then the next look.
+    /// Rounds of a series after its next turn: one more up to the first look, then the next look, at last its least.
     fn target(&self, at: usize) -> u32 {
         match self.claims[at].rounds {
             rounds if rounds < self.rules.first() => rounds + 1,
+            rounds if rounds >= self.rules.last() => self.claims[at].least,
             rounds => self.rules.look_after(rounds),
         }
     }
@@ -260,7 +258,7 @@ fn costs(claims: &[Claim<'_>]) -> Vec<(Duration, Duration)> {
         let of_family = families.get(claim.family).and_then(|ratios| typical(ratios));
         let ratio = of_family.or(of_all).unwrap_or(1.0);
         let round = claim.observed.unwrap_or(claim.stated.mul_f64(ratio));
-        (round, claim.preparation.mul_f64(ratio))
+        (round.mul_f64(claim.share), claim.preparation.mul_f64(ratio))
     };
     claims.iter().map(cost).collect()
 }

@@ -381,7 +381,7 @@ impl<'run> Session<'run> {
     fn leave(&mut self, stage: usize) -> Result<()> {
         let setup = self.setup;
         for work in setup.planned.work.iter().filter(|work| work.stage > stage) {
-            let live = Live::new(work, work.series.clone(), &self.run.rounds);
+            let live = Live::new(work, work.series.clone(), &self.run.rounds, &self.rules());
             self.close(&live, Stop::Interrupted)?;
         }
         Ok(())
@@ -414,7 +414,7 @@ impl<'run> Session<'run> {
             work.series.clone(),
         );
         match resolved {
-            Ok(series) => Ok(Some(Live::new(work, series, &self.run.rounds))),
+            Ok(series) => Ok(Some(Live::new(work, series, &self.run.rounds, &self.rules()))),
             Err(skip) => {
                 for case in &work.series.cases {
                     self.outcome(

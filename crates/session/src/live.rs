@@ -36,8 +36,12 @@ pub struct Live<'run> {
     pub work: &'run Work,
     /// With its sizes.
     pub series: Series,
-    /// Rounds that count.
+    /// Rounds that count, but for those of [`Live::ahead`].
     pub ok: u32,
+    /// Rounds that count of the cases of the quick preset alone.
+    ahead: u32,
+    /// After how many rounds of all cases those come, and how many they are.
+    ahead_rounds: (u32, u32),
     /// Number of the last round tried.
     pub tried: u32,
     /// Why it needs no further round.
@@ -53,17 +57,31 @@ pub struct Live<'run> {
     /// Cases that no further round measures: after how many rounds that counted, and why.
     given_up: BTreeMap<CaseId, (u32, String)>,
     spent: Duration,
-    timed: u32,
+    /// Rounds of all cases in that time; one of some of them is a part.
+    timed: f64,
+}
+
+/// What the next rounds of a series measure.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All its cases.
+    Whole,
+    /// Those of the quick preset.
+    Ahead,
+    /// The others, once those had their rounds.
+    Rest,
 }
 
 impl<'run> Live<'run> {
     /// A series with what an earlier segment measured of it, by the rounds of the run.
-    pub fn new(work: &'run Work, series: Series, rounds: &[Round]) -> Self {
+    pub fn new(work: &'run Work, series: Series, rounds: &[Round], rules: &Rules<'_>) -> Self {
         let label = series.label();
         let of_series = || rounds.iter().filter(|round| round.series == label);
         let mut live = Live {
             work,
             ok: 0,
+            ahead: 0,
+            ahead_rounds: (rules.asked_from, rules.ahead_until - rules.asked_from),
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
             finished: None,
@@ -74,7 +92,7 @@ impl<'run> Live<'run> {
             failures: BTreeMap::new(),
             given_up: BTreeMap::new(),
             spent: Duration::ZERO,
-            timed: 0,
+            timed: 0.0,
         };
         // Void rounds of an earlier segment count for what they gave up, not for their number.
         of_series()
@@ -94,9 +112,62 @@ impl<'run> Live<'run> {
         cases.filter(|case| !self.given_up.contains_key(&case.id))
     }
 
-    /// Whether it wants rounds up to `target`.
-    pub fn wants(&self, target: u32) -> bool {
-        self.ok < target && self.finished.is_none() && !self.failed()
+    /// Whether all its cases, or none, are in the quick preset.
+    fn is_of_one_kind(&self) -> bool {
+        self.work.in_quick.is_empty() || self.work.in_quick.len() == self.series.cases.len()
+    }
+
+    fn part(&self) -> Part {
+        let (from, count) = self.ahead_rounds;
+        let is_there = |case: &Case| self.work.in_quick.contains(&case.id);
+        match self.ok < from || self.is_of_one_kind() {
+            true => Part::Whole,
+            false if self.ahead < count && self.left().any(is_there) => Part::Ahead,
+            false => Part::Rest,
+        }
+    }
+
+    /// Whether the next rounds measure a case.
+    fn is_next(&self, case: &CaseId) -> bool {
+        match self.part() {
+            Part::Whole => true,
+            Part::Ahead => self.work.in_quick.contains(case),
+            Part::Rest => !self.work.in_quick.contains(case),
+        }
+    }
+
+    /// Share of its cases that the next rounds measure.
+    fn share(&self) -> f64 {
+        let next = self.left().filter(|case| self.is_next(&case.id)).count();
+        next as f64 / self.left().count().max(1) as f64
+    }
+
+    /// Rounds that count of the cases that the next ones measure.
+    pub fn rounds(&self) -> u32 {
+        match self.part() {
+            Part::Ahead => self.ok + self.ahead,
+            Part::Whole | Part::Rest => self.ok,
+        }
+    }
+
+    /// Rounds before widths decide.
+    fn least(&self) -> u32 {
+        let (from, count) = self.ahead_rounds;
+        match self.part() {
+            Part::Rest => from,
+            Part::Whole if self.work.in_quick.is_empty() => from,
+            Part::Whole | Part::Ahead => from + count,
+        }
+    }
+
+    /// All rounds that count, of whatever cases.
+    pub fn tally(&self) -> u32 {
+        self.ok + self.ahead
+    }
+
+    /// Whether it wants rounds until all are so many.
+    pub fn wants(&self, tally: u32) -> bool {
+        self.tally() < tally && self.finished.is_none() && !self.failed()
     }
 
     /// What it asks of the budget.
@@ -106,8 +177,10 @@ impl<'run> Live<'run> {
                 Some(_) => Duration::ZERO,
                 None => self.work.preparation,
             },
-            observed: (self.timed > 0).then(|| self.spent / self.timed),
-            rounds: self.ok,
+            observed: (self.timed > 0.0).then(|| self.spent.div_f64(self.timed)),
+            rounds: self.rounds(),
+            least: self.least(),
+            share: self.share(),
             width: self.width,
             ended: self.finished.is_some() || self.failed(),
             ..self.work.claim()
@@ -117,11 +190,11 @@ impl<'run> Live<'run> {
     /// Takes the end of a round.
     pub fn ended(&mut self, status: &RoundStatus, failed: &[FailedCase], took: Duration) {
         // What was made for all rounds was made in the first.
-        let preparing = self.prepared.filter(|_| self.timed == 0);
+        let preparing = self.prepared.filter(|_| self.timed == 0.0);
         // One in which cases were given up says nothing of what those cost that are left.
         if *status == RoundStatus::Ok || failed.is_empty() {
             self.spent += took.saturating_sub(preparing.unwrap_or_default());
-            self.timed += 1;
+            self.timed += self.share();
         }
         self.take(status, failed);
     }
@@ -129,7 +202,10 @@ impl<'run> Live<'run> {
     fn take(&mut self, status: &RoundStatus, failed: &[FailedCase]) {
         match status {
             RoundStatus::Ok => {
-                self.ok += 1;
+                match self.part() {
+                    Part::Ahead => self.ahead += 1,
+                    Part::Whole | Part::Rest => self.ok += 1,
+                }
                 self.void_in_row = 0;
                 count_failures(&mut self.failures, failed);
             }
@@ -140,7 +216,7 @@ impl<'run> Live<'run> {
                 }
                 self.last_void = Some(reason.clone());
                 for FailedCase { case, reason } in failed {
-                    let of = (self.ok, reason.clone());
+                    let of = (self.rounds(), reason.clone());
                     self.given_up.entry(case.clone()).or_insert(of);
                 }
             }
@@ -150,7 +226,8 @@ impl<'run> Live<'run> {
     /// The series with its cases in the order of round `n`: ladders upwards in odd rounds and
     /// downwards in even ones, others shuffled anew.
     pub fn in_order(&self, n: u32, seed: u64) -> Series {
-        let mut series = Series { cases: self.left().cloned().collect(), ..self.series.clone() };
+        let next = self.left().filter(|case| self.is_next(&case.id));
+        let mut series = Series { cases: next.cloned().collect(), ..self.series.clone() };
         match series.order {
             Order::Ladder if n.is_multiple_of(2) => series.cases.reverse(),
             Order::Ladder | Order::Fixed => {}
@@ -168,10 +245,18 @@ impl<'run> Live<'run> {
             return;
         }
         self.width = self.relative_half_width(run);
-        let precise = format!("precise to {:.1} % after {} rounds", rules.goal * 100.0, self.ok);
-        self.finished = match rules.enough(self.ok, self.width) {
-            Some(Enough::Precise) => Some(precise),
-            Some(Enough::LastLook) => Some(format!("last look after {} rounds", self.ok)),
+        let rounds = self.rounds();
+        if rounds < self.least() {
+            return;
+        }
+        self.finished = match rules.enough(rounds, self.width) {
+            Some(Enough::Precise) => {
+                Some(format!("precise to {:.1} % after {rounds} rounds", rules.goal * 100.0))
+            }
+            Some(Enough::LastLook) => Some(format!("last look after {rounds} rounds")),
+            None if !self.left().any(|case| self.is_next(&case.id)) => {
+                Some(format!("ended after {rounds} rounds"))
+            }
             None => None,
         };
     }
@@ -179,7 +264,8 @@ impl<'run> Live<'run> {
     /// Greatest half width over value of its figures; none where one has no interval.
     fn relative_half_width(&self, run: &Run) -> Option<f64> {
         let figures = values(run, &self.series.experiment, &self.series.label());
-        let widths = figures.values().map(|rounds| {
+        let next = figures.iter().filter(|((case, _), _)| self.is_next(case));
+        let widths = next.map(|(_, rounds)| {
             let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
             let estimate = estimate(&rounds, Better::None, 0.0)?;
             Some(relative_half_width(&estimate.interval?, estimate.value))
@@ -212,8 +298,11 @@ impl<'run> Live<'run> {
 
     /// Rounds that count and had the case.
     fn rounds_of(&self, case: &CaseId) -> u32 {
-        let given_up = self.given_up.get(case);
-        given_up.map_or(self.ok, |(rounds, _)| *rounds)
+        let measured = match self.is_of_one_kind() || !self.work.in_quick.contains(case) {
+            true => self.ok,
+            false => self.ok.min(self.ahead_rounds.0) + self.ahead,
+        };
+        self.given_up.get(case).map_or(measured, |(rounds, _)| *rounds)
     }
 
     /// How its cases ended that did not fail by themselves, and why.
@@ -254,12 +343,14 @@ fn count_failures(failures: &mut BTreeMap<CaseId, (u32, String)>, failed: &[Fail
 
 #[cfg(test)]
 mod tests {
-    use super::{Live, Stop, Work};
+    use super::{Live, Rules, Stop, Work};
     use record::case::{Case, Order, Series};
     use record::event::{Ending, FailedCase, Round, RoundStatus};
     use record::key::CaseId;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
+
+    const RULES: Rules = Rules { looks: &[6, 9, 12], asked_from: 9, ahead_until: 15, goal: 0.02 };
 
     fn size(bytes: u64) -> CaseId {
         CaseId::new().with("footprint", bytes)
@@ -267,7 +358,7 @@ mod tests {
 
     fn work() -> Work {
         Work {
-            in_smaller: false,
+            in_quick: BTreeSet::new(),
             experiment: catalogue::find("memory.latency").expect("in the catalogue"),
             series: Series {
                 experiment: "memory.latency".to_owned(),
@@ -286,6 +377,21 @@ mod tests {
         FailedCase { case: size(bytes), reason: format!("{bytes} are too many") }
     }
 
+    fn round(n: u32, status: RoundStatus, failed: Vec<FailedCase>) -> Round {
+        Round {
+            series: work().series.label(),
+            n,
+            segment: 0,
+            at_s: 1.0,
+            window_ns: 1.0,
+            status,
+            disturbed: Vec::new(),
+            cpus: Vec::new(),
+            environment: BTreeMap::new(),
+            failed,
+        }
+    }
+
     fn cases(live: &Live<'_>) -> Vec<CaseId> {
         let series = live.in_order(1, 1);
         series.cases.into_iter().map(|case| case.id).collect()
@@ -294,7 +400,7 @@ mod tests {
     #[test]
     fn what_a_void_round_gives_up_is_left_out_and_the_rest_goes_on() {
         let work = work();
-        let mut live = Live::new(&work, work.series.clone(), &[]);
+        let mut live = Live::new(&work, work.series.clone(), &[], &RULES);
         let void = RoundStatus::Void("killed".to_owned());
         let took = Duration::from_secs(1);
         live.ended(&RoundStatus::Ok, &[], took);
@@ -316,7 +422,7 @@ mod tests {
     #[test]
     fn a_void_round_without_a_culprit_counts_towards_the_end() {
         let work = work();
-        let mut live = Live::new(&work, work.series.clone(), &[]);
+        let mut live = Live::new(&work, work.series.clone(), &[], &RULES);
         let void = RoundStatus::Void("killed".to_owned());
         for round in 1..=3 {
             assert!(!live.failed());
@@ -329,27 +435,32 @@ mod tests {
     #[test]
     fn a_run_that_is_continued_remembers_what_was_given_up() {
         let work = work();
-        let round = |n, status, failed| Round {
-            series: work.series.label(),
-            n,
-            segment: 0,
-            at_s: 1.0,
-            window_ns: 1.0,
-            status,
-            disturbed: Vec::new(),
-            cpus: Vec::new(),
-            environment: BTreeMap::new(),
-            failed,
-        };
         let rounds = [
             round(1, RoundStatus::Void("killed".to_owned()), vec![failed(4)]),
             round(2, RoundStatus::Void("another".to_owned()), Vec::new()),
             round(3, RoundStatus::Ok, Vec::new()),
         ];
-        let live = Live::new(&work, work.series.clone(), &rounds);
+        let live = Live::new(&work, work.series.clone(), &rounds, &RULES);
         assert_eq!((live.ok, live.tried), (1, 3));
         assert_eq!(cases(&live), [size(1), size(2)]);
         let (ending, reason) = live.ending_of(&size(4), Stop::Done);
         assert_eq!((ending, reason.as_str()), (Ending::Failed, "4 are too many"));
+    }
+
+    #[test]
+    fn cases_of_the_quick_preset_have_more_rounds_by_themselves_and_the_others_go_on() {
+        let work = Work { in_quick: [size(2)].into(), ..work() };
+        let mut live = Live::new(&work, work.series.clone(), &[], &RULES);
+        let mut measured = Vec::new();
+        for _ in 0..18 {
+            measured.push(cases(&live).len());
+            live.ended(&RoundStatus::Ok, &[], Duration::from_secs(1));
+        }
+        assert_eq!(measured, [vec![3; 9], vec![1; 6], vec![2; 3]].concat());
+        assert_eq!((live.rounds(), live.tally(), live.ok), (12, 18, 12));
+        // A run that goes on finds itself at the same place.
+        let rounds: Vec<Round> = (1..=11).map(|n| round(n, RoundStatus::Ok, Vec::new())).collect();
+        let live = Live::new(&work, work.series.clone(), &rounds, &RULES);
+        assert_eq!((live.rounds(), cases(&live)), (11, vec![size(2)]));
     }
 }

@@ -43,7 +43,10 @@ impl<'run> Session<'run> {
     pub(super) fn looks(&mut self, stage: Option<usize>, lives: &mut [Live<'run>]) -> Result<bool> {
         loop {
             let claims = self.claims(stage, lives);
-            let turns = self.budget(&claims).next(stage);
+            let mut turns = self.budget(&claims).next(stage);
+            for turn in &mut turns {
+                turn.target += lives[turn.at].tally() - claims[turn.at].rounds;
+            }
             if turns.is_empty() {
                 return Ok(true);
             }
@@ -92,7 +95,7 @@ impl<'run> Session<'run> {
         let n = live.tried;
         let look = match live.work.once() {
             true => 1,
-            false => self.rules().look_after(live.ok),
+            false => self.rules().look_after(live.rounds()),
         };
         self.observer.progress(&Progress {
             series: live.series.label(),
@@ -101,7 +104,7 @@ impl<'run> Session<'run> {
                 [_] => "one case".to_owned(),
                 cases => format!("{} cases", cases.len()),
             },
-            round: live.ok + 1,
+            round: live.rounds() + 1,
             look,
             left,
             elapsed: self.started.elapsed(),
@@ -208,7 +211,13 @@ impl<'run> Session<'run> {
         let looks = &self.setup.planned.plan.looks;
         let goal = self.setup.options.precision;
         let first = looks.first().copied().filter(|_| goal >= 1.0);
-        Rules { looks, asked_from: first.unwrap_or(self.setup.planned.asked_from), goal }
+        let planned = &self.setup.planned;
+        Rules {
+            looks,
+            asked_from: first.unwrap_or(planned.asked_from),
+            ahead_until: first.unwrap_or(planned.ahead_until),
+            goal,
+        }
     }
 
     /// What the series under way ask of the budget, and those of the stages after this one.

@@ -39,8 +39,8 @@ pub struct Work {
     pub cost: Duration,
     /// Stated cost of what is made once before them.
     pub preparation: Duration,
-    /// Whether the next smaller preset has one of its cases too.
-    pub in_smaller: bool,
+    /// Cases that the quick preset has too, where this one is larger.
+    pub in_quick: BTreeSet<CaseId>,
 }
 
 impl Work {
@@ -63,7 +63,8 @@ impl Work {
             stage: self.stage,
             once: self.once(),
             alone: self.alone(),
-            in_smaller: self.in_smaller,
+            least: 0,
+            share: 1.0,
             stated: self.cost,
             preparation: self.preparation,
             observed: None,
@@ -87,6 +88,8 @@ pub struct Planned {
     pub work: Vec<Work>,
     /// The look from which on the stop rule is asked.
     pub asked_from: u32,
+    /// Rounds that the cases of the quick preset have before widths decide.
+    pub ahead_until: u32,
     /// Cases that this site does not allow.
     pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
 }
@@ -136,12 +139,13 @@ pub fn plan(
         },
         work: Vec::new(),
         asked_from: preset.asked_from(),
+        ahead_until: preset.ahead_until(),
         skipped: Vec::new(),
     };
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
         let params = settings.params(experiment.card(), preset);
-        let smaller = preset.smaller();
-        let smaller = smaller.map(|smaller| settings.params(experiment.card(), smaller));
+        let quick =
+            (preset > Preset::Quick).then(|| settings.params(experiment.card(), Preset::Quick));
         let mut entry = entry(experiment);
         let mut left_out = None;
         let mut offers = 0;
@@ -150,13 +154,13 @@ pub fn plan(
             match offer_at(&params) {
                 Ok(offer) => {
                     offers += 1;
-                    let in_smaller = smaller
+                    let in_quick = quick
                         .iter()
                         .filter_map(|params| offer_at(params).ok()?.ok())
                         .flat_map(|offer| offer.series)
                         .flat_map(|series| series.cases.into_iter().map(|case| case.id))
                         .collect();
-                    planned.add(&mut entry, experiment, offer, stage, &site, &in_smaller);
+                    planned.add(&mut entry, experiment, offer, stage, &site, &in_quick);
                 }
                 Err(nothing) => left_out = Some(nothing),
             }
@@ -188,7 +192,7 @@ impl Planned {
         offer: Result<Offer, Skip>,
         stage: usize,
         site: &Site,
-        in_smaller: &BTreeSet<CaseId>,
+        in_quick: &BTreeSet<CaseId>,
     ) {
         let card = experiment.card();
         match offer {
@@ -217,9 +221,9 @@ impl Planned {
                     });
                     self.plan.stages[stage].push(series.label());
                     let preparation = experiment.prepare_cost(site, &series);
-                    let cases = &mut series.cases.iter();
+                    let ids = series.cases.iter().map(|case| case.id.clone());
                     self.work.push(Work {
-                        in_smaller: cases.any(|case| in_smaller.contains(&case.id)),
+                        in_quick: ids.filter(|id| in_quick.contains(id)).collect(),
                         preparation,
                         experiment,
                         series,

@@ -1,7 +1,7 @@
 use super::{Budget, Claim, Rules};
 use crate::fixtures::recorded_sites as sites;
 use crate::params::Settings;
-use crate::plan::{default_budget, plan};
+use crate::plan::{Work, default_budget, plan};
 use crate::select::Selection;
 use bench::experiment::{Preset, Site};
 use catalogue::FAMILIES;
@@ -10,7 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub(super) fn rules(preset: Preset) -> Rules<'static> {
-    Rules { looks: preset.looks(), asked_from: preset.asked_from(), goal: 0.02 }
+    Rules {
+        looks: preset.looks(),
+        asked_from: preset.asked_from(),
+        ahead_until: preset.ahead_until(),
+        goal: 0.02,
+    }
 }
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -21,7 +26,8 @@ pub(super) fn claim(family: &'static str, stage: usize, stated: Duration) -> Cla
         stage,
         once: false,
         alone: false,
-        in_smaller: false,
+        least: 9,
+        share: 1.0,
         stated,
         preparation: Duration::ZERO,
         observed: None,
@@ -66,7 +72,8 @@ pub(super) fn play(
             for turn in &turns {
                 let claim = &mut claims[turn.at];
                 claim.width = width(turn.at, claim.rounds);
-                claim.ended = claim.once || rules.enough(claim.rounds, claim.width).is_some();
+                let enough = rules.enough(claim.rounds, claim.width).is_some();
+                claim.ended = claim.once || enough && claim.rounds >= claim.least;
             }
         }
     }
@@ -166,16 +173,16 @@ fn beyond_what_a_smaller_preset_gives_the_widest_go_on() {
 }
 
 #[test]
-fn what_a_smaller_preset_has_too_gets_a_look_more_before_widths_decide() {
+fn what_the_quick_preset_has_too_gets_its_rounds_before_widths_decide() {
     let mut claims = stages();
-    claims[..10].iter_mut().for_each(|claim| claim.in_smaller = true);
-    // 30 series to nine rounds, and ten looks more; those ten are the narrowest.
-    let budget = SECOND * (30 * 9 + 10 * 3);
+    claims[..10].iter_mut().for_each(|claim| claim.least = 15);
+    // 30 series to nine rounds, and ten two looks more; those ten are the narrowest.
+    let budget = SECOND * (30 * 9 + 10 * 6);
     let width = |at: usize, rounds: u32| (rounds >= 6).then_some(0.03 + 0.01 * at as f64);
     let cost = |_| SECOND;
     play(&mut claims, rules(Preset::Standard), budget, cost, width);
     for (at, claim) in claims.iter().enumerate() {
-        assert_eq!(claim.rounds, if at < 10 { 12 } else { 9 }, "{at}");
+        assert_eq!(claim.rounds, if at < 10 { 15 } else { 9 }, "{at}");
     }
 }
 
@@ -198,7 +205,9 @@ fn rounds(site: &Site, preset: Preset, factor: f64, seed: u64) -> BTreeMap<Strin
     let (selection, settings) = (Selection::default(), Settings::default());
     let budget = default_budget(preset);
     let planned = plan(FAMILIES, &selection, &settings, preset, budget, site).expect("a plan");
-    let mut claims: Vec<Claim<'_>> = planned.work.iter().map(|work| work.claim()).collect();
+    let least = preset.asked_from();
+    let claim = |work| Claim { least, ..Work::claim(work) };
+    let mut claims: Vec<Claim<'_>> = planned.work.iter().map(claim).collect();
     let cost = |at: usize| planned.work[at].cost.mul_f64(factor);
     play(&mut claims, rules(preset), budget, cost, by_luck(seed));
     let all = planned.work.iter().zip(claims);
