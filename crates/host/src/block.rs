@@ -60,8 +60,8 @@ pub struct Disk {
 }
 
 /// What a disk has done since it is there, as its line of /proc/diskstats counts it
-/// (Documentation/admin-guide/iostats.rst). Times of requests are sums over all of them, the time in the
-/// queue included; the busy time is that in which at least one was under way.
+/// (Documentation/admin-guide/iostats.rst). Times of requests are sums over all of them, the time
+/// in the queue included; the busy time is that in which at least one was under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Reads that were answered, of which neighbours count as one.
@@ -177,8 +177,8 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     })
 }
 
-/// A disk's line of /proc/diskstats: `major minor name reads merged sectors ms writes merged sectors ms
-/// in-flight busy-ms weighted-ms [discards merged sectors ms [flushes ms]]`.
+/// A disk's line of /proc/diskstats: `major minor name reads merged sectors ms writes merged
+/// sectors ms in-flight busy-ms weighted-ms [discards merged sectors ms [flushes ms]]`.
 fn counted(diskstats: &str, name: &str) -> Option<Counted> {
     /// Of the counters, whatever the disk's sectors are.
     const SECTOR_BYTES: u64 = 512;
@@ -274,8 +274,8 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// Whether something is mounted at `target` now, as /proc/self/mountinfo says. Looking at the place itself
-/// could wait for a server that is gone.
+/// Whether something is mounted at `target` now, as /proc/self/mountinfo says. Looking at the place
+/// itself could wait for a server that is gone.
 pub fn is_mounted(mountinfo: &str, target: &str) -> bool {
     mountinfo.lines().filter_map(parse_mount).any(|mount| mount.target == target)
 }

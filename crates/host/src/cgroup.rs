@@ -42,11 +42,11 @@ pub fn cached_bytes(memory_stat: &str) -> Option<u64> {
 
 /// Where this process may make a group with a memory limit and move itself into it and back.
 ///
-/// In version 1 that is a child of its own group. In version 2 a group with processes has no children
-/// with controllers (the root excepted), so it is a sibling: a child of the nearest group above whose
-/// `cgroup.subtree_control` hands `memory` on; the kernel demands that the mover may write the
-/// `cgroup.procs` of both groups' common ancestor (Documentation/admin-guide/cgroup-v2.rst, "Delegation
-/// Containment").
+/// In version 1 that is a child of its own group. In version 2 a group with processes has no
+/// children with controllers (the root excepted), so it is a sibling: a child of the nearest group
+/// above whose `cgroup.subtree_control` hands `memory` on; the kernel demands that the mover may
+/// write the `cgroup.procs` of both groups' common ancestor
+/// (Documentation/admin-guide/cgroup-v2.rst, "Delegation Containment").
 ///
 /// # Errors
 /// Why there is no such place.
@@ -108,8 +108,8 @@ pub(super) fn groups(root: &Root) -> Vec<Group> {
         .collect()
 }
 
-/// Limits of input and output that bind this process, innermost group first. In version 1 only the own
-/// group binds: there the kernel throttles each group as if it stood alone
+/// Limits of input and output that bind this process, innermost group first. In version 1 only the
+/// own group binds: there the kernel throttles each group as if it stood alone
 /// (Documentation/admin-guide/cgroup-v1/blkio-controller.rst, "Hierarchical Cgroups").
 pub(super) fn io_limits(groups: &[Group], root: &Root) -> Vec<IoLimit> {
     let controlled = groups.iter().filter(|group| group.controls("blkio"));
@@ -205,8 +205,8 @@ impl Group {
         (self.version == 2).then(number)?
     }
 
-    /// Swap that the group may use. Version 1 limits memory and swap together: without swap of its own
-    /// a group has the same limit for both.
+    /// Swap that the group may use. Version 1 limits memory and swap together: without swap of its
+    /// own a group has the same limit for both.
     pub(super) fn swap_limit(&self, root: &Root) -> Option<u64> {
         let number = |name: &str| root.number::<u64>(&format!("{}/{name}", self.dir));
         match self.version {
@@ -231,8 +231,8 @@ impl Group {
         control.is_some_and(|names| names.split_whitespace().any(|name| name == "memory"))
     }
 
-    /// How many processes of the group the OOM killer killed (version 2: of those below it too), and
-    /// how often its limit stood in the way. A version 2 root counts neither.
+    /// How many processes of the group the OOM killer killed (version 2: of those below it too),
+    /// and how often its limit stood in the way. A version 2 root counts neither.
     pub(super) fn memory_kills(&self, root: &Root) -> Option<(u64, u64)> {
         if !self.controls("memory") {
             return None;
@@ -416,8 +416,9 @@ mod tests {
         assert!(refused.contains("/sys/fs/cgroup/user/app/cgroup.procs"), "{refused}");
     }
 
-    /// Recorded from Linux 6.1 in an emulated machine whose root group hands on memory: the process in a
-    /// group with a limit, then in one below a group that hands on nothing. Kernel threads are left out.
+    /// Recorded from Linux 6.1 in an emulated machine whose root group hands on memory: the process
+    /// in a group with a limit, then in one below a group that hands on nothing. Kernel threads are
+    /// left out.
     #[test]
     fn recorded_groups_of_version_2_have_their_place_and_their_limit() {
         let recorded = [
@@ -437,8 +438,9 @@ mod tests {
         }
     }
 
-    /// The tree that systemd (252) makes with its defaults: slices hand on memory and pids, a service
-    /// or scope hands on nothing, and of a user's only what is below `user@.service` is the user's own.
+    /// The tree that systemd (252) makes with its defaults: slices hand on memory and pids, a
+    /// service or scope hands on nothing, and of a user's only what is below `user@.service` is the
+    /// user's own.
     const SYSTEMD: &str = "== sys/fs/cgroup/cgroup.subtree_control\ncpuset cpu io memory pids\n\
         == sys/fs/cgroup/system.slice/cgroup.subtree_control\nmemory pids\n\
         == sys/fs/cgroup/system.slice/plumb.service/cgroup.subtree_control\n\n\

@@ -110,8 +110,8 @@ impl Snapshot {
         self.cpus.values().map(|cpu| cpu.steal_ns).sum()
     }
 
-    /// Thermal throttling events of all CPUs in the snapshot together; `None` when some CPU does not
-    /// tell. An event of a package is counted by each of its CPUs.
+    /// Thermal throttling events of all CPUs in the snapshot together; `None` when some CPU does
+    /// not tell. An event of a package is counted by each of its CPUs.
     pub fn thermal_events(&self) -> Option<u64> {
         (!self.cpus.is_empty()).then_some(())?;
         self.cpus.values().map(|cpu| cpu.thermal_events).sum()
@@ -134,8 +134,8 @@ fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
     found
 }
 
-/// The kernel counts per CPU how often its core and how often its package was throttled; a package may
-/// lack its own.
+/// The kernel counts per CPU how often its core and how often its package was throttled; a package
+/// may lack its own.
 fn thermal_events(root: &Root, cpu: usize) -> Option<u64> {
     let count = |of: &str| {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{of}_throttle_count");

@@ -1,5 +1,5 @@
-//! What the machine is built of, as a report describes it: devices on its bus, disks and cards in detail,
-//! memory slots; and of what stays unknown, why.
+//! What the machine is built of, as a report describes it: devices on its bus, disks and cards in
+//! detail, memory slots; and of what stays unknown, why.
 
 use std::collections::{BTreeMap, BTreeSet};
 

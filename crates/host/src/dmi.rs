@@ -1,5 +1,5 @@
-//! Memory modules, their array and the caches, from the DMI table (SMBIOS structure types 17, 16 and 7).
-//! Readable by root only.
+//! Memory modules, their array and the caches, from the DMI table (SMBIOS structure types 17, 16
+//! and 7). Readable by root only.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +94,8 @@ fn one_array(raw: &[u8]) -> Option<Array> {
     })
 }
 
-/// Level and policy of a cache that is enabled (DSP0134, section 7.8): bits 2:0 of the configuration are the
-/// level less one, bit 7 whether it is enabled, bits 9:8 the mode.
+/// Level and policy of a cache that is enabled (DSP0134, section 7.8): bits 2:0 of the
+/// configuration are the level less one, bit 7 whether it is enabled, bits 9:8 the mode.
 fn cache_policy(raw: &[u8]) -> Option<(u32, Option<&'static str>)> {
     let fixed = raw.get(..usize::from(*raw.get(1)?))?;
     if fixed[0] != 7 {
@@ -270,7 +270,8 @@ mod tests {
             array(0x8000_0000, 16, 4 << 40, 3),
             array(64 << 20, 4, 0, 3),
             array(8 << 10, 1, 0, 4),
-            // Two first levels that write back, a second of each kind, a third that is switched off.
+            // Two first levels that write back, a second of each kind, a third that is switched
+            // off.
             cache(0x0180),
             cache(0x0180),
             cache(0x0181),

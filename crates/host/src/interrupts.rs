@@ -26,7 +26,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// A name for people: the handlers of a numbered line with its number, else the line's own name.
+    /// A name for people: the handlers of a numbered line with its number, else the line's own
+    /// name.
     pub fn title(&self) -> String {
         match self.is_numbered() && !self.what.is_empty() {
             true => format!("{} (interrupt {})", self.what, self.name),
@@ -78,8 +79,9 @@ fn row(line: &str, columns: &[Option<usize>]) -> Option<Row> {
     })
 }
 
-/// x86 names the local timer `LOC`, and the one that Hyper-V gives its guests `HVS`; Arm numbers it and
-/// names it `arch_timer` (or `kvm guest vtimer`), Xen's guests number one of each CPU (`timer0`).
+/// x86 names the local timer `LOC`, and the one that Hyper-V gives its guests `HVS`; Arm numbers it
+/// and names it `arch_timer` (or `kvm guest vtimer`), Xen's guests number one of each CPU
+/// (`timer0`).
 fn source(name: &str, description: &[&str]) -> Source {
     match name {
         "LOC" | "HVS" => Source::Timer,

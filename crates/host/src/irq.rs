@@ -52,8 +52,8 @@ pub fn taken_of_interface(irqs: &[Irq]) -> Taken {
     }
 }
 
-/// The lines of the device to which the link `sys/block/NAME` or `sys/class/net/NAME` leads, without those by
-/// which it does not say that it has done or received something ([`is_beside`]).
+/// The lines of the device to which the link `sys/block/NAME` or `sys/class/net/NAME` leads,
+/// without those by which it does not say that it has done or received something ([`is_beside`]).
 pub(super) fn of(root: &Root, link: &str) -> Vec<Irq> {
     let path = root.link(link).unwrap_or_default();
     let parts: Vec<&str> = path.split('/').filter(|part| *part != "..").collect();
@@ -73,7 +73,8 @@ pub(super) fn of(root: &Root, link: &str) -> Vec<Irq> {
         })
     });
     let mut told: Vec<Irq> = told.collect();
-    // Of a card with lines for its queues, the one with its bare name is for the rest (igb, e1000e).
+    // Of a card with lines for its queues, the one with its bare name is for the rest (igb,
+    // e1000e).
     if told.len() > 1 {
         told.retain(|irq| parts.last() != Some(&&*irq.handler));
     }
@@ -89,8 +90,9 @@ fn lines_of(root: &Root, parts: &[&str]) -> Vec<usize> {
         .unwrap_or_default()
 }
 
-/// Whether a line is for settings (`virtio1-config`), a device's administration (`nvme0q0`, `ena-mgmnt@…`,
-/// `mlx5_async0@…`, `eth0-event-2`, `ice-…:misc`) or what was sent (`virtio2-output.0`, `eth0-tx-0`).
+/// Whether a line is for settings (`virtio1-config`), a device's administration (`nvme0q0`,
+/// `ena-mgmnt@…`, `mlx5_async0@…`, `eth0-event-2`, `ice-…:misc`) or what was sent
+/// (`virtio2-output.0`, `eth0-tx-0`).
 fn is_beside(handler: &str) -> bool {
     const BESIDE: [&str; 6] = ["-config", "mgmnt", "async", "-event-", ":misc", "-output."];
     let is_administration = handler.starts_with("nvme") && handler.ends_with("q0");

@@ -20,7 +20,8 @@ pub struct Kernel {
     pub distribution: Option<String>,
     /// Timer interrupts per second, from the coarse clock's resolution.
     pub hz: Option<u32>,
-    /// `none`, `voluntary`, `full`, `lazy`, `rt` or `dynamic` (dynamic preemption, mode not readable).
+    /// `none`, `voluntary`, `full`, `lazy`, `rt` or `dynamic` (dynamic preemption, mode not
+    /// readable).
     pub preemption: Option<String>,
     /// Vulnerability -> what the kernel does about it.
     pub mitigations: BTreeMap<String, String>,

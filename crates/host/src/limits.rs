@@ -16,15 +16,18 @@ pub struct Limits {
     pub memory_used_bytes: Option<u64>,
     /// The least room (limit − usage) over the hierarchy.
     pub memory_left_bytes: Option<u64>,
-    /// The least memory above which a group is slowed down and has to give pages back (`memory.high`).
+    /// The least memory above which a group is slowed down and has to give pages back
+    /// (`memory.high`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_high_bytes: Option<u64>,
     /// The least swap that a group may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap_bytes: Option<u64>,
-    /// Where the group with the least room counts what it has in memory: its `memory.stat`, under the root.
+    /// Where the group with the least room counts what it has in memory: its `memory.stat`, under
+    /// the root.
     pub memory_stat_file: Option<String>,
-    /// Where a group with a memory limit can be made; `None` with the reason in `memory_place_refused`.
+    /// Where a group with a memory limit can be made; `None` with the reason in
+    /// `memory_place_refused`.
     pub memory_place: Option<GroupPlace>,
     /// Why no such group can be made.
     pub memory_place_refused: Option<String>,

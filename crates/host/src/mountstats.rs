@@ -1,5 +1,6 @@
-//! What the kernel's NFS client counts of each mount: /proc/self/mountstats (Linux net/sunrpc/stats.c,
-//! fs/nfs/super.c). Counters are sums since the mount, so that two readings have to be subtracted.
+//! What the kernel's NFS client counts of each mount: /proc/self/mountstats (Linux
+//! net/sunrpc/stats.c, fs/nfs/super.c). Counters are sums since the mount, so that two readings
+//! have to be subtracted.
 
 use super::block::unescape;
 use std::collections::BTreeMap;
@@ -55,8 +56,8 @@ pub struct Operation {
     pub errors: Option<u64>,
 }
 
-/// The counters of the NFS mount at `target`; of several on one point those of the last. `None` where
-/// nothing of NFS is mounted there.
+/// The counters of the NFS mount at `target`; of several on one point those of the last. `None`
+/// where nothing of NFS is mounted there.
 pub fn of(mountstats: &str, target: &str) -> Option<MountStats> {
     all(mountstats).into_iter().rfind(|mount| mount.target == target)
 }
@@ -78,8 +79,8 @@ fn all(mountstats: &str) -> Vec<MountStats> {
     mounts
 }
 
-/// `device SOURCE mounted on TARGET with fstype nfs4 statvers=1.1`, without the last word where the file
-/// system keeps no counters.
+/// `device SOURCE mounted on TARGET with fstype nfs4 statvers=1.1`, without the last word where the
+/// file system keeps no counters.
 fn head(line: &str) -> Option<MountStats> {
     let (source, rest) = line.strip_prefix("device ")?.split_once(" mounted on ")?;
     let (target, rest) = rest.split_once(" with fstype ")?;

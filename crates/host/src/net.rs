@@ -42,16 +42,18 @@ pub struct Net {
     /// The loopback device has `::1`.
     #[serde(default)]
     pub has_loopback_v6: bool,
-    /// Echoes that come to this host are left unanswered, of IPv4 (`net.ipv4.icmp_echo_ignore_all`) and of
-    /// IPv6 (`net.ipv6.icmp.echo_ignore_all`).
+    /// Echoes that come to this host are left unanswered, of IPv4 (`net.ipv4.icmp_echo_ignore_all`)
+    /// and of IPv6 (`net.ipv6.icmp.echo_ignore_all`).
     #[serde(default)]
     pub ignores_echoes: [bool; 2],
     /// What bounds the connections of this host.
     #[serde(default)]
     pub ports: Ports,
-    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`, `pfifo_fast`).
+    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`,
+    /// `pfifo_fast`).
     pub default_queueing: Option<String>,
-    /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its way.
+    /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its
+    /// way.
     pub tcp_receive_buffer_max_bytes: Option<u64>,
     /// Largest send buffer that TCP grows to by itself (`net.ipv4.tcp_wmem`), likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,9 +91,11 @@ pub struct Route {
 }
 
 impl Net {
-    /// The interface that leads to an address, and whether through a gateway. `None` without a route.
+    /// The interface that leads to an address, and whether through a gateway. `None` without a
+    /// route.
     pub fn way_to(&self, address: IpAddr) -> Option<(&Interface, bool)> {
-        // Addresses of the machine itself have a table of their own, which is not read: loopback's are known.
+        // Addresses of the machine itself have a table of their own, which is not read: loopback's
+        // are known.
         if address.is_loopback() {
             return Some((self.interfaces.iter().find(|interface| interface.loopback)?, false));
         }
@@ -178,8 +182,8 @@ impl Interface {
     }
 }
 
-/// Interrupts held back, as `ethtool -c` shows them: one comes when so much time has passed or so many
-/// frames have gathered, whichever is first; 0 is no limit of that kind.
+/// Interrupts held back, as `ethtool -c` shows them: one comes when so much time has passed or so
+/// many frames have gathered, whichever is first; 0 is no limit of that kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coalescing {
     /// Microseconds after a frame came in.
@@ -241,9 +245,9 @@ fn largest(root: &Root, path: &str) -> Option<u64> {
     line.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
-/// What `/sys` has, with what the drivers tell. `/sys` may be of another network namespace than this process
-/// (it is of the one that mounted it), the drivers' answers are not: where there are any, only interfaces
-/// that answered are this process's.
+/// What `/sys` has, with what the drivers tell. `/sys` may be of another network namespace than
+/// this process (it is of the one that mounted it), the drivers' answers are not: where there are
+/// any, only interfaces that answered are this process's.
 fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
     const DIR: &str = "sys/class/net";
     let told = &outside.links;
@@ -305,8 +309,8 @@ const ROUTE_UP: u32 = 0x1;
 const ROUTE_GATEWAY: u32 = 0x2;
 const ROUTE_REJECT: u32 = 0x200;
 
-/// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`: addresses as the memory of a word, in
-/// hexadecimal (net/ipv4/fib_trie.c).
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`: addresses as the memory of a word,
+/// in hexadecimal (net/ipv4/fib_trie.c).
 fn route_v4(line: &str) -> Option<Route> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [interface, destination, _, flags, _, _, metric, mask, ..] = fields.as_slice() else {
@@ -323,8 +327,8 @@ fn route_v4(line: &str) -> Option<Route> {
     })
 }
 
-/// `destination prefix source prefix next-hop metric references uses flags interface`, all in hexadecimal
-/// (net/ipv6/route.c).
+/// `destination prefix source prefix next-hop metric references uses flags interface`, all in
+/// hexadecimal (net/ipv6/route.c).
 fn route_v6(line: &str) -> Option<Route> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [destination, prefix, _, _, _, metric, _, _, flags, interface] = fields.as_slice() else {
@@ -373,8 +377,8 @@ mod tests {
     use super::{Coalescing, Echoes, Offloads, read};
     use crate::{Outside, Root};
 
-    /// A machine with a wired and a wireless interface; the tables as kernels of a machine with the least
-    /// significant byte first write them.
+    /// A machine with a wired and a wireless interface; the tables as kernels of a machine with the
+    /// least significant byte first write them.
     const MACHINE: &str = "== sys/class/net/lo/mtu\n65536\n== sys/class/net/lo/type\n772\n\
         == sys/class/net/eth0/mtu\n9000\n== sys/class/net/eth0/speed\n1000\n\
         == sys/class/net/eth0/device/driver -> ../e1000e\n\

@@ -34,8 +34,8 @@ pub struct Node {
     pub memory_only: bool,
 }
 
-/// Bytes that memory bound to this machine's node `id` can have at most, now: free ones, and pages of
-/// files, which the kernel drops for it. `None` where the kernel does not tell.
+/// Bytes that memory bound to this machine's node `id` can have at most, now: free ones, and pages
+/// of files, which the kernel drops for it. `None` where the kernel does not tell.
 pub fn room_now(id: usize) -> Option<u64> {
     let meminfo = format!("/sys/devices/system/node/node{id}/meminfo");
     room_of(&std::fs::read_to_string(meminfo).ok()?)

@@ -1,5 +1,5 @@
-//! What bounds the connections that a host may open and take: ports, queues, and how long a closed one
-//! keeps its port.
+//! What bounds the connections that a host may open and take: ports, queues, and how long a closed
+//! one keeps its port.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,8 @@ pub struct Ports {
     /// How many of them `net.ipv4.ip_local_reserved_ports` leaves out.
     #[serde(default)]
     pub reserved: u64,
-    /// `net.ipv4.tcp_tw_reuse`: a port in TIME_WAIT may be taken again after a second (1: always, 2: over
-    /// loopback).
+    /// `net.ipv4.tcp_tw_reuse`: a port in TIME_WAIT may be taken again after a second (1: always,
+    /// 2: over loopback).
     pub time_wait_reuse: Option<u64>,
     /// `net.ipv4.tcp_max_tw_buckets`: more connections in TIME_WAIT are not kept.
     pub time_wait_max: Option<u64>,
@@ -24,8 +24,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Ports that connect(2) may take for one source address and one destination; Linux' default where
-    /// nothing is told.
+    /// Ports that connect(2) may take for one source address and one destination; Linux' default
+    /// where nothing is told.
     pub fn usable(&self) -> u64 {
         const DEFAULT: (u16, u16) = (32_768, 60_999);
         let (first, last) = self.range.unwrap_or(DEFAULT);

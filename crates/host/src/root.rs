@@ -57,8 +57,8 @@ impl Root {
     /// - `=x PATH` starts a file whose lines are hexadecimal bytes.
     /// - `=* PATH` starts one file per line that follows, for a PATH with braces.
     ///
-    /// A PATH with one or more `{LIST}` (as `cpu{0-63,128-191}`) names one file per number, all with
-    /// the same contents (`==`) or the n-th with the n-th line (`=*`).
+    /// A PATH with one or more `{LIST}` (as `cpu{0-63,128-191}`) names one file per number, all
+    /// with the same contents (`==`) or the n-th with the n-th line (`=*`).
     pub fn tree(text: &str) -> Root {
         let mut entries = BTreeMap::new();
         let mut header: Option<&str> = None;
@@ -184,8 +184,8 @@ impl Root {
         }
     }
 
-    /// Whether this process may write a file, or make something in a directory. A recorded machine says so
-    /// in `facts.txt`: root may (`euid=0`), others what `writable=PATH` lines name.
+    /// Whether this process may write a file, or make something in a directory. A recorded machine
+    /// says so in `facts.txt`: root may (`euid=0`), others what `writable=PATH` lines name.
     pub fn may_write(&self, path: &str) -> bool {
         match &self.place {
             Place::Directory(dir) => metal::access::may_write(&dir.join(path)),

@@ -51,8 +51,8 @@ pub struct Scheduler {
     pub base_slice_ns: Option<u64>,
     /// `se.slice` of this process, which its children take over.
     pub own_slice_ns: Option<u64>,
-    /// Slice of this process as sched_rr_get_interval(2) tells it: whole ticks, rounded down, and less
-    /// where others wanted its CPU.
+    /// Slice of this process as sched_rr_get_interval(2) tells it: whole ticks, rounded down, and
+    /// less where others wanted its CPU.
     pub told_slice_ns: Option<u64>,
     /// CFS: the period in which each thread runs once (a sysctl until 5.12, debugfs until 6.5).
     pub latency_ns: Option<u64>,

@@ -149,7 +149,8 @@ fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
     let Some(leaf) = outside.leaf(2, 0) else {
         return Vec::new();
     };
-    // The low byte of EAX is the count of calls (always 1); a register with bit 31 set says nothing.
+    // The low byte of EAX is the count of calls (always 1); a register with bit 31 set says
+    // nothing.
     let words = [leaf.eax & !0xff, leaf.ebx, leaf.ecx, leaf.edx];
     let valid = words.iter().filter(|&&word| word >> 31 == 0);
     let mut found = Vec::new();

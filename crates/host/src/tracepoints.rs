@@ -21,7 +21,8 @@ struct Field {
     offset: usize,
     bytes: usize,
     is_signed: bool,
-    /// The four bytes there say where the value lies: offset in the lower half, length in the upper.
+    /// The four bytes there say where the value lies: offset in the lower half, length in the
+    /// upper.
     is_located: bool,
 }
 
@@ -131,7 +132,8 @@ fn field(line: &str) -> Option<(String, Field)> {
     Some((name.to_owned(), field))
 }
 
-/// `__print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })`: the only list of a format that has one.
+/// `__print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })`: the only list of a format that has
+/// one.
 fn symbols(text: &str) -> BTreeMap<i64, String> {
     let list = text.split_once("__print_symbolic(").map_or("", |(_, list)| list);
     let pairs = list.split('{').skip(1).filter_map(|pair| {

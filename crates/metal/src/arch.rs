@@ -46,10 +46,10 @@ pub(crate) use machine::{peak_body, peak_chain};
 // Loops that move the words of arrays.
 pub(crate) use machine::{stream_code, stream_has_ahead};
 
-/// The face of `system_call` for a number of arguments. All of plumb's own calls go through that one
-/// function, so that the same call has one shape and one address wherever it is timed: what follows
-/// the bare instruction in a loop is mispredicted at one address and not at another, by a third of a
-/// short call (docs/notes/2026-11-22-crosscheck-os.md).
+/// The face of `system_call` for a number of arguments. All of plumb's own calls go through that
+/// one function, so that the same call has one shape and one address wherever it is timed: what
+/// follows the bare instruction in a loop is mispredicted at one address and not at another, by a
+/// third of a short call (docs/notes/2026-11-22-crosscheck-os.md).
 macro_rules! system_call {
     ($name:ident, [$($argument:ident)*], [$($none:literal)*]) => {
         /// A system call; returns the kernel's value, negative error numbers included.

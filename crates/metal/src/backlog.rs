@@ -9,7 +9,8 @@ use libc::c_int;
 const MEMINFO_WORDS: usize = 9;
 const MEMINFO_DROPS: usize = 8;
 
-/// Bytes that have come and were not read (SIOCINQ; of a datagram socket, those of the next datagram).
+/// Bytes that have come and were not read (SIOCINQ; of a datagram socket, those of the next
+/// datagram).
 ///
 /// # Errors
 /// Those of ioctl(2): the descriptor is no socket.
@@ -23,15 +24,17 @@ pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     }
 }
 
-/// Datagrams that came to a socket and were dropped there since it was made, because its buffer was full:
-/// the count that `SO_RXQ_OVFL` sends along with a later datagram, without waiting for one (Linux 4.12).
+/// Datagrams that came to a socket and were dropped there since it was made, because its buffer was
+/// full: the count that `SO_RXQ_OVFL` sends along with a later datagram, without waiting for one
+/// (Linux 4.12).
 ///
 /// # Errors
 /// Those of getsockopt(2).
 pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMINFO_WORDS];
     let mut length = size_of_val(&words) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into words of ours, and how many into `length`.
+    // SAFETY: the kernel writes at most `length` bytes into words of ours, and how many into
+    // `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -48,8 +51,8 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
-/// Has a datagram socket tell by ENOBUFS when the host's own queue to the device drops what it sends, where
-/// else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
+/// Has a datagram socket tell by ENOBUFS when the host's own queue to the device drops what it
+/// sends, where else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
 ///
 /// # Errors
 /// Those of setsockopt(2).
@@ -75,8 +78,8 @@ pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
     }
 }
 
-/// Whether the host itself would not take a datagram: no room in the socket's buffer or in the device's
-/// queue.
+/// Whether the host itself would not take a datagram: no room in the socket's buffer or in the
+/// device's queue.
 pub fn is_refusal(error: &io::Error) -> bool {
     let number = error.raw_os_error();
     error.kind() == io::ErrorKind::WouldBlock || number == Some(libc::ENOBUFS)

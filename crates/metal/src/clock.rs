@@ -1,8 +1,7 @@
 //! Clocks: the processor's counter in ticks, the kernel's clocks in ns.
 //!
-//! A timed window starts with [`ticks_start`] and ends with [`ticks_end`]:
-//! nothing before the window runs inside it, nothing of the window runs after
-//! it. Ticks are not core cycles.
+//! A timed window starts with [`ticks_start`] and ends with [`ticks_end`]: nothing before the
+//! window runs inside it, nothing of the window runs after it. Ticks are not core cycles.
 
 use std::sync::OnceLock;
 
@@ -37,17 +36,15 @@ impl Clock {
     }
 }
 
-/// Ticks at the start of a window: waits for all before it, and lets nothing
-/// after it start early (`lfence; rdtsc; lfence`; aarch64 `isb; mrs
-/// cntvct_el0; isb`).
+/// Ticks at the start of a window: waits for all before it, and lets nothing after it start early
+/// (`lfence; rdtsc; lfence`; aarch64 `isb; mrs cntvct_el0; isb`).
 #[inline(always)]
 pub fn ticks_start() -> u64 {
     arch::ticks_start()
 }
 
-/// Whether [`ticks_end`] and [`ticks_rdtscp`] may be called: processors before
-/// 2007 and some emulators have no `rdtscp`, and the instruction ends the
-/// process there. Always so on aarch64.
+/// Whether [`ticks_end`] and [`ticks_rdtscp`] may be called: processors before 2007 and some
+/// emulators have no `rdtscp`, and the instruction ends the process there. Always so on aarch64.
 pub fn has_ticks_end() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     // Asked once: a virtual machine traps each `cpuid`.
@@ -117,8 +114,7 @@ pub fn vdso_clock_gettime(clock: Clock) -> u64 {
     nanoseconds(time)
 }
 
-/// A clock in ns by the system call, never the vDSO; 0 where a sandbox forbids
-/// it.
+/// A clock in ns by the system call, never the vDSO; 0 where a sandbox forbids it.
 #[inline]
 pub fn syscall_clock_gettime(clock: Clock) -> u64 {
     raw::clock_gettime(clock).map_or(0, nanoseconds)

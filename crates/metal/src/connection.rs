@@ -4,8 +4,8 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits out its time
-/// (TIME_WAIT) has left its descriptor and says [`State::Closed`].
+/// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits out its
+/// time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Both ends may send.
@@ -64,7 +64,8 @@ impl State {
 pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
     let mut told = [0_u8; 8];
     let mut length = told.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into `length`.
+    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into
+    // `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -80,9 +81,9 @@ pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
     State::of(told[0]).ok_or_else(|| io::Error::other(format!("TCP state {}", told[0])))
 }
 
-/// Has a bind(2) to port 0 choose an address only: connect(2) then takes a port that is free for this
-/// address and that destination, and not one that nobody else on the host has (`IP_BIND_ADDRESS_NO_PORT`,
-/// Linux 4.2).
+/// Has a bind(2) to port 0 choose an address only: connect(2) then takes a port that is free for
+/// this address and that destination, and not one that nobody else on the host has
+/// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2).
 ///
 /// # Errors
 /// Those of setsockopt(2).

@@ -79,9 +79,8 @@ impl CycleCounter {
         counter.counts_a_known_chain().then_some(counter)
     }
 
-    /// Core cycles of this thread in user mode since the counter was opened;
-    /// `None` if it was not on the hardware all the time, because a value
-    /// scaled up from a share is a guess.
+    /// Core cycles of this thread in user mode since the counter was opened; `None` if it was not
+    /// on the hardware all the time, because a value scaled up from a share is a guess.
     pub fn read(&self) -> Option<u64> {
         let mut bytes = [0u8; 24];
         (&self.file).read_exact(&mut bytes).ok()?;

@@ -29,8 +29,7 @@ pub fn leaves() -> Vec<Leaf> {
     })
 }
 
-/// Empty: aarch64 describes itself in system registers, which the kernel
-/// publishes in sysfs.
+/// Empty: aarch64 describes itself in system registers, which the kernel publishes in sysfs.
 #[cfg(target_arch = "aarch64")]
 pub fn leaves() -> Vec<Leaf> {
     Vec::new()

@@ -1,6 +1,6 @@
-//! Directories that may hang: on a disk, server or FUSE process that does not answer. All that is done
-//! to them here is done by a child ([`within`]) that is left behind where it hangs; the patience is for
-//! how long it may show no progress.
+//! Directories that may hang: on a disk, server or FUSE process that does not answer. All that is
+//! done to them here is done by a child ([`within`]) that is left behind where it hangs; the
+//! patience is for how long it may show no progress.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::fault::free_bytes;
 use crate::process::{Patience, Signs, within};
 
-/// Name of the file that is written where a file without a name cannot be. It is the same for all, so
-/// that one that was killed in between leaves nothing that the next does not remove.
+/// Name of the file that is written where a file without a name cannot be. It is the same for all,
+/// so that one that was killed in between leaves nothing that the next does not remove.
 const PROBE: &str = ".plumb-probe";
 /// What is written.
 const PROBE_TEXT: &[u8] = b"plumb";
@@ -229,8 +229,8 @@ fn list(path: &Path, signs: &Signs) -> io::Result<Vec<DirEntry>> {
     Ok(entries)
 }
 
-/// Removes the entries of an open directory but for some names, a sign for each. It goes through its
-/// descriptor: what somebody puts in the place of its path is not touched.
+/// Removes the entries of an open directory but for some names, a sign for each. It goes through
+/// its descriptor: what somebody puts in the place of its path is not touched.
 fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
     let here = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     // Read to the end first: what is removed meanwhile may move what is still to come.

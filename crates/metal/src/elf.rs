@@ -1,12 +1,13 @@
 //! Executable files of the smallest kind, written at run time: programs that exit with a status and
 //! do nothing else, so that an exec of one costs what an exec costs. Pure: bytes in, bytes out.
 //!
-//! Layout after the System V ABI (gabi, "Object Files" and "Dynamic Linking") and its supplements for
-//! x86-64 and AArch64; 64 bits, little-endian.
+//! Layout after the System V ABI (gabi, "Object Files" and "Dynamic Linking") and its supplements
+//! for x86-64 and AArch64; 64 bits, little-endian.
 
 use std::io;
 
-/// Bytes of the file header, of a program header, of an entry of the dynamic section and of a symbol.
+/// Bytes of the file header, of a program header, of an entry of the dynamic section and of a
+/// symbol.
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const DYNAMIC_ENTRY: usize = 16;

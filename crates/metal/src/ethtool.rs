@@ -1,5 +1,6 @@
 //! What drivers tell of network interfaces: link settings, coalescing, offloads (`SIOCETHTOOL`,
-//! linux/ethtool.h). All of it may be asked without privileges, and is of the caller's network namespace.
+//! linux/ethtool.h). All of it may be asked without privileges, and is of the caller's network
+//! namespace.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -17,23 +18,24 @@ const GET_LINK_SETTINGS: u32 = 0x4c;
 /// The flag of receive offloads by the device among [`GET_FLAGS`].
 const FLAG_LRO: u32 = 1 << 15;
 
-/// `struct ethtool_drvinfo` is 196 bytes: the driver's name, its version, its firmware's and the device's place
-/// on its bus are 32 bytes each, after the command.
+/// `struct ethtool_drvinfo` is 196 bytes: the driver's name, its version, its firmware's and the
+/// device's place on its bus are 32 bytes each, after the command.
 const DRIVER_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 4..36;
 const DRIVER_FIRMWARE: std::ops::Range<usize> = 68..100;
 const DRIVER_BUS: std::ops::Range<usize> = 100..132;
 /// `struct ethtool_coalesce` is 23 words.
 const COALESCE_WORDS: usize = 23;
-/// `struct ethtool_link_settings` is 12 words, followed by three masks of as many words as the kernel says.
+/// `struct ethtool_link_settings` is 12 words, followed by three masks of as many words as the
+/// kernel says.
 const SETTINGS_WORDS: usize = 12;
 const SETTINGS_SPEED: usize = 1;
 const SETTINGS_DUPLEX_AT: usize = 8;
 const SETTINGS_MASK_WORDS_AT: usize = 15;
 const MASK_WORDS_MAX: usize = 127;
 
-/// Interrupts held back: one comes when so much time has passed or so many frames have gathered; 0 is no
-/// limit of that kind.
+/// Interrupts held back: one comes when so much time has passed or so many frames have gathered; 0
+/// is no limit of that kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
     /// Microseconds after a frame came in.
@@ -178,8 +180,8 @@ impl Asked {
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_name = self.name;
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: the kernel writes what the command's structure holds; each caller's array is at least that
-        // long, and `settings` says how long its masks are.
+        // SAFETY: the kernel writes what the command's structure holds; each caller's array is at
+        // least that long, and `settings` says how long its masks are.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
         match result {
@@ -223,8 +225,8 @@ impl Asked {
         Some(words[1])
     }
 
-    /// Rate in Mbit/s, and whether both directions go at once. The first question's answer is how long the
-    /// masks of the second are (Linux 4.6).
+    /// Rate in Mbit/s, and whether both directions go at once. The first question's answer is how
+    /// long the masks of the second are (Linux 4.6).
     fn settings(&self) -> Option<(Option<u32>, Option<bool>)> {
         let mut words = [0_u32; SETTINGS_WORDS + 3 * MASK_WORDS_MAX];
         words[0] = GET_LINK_SETTINGS;

@@ -50,7 +50,8 @@ impl Area {
         Ok(area)
     }
 
-    /// Shared memory of no file, in base pages where the machine's setting does not force huge ones.
+    /// Shared memory of no file, in base pages where the machine's setting does not force huge
+    /// ones.
     ///
     /// # Errors
     /// Those of mmap(2).
@@ -64,8 +65,8 @@ impl Area {
     }
 
     /// Pieces of a file of `piece_bytes` each, side by side, shared and to be read; `offsets` are
-    /// their places in the file. Pieces that do not follow each other in the file are areas of their
-    /// own to the kernel, and a fault maps no page of another area.
+    /// their places in the file. Pieces that do not follow each other in the file are areas of
+    /// their own to the kernel, and a fault maps no page of another area.
     ///
     /// # Errors
     /// Those of mmap(2): above all ENOMEM, where the process has too many areas
@@ -102,7 +103,8 @@ impl Area {
         self.advise(bytes.min(self.bytes), advice)
     }
 
-    /// Tells the kernel that a mapped file is read in no order: a fault reads its page and no other.
+    /// Tells the kernel that a mapped file is read in no order: a fault reads its page and no
+    /// other.
     ///
     /// # Errors
     /// Those of madvise(2).
@@ -110,12 +112,12 @@ impl Area {
         self.advise(self.bytes, libc::MADV_RANDOM)
     }
 
-    /// Reads the first word of every `stride` bytes, `count` times from the byte `from` on. Each read
-    /// is one load that no compiler leaves out or moves. Returns the sum of what it read.
+    /// Reads the first word of every `stride` bytes, `count` times from the byte `from` on. Each
+    /// read is one load that no compiler leaves out or moves. Returns the sum of what it read.
     ///
     /// # Panics
-    /// A read would be outside of the area. (The process gets SIGBUS where a file is shorter than its
-    /// mapping.)
+    /// A read would be outside of the area. (The process gets SIGBUS where a file is shorter than
+    /// its mapping.)
     #[inline(never)]
     pub fn read(&self, from: usize, stride: usize, count: usize) -> u64 {
         self.check(from, stride, count);
@@ -144,9 +146,9 @@ impl Area {
         let mut value = STORED;
         let mut at = self.start.as_ptr().wrapping_add(from);
         for _ in 0..count {
-            // SAFETY: inside of the area by the check, which is mapped to be written, and aligned; no
-            // reference to the memory exists, because `mapping` borrows the area, of which this has
-            // the only borrow.
+            // SAFETY: inside of the area by the check, which is mapped to be written, and aligned;
+            // no reference to the memory exists, because `mapping` borrows the area, of which this
+            // has the only borrow.
             unsafe { at.cast::<u64>().write_volatile(value) };
             value = value.wrapping_add(STORED << 1);
             at = at.wrapping_add(stride);

@@ -1,20 +1,20 @@
 //! The unbroken reading of the counter: when was a program that does nothing but run not there?
 //!
 //! A turn reads the counter once and compares once. A read that lies a threshold or more after the
-//! one before is a gap, and both are stored: the last moment at which the loop ran before it and the
-//! first at which it ran again. The number of turns of a call is bounded instead of its time, so
-//! that no turn compares with a deadline; the last read is kept between calls, so that a gap between
-//! two of them is found like any other. No system call, no procedure call and no fault is inside:
-//! the room for gaps is shared memory whose pages are there before the first turn, and the parent of
-//! a process reads what its child has traced.
+//! one before is a gap, and both are stored: the last moment at which the loop ran before it and
+//! the first at which it ran again. The number of turns of a call is bounded instead of its time,
+//! so that no turn compares with a deadline; the last read is kept between calls, so that a gap
+//! between two of them is found like any other. No system call, no procedure call and no fault is
+//! inside: the room for gaps is shared memory whose pages are there before the first turn, and the
+//! parent of a process reads what its child has traced.
 //!
 //! The read has a fence before it (`lfence; rdtsc`, `isb; mrs cntvct_el0`), as that of oslat, and
 //! none after it. Without it the processor may take several reads ahead of what it retires, in an
 //! order that no manual promises: a difference may come out negative, which as an unsigned one is a
-//! gap, and an interrupt throws reads away that were taken before it, so that the gap seems to begin
-//! earlier. With it a read is not taken before the one before has its value: differences are those
-//! of the clock, and the last read before a gap is at most a turn old. It costs about as much as
-//! the read itself, tens of cycles where the shortest interruption is a thousand.
+//! gap, and an interrupt throws reads away that were taken before it, so that the gap seems to
+//! begin earlier. With it a read is not taken before the one before has its value: differences are
+//! those of the clock, and the last read before a gap is at most a turn old. It costs about as much
+//! as the read itself, tens of cycles where the shortest interruption is a thousand.
 
 use std::io;
 use std::ptr::NonNull;
@@ -80,8 +80,8 @@ impl Tracer {
         Ok(Tracer { words, room: gaps })
     }
 
-    /// Empties it, touches every page of the room (a forked child inherits the pages, but no entries
-    /// of its tables for them), and takes the first read.
+    /// Empties it, touches every page of the room (a forked child inherits the pages, but no
+    /// entries of its tables for them), and takes the first read.
     pub fn begin(&mut self) {
         // One word of each page is enough, and the smallest page has so many.
         for word in self.words.iter().step_by(PAGE_WORDS) {
@@ -95,8 +95,8 @@ impl Tracer {
     }
 
     /// Goes on for `turns` turns from the last read, be it of this call's thread or of an earlier
-    /// one's; a difference of `threshold_ticks` or more is a gap. False: the room is full, and turns
-    /// may be left; the turns that were made and all gaps until the last read are there.
+    /// one's; a difference of `threshold_ticks` or more is a gap. False: the room is full, and
+    /// turns may be left; the turns that were made and all gaps until the last read are there.
     pub fn run(&mut self, threshold_ticks: u64, turns: u64) -> bool {
         let count = self.count();
         if count == self.room {

@@ -40,8 +40,8 @@ pub struct FirstRun {
 pub fn first_run(words: &SharedWords) -> io::Result<FirstRun> {
     let word = words.first().expect("shared memory has a word at least");
     word.store(0, Ordering::Relaxed);
-    // SAFETY: no new stack, no flags but the signal for the parent: a fork. The child goes on with a
-    // copy of this thread's stack and does nothing that the C library would have to know about.
+    // SAFETY: no new stack, no flags but the signal for the parent: a fork. The child goes on with
+    // a copy of this thread's stack and does nothing that the C library would have to know about.
     let pid = unsafe { arch::syscall6(libc::SYS_clone, libc::SIGCHLD as usize, 0, 0, 0, 0, 0) };
     if pid == 0 {
         let begins = arch::ticks_start();

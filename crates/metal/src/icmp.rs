@@ -1,9 +1,9 @@
 //! ICMP echoes over an own socket: a datagram socket where the kernel grants one
 //! (`net.ipv4.ping_group_range`, which holds for IPv6 too), else a raw one.
 //!
-//! An answer is taken for an echo's only where type, identifier, sequence number and the whole payload are
-//! those that were sent. The kernel stamps what came in when its network stack took it up
-//! (`SO_TIMESTAMPNS`), so that the way from there to the waiting thread can be told apart.
+//! An answer is taken for an echo's only where type, identifier, sequence number and the whole
+//! payload are those that were sent. The kernel stamps what came in when its network stack took it
+//! up (`SO_TIMESTAMPNS`), so that the way from there to the waiting thread can be told apart.
 
 use std::io;
 use std::mem::size_of;
@@ -60,8 +60,9 @@ impl Echo {
     /// Opens a socket for echoes with `payload_bytes` of payload. Nothing is sent yet.
     ///
     /// # Errors
-    /// `PermissionDenied` where neither kind of socket is granted; a payload below [`PAYLOAD_MIN_BYTES`] or
-    /// longer than IP carries; an address without a route or a family that this host lacks.
+    /// `PermissionDenied` where neither kind of socket is granted; a payload below
+    /// [`PAYLOAD_MIN_BYTES`] or longer than IP carries; an address without a route or a family that
+    /// this host lacks.
     pub fn open(to: IpAddr, payload_bytes: usize) -> io::Result<Echo> {
         let is_v6 = to.is_ipv6();
         // IPv4 counts its own head of 20 bytes in, IPv6 does not.
@@ -122,7 +123,8 @@ impl Echo {
         self.strays
     }
 
-    /// Makes the next echo the one of this number: before its time begins, because the check sum takes some.
+    /// Makes the next echo the one of this number: before its time begins, because the check sum
+    /// takes some.
     pub fn number(&mut self, sequence: u16) {
         self.sequence = sequence;
         packet::number(&mut self.request, sequence, self.is_v6);
@@ -148,20 +150,21 @@ impl Echo {
         }
     }
 
-    /// Waits for a packet, for as long as nothing interrupts the wait ([`crate::deadline::Deadline`]). Whether
-    /// it is the answer says [`Echo::answer`], after its time was taken.
+    /// Waits for a packet, for as long as nothing interrupts the wait
+    /// ([`crate::deadline::Deadline`]). Whether it is the answer says [`Echo::answer`], after its
+    /// time was taken.
     ///
     /// # Errors
-    /// `Interrupted` where a signal came first; what routers and the peer answered instead of an echo
-    /// (`EHOSTUNREACH`, `ECONNREFUSED`, `EMSGSIZE`), and those of recvmsg(2).
+    /// `Interrupted` where a signal came first; what routers and the peer answered instead of an
+    /// echo (`EHOSTUNREACH`, `ECONNREFUSED`, `EMSGSIZE`), and those of recvmsg(2).
     #[inline]
     pub fn receive(&mut self) -> io::Result<Packet> {
         let (bytes, told) = socket::receive(&self.socket, &mut self.inbox)?;
         Ok(Packet { bytes, told })
     }
 
-    /// What the packet that came last says, if it is the answer to the echo that was numbered last; else it is
-    /// counted among the [`Echo::strays`].
+    /// What the packet that came last says, if it is the answer to the echo that was numbered last;
+    /// else it is counted among the [`Echo::strays`].
     ///
     /// # Errors
     /// The kernel gave it no time stamp.
@@ -196,7 +199,8 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT))
 }
 
-/// A number that no other sender of echoes has: the kernel's random bytes, or failing those the time.
+/// A number that no other sender of echoes has: the kernel's random bytes, or failing those the
+/// time.
 fn tag(socket: &OwnedFd) -> u64 {
     let mut bytes = [0_u8; size_of::<u64>()];
     // SAFETY: the kernel writes at most the buffer's length into it.

@@ -1,6 +1,5 @@
-//! Timed bodies: each runs exactly `n` operations in a loop written in
-//! assembly, which no compiler can remove, merge or vectorise, and returns a
-//! value by which the work can be checked.
+//! Timed bodies: each runs exactly `n` operations in a loop written in assembly, which no compiler
+//! can remove, merge or vectorise, and returns a value by which the work can be checked.
 //!
 //! All are safe to call with any `n`, and cost a call and a few instructions
 //! besides; what is left of that goes away in the difference of n and 2n.

@@ -258,8 +258,8 @@ fn advanced(start: NonNull<f64>, elements: usize) -> NonNull<f64> {
         .expect("a mapping does not reach the end of the address space")
 }
 
-/// `c -= a b` on the calling thread, by the crate `gemm-f64`: with AVX-512 or AVX2 and FMA where the
-/// processor has them, NEON on aarch64.
+/// `c -= a b` on the calling thread, by the crate `gemm-f64`: with AVX-512 or AVX2 and FMA where
+/// the processor has them, NEON on aarch64.
 ///
 /// # Panics
 /// The shapes do not fit each other.

@@ -30,8 +30,7 @@ const MPOL_MF_MOVE: i32 = 2;
 pub enum Pages {
     /// The smallest; transparent huge pages are refused.
     Base,
-    /// Transparent huge pages (those that one entry of the second lowest table
-    /// level maps).
+    /// Transparent huge pages (those that one entry of the second lowest table level maps).
     Huge,
 }
 
@@ -77,9 +76,9 @@ impl Mapping {
     /// No page is there before it is touched.
     ///
     /// # Errors
-    /// `bytes` is 0, or more than the kernel would ever give; or huge pages are
-    /// asked of a kernel that has none. Whether huge pages were given is seen by [`Mapping::huge_share`]
-    /// after the first touch.
+    /// `bytes` is 0, or more than the kernel would ever give; or huge pages are asked of a kernel
+    /// that has none. Whether huge pages were given is seen by [`Mapping::huge_share`] after the
+    /// first touch.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Mapping> {
         let huge = huge_page_bytes();
         let base = base_page_bytes();
@@ -188,9 +187,8 @@ impl Mapping {
         Ok(held.huge_share())
     }
 
-    /// The NUMA node of each page, as pages per node: of every base page, or
-    /// of 4096 evenly spread ones where there are more. Pages that were not
-    /// touched are in no node.
+    /// The NUMA node of each page, as pages per node: of every base page, or of 4096 evenly spread
+    /// ones where there are more. Pages that were not touched are in no node.
     ///
     /// # Errors
     /// A kernel without page migration or a sandbox that forbids the call.
@@ -231,8 +229,7 @@ impl Mapping {
     /// the first touch, and verify with [`Mapping::nodes`].
     ///
     /// # Errors
-    /// No such node, one without memory or outside the cpuset, or a kernel
-    /// without NUMA.
+    /// No such node, one without memory or outside the cpuset, or a kernel without NUMA.
     pub fn bind(&self, node: usize) -> io::Result<()> {
         let mut set = vec![0u64; node / 64 + 1];
         set[node / 64] |= 1 << (node % 64);
@@ -263,8 +260,7 @@ impl Mapping {
     }
 
     fn advise(&self, advice: i32) -> io::Result<()> {
-        // SAFETY: the range is this mapping, and no advice used here changes
-        // its content.
+        // SAFETY: the range is this mapping, and no advice used here changes its content.
         if unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) } != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -18,7 +18,8 @@ const RECORD_LENGTH_AT: usize = 2 * size_of::<u64>();
 /// Offset of its name, which ends in a zero byte: after the length and the type.
 const RECORD_NAME_AT: usize = RECORD_LENGTH_AT + size_of::<u16>() + 1;
 
-/// Opens a directory as a place only (`O_PATH`): paths are relative to it, and nothing is read of it.
+/// Opens a directory as a place only (`O_PATH`): paths are relative to it, and nothing is read of
+/// it.
 ///
 /// # Errors
 /// Those of open(2); a path with a zero byte.
@@ -183,8 +184,8 @@ fn walk(mut records: &[u8]) -> io::Result<u64> {
     Ok(entries)
 }
 
-/// Files that a file system can still hold; `None` where it makes room for them as it goes (btrfs says
-/// zero of zero).
+/// Files that a file system can still hold; `None` where it makes room for them as it goes (btrfs
+/// says zero of zero).
 ///
 /// # Errors
 /// Those of fstatvfs(3).

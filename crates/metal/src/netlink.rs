@@ -1,5 +1,5 @@
-//! Lists of queueing disciplines from rtnetlink(7), as raw messages of linux/rtnetlink.h. Reading them needs no
-//! privilege; they describe the caller's network namespace.
+//! Lists of queueing disciplines from rtnetlink(7), as raw messages of linux/rtnetlink.h. Reading
+//! them needs no privilege; they describe the caller's network namespace.
 
 use std::ffi::CString;
 use std::io;

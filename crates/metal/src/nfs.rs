@@ -1,9 +1,9 @@
 //! Files of an NFS server without a mount: libnfs, loaded when it is asked for.
 //!
-//! The library has had two orders of arguments under one name: before its version 6 `nfs_pread` took
-//! offset, count and buffer, since then buffer, count and offset. Its own change of the names of its raw
-//! calls in the same version (`…_async` became `…_task`) tells which one was loaded. `struct nfs_url` grew
-//! in version 7, so it is only handed back.
+//! The library has had two orders of arguments under one name: before its version 6 `nfs_pread`
+//! took offset, count and buffer, since then buffer, count and offset. Its own change of the names
+//! of its raw calls in the same version (`…_async` became `…_task`) tells which one was loaded.
+//! `struct nfs_url` grew in version 7, so it is only handed back.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
@@ -14,8 +14,8 @@ use std::time::Duration;
 use crate::process::{Child, Ending};
 use crate::tcp;
 
-/// Names under which the library is installed, the newest first: versions 7, 6, 5 and 4. Older ones know
-/// no NFS 4 and no time-outs.
+/// Names under which the library is installed, the newest first: versions 7, 6, 5 and 4. Older ones
+/// know no NFS 4 and no time-outs.
 pub const SONAMES: [&str; 4] = ["libnfs.so.17", "libnfs.so.16", "libnfs.so.14", "libnfs.so.13"];
 
 /// What a child that tries to load it ends with.
@@ -105,8 +105,9 @@ impl Library {
     pub fn load() -> io::Result<Library> {
         for soname in SONAMES {
             let name = CString::new(soname).expect("has no zero byte");
-            // SAFETY: the name ends with a zero byte. Loading runs the constructors of the library, which
-            // has none, and of those below it (Kerberos, TLS in some builds), which any process may run.
+            // SAFETY: the name ends with a zero byte. Loading runs the constructors of the library,
+            // which has none, and of those below it (Kerberos, TLS in some builds), which any
+            // process may run.
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             if let Some(handle) = NonNull::new(handle) {
                 return Library::of(soname, handle);
@@ -115,8 +116,8 @@ impl Library {
         Err(absent())
     }
 
-    /// Whether it can be loaded, found out in a child: what it brings along (Kerberos, TLS) and what
-    /// those do when they are loaded stays out of this process.
+    /// Whether it can be loaded, found out in a child: what it brings along (Kerberos, TLS) and
+    /// what those do when they are loaded stays out of this process.
     ///
     /// # Errors
     /// Those of [`Library::load`]; the child cannot be made, or did not survive the loading.
@@ -146,8 +147,8 @@ impl Library {
             return Err(lacks(soname, c"rpc_nfs3_null_task"));
         }
         let pread = find(c"nfs_pread")?;
-        // SAFETY: each name is a function of nfsc/libnfs.h with the arguments of the field that it becomes,
-        // the same in versions 4 to 7 but for nfs_pread, whose order was told apart above.
+        // SAFETY: each name is a function of nfsc/libnfs.h with the arguments of the field that it
+        // becomes, the same in versions 4 to 7 but for nfs_pread, whose order was told apart above.
         unsafe {
             Ok(Library {
                 soname,
@@ -177,9 +178,9 @@ impl Library {
         self.soname
     }
 
-    /// Mounts an export for this process alone, and opens a file of it. Every answer of the server is
-    /// waited for so long as `patience` says (in whole seconds, at least one) and no longer; a connection
-    /// that is lost stays lost.
+    /// Mounts an export for this process alone, and opens a file of it. Every answer of the server
+    /// is waited for so long as `patience` says (in whole seconds, at least one) and no longer; a
+    /// connection that is lost stays lost.
     ///
     /// # Errors
     /// What the library says: no route, no export, no file, no answer in time; a file that is not a
@@ -212,9 +213,9 @@ impl Library {
     }
 }
 
-/// A context on its way. One whose opening failed is left to the end of the process: a call that was not
-/// answered stands in its queue with pointers to that call's frame, which is gone, and giving the context
-/// back would call through them (libnfs 4 died of it here).
+/// A context on its way. One whose opening failed is left to the end of the process: a call that
+/// was not answered stands in its queue with pointers to that call's frame, which is gone, and
+/// giving the context back would call through them (libnfs 4 died of it here).
 struct Opening {
     library: Library,
     context: NonNull<c_void>,
@@ -224,8 +225,8 @@ struct Opening {
 impl Opening {
     fn prepare(&self, url: &CStr, version: i32, patience: Duration) -> io::Result<()> {
         let (library, context) = (&self.library, self.context.as_ptr());
-        // SAFETY: a context of ours and a text that outlives the call; what it returns is given back
-        // unread, since versions differ in its layout.
+        // SAFETY: a context of ours and a text that outlives the call; what it returns is given
+        // back unread, since versions differ in its layout.
         let parsed = unsafe {
             let parsed = (library.parse_url)(context, url.as_ptr());
             if !parsed.is_null() {
@@ -281,8 +282,8 @@ impl NfsFile {
         self.bytes
     }
 
-    /// Reads from an offset: one request and its answer. Fewer bytes than asked for at the file's end, or
-    /// where the server gives no more at once.
+    /// Reads from an offset: one request and its answer. Fewer bytes than asked for at the file's
+    /// end, or where the server gives no more at once.
     ///
     /// # Errors
     /// What the library says; after a time-out or a lost connection every later read fails too.
@@ -290,8 +291,9 @@ impl NfsFile {
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (context, file) = (self.context.as_ptr(), self.file.as_ptr());
         let start = buffer.as_mut_ptr().cast::<c_void>();
-        // SAFETY: an open file of this context, which nobody else uses meanwhile (`&mut self`); the buffer
-        // is ours and as long as the count says; the order of arguments is the loaded library's.
+        // SAFETY: an open file of this context, which nobody else uses meanwhile (`&mut self`); the
+        // buffer is ours and as long as the count says; the order of arguments is the loaded
+        // library's.
         let read = unsafe {
             match self.library.pread {
                 Pread::OffsetFirst(pread) => {
@@ -316,16 +318,16 @@ impl NfsFile {
         if descriptor < 0 {
             return Err(io::Error::from(io::ErrorKind::NotConnected));
         }
-        // SAFETY: the library keeps its socket open as long as the context lives and is not served, which
-        // this borrow of the file prevents.
+        // SAFETY: the library keeps its socket open as long as the context lives and is not served,
+        // which this borrow of the file prevents.
         tcp::info(unsafe { BorrowedFd::borrow_raw(descriptor) })
     }
 }
 
 impl Drop for NfsFile {
     fn drop(&mut self) {
-        // A server that did not answer a read is not asked to close, which would be waited for as well; and
-        // its context is left, as that of a failed opening is.
+        // A server that did not answer a read is not asked to close, which would be waited for as
+        // well; and its context is left, as that of a failed opening is.
         if self.is_lost {
             return;
         }

@@ -10,8 +10,7 @@ pub enum Op {
     Add,
     /// Multiplication.
     Mul,
-    /// A product added to the accumulator without rounding between: two
-    /// operations.
+    /// A product added to the accumulator without rounding between: two operations.
     Fma,
 }
 
@@ -106,9 +105,8 @@ struct Block([u8; 64]);
 /// Turns of the check against arithmetic in software.
 const CHECKED_TURNS: u64 = 3;
 
-/// A kernel ready to run `turns` turns at a time. Every run starts from the
-/// same accumulators, so it must end with the same: a run that does not was
-/// computed wrong.
+/// A kernel ready to run `turns` turns at a time. Every run starts from the same accumulators, so
+/// it must end with the same: a run that does not was computed wrong.
 #[derive(Clone, Debug)]
 pub struct Peak {
     kernel: Kernel,
@@ -146,8 +144,7 @@ impl Peak {
         peak
     }
 
-    /// Whether a few turns leave in every lane what arithmetic in software
-    /// leaves there.
+    /// Whether a few turns leave in every lane what arithmetic in software leaves there.
     pub fn is_right(&self) -> bool {
         self.accumulate(CHECKED_TURNS) == self.known_answer(CHECKED_TURNS)
     }
@@ -173,8 +170,7 @@ impl Peak {
         self.instructions() * self.body.lanes * fused
     }
 
-    /// Does [`Peak::operations`] operations; whether their results are those of
-    /// the first run.
+    /// Does [`Peak::operations`] operations; whether their results are those of the first run.
     pub fn run(&self) -> bool {
         self.accumulate(self.turns) == self.end
     }
@@ -257,11 +253,10 @@ fn block(of: Type, bits: impl Fn(usize) -> u64) -> Block {
     block
 }
 
-/// Multiplier and addend. Floating ones keep every accumulator finite and
-/// normal for billions of steps: the multiplier is just below 1 (a product
-/// halves in 700,000 steps, and runs are far shorter), and what is added is
-/// less than a millionth. Bits are many, so that units switch as with real
-/// data.
+/// Multiplier and addend. Floating ones keep every accumulator finite and normal for billions of
+/// steps: the multiplier is just below 1 (a product halves in 700,000 steps, and runs are far
+/// shorter), and what is added is less than a millionth. Bits are many, so that units switch as
+/// with real data.
 fn operands(of: Type) -> [Block; 2] {
     let below_one = 1.0 - 1.0 / f64::from(1_u32 << 20);
     let addend = 0.75 / f64::from(1_u32 << 20);

@@ -85,8 +85,8 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// These tracepoints of the kernel (by number, as tracefs tells it) on `cpu`, whoever runs there, in
-    /// a buffer of at least `bytes`. They begin with [`Ring::start`].
+    /// These tracepoints of the kernel (by number, as tracefs tells it) on `cpu`, whoever runs
+    /// there, in a buffer of at least `bytes`. They begin with [`Ring::start`].
     ///
     /// # Errors
     /// Those of perf_event_open(2) and mmap(2): EACCES or EPERM without the right to trace the
@@ -117,8 +117,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// When the thread `tid` (0: the calling one) is switched out and in, whoever runs instead, in a
-    /// buffer of at least `bytes`. It begins with [`Ring::start`]. Linux 4.3.
+    /// When the thread `tid` (0: the calling one) is switched out and in, whoever runs instead, in
+    /// a buffer of at least `bytes`. It begins with [`Ring::start`]. Linux 4.3.
     ///
     /// # Errors
     /// Those of perf_event_open(2) and mmap(2): EACCES where `perf_event_paranoid` is above 2, or

@@ -1,7 +1,6 @@
 //! Where and with what priority the calling thread runs.
 //!
-//! CPU sets are as long as the kernel needs them, so nothing ends at the C
-//! library's 1024 CPUs.
+//! CPU sets are as long as the kernel needs them, so nothing ends at the C library's 1024 CPUs.
 
 use std::io;
 use std::marker::PhantomData;
@@ -26,8 +25,7 @@ impl Pinned {
     }
 }
 
-/// Pins the calling thread to `cpu` and verifies by `getcpu` that it runs
-/// there.
+/// Pins the calling thread to `cpu` and verifies by `getcpu` that it runs there.
 ///
 /// # Errors
 /// The CPU does not exist, is offline or outside the cpuset (the message names
@@ -47,8 +45,7 @@ pub fn pin(cpu: usize) -> io::Result<Pinned> {
 /// No CPU of the list may be used, or the kernel dropped some of them.
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     let set = words_of(cpus)?;
-    // SAFETY: the pointer and the length in bytes are those of `set`; 0 is the
-    // calling thread.
+    // SAFETY: the pointer and the length in bytes are those of `set`; 0 is the calling thread.
     let result =
         unsafe { libc::sched_setaffinity(0, size_of_val(set.as_slice()), set.as_ptr().cast()) };
     if result != 0 {
@@ -80,8 +77,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
 pub fn allowed() -> io::Result<Vec<usize>> {
     let mut set = vec![0u64; 16];
     loop {
-        // The system call, because the C library's wrapper hides how many bytes
-        // the kernel wrote.
+        // The system call, because the C library's wrapper hides how many bytes the kernel wrote.
         // SAFETY: the pointer and the length in bytes are those of `set`.
         let written = unsafe {
             libc::syscall(
@@ -147,9 +143,8 @@ pub fn first() {
     let _ = std::fs::write("/proc/self/autogroup", "-20");
 }
 
-/// Puts the calling thread under SCHED_FIFO with `priority` 1 to 99; children
-/// start as normal ones. The kernel throttles such threads (by default 50 ms
-/// of each second).
+/// Puts the calling thread under SCHED_FIFO with `priority` 1 to 99; children start as normal ones.
+/// The kernel throttles such threads (by default 50 ms of each second).
 ///
 /// # Errors
 /// No permission, or a priority out of range.
@@ -172,8 +167,8 @@ pub fn normal() -> io::Result<()> {
     }
 }
 
-/// Puts the calling thread under SCHED_BATCH, which needs no right: when it is woken it does not take
-/// the CPU from whoever runs. Children and threads inherit it; [`normal`] undoes it.
+/// Puts the calling thread under SCHED_BATCH, which needs no right: when it is woken it does not
+/// take the CPU from whoever runs. Children and threads inherit it; [`normal`] undoes it.
 ///
 /// # Errors
 /// Those of `sched_setscheduler`.
@@ -203,7 +198,8 @@ pub fn policy() -> io::Result<Policy> {
     Ok(Policy { policy, priority: parameters.sched_priority })
 }
 
-/// Puts the calling thread under a policy that it had before; where that is refused, under the normal one.
+/// Puts the calling thread under a policy that it had before; where that is refused, under the
+/// normal one.
 ///
 /// # Errors
 /// Both were refused.
@@ -211,9 +207,9 @@ pub fn put_back(before: Policy) -> io::Result<()> {
     schedule(before.policy, before.priority).or_else(|_| normal())
 }
 
-/// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it tells
-/// (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how many want
-/// the CPU just now.
+/// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it
+/// tells (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how
+/// many want the CPU just now.
 ///
 /// # Errors
 /// Those of `sched_rr_get_interval`.

@@ -1,5 +1,4 @@
-//! Processes: who ends with whom, what they used, and the first system call of
-//! a child.
+//! Processes: who ends with whom, what they used, and the first system call of a child.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -67,10 +66,9 @@ fn peak_of(status: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Has the kernel kill this process when its parent ends (strictly: when the
-/// parent's thread that made it ends), and says whether the parent `parent_pid`
-/// is still there: it may have ended before this call. Every child must call
-/// it anew.
+/// Has the kernel kill this process when its parent ends (strictly: when the parent's thread that
+/// made it ends), and says whether the parent `parent_pid` is still there: it may have ended before
+/// this call. Every child must call it anew.
 ///
 /// # Errors
 /// The parent has already ended, so this process should end too.
@@ -101,8 +99,8 @@ pub fn in_new_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(lead) }
 }
 
-/// Has the kernel kill `command`'s process when this one ends (strictly: when the calling thread does).
-/// It survives exec, but not that of a program that gains rights by it.
+/// Has the kernel kill `command`'s process when this one ends (strictly: when the calling thread
+/// does). It survives exec, but not that of a program that gains rights by it.
 pub fn dying_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: the closure makes two system calls, which may be made between fork and exec, and its
@@ -118,21 +116,22 @@ pub fn dying_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Has `command` run on `cpus` alone, at the highest ordinary priority that it may have: as plumb's own
-/// workers do. To be asked for after [`in_new_session`], within which the kernel may weigh priorities.
+/// Has `command` run on `cpus` alone, at the highest ordinary priority that it may have: as plumb's
+/// own workers do. To be asked for after [`in_new_session`], within which the kernel may weigh
+/// priorities.
 pub fn placed(command: &mut Command, cpus: Vec<usize>) -> &mut Command {
     let place = move || {
         crate::place::set_affinity(&cpus)?;
         crate::place::first();
         Ok(())
     };
-    // SAFETY: between fork and exec the closure reads and writes files of /proc and makes system calls.
-    // It may allocate: the C library's allocator is usable after fork.
+    // SAFETY: between fork and exec the closure reads and writes files of /proc and makes system
+    // calls. It may allocate: the C library's allocator is usable after fork.
     unsafe { command.pre_exec(place) }
 }
 
-/// Makes this process the parent of whatever descendants lose theirs, so that none of them gets out of
-/// sight by a session of its own.
+/// Makes this process the parent of whatever descendants lose theirs, so that none of them gets out
+/// of sight by a session of its own.
 ///
 /// # Errors
 /// Those of prctl.
@@ -205,14 +204,13 @@ pub fn geteuid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Ticks that the first system call of a fresh child takes, R1's way around a
-/// cached `getpid`: the child is made as vfork makes it (it shares the memory,
-/// the parent waits), keeps the parent's CPU set, and times one raw `getpid`.
-/// Its number and its exit status are checked.
+/// Ticks that the first system call of a fresh child takes, R1's way around a cached `getpid`: the
+/// child is made as vfork makes it (it shares the memory, the parent waits), keeps the parent's CPU
+/// set, and times one raw `getpid`. Its number and its exit status are checked.
 ///
 /// # Errors
-/// A processor without [`clock::ticks_end`]; those of clone(2) and waitpid(2); a child that answered with another number
-/// or ended otherwise than by its own exit.
+/// A processor without [`clock::ticks_end`]; those of clone(2) and waitpid(2); a child that
+/// answered with another number or ended otherwise than by its own exit.
 pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
     /// What the child leaves in the memory that it shares.
     struct Answer {

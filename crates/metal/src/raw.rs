@@ -63,9 +63,8 @@ pub fn time() -> Option<u64> {
     None
 }
 
-/// Opens `path`, relative to `directory` or to the current one, with the
-/// kernel's `flags` (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the
-/// owner's alone.
+/// Opens `path`, relative to `directory` or to the current one, with the kernel's `flags`
+/// (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the owner's alone.
 ///
 /// # Errors
 /// Those of openat(2).
@@ -277,9 +276,8 @@ pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits at most `timeout_ms` (0: not at all, -1: for ever) for descriptors of
-/// an epoll set; returns how many are ready, 8 at most. aarch64 has only
-/// epoll_pwait, which is called there.
+/// Waits at most `timeout_ms` (0: not at all, -1: for ever) for descriptors of an epoll set;
+/// returns how many are ready, 8 at most. aarch64 has only epoll_pwait, which is called there.
 ///
 /// # Errors
 /// Those of epoll_wait(2).

@@ -22,8 +22,8 @@ impl<'fd> Readiness<'fd> {
         Readiness { polls: fds.into_iter().map(poll).collect(), fds: PhantomData }
     }
 
-    /// Waits until one is readable, or at its end; whether one is before the time was over (which is
-    /// rounded up to ms). A signal ends the wait as the time does.
+    /// Waits until one is readable, or at its end; whether one is before the time was over (which
+    /// is rounded up to ms). A signal ends the wait as the time does.
     ///
     /// # Errors
     /// What poll(2) reports.
@@ -64,8 +64,8 @@ impl<'fd> Readiness<'fd> {
     }
 }
 
-/// Whether a socket that does not wait takes nothing now, for want of room in its buffer or (`ENOBUFS`) in
-/// the device's queue.
+/// Whether a socket that does not wait takes nothing now, for want of room in its buffer or
+/// (`ENOBUFS`) in the device's queue.
 pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }

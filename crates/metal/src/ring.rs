@@ -1,16 +1,14 @@
 //! Rings of pointers: memory whose every load gives the address of the next,
 //! so that n loads take n latencies.
 //!
-//! Slots stand at a fixed distance; each holds the address of the next slot in
-//! its first word and, in its second, where that slot is in words from the
-//! start of the memory, for a walk by array index. Every ring is one cycle over
-//! all its slots.
+//! Slots stand at a fixed distance; each holds the address of the next slot in its first word and,
+//! in its second, where that slot is in words from the start of the memory, for a walk by array
+//! index. Every ring is one cycle over all its slots.
 //!
-//! The random ring grows slot by slot by Sattolo's method inside out: slot i
-//! goes between a slot j < i and the one after it. It is one whole cycle, each
-//! of the (n-1)! equally likely, after each insertion, so it can be measured
-//! while it grows, and it shrinks the same way back. j is a function of seed
-//! and i alone; the processor can therefore run many insertions at once.
+//! The random ring grows slot by slot by Sattolo's method inside out: slot i goes between a slot j
+//! < i and the one after it. It is one whole cycle, each of the (n-1)! equally likely, after each
+//! insertion, so it can be measured while it grows, and it shrinks the same way back. j is a
+//! function of seed and i alone; the processor can therefore run many insertions at once.
 
 use std::io;
 
@@ -43,12 +41,10 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A random ring of one slot; grow it with [`Ring::grow_to`]. Touch the
-    /// mapping before.
+    /// A random ring of one slot; grow it with [`Ring::grow_to`]. Touch the mapping before.
     ///
     /// # Errors
-    /// `slot_bytes` is not a multiple of 8 of at least 16, or the mapping has
-    /// no room for one slot.
+    /// `slot_bytes` is not a multiple of 8 of at least 16, or the mapping has no room for one slot.
     pub fn new(mapping: Mapping, slot_bytes: usize, seed: u64) -> io::Result<Ring> {
         let mut ring = Ring::empty(mapping, slot_bytes, slot_bytes)?;
         ring.seed = Some(seed);
@@ -60,8 +56,7 @@ impl Ring {
     /// A ring through `footprint` bytes in address order, `stride` bytes apart.
     ///
     /// # Errors
-    /// As [`Ring::new`], or a footprint of less than a stride or beyond the
-    /// mapping.
+    /// As [`Ring::new`], or a footprint of less than a stride or beyond the mapping.
     pub fn strided(
         mapping: Mapping,
         footprint: usize,
@@ -76,9 +71,8 @@ impl Ring {
         })
     }
 
-    /// A ring that visits base pages in random order, and all slots of a page,
-    /// in random order too, before the next page: random for the caches and
-    /// their prefetchers, kind to the TLB.
+    /// A ring that visits base pages in random order, and all slots of a page, in random order too,
+    /// before the next page: random for the caches and their prefetchers, kind to the TLB.
     ///
     /// # Errors
     /// As [`Ring::strided`], or a slot that does not divide the page.
@@ -108,10 +102,9 @@ impl Ring {
         Ok(ring.through(order))
     }
 
-    /// R0's walk against the prefetcher: from a slot of the first quarter to
-    /// the same one of the last, of the second, of the third, then to the next
-    /// of the first. (The report's text says so; its example with four slots
-    /// goes 0, 3, 2, 1.)
+    /// R0's walk against the prefetcher: from a slot of the first quarter to the same one of the
+    /// last, of the second, of the third, then to the next of the first. (The report's text says
+    /// so; its example with four slots goes 0, 3, 2, 1.)
     ///
     /// # Errors
     /// As [`Ring::strided`], or a number of slots that is no multiple of 4.
@@ -127,8 +120,7 @@ impl Ring {
         Ok(ring.through(order))
     }
 
-    /// Inserts slots until there are `slots`. Does nothing if there are as many
-    /// already.
+    /// Inserts slots until there are `slots`. Does nothing if there are as many already.
     ///
     /// # Errors
     /// Not a random ring, or no room for so many slots.
@@ -205,10 +197,9 @@ impl Ring {
         self.mapping
     }
 
-    /// Walks once around and counts the slots before the walk is back where it
-    /// began; a slot outside the ring, or one whose index and pointer disagree,
-    /// ends the count. Each slot has one successor, so a walk that comes back
-    /// has visited no slot twice.
+    /// Walks once around and counts the slots before the walk is back where it began; a slot
+    /// outside the ring, or one whose index and pointer disagree, ends the count. Each slot has one
+    /// successor, so a walk that comes back has visited no slot twice.
     pub fn visits(&self) -> usize {
         let start = self.position;
         let mut slot = start;
@@ -236,8 +227,7 @@ impl Ring {
     pub fn chase_pointer(&mut self, n: u64) -> usize {
         let base = self.base();
         let from = base + (self.position * self.slot_bytes) as u64;
-        // SAFETY: slots are linked to slots of this mapping only, and nobody
-        // else can write to it.
+        // SAFETY: slots are linked to slots of this mapping only, and nobody else can write to it.
         let to = unsafe { arch::chase_pointer(n, from, 0) };
         self.position = (to - base) as usize / self.slot_bytes;
         self.position
@@ -248,8 +238,7 @@ impl Ring {
     pub fn chase_index(&mut self, n: u64) -> usize {
         let stride = self.slot_bytes / WORD_BYTES;
         let from = (self.position * stride) as u64;
-        // SAFETY: indices lead to slots of this mapping only, and nobody else
-        // can write to it.
+        // SAFETY: indices lead to slots of this mapping only, and nobody else can write to it.
         let to = unsafe { arch::chase_index(n, from, self.base()) };
         self.position = to as usize / stride;
         self.position
@@ -318,8 +307,7 @@ impl Ring {
         self.mapping.words()[slot * stride + 1] as usize / stride
     }
 
-    /// The slot after this one, if its pointer and index agree and lead to a
-    /// slot of the ring.
+    /// The slot after this one, if its pointer and index agree and lead to a slot of the ring.
     fn checked_next(&self, slot: usize) -> Option<usize> {
         let stride = self.slot_bytes / WORD_BYTES;
         let [pointer, index] = *self.mapping.words()[slot * stride..].first_chunk()?;
@@ -331,8 +319,7 @@ impl Ring {
     }
 }
 
-/// The slot that slot `slot` (at least 1) is inserted after: any before it,
-/// equally likely.
+/// The slot that slot `slot` (at least 1) is inserted after: any before it, equally likely.
 #[inline]
 fn predecessor(seed: u64, slot: usize) -> usize {
     below(mixed(seed, slot as u64), slot)

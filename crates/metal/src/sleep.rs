@@ -50,10 +50,10 @@ pub fn until(clock: Clock, at_ns: u64) -> io::Result<()> {
     }
 }
 
-/// Sleeps to every point `first_ns + k * spacing_ns` of a grid, one for each place in `wakeups`, and
-/// reads the clock after each. The grid does not wait: after a late wake-up the next point is where
-/// it was, and one that has passed by then is taken at once, so that no lateness is left out. Only
-/// the two calls are made in the loop, and `wakeups` is touched before it.
+/// Sleeps to every point `first_ns + k * spacing_ns` of a grid, one for each place in `wakeups`,
+/// and reads the clock after each. The grid does not wait: after a late wake-up the next point is
+/// where it was, and one that has passed by then is taken at once, so that no lateness is left out.
+/// Only the two calls are made in the loop, and `wakeups` is touched before it.
 ///
 /// # Errors
 /// As [`until`]; how many points were reached is then unknown.
@@ -76,8 +76,8 @@ pub fn along_grid(
     Ok(())
 }
 
-/// The time by which the kernel may put off the calling thread's timers, so that it can serve several
-/// by one interrupt. Threads under a real-time policy have none, whatever this says.
+/// The time by which the kernel may put off the calling thread's timers, so that it can serve
+/// several by one interrupt. Threads under a real-time policy have none, whatever this says.
 ///
 /// # Errors
 /// Those of prctl(2): a sandbox forbids it.

@@ -1,5 +1,5 @@
-//! Sockets beyond what the standard library has: calls that cost one system call and nothing else, the
-//! CPU on which packets arrive, busy polling, datagrams that a full socket dropped.
+//! Sockets beyond what the standard library has: calls that cost one system call and nothing else,
+//! the CPU on which packets arrive, busy polling, datagrams that a full socket dropped.
 
 use std::io;
 use std::mem::size_of;
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Whether a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Until there is something, or the socket's own time-out (`SO_RCVTIMEO`) is over: an error of kind
-    /// `WouldBlock`.
+    /// Until there is something, or the socket's own time-out (`SO_RCVTIMEO`) is over: an error of
+    /// kind `WouldBlock`.
     Block,
     /// Until there is as much as was asked for, or the stream's end or that time-out comes first.
     Whole,
@@ -57,8 +57,8 @@ fn counted(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// The CPU on which the kernel last handled a packet for this socket (`SO_INCOMING_CPU`); `None` before
-/// the first, and for sockets that have no packets.
+/// The CPU on which the kernel last handled a packet for this socket (`SO_INCOMING_CPU`); `None`
+/// before the first, and for sockets that have no packets.
 ///
 /// # Errors
 /// What getsockopt(2) reports.
@@ -66,9 +66,9 @@ pub fn incoming_cpu(socket: BorrowedFd<'_>) -> io::Result<Option<usize>> {
     option(socket, libc::SO_INCOMING_CPU).map(|cpu| usize::try_from(cpu).ok())
 }
 
-/// Has a blocking receive poll the device for so many microseconds before it sleeps (`SO_BUSY_POLL`).
-/// More than the system's default needs CAP_NET_ADMIN; devices that cannot be polled ignore it, loopback
-/// among them.
+/// Has a blocking receive poll the device for so many microseconds before it sleeps
+/// (`SO_BUSY_POLL`). More than the system's default needs CAP_NET_ADMIN; devices that cannot be
+/// polled ignore it, loopback among them.
 ///
 /// # Errors
 /// What setsockopt(2) reports.
@@ -94,8 +94,8 @@ pub fn count_dropped(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SO_RXQ_OVFL, 1)
 }
 
-/// Receives one datagram: its bytes, and how many the socket had dropped before it, all since it was
-/// made; `None` where there were none.
+/// Receives one datagram: its bytes, and how many the socket had dropped before it, all since it
+/// was made; `None` where there were none.
 ///
 /// # Errors
 /// What recvmsg(2) reports.
@@ -114,7 +114,8 @@ pub fn receive_counted(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>();
-    // SAFETY: `message` names one buffer and one control area, both ours and alive, with their lengths.
+    // SAFETY: `message` names one buffer and one control area, both ours and alive, with their
+    // lengths.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, wait.flags()) };
     let bytes = counted(received)?;
     let mut dropped = None;

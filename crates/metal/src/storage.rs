@@ -1,6 +1,5 @@
 //! Where the bytes of a file lie on its device, and that they are there; and in `storage/facts.rs`,
-//! what of them is in memory; in
-//! `storage/open.rs`, how that is gone past.
+//! what of them is in memory; in `storage/open.rs`, how that is gone past.
 
 mod facts;
 mod open;
@@ -22,7 +21,8 @@ const LAST: u32 = 0x1;
 /// `FIEMAP_EXTENT_UNKNOWN`, `_DELALLOC`, `_DATA_INLINE`, `_DATA_TAIL` and `_UNWRITTEN`: a read of
 /// these takes no block of the device that holds these bytes alone, or none at all.
 const NOT_ON_DEVICE: u32 = 0x2 | 0x4 | 0x200 | 0x400 | 0x800;
-/// `FIEMAP_EXTENT_ENCODED`: compressed or encrypted, so that the device holds other bytes than read.
+/// `FIEMAP_EXTENT_ENCODED`: compressed or encrypted, so that the device holds other bytes than
+/// read.
 const ENCODED: u32 = 0x8;
 
 /// `struct fiemap` of linux/fiemap.h, without its list.
@@ -96,8 +96,8 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
             },
             extents: [Raw::default(); AT_ONCE],
         };
-        // SAFETY: the descriptor is open; the kernel writes the head and at most the `count` extents
-        // that follow it in the same structure.
+        // SAFETY: the descriptor is open; the kernel writes the head and at most the `count`
+        // extents that follow it in the same structure.
         let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut map) };
         if result != 0 {
             let error = io::Error::last_os_error();
@@ -120,7 +120,8 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
     }
 }
 
-/// Has the file system of an open file write all of its changes, of whatever file, and waits for it.
+/// Has the file system of an open file write all of its changes, of whatever file, and waits for
+/// it.
 ///
 /// # Errors
 /// Those of syncfs(2).

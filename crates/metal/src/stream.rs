@@ -1,11 +1,10 @@
 //! Bandwidth: arrays that a loop of one kind passes over, in assembly, so that
 //! no compiler turns it into something else.
 //!
-//! What a kernel moves is counted as STREAM counts it: each line that it loads
-//! from and each that it stores to, 64 bytes to a line, however many words of
-//! it are touched (R1 counts so too). [`Kernel::word_bytes`] and
-//! [`Kernel::bus_bytes`] turn that into the bytes of the words and into what
-//! memory moves.
+//! What a kernel moves is counted as STREAM counts it: each line that it loads from and each that
+//! it stores to, 64 bytes to a line, however many words of it are touched (R1 counts so too).
+//! [`Kernel::word_bytes`] and [`Kernel::bus_bytes`] turn that into the bytes of the words and into
+//! what memory moves.
 
 use std::io;
 
@@ -45,8 +44,7 @@ impl Op {
         }
     }
 
-    /// How many lines it moves for one line of each array: what is modified is
-    /// loaded and stored.
+    /// How many lines it moves for one line of each array: what is modified is loaded and stored.
     pub fn moves(self) -> usize {
         match self {
             Op::Read | Op::Write => 1,
@@ -87,9 +85,8 @@ impl Access {
     pub const ALL: [Access; 3] = [Access::Every, Access::First, Access::Strided];
 }
 
-/// How many bytes an instruction moves. Doubles are scaled and added, at 4
-/// bytes single precision; reading and modifying add 64-bit integers, at 4
-/// bytes 32-bit ones.
+/// How many bytes an instruction moves. Doubles are scaled and added, at 4 bytes single precision;
+/// reading and modifying add 64-bit integers, at 4 bytes 32-bit ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Width {
     /// 4.
@@ -128,11 +125,10 @@ impl Width {
     }
 }
 
-/// Whether a loop prefetches what it comes to later. On Redwood Cove loops that
-/// do gain 15 to 35 % in DRAM and nothing in the third level; one that reads
-/// would lose near a half in the second. Prefetching for a store asks for the
-/// line's bytes, so that no processor can save reading a line that is to be
-/// overwritten whole: where stores of all cores saturate memory, it may lose.
+/// Whether a loop prefetches what it comes to later. On Redwood Cove loops that do gain 15 to 35 %
+/// in DRAM and nothing in the third level; one that reads would lose near a half in the second.
+/// Prefetching for a store asks for the line's bytes, so that no processor can save reading a line
+/// that is to be overwritten whole: where stores of all cores saturate memory, it may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ahead {
     /// It does, where there is such a loop ([`Kernel::has_ahead`]).
@@ -220,9 +216,8 @@ impl Kernel {
         }
     }
 
-    /// Bytes that memory moves where no cache holds the arrays, when `moved`
-    /// bytes are: a line is read before a regular store changes it, unless the
-    /// loop has loaded it.
+    /// Bytes that memory moves where no cache holds the arrays, when `moved` bytes are: a line is
+    /// read before a regular store changes it, unless the loop has loaded it.
     pub fn bus_bytes(self, moved: u64) -> u64 {
         let moves = self.op.moves() as u64;
         let allocated = match (self.op, self.stores) {
@@ -243,9 +238,8 @@ const READ_TURN_LINES: usize = 16;
 const READ_REGISTERS: usize = 16;
 /// Lines that the shortest step touches of each array.
 const STEP_LINES: usize = 32;
-/// An array begins so much later in its page than the one before, so that no
-/// load waits for an unfinished store to the same place of another page: a
-/// third of a page, whole lines.
+/// An array begins so much later in its page than the one before, so that no load waits for an
+/// unfinished store to the same place of another page: a third of a page, whole lines.
 const APART: usize = 1344;
 /// Where an array's place in its page counts.
 const PAGE: usize = 4096;
@@ -288,16 +282,14 @@ impl Stream {
         arrays * (lines * LINE).next_multiple_of(PAGE) + (arrays - 1) * APART
     }
 
-    /// Lays out the kernel's arrays, `footprint_bytes` together (whole lines of
-    /// each array, of eight where strided), and writes their values past the
-    /// caches, so that none has to be written back while the kernel runs (on
-    /// aarch64 such stores are a hint). The memory is to be touched before by
-    /// the thread that is to use it.
+    /// Lays out the kernel's arrays, `footprint_bytes` together (whole lines of each array, of
+    /// eight where strided), and writes their values past the caches, so that none has to be
+    /// written back while the kernel runs (on aarch64 such stores are a hint). The memory is to be
+    /// touched before by the thread that is to use it.
     ///
     /// # Errors
-    /// The kernel is not supported; the mapping has less than
-    /// [`Stream::mapping_bytes`]; or the footprint is less than a unit of each
-    /// array.
+    /// The kernel is not supported; the mapping has less than [`Stream::mapping_bytes`]; or the
+    /// footprint is less than a unit of each array.
     pub fn new(
         kernel: Kernel,
         ahead: Ahead,
@@ -354,10 +346,9 @@ impl Stream {
         self.moved(self.lines)
     }
 
-    /// Goes on where the last step ended, and from the start again after the
-    /// end. Moves about `bytes`: whole passes where that is more than one (and
-    /// the last step ended with a pass), else 32 lines of each array or a
-    /// multiple. Returns exactly what was moved.
+    /// Goes on where the last step ended, and from the start again after the end. Moves about
+    /// `bytes`: whole passes where that is more than one (and the last step ended with a pass),
+    /// else 32 lines of each array or a multiple. Returns exactly what was moved.
     pub fn step(&mut self, bytes: usize) -> u64 {
         let units = self.units();
         let wanted = (bytes / (LINE * self.kernel.op.moves())).max(1);

@@ -1,5 +1,5 @@
-//! A network interface whose other end is a file: each read takes a frame that the kernel sends, each write
-//! is a frame that it receives.
+//! A network interface whose other end is a file: each read takes a frame that the kernel sends,
+//! each write is a frame that it receives.
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
@@ -7,18 +7,20 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
 
-/// Makes the TAP interface `name` in a network namespace (a file of `/run/netns`), without a header of its
-/// own before the frames. It goes with the last descriptor; reads and writes fail once it is deleted.
+/// Makes the TAP interface `name` in a network namespace (a file of `/run/netns`), without a header
+/// of its own before the frames. It goes with the last descriptor; reads and writes fail once it is
+/// deleted.
 ///
 /// # Errors
-/// A name of more than 15 bytes; those of setns(2), open(2) of `/dev/net/tun` and of its ioctl: EPERM without
-/// `CAP_NET_ADMIN`, ENOENT without the driver, EBUSY where the name is taken.
+/// A name of more than 15 bytes; those of setns(2), open(2) of `/dev/net/tun` and of its ioctl:
+/// EPERM without `CAP_NET_ADMIN`, ENOENT without the driver, EBUSY where the name is taken.
 pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
     use std::os::fd::AsFd;
     if name.count_bytes() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // An interface belongs to the namespace of the thread that opens the driver: one that ends with that.
+    // An interface belongs to the namespace of the thread that opens the driver: one that ends with
+    // that.
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
             enter(namespace.as_fd())?;
@@ -32,7 +34,8 @@ pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
 
 /// Moves the calling thread to a network namespace.
 fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: a descriptor that is borrowed over the call, and a plain value; only this thread moves.
+    // SAFETY: a descriptor that is borrowed over the call, and a plain value; only this thread
+    // moves.
     let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
     if moved < 0 {
         return Err(io::Error::last_os_error());
@@ -49,8 +52,8 @@ fn attach(tap: &File, name: &CStr) -> io::Result<()> {
     }
     let flags = libc::IFF_TAP | libc::IFF_NO_PI;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: the kernel reads and writes one `ifreq`, which is ours and whose name ends with a zero byte
-    // (the caller has looked at its length).
+    // SAFETY: the kernel reads and writes one `ifreq`, which is ours and whose name ends with a
+    // zero byte (the caller has looked at its length).
     let made = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
     if made < 0 {
         return Err(io::Error::last_os_error());

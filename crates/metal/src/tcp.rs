@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// `TCP_INFO` (linux/tcp.h), as far as it is used. Kernels differ in how much of it they give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Smoothed round trip, in µs: from a segment to its acknowledgement, which an answer brings along, so
-    /// that the peer's work is in it where it answers soon.
+    /// Smoothed round trip, in µs: from a segment to its acknowledgement, which an answer brings
+    /// along, so that the peer's work is in it where it answers soon.
     pub rtt_us: u32,
     /// Shortest round trip that was seen lately, in µs (Linux 4.6).
     pub min_rtt_us: Option<u32>,
@@ -23,8 +23,8 @@ pub struct Info {
     pub acknowledged_bytes: Option<u64>,
     /// Segments of payload that went out, those sent again among them (Linux 4.6).
     pub sent_segments: Option<u32>,
-    /// What lately was delivered, in B/s, of windows in which there was enough to send or, where there were
-    /// none, of others (Linux 4.9).
+    /// What lately was delivered, in B/s, of windows in which there was enough to send or, where
+    /// there were none, of others (Linux 4.9).
     pub delivery_rate: Option<u64>,
     /// How the time was spent of one who sends (Linux 4.9).
     pub limits: Option<Limits>,
@@ -64,7 +64,8 @@ const MOST: usize = 512;
 pub fn info(socket: BorrowedFd<'_>) -> io::Result<Info> {
     let mut told = [0_u8; MOST];
     let mut length = MOST as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into `length`.
+    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into
+    // `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

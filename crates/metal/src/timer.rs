@@ -1,5 +1,5 @@
-//! The kernel's timers by their system calls: a relative sleep, timerfd, the process's interval timer and
-//! epoll's time-out. [`crate::sleep::until`] is the absolute sleep.
+//! The kernel's timers by their system calls: a relative sleep, timerfd, the process's interval
+//! timer and epoll's time-out. [`crate::sleep::until`] is the absolute sleep.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -68,8 +68,8 @@ impl TimerFd {
     }
 }
 
-/// Arms the process's real-time interval timer for once after so long, in whole µs; 0 disarms it. It sends
-/// SIGALRM to the process: whoever arms it has that blocked in all threads.
+/// Arms the process's real-time interval timer for once after so long, in whole µs; 0 disarms it.
+/// It sends SIGALRM to the process: whoever arms it has that blocked in all threads.
 ///
 /// # Errors
 /// Those of setitimer(2).
@@ -82,7 +82,8 @@ pub fn arm_alarm(ns: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes SIGALRM, which the thread has blocked, or waits for it at most so long (rt_sigtimedwait(2)).
+/// Takes SIGALRM, which the thread has blocked, or waits for it at most so long
+/// (rt_sigtimedwait(2)).
 ///
 /// # Errors
 /// `WouldBlock` where none came.
@@ -91,12 +92,14 @@ pub fn wait_alarm(most_ns: u64) -> io::Result<()> {
     let set = 1u64 << (libc::SIGALRM - 1);
     let most = timespec(most_ns);
     let (set, most) = ((&raw const set) as usize, (&raw const most) as usize);
-    // SAFETY: the kernel reads a signal set of 8 bytes and a timespec; the signal's data is not asked for.
+    // SAFETY: the kernel reads a signal set of 8 bytes and a timespec; the signal's data is not
+    // asked for.
     result(unsafe { arch::syscall4(libc::SYS_rt_sigtimedwait, set, 0, most, SET_BYTES) })?;
     Ok(())
 }
 
-/// Waits for descriptors of an epoll set at most so long (epoll_pwait2(2), Linux 5.11); how many are ready.
+/// Waits for descriptors of an epoll set at most so long (epoll_pwait2(2), Linux 5.11); how many
+/// are ready.
 ///
 /// # Errors
 /// Those of epoll_pwait2(2).

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::signal;
 
-/// Waits until `fd` is readable (or at its end). `Ok(false)` after the time is over; an interrupting
-/// signal is an error of kind `Interrupted`, so that the caller can look at its flags.
+/// Waits until `fd` is readable (or at its end). `Ok(false)` after the time is over; an
+/// interrupting signal is an error of kind `Interrupted`, so that the caller can look at its flags.
 ///
 /// # Errors
 /// What poll(2) reports.
@@ -26,7 +26,8 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     }
 }
 
-/// As [`readable`], for several at once: which of them are, in their order; none after the time is over.
+/// As [`readable`], for several at once: which of them are, in their order; none after the time is
+/// over.
 ///
 /// # Errors
 /// What poll(2) reports.
@@ -71,9 +72,9 @@ pub enum Want<'fd> {
     Writable(BorrowedFd<'fd>),
 }
 
-/// Like [`readable_unless`], for several file descriptors at once, and without an end where `timeout` is
-/// `None`: which of them are ready, in their order; none of them after the time is over. One that has failed
-/// is ready: reading or writing tells of it.
+/// Like [`readable_unless`], for several file descriptors at once, and without an end where
+/// `timeout` is `None`: which of them are ready, in their order; none of them after the time is
+/// over. One that has failed is ready: reading or writing tells of it.
 ///
 /// # Errors
 /// As [`readable_unless`].
@@ -99,7 +100,8 @@ pub fn any_unless(
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     });
-    // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, which outlive the call.
+    // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, which outlive the
+    // call.
     let ready = unsafe {
         libc::ppoll(
             polls.as_mut_ptr(),

@@ -96,8 +96,8 @@ impl Core {
         }
     }
 
-    /// Integer additions in general registers that a core starts a cycle. Sources: the makers' optimisation
-    /// manuals.
+    /// Integer additions in general registers that a core starts a cycle. Sources: the makers'
+    /// optimisation manuals.
     pub fn additions(self) -> Option<f64> {
         use Core::*;
         Some(match self {

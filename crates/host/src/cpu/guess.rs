@@ -207,8 +207,8 @@ fn platform_by_features(core: Core, cpu: &Cpu) -> Option<&'static str> {
     }
 }
 
-/// Design and product family by family and model number (Linux `arch/x86/include/asm/intel-family.h`
-/// and AMD's processor programming references).
+/// Design and product family by family and model number (Linux
+/// `arch/x86/include/asm/intel-family.h` and AMD's processor programming references).
 fn by_model(cpu: &Cpu) -> (Option<Core>, Option<&'static str>) {
     let (Some(family), Some(model)) = (cpu.family, cpu.model) else {
         return (None, None);

@@ -42,7 +42,8 @@ pub struct Cpu {
     pub model_name: Option<String>,
     /// Feature names as `/proc/cpuinfo` spells them, sorted.
     pub flags: Vec<String>,
-    /// Features of CPUID leaf 7 and 24h that `/proc/cpuinfo` of older kernels does not show, sorted.
+    /// Features of CPUID leaf 7 and 24h that `/proc/cpuinfo` of older kernels does not show,
+    /// sorted.
     pub cpuid_features: Vec<String>,
     /// Microcode revision, as the kernel prints it.
     pub microcode: Option<String>,

@@ -31,7 +31,8 @@ pub struct ToldLink {
 }
 
 impl ToldLink {
-    /// All interfaces of this process's network namespace; empty where the kernel does not list them.
+    /// All interfaces of this process's network namespace; empty where the kernel does not list
+    /// them.
     pub fn live() -> BTreeMap<String, ToldLink> {
         let names = metal::ethtool::names().unwrap_or_default();
         let shaping = shaping::live();
@@ -50,10 +51,11 @@ impl ToldLink {
             .collect()
     }
 
-    /// A recorded machine's: a line for each interface, its name and then `key=value` words: `index`, `driver`,
-    /// `firmware`, `place`, `mtu`, `speed` (Mbit/s), `duplex` (full, half), `rx_usecs`, `rx_frames`, `tx_usecs`,
-    /// `tx_frames`, `adaptive_rx`, `adaptive_tx`, `tso`, `gso`, `gro`, `lro` (on, off). Words that do not
-    /// parse are left out. `disciplines` and `classes` are the bytes of the kernel's lists.
+    /// A recorded machine's: a line for each interface, its name and then `key=value` words:
+    /// `index`, `driver`, `firmware`, `place`, `mtu`, `speed` (Mbit/s), `duplex` (full, half),
+    /// `rx_usecs`, `rx_frames`, `tx_usecs`, `tx_frames`, `adaptive_rx`, `adaptive_tx`, `tso`,
+    /// `gso`, `gro`, `lro` (on, off). Words that do not parse are left out. `disciplines` and
+    /// `classes` are the bytes of the kernel's lists.
     pub fn recorded(text: &str, disciplines: &[u8], classes: &[u8]) -> BTreeMap<String, ToldLink> {
         let shaping = shaping::of(disciplines, classes);
         let lines = text.lines().map(|line| line.split_whitespace());
@@ -105,7 +107,8 @@ impl ToldLink {
         interface.mtu_bytes = self.mtu_bytes.or(interface.mtu_bytes);
         interface.speed_bits_per_second = speed.or(interface.speed_bits_per_second);
         interface.duplex = duplex.or(interface.duplex.take());
-        // The bus's name of the driver is the module's; a device without a bus has only the driver's own.
+        // The bus's name of the driver is the module's; a device without a bus has only the
+        // driver's own.
         interface.driver = interface.driver.take().or_else(|| self.driver.clone());
         interface.is_virtual = interface.is_virtual && self.place.is_none();
         let is_on_usb = self.place.as_deref().is_some_and(|place| place.starts_with("usb"));

@@ -1,5 +1,5 @@
-//! Traffic shaping: queueing disciplines that let out no more than so much, as the kernel lists them by
-//! rtnetlink (linux/pkt_sched.h), or as a recorded machine's bytes of those lists do.
+//! Traffic shaping: queueing disciplines that let out no more than so much, as the kernel lists
+//! them by rtnetlink (linux/pkt_sched.h), or as a recorded machine's bytes of those lists do.
 
 use metal::netlink::{self, List, attributes, messages};
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ pub struct Shaper {
     pub kind: String,
     /// Where it stands.
     pub place: Place,
-    /// What it lets out at most, in bit/s, of whole frames without preamble, check sum and gap. Of `htb`
-    /// what the class of unclassified packets may take, by its own ceiling and those above; none where they
-    /// are not shaped. None of kinds whose rate is not read.
+    /// What it lets out at most, in bit/s, of whole frames without preamble, check sum and gap. Of
+    /// `htb` what the class of unclassified packets may take, by its own ceiling and those above;
+    /// none where they are not shaped. None of kinds whose rate is not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bits_per_second: Option<u64>,
     /// At what rate a burst goes, where that has a limit of its own.

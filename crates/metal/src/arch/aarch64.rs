@@ -1,5 +1,4 @@
-//! aarch64: counter reads, system calls, and the timed bodies in `timed` and
-//! `call`.
+//! aarch64: counter reads, system calls, and the timed bodies in `timed` and `call`.
 
 mod call;
 mod chains;

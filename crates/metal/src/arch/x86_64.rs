@@ -1,5 +1,4 @@
-//! x86-64: counter reads, system calls, and the timed bodies in `timed` and
-//! `call`.
+//! x86-64: counter reads, system calls, and the timed bodies in `timed` and `call`.
 
 mod call;
 mod chains;
@@ -124,9 +123,8 @@ pub(crate) fn ticks_cpuid() -> Option<u64> {
     Some(join(high, low))
 }
 
-/// The rate of the counter as the hypervisor (leaf 0x40000010, kHz; VMware's
-/// convention, which KVM, Xen and others follow) or the processor (leaf 0x15)
-/// states it.
+/// The rate of the counter as the hypervisor (leaf 0x40000010, kHz; VMware's convention, which KVM,
+/// Xen and others follow) or the processor (leaf 0x15) states it.
 pub(crate) fn counter_hz_hint() -> Option<u64> {
     const HYPERVISOR_BIT: u32 = 1 << 31;
     if __cpuid(1).ecx & HYPERVISOR_BIT != 0 && __cpuid(0x4000_0000).eax >= 0x4000_0010 {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::base_page_bytes;
 
-/// Asks the kernel to forget the pages of a file that are clean and that nobody has mapped: what was
-/// written must be synced first. What stays is seen by [`resident_pages`].
+/// Asks the kernel to forget the pages of a file that are clean and that nobody has mapped: what
+/// was written must be synced first. What stays is seen by [`resident_pages`].
 ///
 /// # Errors
 /// Those of posix_fadvise(2).

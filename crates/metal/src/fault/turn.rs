@@ -1,5 +1,5 @@
-//! A turn of stress-ng's fault stressor (0.15, `stress-fault.c`): what it does and what it times, for a
-//! comparison of like with like.
+//! A turn of stress-ng's fault stressor (0.15, `stress-fault.c`): what it does and what it times,
+//! for a comparison of like with like.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -61,10 +61,10 @@ impl Drop for Page {
     }
 }
 
-/// One turn: a file of one byte at `path` is made and mapped, its page written, dropped and written,
-/// paged out and written; then a page of shared memory is read, dropped and read. The file goes before
-/// (`unlink_first`) or after its page is mapped. Returns the four timed touches in ns, reads of the
-/// clock included; each is a fault.
+/// One turn: a file of one byte at `path` is made and mapped, its page written, dropped and
+/// written, paged out and written; then a page of shared memory is read, dropped and read. The file
+/// goes before (`unlink_first`) or after its page is mapped. Returns the four timed touches in ns,
+/// reads of the clock included; each is a fault.
 ///
 /// # Errors
 /// Those of the calls: above all a kernel before 5.4, which pages nothing out (EINVAL).

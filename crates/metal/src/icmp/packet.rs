@@ -1,5 +1,5 @@
-//! Echoes as they lie in packets (RFC 792, RFC 4443): type, code, check sum, identifier, sequence number,
-//! payload; numbers with the most significant byte first.
+//! Echoes as they lie in packets (RFC 792, RFC 4443): type, code, check sum, identifier, sequence
+//! number, payload; numbers with the most significant byte first.
 
 /// Bytes before the payload.
 pub const HEAD_BYTES: usize = 8;
@@ -17,8 +17,8 @@ const CHECK_SUM: std::ops::Range<usize> = 2..4;
 const IDENTIFIER: std::ops::Range<usize> = 4..6;
 const SEQUENCE: std::ops::Range<usize> = 6..8;
 
-/// A request whose payload nobody else's has: the tag, then bytes that do not repeat in the length of a
-/// word, so that a packet put together wrongly is seen.
+/// A request whose payload nobody else's has: the tag, then bytes that do not repeat in the length
+/// of a word, so that a packet put together wrongly is seen.
 pub(super) fn request(is_v6: bool, identifier: u16, tag: u64, payload_bytes: usize) -> Vec<u8> {
     let mut packet = vec![0_u8; HEAD_BYTES + payload_bytes];
     packet[0] = if is_v6 { REQUEST_V6 } else { REQUEST_V4 };
@@ -31,8 +31,8 @@ pub(super) fn request(is_v6: bool, identifier: u16, tag: u64, payload_bytes: usi
     packet
 }
 
-/// Makes the request the one of this number. Of IPv4 the check sum is written, which the kernel does not do
-/// for raw sockets; of IPv6 the kernel does, because addresses are in it.
+/// Makes the request the one of this number. Of IPv4 the check sum is written, which the kernel
+/// does not do for raw sockets; of IPv6 the kernel does, because addresses are in it.
 #[inline]
 pub(super) fn number(request: &mut [u8], sequence: u16, is_v6: bool) {
     request[SEQUENCE].copy_from_slice(&sequence.to_be_bytes());

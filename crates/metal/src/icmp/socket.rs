@@ -66,8 +66,8 @@ pub(super) fn prepare(socket: &OwnedFd, is_v6: bool, access: Access) -> io::Resu
     }
 }
 
-/// Has a raw socket give only packets of this identifier, so that others' answers wake nobody: a program of
-/// five steps, as ping(8) has it.
+/// Has a raw socket give only packets of this identifier, so that others' answers wake nobody: a
+/// program of five steps, as ping(8) has it.
 pub(super) fn hear_only(socket: &OwnedFd, is_v6: bool, identifier: u16) -> io::Result<()> {
     const LENGTH_OF_IP_HEAD: u16 = 0xb1;
     const HALF_WORD_AFTER_IT: u16 = 0x48;
@@ -147,8 +147,8 @@ pub(super) fn own_identifier(socket: &OwnedFd) -> io::Result<u16> {
     // SAFETY: all-zero values are valid ones.
     let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
     let mut length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes; addresses of both families fit, and have the port
-    // at the same place.
+    // SAFETY: the kernel writes at most `length` bytes; addresses of both families fit, and have
+    // the port at the same place.
     done(unsafe {
         libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
     })?;
@@ -166,7 +166,8 @@ pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, 
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: the kernel writes into the inbox and the control words, at most as much as the lengths say.
+    // SAFETY: the kernel writes into the inbox and the control words, at most as much as the
+    // lengths say.
     let bytes = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
     let Ok(bytes) = usize::try_from(bytes) else {
         return Err(io::Error::last_os_error());

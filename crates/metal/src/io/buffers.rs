@@ -78,8 +78,8 @@ impl Buffers {
         &mut self.mapping.as_mut_slice()[from..from + self.block_bytes]
     }
 
-    /// Makes a block unlike every other that was stamped: a store of eight bytes to every 4 KiB of it
-    /// (of one byte, where a block has fewer than eight: those repeat after 256).
+    /// Makes a block unlike every other that was stamped: a store of eight bytes to every 4 KiB of
+    /// it (of one byte, where a block has fewer than eight: those repeat after 256).
     #[inline]
     pub(super) fn stamp(&mut self, index: usize) {
         let mut stamp = self.stamp;

@@ -10,9 +10,9 @@ use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squ
 use super::{Buffers, Failure, Latencies, Op, Ran, Steady, Stop};
 use crate::clock::{Clock, vdso_clock_gettime};
 
-/// So many operations are submitted together at most. The kernel tells the device of them at the end of a
-/// call: it then works on the first while the rest are prepared, which on a virtual disk is up to a third
-/// more of them (docs/notes/2026-11-22-crosscheck-files.md).
+/// So many operations are submitted together at most. The kernel tells the device of them at the
+/// end of a call: it then works on the first while the rest are prepared, which on a virtual disk
+/// is up to a third more of them (docs/notes/2026-11-22-crosscheck-files.md).
 const AT_ONCE: usize = 4;
 /// A drain that the kernel refuses so often will never end.
 const MOST_REFUSED: u32 = 1_000_000;
@@ -72,8 +72,8 @@ impl Uring {
     /// another is then different, and not one block again and again.
     ///
     /// # Errors
-    /// Fewer blocks than the depth, or a number of them that it does not divide (EINVAL).
-    /// No io_uring in this kernel (ENOSYS), or forbidden (EPERM: `kernel.io_uring_disabled`, seccomp);
+    /// Fewer blocks than the depth, or a number of them that it does not divide (EINVAL). No
+    /// io_uring in this kernel (ENOSYS), or forbidden (EPERM: `kernel.io_uring_disabled`, seccomp);
     /// more than 16384 blocks (EINVAL); blocks that may not be locked (ENOMEM).
     pub fn with_depth(
         file: File,
@@ -100,8 +100,8 @@ impl Uring {
                     iov_len: buffers.block_bytes(),
                 })
                 .collect();
-            // SAFETY: the blocks are mapped for as long as the ring is: `Uring` owns both, and drops
-            // the ring first.
+            // SAFETY: the blocks are mapped for as long as the ring is: `Uring` owns both, and
+            // drops the ring first.
             unsafe { submitter.register_buffers(&blocks) }?;
         }
         Ok(Uring {
@@ -144,11 +144,12 @@ impl Uring {
 
     /// Keeps `buffers.count()` operations in flight at the offsets that are given, until `stop` or
     /// their end, then waits for the rest. Each time that completions are seen, all of their blocks
-    /// are submitted again, a few at a time, and with the last of these system calls the next completion
-    /// is waited for. `now` reads the clock: just before each call and just after the last. Every operation is logged, those as well
-    /// that complete after the last submission: they were submitted into a full queue, and the slowest
-    /// of all are among them. The steady stretch ends before, because fewer and fewer are in flight then:
-    /// `stop.at_least` is to be several times the depth.
+    /// are submitted again, a few at a time, and with the last of these system calls the next
+    /// completion is waited for. `now` reads the clock: just before each call and just after the
+    /// last. Every operation is logged, those as well that complete after the last submission: they
+    /// were submitted into a full queue, and the slowest of all are among them. The steady stretch
+    /// ends before, because fewer and fewer are in flight then: `stop.at_least` is to be several
+    /// times the depth.
     ///
     /// # Errors
     /// The first operation that failed or was short; no operation is in flight then.
@@ -168,7 +169,8 @@ impl Uring {
             return Err(Failure::Engine(error));
         }
         let (mut submitter, mut queue, mut done) = self.ring.split();
-        // The kernel then need not look the ring up (Linux 5.18); without it the calls cost a little more.
+        // The kernel then need not look the ring up (Linux 5.18); without it the calls cost a
+        // little more.
         let is_registered = submitter.register_ring_fd().is_ok();
         let rings = Rings { submitter: &submitter, queue: &mut queue, done: &mut done };
         let cpu_before_ns = vdso_clock_gettime(Clock::THREAD_CPU);
@@ -194,7 +196,8 @@ impl Uring {
         while self.work.slots.in_flight() > 0 {
             if self.ring.submit_and_wait(1).is_err() {
                 refused += 1;
-                // The kernel may write to the blocks for as long as it has not said that it is done.
+                // The kernel may write to the blocks for as long as it has not said that it is
+                // done.
                 if refused == MOST_REFUSED {
                     std::process::abort();
                 }
@@ -480,7 +483,8 @@ fn ring(depth: u32) -> io::Result<(IoUring, bool)> {
     Ok((IoUring::new(depth)?, false))
 }
 
-/// Submits what is in the queue and waits for so many completions, again where a signal came between.
+/// Submits what is in the queue and waits for so many completions, again where a signal came
+/// between.
 #[inline(always)]
 fn enter(submitter: &Submitter<'_>, completions: usize) -> Result<(), Failure> {
     loop {

@@ -41,8 +41,7 @@ pub enum CallKind {
         /// What the callee does with them.
         frame: Frame,
     },
-    /// One i64 argument; the address is in a register. Compare with direct, 1,
-    /// I64, registers.
+    /// One i64 argument; the address is in a register. Compare with direct, 1, I64, registers.
     Indirect,
     /// One i64 argument; the call goes to a linkage stub, which jumps to an
     /// address that it loads from memory. Compare as `Indirect`.
@@ -51,18 +50,16 @@ pub enum CallKind {
     Struct,
 }
 
-/// Calls a procedure `n` times and adds up what it returns. Each call sets up
-/// its arguments (argument k has the value k), and the procedure returns their
-/// sum, or 1 if it has none. Returns [`call_sum`]`(kind, n)`; `None` if there
-/// are more than [`MAX_ARGUMENTS`].
+/// Calls a procedure `n` times and adds up what it returns. Each call sets up its arguments
+/// (argument k has the value k), and the procedure returns their sum, or 1 if it has none. Returns
+/// [`call_sum`]`(kind, n)`; `None` if there are more than [`MAX_ARGUMENTS`].
 pub fn call(kind: CallKind, n: u64) -> Option<u64> {
     let calls = loop_of(kind)?;
     // SAFETY: the loop calls its own callee and keeps the calling convention.
     Some(unsafe { calls(n) })
 }
 
-/// What [`call`] must return: `n` times the bit pattern of what the procedure
-/// returns, modulo 2^64.
+/// What [`call`] must return: `n` times the bit pattern of what the procedure returns, modulo 2^64.
 pub fn call_sum(kind: CallKind, n: u64) -> u64 {
     let returned = match kind {
         CallKind::Direct { arguments, argument, .. } => {

@@ -1,6 +1,5 @@
-//! Chains of dependent steps: the core's own clock. Each step needs the one
-//! before, so n steps take n times the step's latency, whatever the width of
-//! the core.
+//! Chains of dependent steps: the core's own clock. Each step needs the one before, so n steps take
+//! n times the step's latency, whatever the width of the core.
 
 use crate::arch;
 
@@ -25,8 +24,7 @@ pub fn chain_rotate(n: u64) -> u64 {
     unsafe { arch::chain_rotate(n, START, 0) }
 }
 
-/// `n` dependent 64-bit additions of a register that holds 1 (1 cycle each).
-/// Returns `n`.
+/// `n` dependent 64-bit additions of a register that holds 1 (1 cycle each). Returns `n`.
 pub fn chain_add(n: u64) -> u64 {
     // SAFETY: works on registers only.
     unsafe { arch::chain_add(n, 0, 1) }
@@ -35,8 +33,8 @@ pub fn chain_add(n: u64) -> u64 {
 /// Operations in a turn of [`independent`], without the one that counts the turns.
 pub const INDEPENDENT_A_TURN: u64 = 128;
 
-/// `n` turns of [`INDEPENDENT_A_TURN`] integer operations that do not wait for each other: as many a cycle as
-/// the core has units for them, while nobody else uses the core.
+/// `n` turns of [`INDEPENDENT_A_TURN`] integer operations that do not wait for each other: as many
+/// a cycle as the core has units for them, while nobody else uses the core.
 pub fn independent(n: u64) {
     // SAFETY: works on registers only.
     unsafe { arch::independent(n) }

@@ -50,7 +50,8 @@ impl ClockRead {
             && matches!(self, ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair)
     }
 
-    /// Where the code that [`clock_read`] runs lies: those who time the same read run the same code.
+    /// Where the code that [`clock_read`] runs lies: those who time the same read run the same
+    /// code.
     pub fn body(self) -> Option<usize> {
         body_of(self).map(|body| body as usize)
     }

@@ -12,17 +12,15 @@ pub fn loop_empty(n: u64) -> u64 {
     unsafe { arch::loop_empty(n) }
 }
 
-/// `n` turns of an empty loop whose counter is in memory (on the stack), as
-/// `volatile` or a compiler without optimisation has it. Returns the counter,
-/// `n`.
+/// `n` turns of an empty loop whose counter is in memory (on the stack), as `volatile` or a
+/// compiler without optimisation has it. Returns the counter, `n`.
 pub fn loop_volatile(n: u64) -> u64 {
     // SAFETY: writes only its own stack.
     unsafe { arch::loop_volatile(n) }
 }
 
-/// `n` empty bodies, unrolled [`LOOP_UNROLLING`] to a turn, so that one turn's
-/// control is shared by 16; the rest of `n` goes by ones. Returns the counter,
-/// `n`.
+/// `n` empty bodies, unrolled [`LOOP_UNROLLING`] to a turn, so that one turn's control is shared by
+/// 16; the rest of `n` goes by ones. Returns the counter, `n`.
 pub fn loop_unrolled(n: u64) -> u64 {
     // SAFETY: works on registers only.
     unsafe { arch::loop_unrolled(n) }

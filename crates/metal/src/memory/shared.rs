@@ -63,8 +63,8 @@ impl SharedWords {
     #[inline]
     pub fn low_half(&self, index: usize) -> &AtomicU32 {
         const { assert!(cfg!(target_endian = "little")) };
-        // SAFETY: the low half lies at the word's address, is aligned as the word is, lives as long,
-        // and is atomic as well.
+        // SAFETY: the low half lies at the word's address, is aligned as the word is, lives as
+        // long, and is atomic as well.
         unsafe { AtomicU32::from_ptr(self[index].as_ptr().cast()) }
     }
 }

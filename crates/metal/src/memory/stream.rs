@@ -1,4 +1,5 @@
-//! Bytes from one process to another through memory that both map, with the kernel only for waiting.
+//! Bytes from one process to another through memory that both map, with the kernel only for
+//! waiting.
 
 use std::io;
 use std::ptr::NonNull;
@@ -18,10 +19,10 @@ const CAPACITY_MAX: usize = 1 << 30;
 /// copies of a long message overlap on two CPUs.
 const PARTS: usize = 4;
 
-/// A stream of at most `capacity` bytes on their way: its writer and its reader. One of them is used
-/// here and the other in a child that was forked after this; each copies the bytes (`memcpy`) into
-/// and out of the ring between them. A side that finds it full or empty waits in the kernel (futex),
-/// and is woken only where it waits.
+/// A stream of at most `capacity` bytes on their way: its writer and its reader. One of them is
+/// used here and the other in a child that was forked after this; each copies the bytes (`memcpy`)
+/// into and out of the ring between them. A side that finds it full or empty waits in the kernel
+/// (futex), and is woken only where it waits.
 ///
 /// # Errors
 /// Those of mmap(2); `capacity` is not a power of two from 4 to 2^30.

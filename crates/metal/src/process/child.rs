@@ -15,7 +15,8 @@ const PANICKED: i32 = 101;
 const ORPHANED: i32 = 102;
 
 /// A child process. Dropping one that has not been reaped kills and reaps it, so that none is left
-/// behind, whichever way the parent goes on; where the parent is killed, the kernel kills the child.
+/// behind, whichever way the parent goes on; where the parent is killed, the kernel kills the
+/// child.
 #[derive(Debug)]
 pub struct Child {
     /// 0 once it is reaped.
@@ -42,8 +43,8 @@ impl fmt::Display for Ending {
 
 impl Child {
     /// Makes a child by fork(2) that runs `body` and exits with the status that it returns, without
-    /// the parent's exit handlers and buffers. It has the parent's memory as it was, its CPU set and
-    /// its priority, takes signals again, and is killed when the calling thread ends.
+    /// the parent's exit handlers and buffers. It has the parent's memory as it was, its CPU set
+    /// and its priority, takes signals again, and is killed when the calling thread ends.
     ///
     /// The body should make raw system calls and touch memory that is there: in a process with
     /// several threads, locks that others held stay locked in the child.

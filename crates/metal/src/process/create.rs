@@ -41,8 +41,8 @@ pub struct Moments {
 pub enum Then<'program> {
     /// Nothing.
     Exit,
-    /// The ten system calls that a child of stress-ng 0.15's `--fork` makes: its number and group, a
-    /// session of its own, a hang-up, four attempts to change its group, a yield, and its name.
+    /// The ten system calls that a child of stress-ng 0.15's `--fork` makes: its number and group,
+    /// a session of its own, a hang-up, four attempts to change its group, a yield, and its name.
     Calls,
     /// The program, which exits by itself.
     Exec(&'program Program),
@@ -75,8 +75,8 @@ impl Watch {
     /// A child by the C library's fork(3), which does what `then` says.
     ///
     /// # Errors
-    /// Those of fork(2) and waitpid(2); a child that ended otherwise than with [`STATUS`]; a program
-    /// that could not be executed.
+    /// Those of fork(2) and waitpid(2); a child that ended otherwise than with [`STATUS`]; a
+    /// program that could not be executed.
     pub fn fork(&self, then: Then) -> io::Result<Moments> {
         self.forget();
         let called = (self.now)();
@@ -90,8 +90,8 @@ impl Watch {
         self.reap(pid, called, returned)
     }
 
-    /// A child by the bare system call clone3(2), Linux 5.3, with nothing but the signal of its end:
-    /// what fork does in the kernel, without the C library around it. The child exits at once.
+    /// A child by the bare system call clone3(2), Linux 5.3, with nothing but the signal of its
+    /// end: what fork does in the kernel, without the C library around it. The child exits at once.
     ///
     /// # Errors
     /// As [`Watch::fork`]; ENOSYS where the kernel has no such call or a sandbox says so.
@@ -112,8 +112,8 @@ impl Watch {
         let arguments = Arguments { exit_signal: libc::SIGCHLD as u64, ..Arguments::default() };
         self.forget();
         let called = (self.now)();
-        // SAFETY: the kernel reads the arguments. Without flags the child runs on from here on a copy
-        // of the memory, stack included; it makes system calls only and does not return. The C
+        // SAFETY: the kernel reads the arguments. Without flags the child runs on from here on a
+        // copy of the memory, stack included; it makes system calls only and does not return. The C
         // library does not learn of it, and nothing of it is called there.
         let pid = unsafe {
             arch::syscall2(
@@ -132,8 +132,8 @@ impl Watch {
         self.reap(pid as libc::pid_t, called, returned)
     }
 
-    /// A child as vfork makes it: it shares the memory, and the parent stands until it exits. So the
-    /// call cannot return before the child has ended.
+    /// A child as vfork makes it: it shares the memory, and the parent stands until it exits. So
+    /// the call cannot return before the child has ended.
     ///
     /// # Errors
     /// As [`Watch::fork`].
@@ -381,8 +381,8 @@ mod tests {
         watch.clone3().expect("a child can be made");
         // What a failing check saw is reaped too.
         watch.spawn(&program(1)).expect_err("another status");
-        // Children of this thread, those that wait to be reaped included; other tests run on theirs.
-        // Kernels without CONFIG_PROC_CHILDREN do not tell.
+        // Children of this thread, those that wait to be reaped included; other tests run on
+        // theirs. Kernels without CONFIG_PROC_CHILDREN do not tell.
         if let Ok(children) = std::fs::read_to_string("/proc/thread-self/children") {
             assert_eq!(children, "");
         }

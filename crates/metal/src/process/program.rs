@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// memfd_create(2), Linux 6.3: the file may be executed, whatever vm.memfd_noexec takes as given.
 const MFD_EXEC: u32 = 0x10;
 
-/// A program: its path, its arguments, and an empty environment. One that was made from bytes has no
-/// name in any directory: its path is that of the open file, and it goes when that is closed.
+/// A program: its path, its arguments, and an empty environment. One that was made from bytes has
+/// no name in any directory: its path is that of the open file, and it goes when that is closed.
 #[derive(Debug)]
 pub struct Program {
     path: CString,

@@ -30,8 +30,8 @@ pub struct Patience<'flag> {
 }
 
 impl<'flag> Patience<'flag> {
-    /// Ends also when a handler of SIGINT or SIGTERM sets this flag. The process must handle both, and
-    /// no other thread of it may take them.
+    /// Ends also when a handler of SIGINT or SIGTERM sets this flag. The process must handle both,
+    /// and no other thread of it may take them.
     pub fn unless(silence: Duration, stop: &'flag AtomicBool) -> Self {
         Patience { silence, stop: Some(stop) }
     }
@@ -61,15 +61,15 @@ impl Signs {
     }
 }
 
-/// Runs `body` in a forked child and returns its bytes. Where it neither ends nor gives a sign in time,
-/// or is not to be waited for any longer, the child is killed; one that cannot be (it waits in the kernel for a device or server
-/// that does not answer) is left behind, and holds nothing of this process but its memory: its
-/// standard streams are /dev/null, all other descriptors are closed, locks included. `body` may
-/// therefore use no descriptor that was open before.
+/// Runs `body` in a forked child and returns its bytes. Where it neither ends nor gives a sign in
+/// time, or is not to be waited for any longer, the child is killed; one that cannot be (it waits
+/// in the kernel for a device or server that does not answer) is left behind, and holds nothing of
+/// this process but its memory: its standard streams are /dev/null, all other descriptors are
+/// closed, locks included. `body` may therefore use no descriptor that was open before.
 ///
 /// # Errors
-/// What `body` reports, with its number; `TimedOut`; `Interrupted` where the flag was set; a child that
-/// ended otherwise; those of fork(2) and pipe(2).
+/// What `body` reports, with its number; `TimedOut`; `Interrupted` where the flag was set; a child
+/// that ended otherwise; those of fork(2) and pipe(2).
 pub fn within<'flag>(
     patience: impl Into<Patience<'flag>>,
     body: impl FnOnce(&Signs) -> io::Result<Vec<u8>>,
@@ -148,8 +148,8 @@ fn decode(sent: &[u8]) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Leaves nothing open but this pipe, with /dev/null for the standard streams: whoever waits for the
-/// end of what this process writes to must not wait for the child.
+/// Leaves nothing open but this pipe, with /dev/null for the standard streams: whoever waits for
+/// the end of what this process writes to must not wait for the child.
 fn keep_only(pipe: &PipeWriter) -> io::Result<()> {
     let null: File = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     for stream in 0..=2 {
@@ -170,8 +170,8 @@ fn close(first: RawFd, last: RawFd) {
     if first > last {
         return;
     }
-    // SAFETY: plain numbers. The child runs `body` and nothing else, which uses no descriptor of its
-    // parent's; it ends without running destructors of its parent's values.
+    // SAFETY: plain numbers. The child runs `body` and nothing else, which uses no descriptor of
+    // its parent's; it ends without running destructors of its parent's values.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     if closed != 0 {
         for descriptor in first..=last.min(DESCRIPTORS_MAX) {

@@ -64,7 +64,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<(
     }
 }
 
-/// As [`futex_wait`], for so long at most; where that passed, it returns as if there had been no reason.
+/// As [`futex_wait`], for so long at most; where that passed, it returns as if there had been no
+/// reason.
 ///
 /// # Errors
 /// Those of [`futex_wait`].
@@ -96,8 +97,8 @@ pub fn futex_wait_for(
     }
 }
 
-/// Wakes at most `count` of those that wait on `word` by [`futex_wait`] with the same scope; returns
-/// how many there were.
+/// Wakes at most `count` of those that wait on `word` by [`futex_wait`] with the same scope;
+/// returns how many there were.
 ///
 /// # Errors
 /// Those of futex(2).

@@ -58,8 +58,7 @@ fn a_file_is_opened_read_stated_and_closed() {
     close(file).unwrap();
     // SAFETY: asks for the flags of a number, open or not.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
-    // Another thread may have been given the number meanwhile; then it is not
-    // this file.
+    // Another thread may have been given the number meanwhile; then it is not this file.
     if flags >= 0 {
         let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
         assert_ne!(link.ok(), Some(scratch.0.clone()));
@@ -114,8 +113,7 @@ fn a_region_is_mapped_and_unmapped() {
             (low..usize::from_str_radix(high, 16).unwrap()).contains(&address)
         })
     };
-    // Large enough that no other thread's allocation takes the place of any of
-    // its middle at once.
+    // Large enough that no other thread's allocation takes the place of any of its middle at once.
     let region = mmap(1 << 26).unwrap();
     let middle = region.start.as_ptr() as usize + (1 << 25);
     assert!(mapped(middle));

@@ -26,9 +26,8 @@ impl UringNop {
         self.depth
     }
 
-    /// Runs exactly `n` empty operations, [`UringNop::depth`] to a system call
-    /// (the last batch may be smaller), each batch waited for. Returns how many
-    /// succeeded.
+    /// Runs exactly `n` empty operations, [`UringNop::depth`] to a system call (the last batch may
+    /// be smaller), each batch waited for. Returns how many succeeded.
     ///
     /// # Errors
     /// Those of io_uring_enter(2), or of an operation.

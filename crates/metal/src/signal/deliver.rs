@@ -1,8 +1,8 @@
 //! Signals that a thread sends itself and catches, and faults that it makes on purpose, with counts
 //! of what was delivered.
 //!
-//! A signal belongs to one [`Catcher`] or [`Faults`] of the process at a time; what was there before
-//! is put back when that is dropped.
+//! A signal belongs to one [`Catcher`] or [`Faults`] of the process at a time; what was there
+//! before is put back when that is dropped.
 
 use std::io;
 use std::marker::PhantomData;
@@ -352,8 +352,7 @@ extern "C" fn step(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::
         return;
     }
     // A fault of someone else's: back to the default, under which the same instruction ends the
-    // process.
-    // SAFETY: SIG_DFL runs no code of ours; signal(2) may be called in a handler.
+    // process. SAFETY: SIG_DFL runs no code of ours; signal(2) may be called in a handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 

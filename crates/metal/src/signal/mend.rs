@@ -15,8 +15,8 @@ static TO: AtomicUsize = AtomicUsize::new(0);
 /// Size of a page, where a handler may look.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// Pages that are there, and a handler of SIGSEGV that makes a protected one writable and returns, so
-/// that the store is made again. Faults elsewhere end the process, as they would without.
+/// Pages that are there, and a handler of SIGSEGV that makes a protected one writable and returns,
+/// so that the store is made again. Faults elsewhere end the process, as they would without.
 #[derive(Debug)]
 pub struct Mender {
     /// Dropped first: no fault is ours then.
@@ -63,8 +63,8 @@ impl Mender {
         assert!(pages <= self.pages(), "{pages} of {} pages", self.pages());
         let bytes = pages * base_page_bytes();
         let start = self.mapping.as_ptr().cast_mut();
-        // SAFETY: the range is inside of the mapping, into which nobody holds a reference, because this
-        // has the only borrow; a store to it is caught as long as `self` lives.
+        // SAFETY: the range is inside of the mapping, into which nobody holds a reference, because
+        // this has the only borrow; a store to it is caught as long as `self` lives.
         match unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -83,8 +83,9 @@ impl Mender {
         let before = caught.load(Ordering::Acquire);
         let mut at = self.mapping.as_ptr().cast_mut();
         for index in 0..pages {
-            // SAFETY: inside of the mapping and aligned; where the page is protected the handler makes
-            // it writable, and the store is made again. This has the only borrow of the memory.
+            // SAFETY: inside of the mapping and aligned; where the page is protected the handler
+            // makes it writable, and the store is made again. This has the only borrow of the
+            // memory.
             unsafe { at.cast::<u64>().write_volatile(index as u64 + 1) };
             at = at.wrapping_add(base_page_bytes());
         }

@@ -10,7 +10,8 @@ use crate::fault::resident_pages;
 
 /// cachestat(2), Linux 6.5, which has one number on every architecture.
 const SYS_CACHESTAT: c_long = 451;
-/// mincore(2) is asked for a range in pieces of so many bytes: it answers with a byte for each page.
+/// mincore(2) is asked for a range in pieces of so many bytes: it answers with a byte for each
+/// page.
 const MINCORE_BYTES: u64 = 1 << 30;
 
 /// What statx(2) says of O_DIRECT.
@@ -73,8 +74,9 @@ pub struct Residency {
 /// How much of a range of a file is in the page cache: what cachestat(2) says, and where the kernel
 /// lacks or refuses it, mincore(2). Neither touches the file.
 ///
-/// A file whose pages are kept as another file's (overlay, FUSE with passthrough) has none of its own, which
-/// is all that cachestat looks at; a mapping is one of the other file. There mincore is asked too.
+/// A file whose pages are kept as another file's (overlay, FUSE with passthrough) has none of its
+/// own, which is all that cachestat looks at; a mapping is one of the other file. There mincore is
+/// asked too.
 ///
 /// # Errors
 /// Those of mmap(2) and mincore(2); an offset that begins no page.

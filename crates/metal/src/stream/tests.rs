@@ -84,8 +84,7 @@ fn work_left_out_is_seen() {
     for kernel in supported() {
         let mut stream = stream(kernel, 8 * 37, Ahead::No);
         stream.step(64 * 50 * kernel.op.moves());
-        // A line more is claimed than was done. Vectors that are read are told
-        // by the last of them.
+        // A line more is claimed than was done. Vectors that are read are told by the last of them.
         stream.at += 1;
         stream.last.1 += 1;
         assert!(!stream.is_right(), "{kernel:?}");

@@ -1,9 +1,8 @@
 //! What the arrays hold before, and must hold after: known answers.
 //!
-//! Values repeat after a prime number of elements, so that what is found in
-//! the wrong place is wrong, and filling and comparing go by blocks. All are
-//! small multiples of a power of two: products and sums are exact, fused or not,
-//! in single precision as in double.
+//! Values repeat after a prime number of elements, so that what is found in the wrong place is
+//! wrong, and filling and comparing go by blocks. All are small multiples of a power of two:
+//! products and sums are exact, fused or not, in single precision as in double.
 
 use super::{
     Access, Ahead, Constant, Kernel, LINE, Op, READ_REGISTERS, READ_TURN_LINES, Stores, Stream,
@@ -71,8 +70,7 @@ fn after(kernel: Kernel, index: usize, times: u64) -> u64 {
     bits(kernel, number)
 }
 
-/// Elements of a line and a period, as they lie in memory: any line of the
-/// array is in it whole.
+/// Elements of a line and a period, as they lie in memory: any line of the array is in it whole.
 fn block(kernel: Kernel, element: impl Fn(usize) -> u64) -> Vec<u8> {
     let size = size(kernel);
     (0..PERIOD + LINE / size)

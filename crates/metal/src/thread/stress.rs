@@ -19,8 +19,8 @@ const NOBODY: usize = usize::MAX;
 
 /// A robust list as the kernel reads it at the end of a thread. Its entry leads to itself, and the
 /// word beside the entry is no lock of anybody's, so the kernel goes round to its limit of 2048
-/// entries (`ROBUST_LIST_LIMIT`). The rival's threads do the same at every exit, because they replace
-/// their list's head by a copy, to which the list does not lead back.
+/// entries (`ROBUST_LIST_LIMIT`). The rival's threads do the same at every exit, because they
+/// replace their list's head by a copy, to which the list does not lead back.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct RobustList {

@@ -74,8 +74,7 @@ fn a_stack_that_is_too_small_is_refused() {
 fn a_limit_that_is_reached_is_an_error_and_no_thread_is_left() {
     let child = crate::process::Child::fork(|| {
         let mut room = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // The limit on processes does not bind root: address space does.
-        // SAFETY: `room` is ours.
+        // The limit on processes does not bind root: address space does. SAFETY: `room` is ours.
         unsafe {
             libc::getrlimit(libc::RLIMIT_AS, &mut room);
             let held = std::fs::read_to_string("/proc/self/statm").unwrap();

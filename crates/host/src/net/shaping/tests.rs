@@ -1,6 +1,6 @@
-//! The lists are those of a kernel 6.18 for a namespace that ran
-//! `tc qdisc add dev eth0 root tbf rate 1gbit burst 256kb latency 50ms`, and for one with `htb default 10`,
-//! classes of 1 Gbit/s, below it 200 Mbit/s (10) and 50 Mbit/s with a ceiling of 10 Gbit/s (20), and `clsact`.
+//! The lists are those of a kernel 6.18 for a namespace that ran `tc qdisc add dev eth0 root tbf
+//! rate 1gbit burst 256kb latency 50ms`, and for one with `htb default 10`, classes of 1 Gbit/s,
+//! below it 200 Mbit/s (10) and 50 Mbit/s with a ceiling of 10 Gbit/s (20), and `clsact`.
 
 use super::{Place, Shaper, of};
 use crate::{Host, Root};

@@ -2,14 +2,12 @@
 //! C compiler emits under the AAPCS64 for `sum += f(1, 2, 3 …)`: immediates to
 //! registers, the ninth argument of a kind onwards on the stack.
 //!
-//! Callees return the sum of their arguments (1 if they have none), which
-//! proves that every argument arrived. A callee with its arguments in registers
-//! adds them there; a *spilled* one makes a frame, stores its arguments in it
-//! and reads them back, as unoptimised code does.
+//! Callees return the sum of their arguments (1 if they have none), which proves that every
+//! argument arrived. A callee with its arguments in registers adds them there; a *spilled* one
+//! makes a frame, stores its arguments in it and reads them back, as unoptimised code does.
 //!
-//! Loops return the sum of what the callees returned; for floating types the
-//! bit patterns are summed, because a floating addition's latency would exceed
-//! the cost of the call.
+//! Loops return the sum of what the callees returned; for floating types the bit patterns are
+//! summed, because a floating addition's latency would exceed the cost of the call.
 
 use core::arch::naked_asm;
 

@@ -26,9 +26,8 @@ macro_rules! step {
     };
 }
 
-/// Accumulators in vector registers. `$load` names them in loads and stores
-/// (`q0`), `$kind` and `$lanes` in the step (`v0.4s`, `d0`). The low halves of
-/// v8 to v15 are the caller's.
+/// Accumulators in vector registers. `$load` names them in loads and stores (`q0`), `$kind` and
+/// `$lanes` in the step (`v0.4s`, `d0`). The low halves of v8 to v15 are the caller's.
 macro_rules! vector {
     ($name:ident, $form:ident $op:literal, $load:literal, $kind:literal $lanes:literal, $rounds:literal, $($acc:literal)*) => {
         #[unsafe(naked)]
@@ -128,8 +127,7 @@ vector!(mul_i32_neon, mul "mul", "q", "v" ".4s");
 vector!(chain_f64_neon, fmla "fmla", "q", "v" ".2d", 32, "0");
 vector!(chain_i64_neon, add "add", "q", "v" ".2d", 32, "0");
 
-/// The chain at the vector width: fused f64, additions of i64;
-/// none of other kinds.
+/// The chain at the vector width: fused f64, additions of i64; none of other kinds.
 pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
     let run: Code = match (kernel.width, kernel.op, kernel.element) {
         (Width::Neon, Op::Fma, Type::F64) => chain_f64_neon,

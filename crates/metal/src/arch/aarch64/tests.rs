@@ -195,9 +195,8 @@ fn target(word: u32, address: usize) -> Option<usize> {
     (word >> 26 == 0b10_0101).then(|| address.wrapping_add_signed(offset))
 }
 
-/// Checks that a turn is eight times the same call of `length` words that ends
-/// by adding the result, and one such call in the second loop; returns the
-/// callee, if the call is a `bl`.
+/// Checks that a turn is eight times the same call of `length` words that ends by adding the
+/// result, and one such call in the second loop; returns the callee, if the call is a `bl`.
 fn check_calls(name: &str, calls: Loop, length: usize, sum: u32) -> Option<usize> {
     let body = words(calls as usize);
     let turns = turns(&body);
@@ -250,8 +249,7 @@ fn every_direct_call_is_its_arguments_the_call_and_a_sum() {
                     (Frame::Registers, 0) => 2,
                     (Frame::Spilled, 0) => 4,
                     (Frame::Registers, _) => adds + 1,
-                    // A frame and its end, stores, the first load, and a load
-                    // with each addition.
+                    // A frame and its end, stores, the first load, and a load with each addition.
                     (Frame::Spilled, _) => {
                         2 + in_registers + 1 + 2 * (in_registers - 1) + 2 * on_stack + 1
                     }

@@ -1,6 +1,5 @@
-//! Chains, loops, ring walks and clock reads. Loop heads stand on 64-byte
-//! boundaries; `n` that is no multiple of the unrolling ends in a loop of
-//! single steps, so `n` is always exact.
+//! Chains, loops, ring walks and clock reads. Loop heads stand on 64-byte boundaries; `n` that is
+//! no multiple of the unrolling ends in a loop of single steps, so `n` is always exact.
 
 use core::arch::naked_asm;
 
@@ -62,7 +61,8 @@ chain!(
     chase_index, 8, "add x2, x2, #8", "ldr x1, [x2, x1, lsl #3]"
 );
 
-/// `n` turns of 16 additions into each of eight registers, which wait for nothing, and a count and a branch.
+/// `n` turns of 16 additions into each of eight registers, which wait for nothing, and a count and
+/// a branch.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn independent(n: u64) {
     naked_asm!(
@@ -86,8 +86,7 @@ pub(crate) unsafe extern "C" fn independent(n: u64) {
     )
 }
 
-/// Counts a register to `n`: an addition, a comparison and a branch a turn.
-/// Returns the counter.
+/// Counts a register to `n`: an addition, a comparison and a branch a turn. Returns the counter.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn loop_empty(n: u64) -> u64 {
     naked_asm!(
@@ -104,8 +103,7 @@ pub(crate) unsafe extern "C" fn loop_empty(n: u64) -> u64 {
     )
 }
 
-/// Counts a word of the stack to `n`, as unoptimised code does. Returns the
-/// counter.
+/// Counts a word of the stack to `n`, as unoptimised code does. Returns the counter.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn loop_volatile(n: u64) -> u64 {
     naked_asm!(
@@ -154,8 +152,7 @@ pub(crate) unsafe extern "C" fn loop_unrolled(n: u64) -> u64 {
     )
 }
 
-/// `n` reads of a clock into x1, eight a turn. Returns the last reading, 0 when
-/// `n` is 0.
+/// `n` reads of a clock into x1, eight a turn. Returns the last reading, 0 when `n` is 0.
 macro_rules! clock_reads {
     ($name:ident, $step:expr) => {
         #[unsafe(naked)]

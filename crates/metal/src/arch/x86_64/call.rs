@@ -1,12 +1,10 @@
-//! Calls of a procedure, eight a turn. What is executed for each call is what a
-//! C compiler emits under the System V convention for `sum += f(1, 2, 3 …)`:
-//! integers as immediates, floating constants from memory, the seventh integer
-//! and the ninth floating argument onwards on the stack.
+//! Calls of a procedure, eight a turn. What is executed for each call is what a C compiler emits
+//! under the System V convention for `sum += f(1, 2, 3 …)`: integers as immediates, floating
+//! constants from memory, the seventh integer and the ninth floating argument onwards on the stack.
 //!
-//! Callees return the sum of their arguments (1 if they have none), which
-//! proves that every argument arrived. A callee with its arguments in registers
-//! adds them there; a *spilled* one sets up a frame, stores its arguments in it
-//! and reads them back, as unoptimised code does.
+//! Callees return the sum of their arguments (1 if they have none), which proves that every
+//! argument arrived. A callee with its arguments in registers adds them there; a *spilled* one sets
+//! up a frame, stores its arguments in it and reads them back, as unoptimised code does.
 //!
 //! Loops return the sum of what the callees returned; for floating types the
 //! bit patterns are summed (`paddq`, one cycle), because a floating addition's

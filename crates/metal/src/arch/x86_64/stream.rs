@@ -1,12 +1,11 @@
 //! Bandwidth: loops that do nothing but move an array's words.
 //!
-//! Each takes three pointers (what is written or else read, and the two
-//! sources), the units of an array, how often to pass over it, and 64 bytes of
-//! the constant. A unit is a line, or where the stride is R0's the 512 bytes of
-//! which one word is touched. A turn moves several units; a second loop moves
-//! one at a time what is left of them. All pointers advance alike, without an
-//! index register: stores with one keep Haswell to Skylake from using their
-//! third address unit. Non-temporal stores are in order when a loop returns.
+//! Each takes three pointers (what is written or else read, and the two sources), the units of an
+//! array, how often to pass over it, and 64 bytes of the constant. A unit is a line, or where the
+//! stride is R0's the 512 bytes of which one word is touched. A turn moves several units; a second
+//! loop moves one at a time what is left of them. All pointers advance alike, without an index
+//! register: stores with one keep Haswell to Skylake from using their third address unit.
+//! Non-temporal stores are in order when a loop returns.
 
 use crate::stream::{Access, Ahead, Code, Kernel, Op, Stores, Width};
 
@@ -23,10 +22,9 @@ macro_rules! all {
     };
 }
 
-/// Units of 2^`$shift` bytes over so many arrays. `$step` is done for all
-/// `\unit` of `$units` and `\word` of `$words`, which make a turn of `$turn`
-/// bytes, and `$ahead` once for each `\unit`; `$alone` is done for all `\word` of
-/// `$single`, which make a unit.
+/// Units of 2^`$shift` bytes over so many arrays. `$step` is done for all `\unit` of `$units` and
+/// `\word` of `$words`, which make a turn of `$turn` bytes, and `$ahead` once for each `\unit`;
+/// `$alone` is done for all `\word` of `$single`, which make a unit.
 macro_rules! passes {
     ($name:ident, $arrays:tt, $shift:literal $unit:literal, $turn:literal: $units:literal $words:literal, $single:literal,
      begin [$($begin:expr),*], ahead [$($ahead:expr),*], step [$($step:expr),*], alone [$($alone:expr),*], end [$($end:expr),*]) => {

@@ -100,9 +100,8 @@ fn lines(text: &[&str], times: usize) -> Vec<String> {
     text.iter().map(|line| (*line).to_owned()).cycle().take(text.len() * times).collect()
 }
 
-/// What holds for all: the calling convention is kept. No register of the
-/// caller is written that was not saved, the stack is a multiple of 16 at each
-/// call, and as it was at the return.
+/// What holds for all: the calling convention is kept. No register of the caller is written that
+/// was not saved, the stack is a multiple of 16 at each call, and as it was at the return.
 fn check_convention(body: &[Instruction], name: &str) {
     let kept =
         [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
@@ -273,8 +272,7 @@ fn a_turn_of_clock_reads_is_eight_reads_with_their_fences() {
     assert_eq!(instructions.count(), reads.len(), "a read is not checked");
 }
 
-/// The counter's reads are inlined, and nothing stands between a read and its
-/// fences.
+/// The counter's reads are inlined, and nothing stands between a read and its fences.
 #[test]
 fn fences_stand_beside_the_reads_of_the_counter() {
     #[inline(never)]

@@ -1,6 +1,5 @@
-//! Chains, loops, ring walks and clock reads. Loop heads stand on 64-byte
-//! boundaries; `n` that is no multiple of the unrolling ends in a loop of
-//! single steps, so `n` is always exact.
+//! Chains, loops, ring walks and clock reads. Loop heads stand on 64-byte boundaries; `n` that is
+//! no multiple of the unrolling ends in a loop of single steps, so `n` is always exact.
 
 use core::arch::naked_asm;
 
@@ -66,8 +65,9 @@ chain!(
     chase_index, 8, "mov rax, qword ptr [rdx + 8 * rax + 8]"
 );
 
-/// `n` turns of 128 tests of a register, which wait for nothing, and one fused count and branch. Additions in eight
-/// chains are no measure: Zen 5 starts six operations a cycle, and 5.3 of those (docs/notes/2026-11-25-zen5.md).
+/// `n` turns of 128 tests of a register, which wait for nothing, and one fused count and branch.
+/// Additions in eight chains are no measure: Zen 5 starts six operations a cycle, and 5.3 of those
+/// (docs/notes/2026-11-25-zen5.md).
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn independent(n: u64) {
     naked_asm!(
@@ -103,8 +103,7 @@ pub(crate) unsafe extern "C" fn loop_empty(n: u64) -> u64 {
     )
 }
 
-/// Counts a word of the stack to `n`, as unoptimised code does. Returns the
-/// counter.
+/// Counts a word of the stack to `n`, as unoptimised code does. Returns the counter.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn loop_volatile(n: u64) -> u64 {
     naked_asm!(

@@ -1,6 +1,5 @@
-//! Loops of scalar words of 4 and 8 bytes, of every word, of the first of each
-//! line, and of one in 512 bytes. They do not prefetch: what a plain program
-//! gets.
+//! Loops of scalar words of 4 and 8 bytes, of every word, of the first of each line, and of one in
+//! 512 bytes. They do not prefetch: what a plain program gets.
 
 use crate::stream::{Access, Code, Kernel, Op, Stores, Width};
 
@@ -110,8 +109,7 @@ modify!(first 8 "rax": modify_8_first);
 modify!(strided 4 "eax": modify_4_strided);
 modify!(strided 8 "rax": modify_8_strided);
 
-/// The sum in four chains of words `$apart` bytes apart; a unit that is one
-/// word goes to the first.
+/// The sum in four chains of words `$apart` bytes apart; a unit that is one word goes to the first.
 macro_rules! read {
     ($name:ident $apart:literal, $a:literal $b:literal $c:literal $d:literal, $shift:literal $unit:literal, $turn:literal: $units:literal $words:literal, $single:literal) => {
         passes!($name, 1, $shift $unit, $turn: $units $words, $single,

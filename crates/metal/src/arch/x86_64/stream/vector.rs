@@ -11,9 +11,8 @@
 
 use crate::stream::{Code, Op, Stores};
 
-/// What is done to a word, by the form of the instructions (`legacy` ones
-/// overwrite an operand) and the names of the register, the constant and the
-/// instruction that stores.
+/// What is done to a word, by the form of the instructions (`legacy` ones overwrite an operand) and
+/// the names of the register, the constant and the instruction that stores.
 macro_rules! step {
     ($form:ident write $word:literal $constant:literal $store:literal) => {
         concat!($store, " [rdi + \\unit + \\word], ", $constant)
@@ -181,8 +180,7 @@ non_temporal!(sse2_past, "0, 16, 32, 48" legacy "xmm0" "xmm15" "movntps", "movup
 non_temporal!(avx2_past, "0, 32" vex "ymm0" "ymm15" "vmovntps", "vmovups" "sfence\nvzeroupper");
 non_temporal!(avx512_past, "0" vex "zmm0" "zmm15" "vmovntps", "vmovups" "sfence\nvzeroupper");
 
-/// The loops that read: 16 registers in turn, by their size. `$single` are the
-/// registers of a line.
+/// The loops that read: 16 registers in turn, by their size. `$single` are the registers of a line.
 macro_rules! read {
     ($name:ident [$($ahead:literal),*], $units:literal, $single:literal, $clear:expr, $load:expr, [$($sum:expr),*]) => {
         passes!($name, 1, 6 64, 1024: $units "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15", $single,

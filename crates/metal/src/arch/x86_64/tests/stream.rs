@@ -1,5 +1,4 @@
-//! Bandwidth: which bytes a turn of each loop loads and stores, and that it
-//! does nothing else.
+//! Bandwidth: which bytes a turn of each loop loads and stores, and that it does nothing else.
 
 use std::collections::BTreeSet;
 
@@ -55,9 +54,8 @@ fn expected(kernel: Kernel, units: u64) -> Traffic {
     Traffic { loads, stores, advance: units * unit }
 }
 
-/// What the instructions of a loop do, the last two of which compare and
-/// branch. Every word is touched once, and nothing but the arrays' pointers
-/// addresses memory.
+/// What the instructions of a loop do, the last two of which compare and branch. Every word is
+/// touched once, and nothing but the arrays' pointers addresses memory.
 fn found(name: &str, arrays: usize, turn: &[Instruction]) -> Traffic {
     let pointers = &[Register::RDI, Register::RSI, Register::RDX][..arrays];
     let mut traffic = Traffic::default();
