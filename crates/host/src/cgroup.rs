@@ -46,10 +46,8 @@ pub fn cached_bytes(memory_stat: &str) -> Option<u64> {
 /// children with controllers (the root excepted), so it is a sibling: a child of the nearest group
 /// above whose `cgroup.subtree_control` hands `memory` on; the kernel demands that the mover may
 /// write the `cgroup.procs` of both groups' common ancestor
-/// (Documentation/admin-guide/cgroup-v2.rst, "Delegation Containment").
-///
-/// # Errors
-/// Why there is no such place.
+/// (Documentation/admin-guide/cgroup-v2.rst, "Delegation Containment"). Errors: why there is no
+/// such place.
 pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, String> {
     let groups = groups(root);
     let v1 = groups.iter().find(|group| group.version == 1 && group.controls("memory"));

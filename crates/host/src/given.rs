@@ -115,10 +115,8 @@ pub enum GivenError {
 }
 
 impl Given {
-    /// Takes one fact. `name` with or without the leading `host.`.
-    ///
-    /// # Errors
-    /// When the name is not in [`FACTS`] or the value does not parse in its unit.
+    /// Takes one fact. `name` with or without the leading `host.`. Errors: when the name is not in
+    /// [`FACTS`] or the value does not parse in its unit.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), GivenError> {
         let name = name.strip_prefix("host.").unwrap_or(name);
         let Some(fact) = FACTS.iter().find(|fact| fact.name == name) else {

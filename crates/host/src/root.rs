@@ -35,10 +35,8 @@ impl Root {
     }
 
     /// A recorded machine: a directory that holds `proc/`, `sys/`, `cpuid.txt` and `facts.txt`, or
-    /// one that holds all of them as `tree.txt` (see [`Root::tree`]).
-    ///
-    /// # Errors
-    /// When `dir` is no directory or its `tree.txt` cannot be read.
+    /// one that holds all of them as `tree.txt` (see [`Root::tree`]). Errors: when `dir` is no
+    /// directory or its `tree.txt` cannot be read.
     pub fn at(dir: &Path) -> Result<Root> {
         let archive = dir.join("tree.txt");
         if archive.is_file() {

@@ -10,10 +10,7 @@ const MEMINFO_WORDS: usize = 9;
 const MEMINFO_DROPS: usize = 8;
 
 /// Bytes that have come and were not read (SIOCINQ; of a datagram socket, those of the next
-/// datagram).
-///
-/// # Errors
-/// Those of ioctl(2): the descriptor is no socket.
+/// datagram). Errors: those of ioctl(2): the descriptor is no socket.
 pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut bytes: c_int = 0;
     // SAFETY: the request writes one int, to a variable of ours.
@@ -26,10 +23,7 @@ pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// Datagrams that came to a socket and were dropped there since it was made, because its buffer was
 /// full: the count that `SO_RXQ_OVFL` sends along with a later datagram, without waiting for one
-/// (Linux 4.12).
-///
-/// # Errors
-/// Those of getsockopt(2).
+/// (Linux 4.12). Errors: those of getsockopt(2).
 pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMINFO_WORDS];
     let mut length = size_of_val(&words) as libc::socklen_t;
@@ -53,9 +47,7 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// Has a datagram socket tell by ENOBUFS when the host's own queue to the device drops what it
 /// sends, where else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
-///
-/// # Errors
-/// Those of setsockopt(2).
+/// Errors: those of setsockopt(2).
 pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
     let (level, option) = match socket.local_addr()? {
         std::net::SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),

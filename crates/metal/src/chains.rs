@@ -71,10 +71,8 @@ impl Chains {
         Ok(chains)
     }
 
-    /// Lets `count` chains begin anew, evenly spaced along the cycle.
-    ///
-    /// # Errors
-    /// No chains, or more than [`MOST_CHAINS`].
+    /// Lets `count` chains begin anew, evenly spaced along the cycle. Errors: no chains, or more
+    /// than [`MOST_CHAINS`].
     pub fn enter(&mut self, count: usize) -> io::Result<()> {
         if !(1..=MOST_CHAINS).contains(&count) {
             return Err(invalid(format!("{count} chains are not 1 to {MOST_CHAINS}")));

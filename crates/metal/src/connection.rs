@@ -56,10 +56,8 @@ impl State {
     }
 }
 
-/// The state of a connection; one system call, which copies eight bytes.
-///
-/// # Errors
-/// Those of getsockopt(2): the descriptor is no TCP socket. A state that this plumb does not know.
+/// The state of a connection; one system call, which copies eight bytes. Errors: those of
+/// getsockopt(2): the descriptor is no TCP socket. A state that this plumb does not know.
 #[inline]
 pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
     let mut told = [0_u8; 8];
@@ -83,10 +81,7 @@ pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
 
 /// Has a bind(2) to port 0 choose an address only: connect(2) then takes a port that is free for
 /// this address and that destination, and not one that nobody else on the host has
-/// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2).
-///
-/// # Errors
-/// Those of setsockopt(2).
+/// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2). Errors: those of setsockopt(2).
 pub fn bind_address_only(socket: BorrowedFd<'_>) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the kernel reads an integer of ours, of the length that is said.

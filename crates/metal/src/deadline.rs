@@ -22,10 +22,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Interrupts the calling thread after `time`.
-    ///
-    /// # Errors
-    /// Those of timer_create(2).
+    /// Interrupts the calling thread after `time`. Errors: those of timer_create(2).
     pub fn after(time: Duration) -> io::Result<Deadline> {
         handle()?;
         signal::unblock(&[SIGNAL])?;
@@ -43,10 +40,8 @@ impl Deadline {
         Ok(deadline)
     }
 
-    /// Interrupts the thread that made it after `time` from now on instead.
-    ///
-    /// # Errors
-    /// Those of timer_settime(2).
+    /// Interrupts the thread that made it after `time` from now on instead. Errors: those of
+    /// timer_settime(2).
     pub fn put_off(&self, time: Duration) -> io::Result<()> {
         let times = libc::itimerspec {
             it_interval: timespec(AGAIN),

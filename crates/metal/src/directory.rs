@@ -53,10 +53,7 @@ pub enum Refused {
 }
 
 /// Writes in a directory, for only that tells whether one may: permissions, read-only mounts and
-/// quotas differ. Nothing is left there, unless it hangs.
-///
-/// # Errors
-/// Why it cannot be used.
+/// quotas differ. Nothing is left there, unless it hangs. Errors: why it cannot be used.
 pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<Writable, Refused> {
     let patience = patience.into();
     let path = within(patience, |_| Ok(fs::canonicalize(dir)?.into_os_string().into_vec()))
@@ -154,10 +151,8 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Makes a directory that only its owner may write in.
-///
-/// # Errors
-/// Those of mkdir(2), and those of [`within`].
+/// Makes a directory that only its owner may write in. Errors: those of mkdir(2), and those of
+/// [`within`].
 pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
     let made = |_: &Signs| DirBuilder::new().mode(0o755).create(path).map(|()| Vec::new());
     within(patience, made).map(drop)
@@ -177,10 +172,8 @@ pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::R
     within(patience, removed).map(drop)
 }
 
-/// Names of the entries of a directory, in no order.
-///
-/// # Errors
-/// Those of open(2) and getdents(2), and those of [`within`].
+/// Names of the entries of a directory, in no order. Errors: those of open(2) and getdents(2), and
+/// those of [`within`].
 pub fn names<'flag>(
     path: &Path,
     patience: impl Into<Patience<'flag>>,
@@ -199,10 +192,7 @@ pub fn names<'flag>(
     Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }
 
-/// Removes what is in a directory but for some names.
-///
-/// # Errors
-/// As [`remove`].
+/// Removes what is in a directory but for some names. Errors: as [`remove`].
 pub fn remove_but<'flag>(
     path: &Path,
     keep: &[OsString],

@@ -182,9 +182,7 @@ pub fn dynamic_program(machine: Machine, linkage: &Linkage, status: u8) -> Vec<u
 
 /// The linkage of a program file, as far as its C library goes: its interpreter, and of the
 /// libraries that it needs the one whose name begins with `libc.`. `None` for a static program.
-///
-/// # Errors
-/// `file` is no program of this kind (64 bits, little-endian), or is cut off.
+/// Errors: `file` is no program of this kind (64 bits, little-endian), or is cut off.
 pub fn linkage(file: &[u8]) -> io::Result<Option<Linkage>> {
     if file.get(..6) != Some(b"\x7fELF\x02\x01") {
         return Err(malformed());

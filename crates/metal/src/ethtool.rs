@@ -79,10 +79,8 @@ pub struct Link {
     pub lro: Option<bool>,
 }
 
-/// Names of the interfaces of this process's network namespace, in the kernel's order.
-///
-/// # Errors
-/// Those of if_nameindex(3).
+/// Names of the interfaces of this process's network namespace, in the kernel's order. Errors:
+/// those of if_nameindex(3).
 pub fn names() -> io::Result<Vec<String>> {
     // SAFETY: no arguments.
     let list = unsafe { libc::if_nameindex() };
@@ -105,10 +103,8 @@ pub fn names() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Asks the kernel and the driver of an interface for all that they tell.
-///
-/// # Errors
-/// A name that no interface can have, no such interface, or no socket to ask through.
+/// Asks the kernel and the driver of an interface for all that they tell. Errors: a name that no
+/// interface can have, no such interface, or no socket to ask through.
 pub fn link(name: &str) -> io::Result<Link> {
     let asked = Asked::new(name)?;
     let mtu = asked.mtu()?;

@@ -37,10 +37,8 @@ pub struct Area {
 }
 
 impl Area {
-    /// Private memory. What was touched of it is freed first.
-    ///
-    /// # Errors
-    /// Those of madvise(2): locked memory is never freed (EINVAL).
+    /// Private memory. What was touched of it is freed first. Errors: those of madvise(2): locked
+    /// memory is never freed (EINVAL).
     pub fn private(mapping: Mapping) -> io::Result<Area> {
         let start = NonNull::new(mapping.as_ptr().cast_mut())
             .expect("a mapping does not begin at address 0");
@@ -51,10 +49,7 @@ impl Area {
     }
 
     /// Shared memory of no file, in base pages where the machine's setting does not force huge
-    /// ones.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
+    /// ones. Errors: those of mmap(2).
     pub fn shared(bytes: usize) -> io::Result<Area> {
         let area = Area::reserve(bytes, Renewal::Hole)?;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -91,10 +86,7 @@ impl Area {
         self.mapping.as_ref()
     }
 
-    /// Has the first `bytes` fault again.
-    ///
-    /// # Errors
-    /// Those of madvise(2).
+    /// Has the first `bytes` fault again. Errors: those of madvise(2).
     pub fn renew(&mut self, bytes: usize) -> io::Result<()> {
         let advice = match self.renewal {
             Renewal::Drop => libc::MADV_DONTNEED,
@@ -104,10 +96,7 @@ impl Area {
     }
 
     /// Tells the kernel that a mapped file is read in no order: a fault reads its page and no
-    /// other.
-    ///
-    /// # Errors
-    /// Those of madvise(2).
+    /// other. Errors: those of madvise(2).
     pub fn expect_random(&self) -> io::Result<()> {
         self.advise(self.bytes, libc::MADV_RANDOM)
     }
@@ -132,10 +121,8 @@ impl Area {
         sum
     }
 
-    /// Writes the first word of every `stride` bytes, as [`Area::read`] reads.
-    ///
-    /// # Panics
-    /// A write would be outside of the area, or the area is a file's.
+    /// Writes the first word of every `stride` bytes, as [`Area::read`] reads. Panics: a write
+    /// would be outside of the area, or the area is a file's.
     #[inline(never)]
     pub fn write(&mut self, from: usize, stride: usize, count: usize) {
         self.check(from, stride, count);

@@ -79,10 +79,7 @@ impl Echo {
         Echo::with(socket, access, to, payload_bytes)
     }
 
-    /// As [`Echo::open`], with one kind of socket only.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Echo::open`], with one kind of socket only. Errors: as there.
     pub fn open_as(access: Access, to: IpAddr, payload_bytes: usize) -> io::Result<Echo> {
         Echo::with(socket::open(to.is_ipv6(), access)?, access, to, payload_bytes)
     }
@@ -130,10 +127,7 @@ impl Echo {
         packet::number(&mut self.request, sequence, self.is_v6);
     }
 
-    /// Sends the echo.
-    ///
-    /// # Errors
-    /// Those of send(2).
+    /// Sends the echo. Errors: those of send(2).
     #[inline]
     pub fn send(&mut self) -> io::Result<()> {
         // SAFETY: the kernel reads the request, which is ours.
@@ -164,10 +158,7 @@ impl Echo {
     }
 
     /// What the packet that came last says, if it is the answer to the echo that was numbered last;
-    /// else it is counted among the [`Echo::strays`].
-    ///
-    /// # Errors
-    /// The kernel gave it no time stamp.
+    /// else it is counted among the [`Echo::strays`]. Errors: the kernel gave it no time stamp.
     pub fn answer(&mut self, packet: Packet) -> io::Result<Option<Answer>> {
         let all = &self.inbox[..packet.bytes.min(self.inbox.len())];
         let echo = match (self.access, self.is_v6) {

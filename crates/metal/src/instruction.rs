@@ -145,10 +145,8 @@ impl Bench {
     }
 
     /// Runs a body `n` times and returns what its kernel leaves: for integer bodies the sum of the
-    /// registers it works on, for vector bodies the low word of the first.
-    ///
-    /// # Panics
-    /// The processor lacks the instruction.
+    /// registers it works on, for vector bodies the low word of the first. Panics: the processor
+    /// lacks the instruction.
     pub fn run(&mut self, instruction: &Instruction, body: &Body, n: u64) -> u64 {
         assert!(instruction.is_present(), "this processor lacks {}", instruction.name);
         // SAFETY: the processor has the instruction; the kernel works on registers that it saves

@@ -22,10 +22,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Maps `count` lines, which no CPU has touched.
-    ///
-    /// # Errors
-    /// Those of mmap(2); `count` is 0.
+    /// Maps `count` lines, which no CPU has touched. Errors: those of mmap(2); `count` is 0.
     pub fn new(count: usize) -> io::Result<Lines> {
         let bytes = count.saturating_mul(base_page_bytes());
         Ok(Lines { pages: Mapping::new(bytes, Pages::Base)?, count })
@@ -36,19 +33,14 @@ impl Lines {
         self.count
     }
 
-    /// Touches a line for the first time, on the calling thread's CPU and in its node's memory;
-    /// its value becomes 0.
-    ///
-    /// # Panics
-    /// There is no line `index`.
+    /// Touches a line for the first time, on the calling thread's CPU and in its node's memory; its
+    /// value becomes 0. Panics: there is no line `index`.
     pub fn home(&self, index: usize) {
         self.word(index).store(0, Ordering::SeqCst);
     }
 
-    /// A line's value: the number of times that it was handed over.
-    ///
-    /// # Panics
-    /// There is no line `index`.
+    /// A line's value: the number of times that it was handed over. Panics: there is no line
+    /// `index`.
     pub fn value(&self, index: usize) -> u64 {
         self.word(index).load(Ordering::SeqCst)
     }
@@ -57,10 +49,7 @@ impl Lines {
     /// makes it `expected + 1`, and goes on with `expected + 2`. Each look at the line is a compare
     /// and swap ([`method`]), as in the tools that print this figure, so that every look takes the
     /// line away from the other party. Gives up after `spins` (at least 1) looks in vain at one
-    /// turn. Returns the turns that were made.
-    ///
-    /// # Panics
-    /// There is no line `index`.
+    /// turn. Returns the turns that were made. Panics: there is no line `index`.
     pub fn play(&self, index: usize, expected: u64, turns: u64, spins: u64) -> u64 {
         let word = self.word(index).as_ptr();
         // SAFETY: an aligned word of memory that is ours and that all access atomically.

@@ -29,11 +29,9 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A matrix of `rows` x `columns` in pages of the kind asked for. No page is there before it
-    /// is touched.
-    ///
-    /// # Errors
-    /// No rows or columns, more than the kernel gives, or huge pages of a kernel without them.
+    /// A matrix of `rows` x `columns` in pages of the kind asked for. No page is there before it is
+    /// touched. Errors: no rows or columns, more than the kernel gives, or huge pages of a kernel
+    /// without them.
     pub fn new(rows: usize, columns: usize, pages: Pages) -> io::Result<Matrix> {
         let stride = stride(rows);
         let bytes =
@@ -52,10 +50,8 @@ impl Matrix {
         stride(rows).saturating_mul(columns).saturating_mul(size_of::<f64>())
     }
 
-    /// The share of its touched memory that huge pages hold, 0 to 1.
-    ///
-    /// # Errors
-    /// /proc/self/smaps cannot be read.
+    /// The share of its touched memory that huge pages hold, 0 to 1. Errors: /proc/self/smaps
+    /// cannot be read.
     pub fn huge_share(&self) -> io::Result<f64> {
         self.memory.huge_share()
     }
@@ -119,10 +115,7 @@ impl<'a> View<'a> {
         self.columns
     }
 
-    /// Column `index`.
-    ///
-    /// # Panics
-    /// There is no such column.
+    /// Column `index`. Panics: there is no such column.
     pub fn column(&self, index: usize) -> &'a [f64] {
         assert!(index < self.columns, "column {index} of {}", self.columns);
         let start = self.start.as_ptr().wrapping_add(index * self.stride);
@@ -131,20 +124,14 @@ impl<'a> View<'a> {
         unsafe { std::slice::from_raw_parts(start, self.rows) }
     }
 
-    /// Rows before `at`, and those from it on.
-    ///
-    /// # Panics
-    /// There are fewer than `at` rows.
+    /// Rows before `at`, and those from it on. Panics: there are fewer than `at` rows.
     pub fn split_rows(self, at: usize) -> (View<'a>, View<'a>) {
         assert!(at <= self.rows, "row {at} of {}", self.rows);
         let below = View { start: advanced(self.start, at), rows: self.rows - at, ..self };
         (View { rows: at, ..self }, below)
     }
 
-    /// Columns before `at`, and those from it on.
-    ///
-    /// # Panics
-    /// There are fewer than `at` columns.
+    /// Columns before `at`, and those from it on. Panics: there are fewer than `at` columns.
     pub fn split_columns(self, at: usize) -> (View<'a>, View<'a>) {
         assert!(at <= self.columns, "column {at} of {}", self.columns);
         let right = View {
@@ -209,10 +196,7 @@ impl<'a> ViewMut<'a> {
         }
     }
 
-    /// Column `index`.
-    ///
-    /// # Panics
-    /// There is no such column.
+    /// Column `index`. Panics: there is no such column.
     pub fn column_mut(&mut self, index: usize) -> &mut [f64] {
         assert!(index < self.columns, "column {index} of {}", self.columns);
         let start = self.start.as_ptr().wrapping_add(index * self.stride);
@@ -221,20 +205,14 @@ impl<'a> ViewMut<'a> {
         unsafe { std::slice::from_raw_parts_mut(start, self.rows) }
     }
 
-    /// Rows before `at`, and those from it on.
-    ///
-    /// # Panics
-    /// There are fewer than `at` rows.
+    /// Rows before `at`, and those from it on. Panics: there are fewer than `at` rows.
     pub fn split_rows(self, at: usize) -> (ViewMut<'a>, ViewMut<'a>) {
         assert!(at <= self.rows, "row {at} of {}", self.rows);
         let below = self.with(advanced(self.start, at), self.rows - at, self.columns);
         (self.with(self.start, at, self.columns), below)
     }
 
-    /// Columns before `at`, and those from it on.
-    ///
-    /// # Panics
-    /// There are fewer than `at` columns.
+    /// Columns before `at`, and those from it on. Panics: there are fewer than `at` columns.
     pub fn split_columns(self, at: usize) -> (ViewMut<'a>, ViewMut<'a>) {
         assert!(at <= self.columns, "column {at} of {}", self.columns);
         let start = advanced(self.start, at * self.stride);
@@ -259,10 +237,7 @@ fn advanced(start: NonNull<f64>, elements: usize) -> NonNull<f64> {
 }
 
 /// `c -= a b` on the calling thread, by the crate `gemm-f64`: with AVX-512 or AVX2 and FMA where
-/// the processor has them, NEON on aarch64.
-///
-/// # Panics
-/// The shapes do not fit each other.
+/// the processor has them, NEON on aarch64. Panics: the shapes do not fit each other.
 pub fn subtract_product(c: &mut ViewMut<'_>, a: View<'_>, b: View<'_>) {
     assert!(
         c.rows == a.rows && c.columns == b.columns && a.columns == b.rows,

@@ -174,11 +174,8 @@ impl Mapping {
         self.advise(libc::MADV_COLLAPSE)
     }
 
-    /// The share of the touched memory that huge pages hold, 0 to 1, from
-    /// /proc/self/smaps; 0 where nothing was touched.
-    ///
-    /// # Errors
-    /// smaps cannot be read or does not have the mapping.
+    /// The share of the touched memory that huge pages hold, 0 to 1, from /proc/self/smaps; 0 where
+    /// nothing was touched. Errors: smaps cannot be read or does not have the mapping.
     pub fn huge_share(&self) -> io::Result<f64> {
         let smaps = std::fs::read_to_string("/proc/self/smaps")?;
         let from = self.start.as_ptr() as usize;
@@ -188,10 +185,8 @@ impl Mapping {
     }
 
     /// The NUMA node of each page, as pages per node: of every base page, or of 4096 evenly spread
-    /// ones where there are more. Pages that were not touched are in no node.
-    ///
-    /// # Errors
-    /// A kernel without page migration or a sandbox that forbids the call.
+    /// ones where there are more. Pages that were not touched are in no node. Errors: a kernel
+    /// without page migration or a sandbox that forbids the call.
     pub fn nodes(&self) -> io::Result<BTreeMap<usize, usize>> {
         let all = self.bytes / base_page_bytes();
         let sampled = all.min(MOST_SAMPLED_PAGES);
@@ -225,11 +220,9 @@ impl Mapping {
         Ok(nodes)
     }
 
-    /// Binds the memory to a NUMA node and moves what is elsewhere. Bind before
-    /// the first touch, and verify with [`Mapping::nodes`].
-    ///
-    /// # Errors
-    /// No such node, one without memory or outside the cpuset, or a kernel without NUMA.
+    /// Binds the memory to a NUMA node and moves what is elsewhere. Bind before the first touch,
+    /// and verify with [`Mapping::nodes`]. Errors: no such node, one without memory or outside the
+    /// cpuset, or a kernel without NUMA.
     pub fn bind(&self, node: usize) -> io::Result<()> {
         let mut set = vec![0u64; node / 64 + 1];
         set[node / 64] |= 1 << (node % 64);

@@ -19,38 +19,27 @@ const RECORD_LENGTH_AT: usize = 2 * size_of::<u64>();
 const RECORD_NAME_AT: usize = RECORD_LENGTH_AT + size_of::<u16>() + 1;
 
 /// Opens a directory as a place only (`O_PATH`): paths are relative to it, and nothing is read of
-/// it.
-///
-/// # Errors
-/// Those of open(2); a path with a zero byte.
+/// it. Errors: those of open(2); a path with a zero byte.
 pub fn open_place(path: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     raw::openat(None, &path, libc::O_PATH | libc::O_DIRECTORY)
 }
 
-/// Makes an empty regular file that was not there and opens it for writing.
-///
-/// # Errors
-/// Those of openat(2): `EEXIST` for a name that is there.
+/// Makes an empty regular file that was not there and opens it for writing. Errors: those of
+/// openat(2): `EEXIST` for a name that is there.
 #[inline]
 pub fn create(directory: BorrowedFd, name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
     raw::openat(Some(directory), name, flags)
 }
 
-/// Opens a file for reading.
-///
-/// # Errors
-/// Those of openat(2).
+/// Opens a file for reading. Errors: those of openat(2).
 #[inline]
 pub fn open(directory: BorrowedFd, name: &CStr) -> io::Result<OwnedFd> {
     raw::openat(Some(directory), name, libc::O_RDONLY)
 }
 
-/// Makes a directory, the owner's alone.
-///
-/// # Errors
-/// Those of mkdirat(2).
+/// Makes a directory, the owner's alone. Errors: those of mkdirat(2).
 #[inline]
 pub fn mkdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
     const MODE: usize = 0o700;
@@ -65,19 +54,13 @@ pub fn mkdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
     })
 }
 
-/// Removes a name that is not a directory's.
-///
-/// # Errors
-/// Those of unlinkat(2).
+/// Removes a name that is not a directory's. Errors: those of unlinkat(2).
 #[inline]
 pub fn unlink(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
     unlinkat(directory, name, 0)
 }
 
-/// Removes an empty directory.
-///
-/// # Errors
-/// Those of unlinkat(2) with `AT_REMOVEDIR`.
+/// Removes an empty directory. Errors: those of unlinkat(2) with `AT_REMOVEDIR`.
 #[inline]
 pub fn rmdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
     unlinkat(directory, name, libc::AT_REMOVEDIR)
@@ -96,10 +79,8 @@ fn unlinkat(directory: BorrowedFd, name: &CStr, flags: i32) -> io::Result<()> {
     })
 }
 
-/// Gives a file another name in the same directory; one that has that name is replaced.
-///
-/// # Errors
-/// Those of renameat2(2).
+/// Gives a file another name in the same directory; one that has that name is replaced. Errors:
+/// those of renameat2(2).
 #[inline]
 pub fn rename(directory: BorrowedFd, from: &CStr, to: &CStr) -> io::Result<()> {
     let at = directory.as_raw_fd() as usize;
@@ -125,10 +106,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Opens a directory for reading.
-    ///
-    /// # Errors
-    /// Those of openat(2).
+    /// Opens a directory for reading. Errors: those of openat(2).
     pub fn new(directory: BorrowedFd) -> io::Result<Listing> {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         let opened = raw::openat(Some(directory), c".", flags)?;
@@ -136,9 +114,7 @@ impl Listing {
     }
 
     /// Reads all of it once, from its beginning: the number of entries, without `.` and `..`.
-    ///
-    /// # Errors
-    /// Those of lseek(2) and getdents64(2); records that do not add up.
+    /// Errors: those of lseek(2) and getdents64(2); records that do not add up.
     pub fn pass(&mut self) -> io::Result<u64> {
         // SAFETY: plain values; the descriptor is open.
         if unsafe { libc::lseek(self.directory.as_raw_fd(), 0, libc::SEEK_SET) } != 0 {
@@ -185,10 +161,7 @@ fn walk(mut records: &[u8]) -> io::Result<u64> {
 }
 
 /// Files that a file system can still hold; `None` where it makes room for them as it goes (btrfs
-/// says zero of zero).
-///
-/// # Errors
-/// Those of fstatvfs(3).
+/// says zero of zero). Errors: those of fstatvfs(3).
 pub fn free_files(file: &File) -> io::Result<Option<u64>> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -199,10 +172,8 @@ pub fn free_files(file: &File) -> io::Result<Option<u64>> {
     }
 }
 
-/// Reserves the first `bytes` of a file: blocks that are its own, and not yet written.
-///
-/// # Errors
-/// Those of fallocate(2): `EOPNOTSUPP` where the file system reserves nothing.
+/// Reserves the first `bytes` of a file: blocks that are its own, and not yet written. Errors:
+/// those of fallocate(2): `EOPNOTSUPP` where the file system reserves nothing.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
     // SAFETY: plain values; the descriptor is open.

@@ -29,10 +29,8 @@ pub fn index(name: &str) -> Option<u32> {
     (index != 0).then_some(index)
 }
 
-/// All messages of a list, one after the other, as [`messages`] reads them.
-///
-/// # Errors
-/// Those of socket(2), send(2) and recv(2), and what the kernel answers in place of a list.
+/// All messages of a list, one after the other, as [`messages`] reads them. Errors: those of
+/// socket(2), send(2) and recv(2), and what the kernel answers in place of a list.
 pub fn list(of: List) -> io::Result<Vec<u8>> {
     let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: plain values.

@@ -98,10 +98,8 @@ pub struct NfsFile {
 }
 
 impl Library {
-    /// Loads it.
-    ///
-    /// # Errors
-    /// `NotFound`: it is not installed. `Unsupported`: what was found lacks a call.
+    /// Loads it. Errors: `NotFound`: it is not installed. `Unsupported`: what was found lacks a
+    /// call.
     pub fn load() -> io::Result<Library> {
         for soname in SONAMES {
             let name = CString::new(soname).expect("has no zero byte");
@@ -117,10 +115,8 @@ impl Library {
     }
 
     /// Whether it can be loaded, found out in a child: what it brings along (Kerberos, TLS) and
-    /// what those do when they are loaded stays out of this process.
-    ///
-    /// # Errors
-    /// Those of [`Library::load`]; the child cannot be made, or did not survive the loading.
+    /// what those do when they are loaded stays out of this process. Errors: those of
+    /// [`Library::load`]; the child cannot be made, or did not survive the loading.
     pub fn look() -> io::Result<()> {
         let child = Child::fork(|| match Library::load() {
             Ok(_) => LOADS,
@@ -283,10 +279,8 @@ impl NfsFile {
     }
 
     /// Reads from an offset: one request and its answer. Fewer bytes than asked for at the file's
-    /// end, or where the server gives no more at once.
-    ///
-    /// # Errors
-    /// What the library says; after a time-out or a lost connection every later read fails too.
+    /// end, or where the server gives no more at once. Errors: what the library says; after a
+    /// time-out or a lost connection every later read fails too.
     #[inline]
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let (context, file) = (self.context.as_ptr(), self.file.as_ptr());
@@ -308,10 +302,8 @@ impl NfsFile {
         })
     }
 
-    /// What the kernel knows of the connection to the server.
-    ///
-    /// # Errors
-    /// The connection is lost, or the kernel does not tell.
+    /// What the kernel knows of the connection to the server. Errors: the connection is lost, or
+    /// the kernel does not tell.
     pub fn tcp(&self) -> io::Result<tcp::Info> {
         // SAFETY: a context of ours.
         let descriptor: RawFd = unsafe { (self.library.get_fd)(self.context.as_ptr()) };

@@ -163,18 +163,12 @@ impl Ring {
         })
     }
 
-    /// The events begin, all together.
-    ///
-    /// # Errors
-    /// Those of ioctl(2).
+    /// The events begin, all together. Errors: those of ioctl(2).
     pub fn start(&self) -> io::Result<()> {
         control(&self.events[0], IOC_ENABLE, 0)
     }
 
-    /// The events end, all together.
-    ///
-    /// # Errors
-    /// Those of ioctl(2).
+    /// The events end, all together. Errors: those of ioctl(2).
     pub fn stop(&self) -> io::Result<()> {
         control(&self.events[0], IOC_DISABLE, 0)
     }

@@ -39,10 +39,8 @@ pub fn pin(cpu: usize) -> io::Result<Pinned> {
     Ok(Pinned { cpu, of_this_thread: PhantomData })
 }
 
-/// Restricts the calling thread to `cpus` and reads the restriction back.
-///
-/// # Errors
-/// No CPU of the list may be used, or the kernel dropped some of them.
+/// Restricts the calling thread to `cpus` and reads the restriction back. Errors: no CPU of the
+/// list may be used, or the kernel dropped some of them.
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     let set = words_of(cpus)?;
     // SAFETY: the pointer and the length in bytes are those of `set`; 0 is the calling thread.
@@ -70,10 +68,8 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     }
 }
 
-/// The CPUs that the calling thread may run on, in ascending order.
-///
-/// # Errors
-/// Those of `sched_getaffinity`.
+/// The CPUs that the calling thread may run on, in ascending order. Errors: those of
+/// `sched_getaffinity`.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let mut set = vec![0u64; 16];
     loop {
@@ -126,10 +122,8 @@ fn count_of(list: &str) -> usize {
     counts.sum()
 }
 
-/// Sets the nice value of the calling thread, -20 (first) to 19.
-///
-/// # Errors
-/// No permission (below the present value, without CAP_SYS_NICE).
+/// Sets the nice value of the calling thread, -20 (first) to 19. Errors: no permission (below the
+/// present value, without CAP_SYS_NICE).
 pub fn nice(value: i32) -> io::Result<()> {
     // SAFETY: plain values; on Linux process 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) })
@@ -144,18 +138,13 @@ pub fn first() {
 }
 
 /// Puts the calling thread under SCHED_FIFO with `priority` 1 to 99; children start as normal ones.
-/// The kernel throttles such threads (by default 50 ms of each second).
-///
-/// # Errors
-/// No permission, or a priority out of range.
+/// The kernel throttles such threads (by default 50 ms of each second). Errors: no permission, or a
+/// priority out of range.
 pub fn fifo(priority: i32) -> io::Result<()> {
     schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
 }
 
-/// Puts the calling thread back under the normal scheduler.
-///
-/// # Errors
-/// Those of `sched_setscheduler`.
+/// Puts the calling thread back under the normal scheduler. Errors: those of `sched_setscheduler`.
 pub fn normal() -> io::Result<()> {
     match schedule(libc::SCHED_OTHER, 0) {
         // Who was under [`fifo`] by a resource limit alone may leave it, but may not take back what
@@ -168,10 +157,8 @@ pub fn normal() -> io::Result<()> {
 }
 
 /// Puts the calling thread under SCHED_BATCH, which needs no right: when it is woken it does not
-/// take the CPU from whoever runs. Children and threads inherit it; [`normal`] undoes it.
-///
-/// # Errors
-/// Those of `sched_setscheduler`.
+/// take the CPU from whoever runs. Children and threads inherit it; [`normal`] undoes it. Errors:
+/// those of `sched_setscheduler`.
 pub fn batch() -> io::Result<()> {
     schedule(libc::SCHED_BATCH, 0)
 }
@@ -183,10 +170,7 @@ pub struct Policy {
     priority: i32,
 }
 
-/// The calling thread's policy.
-///
-/// # Errors
-/// Those of `sched_getscheduler` and `sched_getparam`.
+/// The calling thread's policy. Errors: those of `sched_getscheduler` and `sched_getparam`.
 pub fn policy() -> io::Result<Policy> {
     // SAFETY: 0 is the calling thread.
     let policy = unsafe { libc::sched_getscheduler(0) };
@@ -199,20 +183,14 @@ pub fn policy() -> io::Result<Policy> {
 }
 
 /// Puts the calling thread under a policy that it had before; where that is refused, under the
-/// normal one.
-///
-/// # Errors
-/// Both were refused.
+/// normal one. Errors: both were refused.
 pub fn put_back(before: Policy) -> io::Result<()> {
     schedule(before.policy, before.priority).or_else(|_| normal())
 }
 
 /// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it
 /// tells (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how
-/// many want the CPU just now.
-///
-/// # Errors
-/// Those of `sched_rr_get_interval`.
+/// many want the CPU just now. Errors: those of `sched_rr_get_interval`.
 pub fn told_slice_ns() -> io::Result<u64> {
     let mut interval = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `interval` is ours; 0 is the calling thread.

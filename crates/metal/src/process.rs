@@ -68,10 +68,8 @@ fn peak_of(status: &str) -> Option<u64> {
 
 /// Has the kernel kill this process when its parent ends (strictly: when the parent's thread that
 /// made it ends), and says whether the parent `parent_pid` is still there: it may have ended before
-/// this call. Every child must call it anew.
-///
-/// # Errors
-/// The parent has already ended, so this process should end too.
+/// this call. Every child must call it anew. Errors: the parent has already ended, so this process
+/// should end too.
 pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
     // SAFETY: plain values.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
@@ -131,19 +129,14 @@ pub fn placed(command: &mut Command, cpus: Vec<usize>) -> &mut Command {
 }
 
 /// Makes this process the parent of whatever descendants lose theirs, so that none of them gets out
-/// of sight by a session of its own.
-///
-/// # Errors
-/// Those of prctl.
+/// of sight by a session of its own. Errors: those of prctl.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: plain values.
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
 }
 
-/// Whether the child `pid` has ended. It is not reaped, so that its number stays its own.
-///
-/// # Errors
-/// It is no child of this process. Numbers below 2 are refused.
+/// Whether the child `pid` has ended. It is not reaped, so that its number stays its own. Errors:
+/// it is no child of this process. Numbers below 2 are refused.
 pub fn has_ended(pid: u32) -> io::Result<bool> {
     let id = one_process(pid)?.unsigned_abs();
     // SAFETY: all zeros is a value of this plain structure.
@@ -156,10 +149,8 @@ pub fn has_ended(pid: u32) -> io::Result<bool> {
     Ok(unsafe { told.si_pid() } != 0)
 }
 
-/// Reaps the child `pid` if it has ended; whether it has.
-///
-/// # Errors
-/// It is no child of this process. Numbers below 2 are refused.
+/// Reaps the child `pid` if it has ended; whether it has. Errors: it is no child of this process.
+/// Numbers below 2 are refused.
 pub fn reap_ended(pid: u32) -> io::Result<bool> {
     let pid = one_process(pid)?;
     let mut status = 0;
@@ -170,30 +161,24 @@ pub fn reap_ended(pid: u32) -> io::Result<bool> {
     }
 }
 
-/// Kills (SIGKILL) all processes of the group that `pid` leads.
-///
-/// # Errors
-/// No such group, or one of another user. Numbers below 2 are refused.
+/// Kills (SIGKILL) all processes of the group that `pid` leads. Errors: no such group, or one of
+/// another user. Numbers below 2 are refused.
 pub fn kill_group(pid: u32) -> io::Result<()> {
     let group = one_process(pid)?;
     // SAFETY: plain values.
     check(unsafe { libc::kill(-group, libc::SIGKILL) })
 }
 
-/// Sends `signal` (0: only asks) to the process `pid`.
-///
-/// # Errors
-/// No such process, or one of another user. Numbers below 2 are refused.
+/// Sends `signal` (0: only asks) to the process `pid`. Errors: no such process, or one of another
+/// user. Numbers below 2 are refused.
 pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
     let pid = one_process(pid)?;
     // SAFETY: plain values.
     check(unsafe { libc::kill(pid, signal) })
 }
 
-/// Empties the calling thread's signal mask, which a child inherits.
-///
-/// # Errors
-/// Those of `pthread_sigmask`.
+/// Empties the calling thread's signal mask, which a child inherits. Errors: those of
+/// `pthread_sigmask`.
 pub fn reset_signal_mask() -> io::Result<()> {
     signal::unblock_all()
 }

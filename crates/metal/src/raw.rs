@@ -33,10 +33,8 @@ pub fn getppid() -> u32 {
     (unsafe { arch::syscall0(libc::SYS_getppid) }) as u32
 }
 
-/// Time of a clock.
-///
-/// # Errors
-/// None for the clocks that [`Clock`] names, unless a sandbox forbids the call.
+/// Time of a clock. Errors: none for the clocks that [`Clock`] names, unless a sandbox forbids the
+/// call.
 #[inline]
 pub fn clock_gettime(clock: Clock) -> io::Result<libc::timespec> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
@@ -64,10 +62,8 @@ pub fn time() -> Option<u64> {
 }
 
 /// Opens `path`, relative to `directory` or to the current one, with the kernel's `flags`
-/// (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the owner's alone.
-///
-/// # Errors
-/// Those of openat(2).
+/// (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the owner's alone. Errors: those of
+/// openat(2).
 #[inline]
 pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     const MODE: usize = 0o600;
@@ -85,10 +81,7 @@ pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Res
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Closes `fd`.
-///
-/// # Errors
-/// Those of close(2); the descriptor is closed all the same.
+/// Closes `fd`. Errors: those of close(2); the descriptor is closed all the same.
 #[inline]
 pub fn close(fd: OwnedFd) -> io::Result<()> {
     // SAFETY: we own it, and `into_raw_fd` keeps it from being closed again.
@@ -96,10 +89,7 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel knows about an open file.
-///
-/// # Errors
-/// Those of fstat(2).
+/// What the kernel knows about an open file. Errors: those of fstat(2).
 #[inline]
 pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
@@ -112,10 +102,7 @@ pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
     Ok(unsafe { status.assume_init() })
 }
 
-/// What the kernel knows about the file at `path`, links followed.
-///
-/// # Errors
-/// Those of newfstatat(2).
+/// What the kernel knows about the file at `path`, links followed. Errors: those of newfstatat(2).
 #[inline]
 pub fn newfstatat(directory: Option<BorrowedFd>, path: &CStr) -> io::Result<libc::stat> {
     let mut status = MaybeUninit::<libc::stat>::uninit();
@@ -133,10 +120,7 @@ pub fn newfstatat(directory: Option<BorrowedFd>, path: &CStr) -> io::Result<libc
     Ok(unsafe { status.assume_init() })
 }
 
-/// Reads into `buffer`; returns bytes.
-///
-/// # Errors
-/// Those of read(2).
+/// Reads into `buffer`; returns bytes. Errors: those of read(2).
 #[inline]
 pub fn read(fd: BorrowedFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer`.
@@ -150,10 +134,7 @@ pub fn read(fd: BorrowedFd, buffer: &mut [u8]) -> io::Result<usize> {
     })
 }
 
-/// Writes `buffer`; returns bytes.
-///
-/// # Errors
-/// Those of write(2).
+/// Writes `buffer`; returns bytes. Errors: those of write(2).
 #[inline]
 pub fn write(fd: BorrowedFd, buffer: &[u8]) -> io::Result<usize> {
     // SAFETY: the kernel reads at most `buffer.len()` bytes from `buffer`.
@@ -167,10 +148,7 @@ pub fn write(fd: BorrowedFd, buffer: &[u8]) -> io::Result<usize> {
     })
 }
 
-/// Reads into `buffer` from byte `offset` on; returns bytes.
-///
-/// # Errors
-/// Those of pread(2).
+/// Reads into `buffer` from byte `offset` on; returns bytes. Errors: those of pread(2).
 #[inline]
 pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     // SAFETY: as in `read`.
@@ -185,10 +163,8 @@ pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usi
     })
 }
 
-/// Lets another thread run on this CPU, if one waits.
-///
-/// # Errors
-/// None, unless a sandbox forbids the call.
+/// Lets another thread run on this CPU, if one waits. Errors: none, unless a sandbox forbids the
+/// call.
 #[inline]
 pub fn sched_yield() -> io::Result<()> {
     // SAFETY: no arguments.
@@ -203,10 +179,7 @@ pub struct Region {
     bytes: usize,
 }
 
-/// Maps `bytes` of private anonymous memory, not touched.
-///
-/// # Errors
-/// Those of mmap(2).
+/// Maps `bytes` of private anonymous memory, not touched. Errors: those of mmap(2).
 #[inline]
 pub fn mmap(bytes: usize) -> io::Result<Region> {
     // SAFETY: a fresh mapping at an address of the kernel's choice.
@@ -225,10 +198,7 @@ pub fn mmap(bytes: usize) -> io::Result<Region> {
     Ok(Region { start, bytes })
 }
 
-/// Unmaps a region.
-///
-/// # Errors
-/// Those of munmap(2).
+/// Unmaps a region. Errors: those of munmap(2).
 #[inline]
 pub fn munmap(region: Region) -> io::Result<()> {
     let (start, bytes) = (region.start, region.bytes);
@@ -245,10 +215,7 @@ impl Drop for Region {
     }
 }
 
-/// Makes an epoll set.
-///
-/// # Errors
-/// Those of epoll_create1(2).
+/// Makes an epoll set. Errors: those of epoll_create1(2).
 pub fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: a flag only.
     let fd =
@@ -257,10 +224,7 @@ pub fn epoll_create() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Adds `fd` to an epoll set, for reading, level-triggered.
-///
-/// # Errors
-/// Those of epoll_ctl(2).
+/// Adds `fd` to an epoll set, for reading, level-triggered. Errors: those of epoll_ctl(2).
 pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
     let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd.as_raw_fd() as u64 };
     // SAFETY: the kernel reads one event.
@@ -278,9 +242,7 @@ pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
 
 /// Waits at most `timeout_ms` (0: not at all, -1: for ever) for descriptors of an epoll set;
 /// returns how many are ready, 8 at most. aarch64 has only epoll_pwait, which is called there.
-///
-/// # Errors
-/// Those of epoll_wait(2).
+/// Errors: those of epoll_wait(2).
 #[inline]
 pub fn epoll_wait(epoll: BorrowedFd, timeout_ms: i32) -> io::Result<usize> {
     const EVENTS: usize = 8;
@@ -312,10 +274,8 @@ pub fn epoll_wait(epoll: BorrowedFd, timeout_ms: i32) -> io::Result<usize> {
     result(ready)
 }
 
-/// Bytes that wait to be read, by `ioctl(FIONREAD)`.
-///
-/// # Errors
-/// Those of ioctl(2): not a pipe, socket or terminal.
+/// Bytes that wait to be read, by `ioctl(FIONREAD)`. Errors: those of ioctl(2): not a pipe, socket
+/// or terminal.
 #[inline]
 pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
     let mut waiting = 0i32;
@@ -331,10 +291,7 @@ pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
     Ok(waiting as usize)
 }
 
-/// Flags of an open file (fcntl(2) F_GETFL).
-///
-/// # Errors
-/// Those of fcntl(2).
+/// Flags of an open file (fcntl(2) F_GETFL). Errors: those of fcntl(2).
 #[inline]
 pub fn fcntl_getfl(fd: BorrowedFd) -> io::Result<usize> {
     // SAFETY: plain values.

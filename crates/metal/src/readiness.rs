@@ -23,10 +23,7 @@ impl<'fd> Readiness<'fd> {
     }
 
     /// Waits until one is readable, or at its end; whether one is before the time was over (which
-    /// is rounded up to ms). A signal ends the wait as the time does.
-    ///
-    /// # Errors
-    /// What poll(2) reports.
+    /// is rounded up to ms). A signal ends the wait as the time does. Errors: what poll(2) reports.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         let timeout_ms = libc::c_int::try_from(timeout.as_micros().div_ceil(1000));
         // SAFETY: pointer and length are those of the list. Its descriptors are open while they are

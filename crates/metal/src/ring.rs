@@ -41,9 +41,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A random ring of one slot; grow it with [`Ring::grow_to`]. Touch the mapping before.
-    ///
-    /// # Errors
+    /// A random ring of one slot; grow it with [`Ring::grow_to`]. Touch the mapping before. Errors:
     /// `slot_bytes` is not a multiple of 8 of at least 16, or the mapping has no room for one slot.
     pub fn new(mapping: Mapping, slot_bytes: usize, seed: u64) -> io::Result<Ring> {
         let mut ring = Ring::empty(mapping, slot_bytes, slot_bytes)?;
@@ -53,10 +51,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// A ring through `footprint` bytes in address order, `stride` bytes apart.
-    ///
-    /// # Errors
-    /// As [`Ring::new`], or a footprint of less than a stride or beyond the mapping.
+    /// A ring through `footprint` bytes in address order, `stride` bytes apart. Errors: as
+    /// [`Ring::new`], or a footprint of less than a stride or beyond the mapping.
     pub fn strided(
         mapping: Mapping,
         footprint: usize,
@@ -72,10 +68,8 @@ impl Ring {
     }
 
     /// A ring that visits base pages in random order, and all slots of a page, in random order too,
-    /// before the next page: random for the caches and their prefetchers, kind to the TLB.
-    ///
-    /// # Errors
-    /// As [`Ring::strided`], or a slot that does not divide the page.
+    /// before the next page: random for the caches and their prefetchers, kind to the TLB. Errors:
+    /// as [`Ring::strided`], or a slot that does not divide the page.
     pub fn page_random(
         mapping: Mapping,
         footprint: usize,
@@ -104,10 +98,8 @@ impl Ring {
 
     /// R0's walk against the prefetcher: from a slot of the first quarter to the same one of the
     /// last, of the second, of the third, then to the next of the first. (The report's text says
-    /// so; its example with four slots goes 0, 3, 2, 1.)
-    ///
-    /// # Errors
-    /// As [`Ring::strided`], or a number of slots that is no multiple of 4.
+    /// so; its example with four slots goes 0, 3, 2, 1.) Errors: as [`Ring::strided`], or a number
+    /// of slots that is no multiple of 4.
     pub fn four_quarter(mapping: Mapping, footprint: usize, stride: usize) -> io::Result<Ring> {
         let ring = Ring::empty(mapping, stride, footprint)?;
         let slots = footprint / stride;
@@ -120,10 +112,8 @@ impl Ring {
         Ok(ring.through(order))
     }
 
-    /// Inserts slots until there are `slots`. Does nothing if there are as many already.
-    ///
-    /// # Errors
-    /// Not a random ring, or no room for so many slots.
+    /// Inserts slots until there are `slots`. Does nothing if there are as many already. Errors:
+    /// not a random ring, or no room for so many slots.
     pub fn grow_to(&mut self, slots: usize) -> io::Result<()> {
         let seed = self.random_seed()?;
         if slots > self.room() {
@@ -142,11 +132,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the last slots out, each insertion undone, until there are
-    /// `slots`. A walk that stood on one of them goes on after it.
-    ///
-    /// # Errors
-    /// Not a random ring, or `slots` is 0.
+    /// Takes the last slots out, each insertion undone, until there are `slots`. A walk that stood
+    /// on one of them goes on after it. Errors: not a random ring, or `slots` is 0.
     pub fn shrink_to(&mut self, slots: usize) -> io::Result<()> {
         let seed = self.random_seed()?;
         if slots == 0 {

@@ -8,42 +8,28 @@ pub use mend::Mender;
 
 use std::io;
 
-/// Ignores `signal` in the whole process, for example `SIGPIPE`.
-///
-/// # Errors
-/// No such signal, or one that cannot be ignored.
+/// Ignores `signal` in the whole process, for example `SIGPIPE`. Errors: no such signal, or one
+/// that cannot be ignored.
 pub fn ignore(signal: i32) -> io::Result<()> {
     dispose(signal, libc::SIG_IGN)
 }
 
-/// Gives `signal` back its default action.
-///
-/// # Errors
-/// As [`ignore`].
+/// Gives `signal` back its default action. Errors: as [`ignore`].
 pub fn restore(signal: i32) -> io::Result<()> {
     dispose(signal, libc::SIG_DFL)
 }
 
-/// Adds `signals` to the calling thread's mask.
-///
-/// # Errors
-/// No such signal.
+/// Adds `signals` to the calling thread's mask. Errors: no such signal.
 pub fn block(signals: &[i32]) -> io::Result<()> {
     mask(libc::SIG_BLOCK, signals)
 }
 
-/// Takes `signals` from the calling thread's mask.
-///
-/// # Errors
-/// No such signal.
+/// Takes `signals` from the calling thread's mask. Errors: no such signal.
 pub fn unblock(signals: &[i32]) -> io::Result<()> {
     mask(libc::SIG_UNBLOCK, signals)
 }
 
-/// Empties the calling thread's mask, which a child inherits.
-///
-/// # Errors
-/// Those of `pthread_sigmask`.
+/// Empties the calling thread's mask, which a child inherits. Errors: those of `pthread_sigmask`.
 pub fn unblock_all() -> io::Result<()> {
     mask(libc::SIG_SETMASK, &[])
 }

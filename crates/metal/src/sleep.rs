@@ -53,10 +53,8 @@ pub fn until(clock: Clock, at_ns: u64) -> io::Result<()> {
 /// Sleeps to every point `first_ns + k * spacing_ns` of a grid, one for each place in `wakeups`,
 /// and reads the clock after each. The grid does not wait: after a late wake-up the next point is
 /// where it was, and one that has passed by then is taken at once, so that no lateness is left out.
-/// Only the two calls are made in the loop, and `wakeups` is touched before it.
-///
-/// # Errors
-/// As [`until`]; how many points were reached is then unknown.
+/// Only the two calls are made in the loop, and `wakeups` is touched before it. Errors: as
+/// [`until`]; how many points were reached is then unknown.
 pub fn along_grid(
     clock: Clock,
     first_ns: u64,
@@ -78,9 +76,7 @@ pub fn along_grid(
 
 /// The time by which the kernel may put off the calling thread's timers, so that it can serve
 /// several by one interrupt. Threads under a real-time policy have none, whatever this says.
-///
-/// # Errors
-/// Those of prctl(2): a sandbox forbids it.
+/// Errors: those of prctl(2): a sandbox forbids it.
 pub fn timer_slack_ns() -> io::Result<u64> {
     // SAFETY: no arguments.
     match unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) } {

@@ -28,9 +28,7 @@ impl Wait {
 }
 
 /// Sends bytes by one call; how many were taken. No signal comes of a connection that is gone.
-///
-/// # Errors
-/// What send(2) reports.
+/// Errors: what send(2) reports.
 #[inline]
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of `bytes`.
@@ -41,9 +39,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// Receives bytes by one call; how many: 0 at the end of a stream, and for an empty datagram.
-///
-/// # Errors
-/// What recv(2) reports.
+/// Errors: what recv(2) reports.
 #[inline]
 pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8], wait: Wait) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of `into`.
@@ -58,47 +54,33 @@ fn counted(result: isize) -> io::Result<usize> {
 }
 
 /// The CPU on which the kernel last handled a packet for this socket (`SO_INCOMING_CPU`); `None`
-/// before the first, and for sockets that have no packets.
-///
-/// # Errors
-/// What getsockopt(2) reports.
+/// before the first, and for sockets that have no packets. Errors: what getsockopt(2) reports.
 pub fn incoming_cpu(socket: BorrowedFd<'_>) -> io::Result<Option<usize>> {
     option(socket, libc::SO_INCOMING_CPU).map(|cpu| usize::try_from(cpu).ok())
 }
 
 /// Has a blocking receive poll the device for so many microseconds before it sleeps
 /// (`SO_BUSY_POLL`). More than the system's default needs CAP_NET_ADMIN; devices that cannot be
-/// polled ignore it, loopback among them.
-///
-/// # Errors
-/// What setsockopt(2) reports.
+/// polled ignore it, loopback among them. Errors: what setsockopt(2) reports.
 pub fn set_busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
     let us = libc::c_int::try_from(us).unwrap_or(libc::c_int::MAX);
     set_option(socket, libc::SO_BUSY_POLL, us)
 }
 
-/// For how many microseconds a blocking receive polls the device.
-///
-/// # Errors
-/// What getsockopt(2) reports.
+/// For how many microseconds a blocking receive polls the device. Errors: what getsockopt(2)
+/// reports.
 pub fn busy_poll_us(socket: BorrowedFd<'_>) -> io::Result<u32> {
     option(socket, libc::SO_BUSY_POLL).map(|us| u32::try_from(us).unwrap_or(0))
 }
 
 /// Has the kernel tell with each datagram how many before it this socket had no room for
-/// (`SO_RXQ_OVFL`); [`receive_counted`] reads it.
-///
-/// # Errors
-/// What setsockopt(2) reports.
+/// (`SO_RXQ_OVFL`); [`receive_counted`] reads it. Errors: what setsockopt(2) reports.
 pub fn count_dropped(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SO_RXQ_OVFL, 1)
 }
 
 /// Receives one datagram: its bytes, and how many the socket had dropped before it, all since it
-/// was made; `None` where there were none.
-///
-/// # Errors
-/// What recvmsg(2) reports.
+/// was made; `None` where there were none. Errors: what recvmsg(2) reports.
 pub fn receive_counted(
     socket: BorrowedFd<'_>,
     into: &mut [u8],

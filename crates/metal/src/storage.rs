@@ -80,9 +80,7 @@ impl Extent {
 }
 
 /// The extents of a file in order, holes left out; `None` where the file system does not tell.
-///
-/// # Errors
-/// Those of `ioctl(FS_IOC_FIEMAP)` (Documentation/filesystems/fiemap.rst).
+/// Errors: those of `ioctl(FS_IOC_FIEMAP)` (Documentation/filesystems/fiemap.rst).
 pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
     let mut all: Vec<Extent> = Vec::new();
     loop {
@@ -121,10 +119,7 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
 }
 
 /// Has the file system of an open file write all of its changes, of whatever file, and waits for
-/// it.
-///
-/// # Errors
-/// Those of syncfs(2).
+/// it. Errors: those of syncfs(2).
 pub fn sync_file_system(file: &File) -> io::Result<()> {
     // SAFETY: a plain value; the descriptor is open.
     match unsafe { libc::syncfs(file.as_raw_fd()) } {

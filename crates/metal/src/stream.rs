@@ -377,10 +377,7 @@ impl Stream {
         self.moved(units)
     }
 
-    /// Goes on by one of the kernel's [`loops`](Kernel::loops).
-    ///
-    /// # Panics
-    /// It is none of them.
+    /// Goes on by one of the kernel's [`loops`](Kernel::loops). Panics: it is none of them.
     pub fn set_loop(&mut self, by: Loop) {
         let alike = |width: Width| width == by.width || (width.is_vector() && by.width.is_vector());
         assert!(alike(self.kernel.width), "{by:?} is another's");

@@ -57,10 +57,7 @@ const SEND_BUFFER_AT: usize = 184;
 /// More than any kernel gives.
 const MOST: usize = 512;
 
-/// Asks for a connection's facts.
-///
-/// # Errors
-/// Those of getsockopt(2): the descriptor is no TCP socket.
+/// Asks for a connection's facts. Errors: those of getsockopt(2): the descriptor is no TCP socket.
 pub fn info(socket: BorrowedFd<'_>) -> io::Result<Info> {
     let mut told = [0_u8; MOST];
     let mut length = MOST as libc::socklen_t;

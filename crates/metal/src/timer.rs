@@ -10,10 +10,7 @@ use crate::raw::result;
 /// The size of a signal set in the kernel.
 const SET_BYTES: usize = 8;
 
-/// Sleeps for so long (nanosleep(2)).
-///
-/// # Errors
-/// `Interrupted` by a signal that has a handler.
+/// Sleeps for so long (nanosleep(2)). Errors: `Interrupted` by a signal that has a handler.
 #[inline]
 pub fn sleep(ns: u64) -> io::Result<()> {
     let time = timespec(ns);
@@ -27,10 +24,7 @@ pub fn sleep(ns: u64) -> io::Result<()> {
 pub struct TimerFd(OwnedFd);
 
 impl TimerFd {
-    /// One that is not armed.
-    ///
-    /// # Errors
-    /// Those of timerfd_create(2).
+    /// One that is not armed. Errors: those of timerfd_create(2).
     pub fn new() -> io::Result<TimerFd> {
         // SAFETY: plain values.
         let fd = result(unsafe {
@@ -41,10 +35,7 @@ impl TimerFd {
         Ok(TimerFd(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
-    /// Arms it for once after so long; 0 disarms it.
-    ///
-    /// # Errors
-    /// Those of timerfd_settime(2).
+    /// Arms it for once after so long; 0 disarms it. Errors: those of timerfd_settime(2).
     #[inline]
     pub fn arm(&self, ns: u64) -> io::Result<()> {
         let times = libc::itimerspec { it_interval: timespec(0), it_value: timespec(ns) };
@@ -54,10 +45,8 @@ impl TimerFd {
         Ok(())
     }
 
-    /// Waits until it expires; how often it has.
-    ///
-    /// # Errors
-    /// `Interrupted` by a signal that has a handler.
+    /// Waits until it expires; how often it has. Errors: `Interrupted` by a signal that has a
+    /// handler.
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut expirations = 0u64;
@@ -69,10 +58,8 @@ impl TimerFd {
 }
 
 /// Arms the process's real-time interval timer for once after so long, in whole µs; 0 disarms it.
-/// It sends SIGALRM to the process: whoever arms it has that blocked in all threads.
-///
-/// # Errors
-/// Those of setitimer(2).
+/// It sends SIGALRM to the process: whoever arms it has that blocked in all threads. Errors: those
+/// of setitimer(2).
 #[inline]
 pub fn arm_alarm(ns: u64) -> io::Result<()> {
     let times = libc::itimerval { it_interval: timeval(0), it_value: timeval(ns) };
@@ -83,10 +70,7 @@ pub fn arm_alarm(ns: u64) -> io::Result<()> {
 }
 
 /// Takes SIGALRM, which the thread has blocked, or waits for it at most so long
-/// (rt_sigtimedwait(2)).
-///
-/// # Errors
-/// `WouldBlock` where none came.
+/// (rt_sigtimedwait(2)). Errors: `WouldBlock` where none came.
 #[inline]
 pub fn wait_alarm(most_ns: u64) -> io::Result<()> {
     let set = 1u64 << (libc::SIGALRM - 1);
@@ -99,10 +83,7 @@ pub fn wait_alarm(most_ns: u64) -> io::Result<()> {
 }
 
 /// Waits for descriptors of an epoll set at most so long (epoll_pwait2(2), Linux 5.11); how many
-/// are ready.
-///
-/// # Errors
-/// Those of epoll_pwait2(2).
+/// are ready. Errors: those of epoll_pwait2(2).
 #[inline]
 pub fn epoll_wait_for(epoll: BorrowedFd, ns: u64) -> io::Result<usize> {
     let mut event = libc::epoll_event { events: 0, u64: 0 };

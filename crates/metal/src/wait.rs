@@ -9,9 +9,7 @@ use crate::signal;
 
 /// Waits until `fd` is readable (or at its end). `Ok(false)` after the time is over; an
 /// interrupting signal is an error of kind `Interrupted`, so that the caller can look at its flags.
-///
-/// # Errors
-/// What poll(2) reports.
+/// Errors: what poll(2) reports.
 pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // Rounded up: a wait must not spin through its last partial millisecond.
@@ -27,10 +25,7 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
 }
 
 /// As [`readable`], for several at once: which of them are, in their order; none after the time is
-/// over.
-///
-/// # Errors
-/// What poll(2) reports.
+/// over. Errors: what poll(2) reports.
 pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
@@ -50,10 +45,8 @@ pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<V
 /// between the look and the wait: they are blocked in the calling thread from before `stopped` is
 /// asked and let through by the wait itself (ppoll(2)). An error of kind `Interrupted` means that
 /// `stopped` said so or that a signal came; the caller looks again. The process must handle the
-/// signals, and no other thread of it may take them.
-///
-/// # Errors
-/// `Interrupted`, what ppoll(2) reports, or a signal that does not exist.
+/// signals, and no other thread of it may take them. Errors: `Interrupted`, what ppoll(2) reports,
+/// or a signal that does not exist.
 pub fn readable_unless(
     fd: BorrowedFd<'_>,
     timeout: Duration,
@@ -74,10 +67,8 @@ pub enum Want<'fd> {
 
 /// Like [`readable_unless`], for several file descriptors at once, and without an end where
 /// `timeout` is `None`: which of them are ready, in their order; none of them after the time is
-/// over. One that has failed is ready: reading or writing tells of it.
-///
-/// # Errors
-/// As [`readable_unless`].
+/// over. One that has failed is ready: reading or writing tells of it. Errors: as
+/// [`readable_unless`].
 pub fn any_unless(
     wants: &[Want<'_>],
     timeout: Option<Duration>,

@@ -10,18 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::memory::base_page_bytes;
 
 /// Asks the kernel to forget the pages of a file that are clean and that nobody has mapped: what
-/// was written must be synced first. What stays is seen by [`resident_pages`].
-///
-/// # Errors
-/// Those of posix_fadvise(2).
+/// was written must be synced first. What stays is seen by [`resident_pages`]. Errors: those of
+/// posix_fadvise(2).
 pub fn evict(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     advise(file, offset, bytes, libc::POSIX_FADV_DONTNEED)
 }
 
-/// Tells the kernel that reads of this opened file follow no order: it reads nothing ahead.
-///
-/// # Errors
-/// Those of posix_fadvise(2).
+/// Tells the kernel that reads of this opened file follow no order: it reads nothing ahead. Errors:
+/// those of posix_fadvise(2).
 pub fn random_readahead(file: &File) -> io::Result<()> {
     advise(file, 0, 0, libc::POSIX_FADV_RANDOM)
 }
@@ -36,10 +32,8 @@ fn advise(file: &File, offset: u64, bytes: u64, advice: i32) -> io::Result<()> {
 }
 
 /// Base pages of a range of a file that are in the page cache: what mincore(2) says of a mapping of
-/// it, which stays untouched. The kernel tells it only of files that the caller may write.
-///
-/// # Errors
-/// Those of mmap(2) and mincore(2); an offset that begins no page.
+/// it, which stays untouched. The kernel tells it only of files that the caller may write. Errors:
+/// those of mmap(2) and mincore(2); an offset that begins no page.
 pub fn resident_pages(file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
     let pages = bytes.div_ceil(base_page_bytes());
     let mut present = vec![0_u8; pages];
@@ -68,10 +62,7 @@ pub fn resident_pages(file: &File, offset: u64, bytes: usize) -> io::Result<usiz
     }
 }
 
-/// Bytes that a file system still has for this user.
-///
-/// # Errors
-/// Those of statvfs(3).
+/// Bytes that a file system still has for this user. Errors: those of statvfs(3).
 pub fn free_bytes(file: &File) -> io::Result<u64> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -82,10 +73,8 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
     }
 }
 
-/// A file without a name, which is gone when it is closed, however that happens.
-///
-/// # Errors
-/// The directory cannot be written.
+/// A file without a name, which is gone when it is closed, however that happens. Errors: the
+/// directory cannot be written.
 pub fn unlinked(dir: &Path) -> io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut options = OpenOptions::new();

@@ -64,10 +64,8 @@ impl Drop for Page {
 /// One turn: a file of one byte at `path` is made and mapped, its page written, dropped and
 /// written, paged out and written; then a page of shared memory is read, dropped and read. The file
 /// goes before (`unlink_first`) or after its page is mapped. Returns the four timed touches in ns,
-/// reads of the clock included; each is a fault.
-///
-/// # Errors
-/// Those of the calls: above all a kernel before 5.4, which pages nothing out (EINVAL).
+/// reads of the clock included; each is a fault. Errors: those of the calls: above all a kernel
+/// before 5.4, which pages nothing out (EINVAL).
 pub fn stress_turn(path: &Path, unlink_first: bool) -> io::Result<[u64; TURN_TOUCHES]> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -20,10 +20,8 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// `count` blocks of `block_bytes`; every page is touched by the caller.
-    ///
-    /// # Errors
-    /// No block, blocks without a byte, or those of mmap(2).
+    /// `count` blocks of `block_bytes`; every page is touched by the caller. Errors: no block,
+    /// blocks without a byte, or those of mmap(2).
     pub fn new(count: usize, block_bytes: usize, seed: u64) -> io::Result<Buffers> {
         let stride_bytes = block_bytes.checked_next_multiple_of(base_page_bytes());
         let bytes = stride_bytes
@@ -60,19 +58,13 @@ impl Buffers {
         self.block_bytes
     }
 
-    /// A block.
-    ///
-    /// # Panics
-    /// There is no such block.
+    /// A block. Panics: there is no such block.
     pub fn get(&self, index: usize) -> &[u8] {
         let from = self.start_of(index);
         &self.mapping.as_slice()[from..from + self.block_bytes]
     }
 
-    /// A block, to write.
-    ///
-    /// # Panics
-    /// There is no such block.
+    /// A block, to write. Panics: there is no such block.
     pub fn get_mut(&mut self, index: usize) -> &mut [u8] {
         let from = self.start_of(index);
         &mut self.mapping.as_mut_slice()[from..from + self.block_bytes]

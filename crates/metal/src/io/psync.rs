@@ -43,10 +43,8 @@ impl Psync {
     }
 
     /// Does one operation after another at the offsets that are given, until `stop` or their end.
-    /// `now` reads the clock: just before and just after each operation.
-    ///
-    /// # Errors
-    /// The first operation that failed or was short. EINTR is tried again.
+    /// `now` reads the clock: just before and just after each operation. Errors: the first
+    /// operation that failed or was short. EINTR is tried again.
     #[inline]
     pub fn run(
         &mut self,

@@ -59,10 +59,7 @@ struct Work {
 }
 
 impl Uring {
-    /// A ring of depth `buffers.count()`.
-    ///
-    /// # Errors
-    /// As for [`Uring::with_depth`].
+    /// A ring of depth `buffers.count()`. Errors: as for [`Uring::with_depth`].
     pub fn new(file: File, buffers: Buffers, setup: UringSetup) -> io::Result<Uring> {
         let depth = buffers.count();
         Uring::with_depth(file, buffers, depth, setup)

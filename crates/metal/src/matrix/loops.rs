@@ -50,13 +50,9 @@ macro_rules! vectorised {
 
 vectorised! {
     /// Factors a block of few columns into L (ones on its diagonal, which are not stored) and U,
-    /// with partial pivoting: row `i` was exchanged with row `pivots[i]`.
-    ///
-    /// # Errors
-    /// The first column without a pivot, which is zero (or NaN) from the diagonal down.
-    ///
-    /// # Panics
-    /// `pivots` or the rows are fewer than the columns.
+    /// with partial pivoting: row `i` was exchanged with row `pivots[i]`. Errors: the first column
+    /// without a pivot, which is zero (or NaN) from the diagonal down. Panics: `pivots` or the rows
+    /// are fewer than the columns.
     pub fn factor(block: &mut ViewMut<'_>, pivots: &mut [usize]) -> Result<(), usize> {
         for column in 0..block.columns() {
             let (mut left, mut right) = block.reborrow().split_columns(column + 1);
@@ -88,10 +84,8 @@ vectorised! {
     }
 }
 
-/// Exchanges row `first + i` with row `pivots[i]`, in order, in all columns.
-///
-/// # Panics
-/// There are no such rows.
+/// Exchanges row `first + i` with row `pivots[i]`, in order, in all columns. Panics: there are no
+/// such rows.
 pub fn exchange(block: &mut ViewMut<'_>, first: usize, pivots: &[usize]) {
     for index in 0..block.columns() {
         let column = block.column_mut(index);
@@ -103,10 +97,8 @@ pub fn exchange(block: &mut ViewMut<'_>, first: usize, pivots: &[usize]) {
 
 vectorised! {
     /// Solves L X = B in place; L is the lower triangle of a square of at most [`SMALL`] rows, with
-    /// ones on its diagonal, whatever is stored there.
-    ///
-    /// # Panics
-    /// The shapes do not fit each other, or the triangle is larger.
+    /// ones on its diagonal, whatever is stored there. Panics: the shapes do not fit each other, or
+    /// the triangle is larger.
     pub fn solve_lower(triangle: View<'_>, right: &mut ViewMut<'_>) {
         let size = triangle.columns();
         assert!(size <= SMALL && size == triangle.rows() && size == right.rows());
@@ -137,10 +129,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Solves U x = y in place; U is the upper triangle of a square.
-    ///
-    /// # Panics
-    /// The shapes do not fit each other.
+    /// Solves U x = y in place; U is the upper triangle of a square. Panics: the shapes do not fit
+    /// each other.
     pub fn solve_upper(triangle: View<'_>, y: &mut [f64]) {
         for column in (0..triangle.columns()).rev() {
             let elements = triangle.column(column);
@@ -152,10 +142,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// `y -= A x`.
-    ///
-    /// # Panics
-    /// The shapes do not fit each other.
+    /// `y -= A x`. Panics: the shapes do not fit each other.
     pub fn subtract_columns(a: View<'_>, y: &mut [f64], x: &[f64]) {
         for (index, factor) in x.iter().enumerate() {
             subtract(y, *factor, a.column(index));
@@ -164,10 +151,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Adds `factor` times a column to `sum`, and its absolute values to `absolute`.
-    ///
-    /// # Panics
-    /// The lengths differ.
+    /// Adds `factor` times a column to `sum`, and its absolute values to `absolute`. Panics: the
+    /// lengths differ.
     pub fn add_column(sum: &mut [f64], absolute: &mut [f64], factor: f64, column: &[f64]) {
         assert!(sum.len() == column.len() && absolute.len() == column.len());
         for ((sum, absolute), element) in sum.iter_mut().zip(absolute).zip(column) {

@@ -26,10 +26,8 @@ unsafe impl Send for SharedWords {}
 unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
-    /// At least `words` words, in whole base pages, all touched.
-    ///
-    /// # Errors
-    /// Those of mmap(2); `words` is 0 or too large.
+    /// At least `words` words, in whole base pages, all touched. Errors: those of mmap(2); `words`
+    /// is 0 or too large.
     pub fn new(words: usize) -> io::Result<SharedWords> {
         let bytes = words
             .checked_mul(size_of::<AtomicU64>())
@@ -56,10 +54,7 @@ impl SharedWords {
     }
 
     /// The low half of a word, at which the kernel looks in a futex. Parties that meet at a word
-    /// all use its half or all use it whole.
-    ///
-    /// # Panics
-    /// There is no such word.
+    /// all use its half or all use it whole. Panics: there is no such word.
     #[inline]
     pub fn low_half(&self, index: usize) -> &AtomicU32 {
         const { assert!(cfg!(target_endian = "little")) };

@@ -22,10 +22,8 @@ const PARTS: usize = 4;
 /// A stream of at most `capacity` bytes on their way: its writer and its reader. One of them is
 /// used here and the other in a child that was forked after this; each copies the bytes (`memcpy`)
 /// into and out of the ring between them. A side that finds it full or empty waits in the kernel
-/// (futex), and is woken only where it waits.
-///
-/// # Errors
-/// Those of mmap(2); `capacity` is not a power of two from 4 to 2^30.
+/// (futex), and is woken only where it waits. Errors: those of mmap(2); `capacity` is not a power
+/// of two from 4 to 2^30.
 pub fn shared_stream(capacity: usize) -> io::Result<(StreamWriter, StreamReader)> {
     let ring = Arc::new(Ring::new(capacity)?);
     Ok((StreamWriter(Arc::clone(&ring)), StreamReader(ring)))
@@ -40,10 +38,8 @@ pub struct StreamWriter(Arc<Ring>);
 pub struct StreamReader(Arc<Ring>);
 
 impl StreamWriter {
-    /// Writes all of `bytes`; waits while the ring is full.
-    ///
-    /// # Errors
-    /// `Interrupted` by a signal that has a handler; a ring that the other side spoilt.
+    /// Writes all of `bytes`; waits while the ring is full. Errors: `Interrupted` by a signal that
+    /// has a handler; a ring that the other side spoilt.
     #[inline]
     pub fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let ring = &*self.0;
@@ -63,10 +59,8 @@ impl StreamWriter {
 }
 
 impl StreamReader {
-    /// Fills all of `buffer`; waits while the ring is empty.
-    ///
-    /// # Errors
-    /// As [`StreamWriter::write_all`].
+    /// Fills all of `buffer`; waits while the ring is empty. Errors: as
+    /// [`StreamWriter::write_all`].
     #[inline]
     pub fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         let ring = &*self.0;

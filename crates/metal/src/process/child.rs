@@ -76,10 +76,7 @@ impl Child {
         self.pid as u32
     }
 
-    /// Waits for its end and reaps it.
-    ///
-    /// # Errors
-    /// Those of waitpid(2).
+    /// Waits for its end and reaps it. Errors: those of waitpid(2).
     pub fn wait(mut self) -> io::Result<Ending> {
         let pid = std::mem::take(&mut self.pid);
         reap(pid)
@@ -100,10 +97,8 @@ impl Child {
         }
     }
 
-    /// Waits for its end and demands the exit status 0.
-    ///
-    /// # Errors
-    /// It ended otherwise; those of waitpid(2).
+    /// Waits for its end and demands the exit status 0. Errors: it ended otherwise; those of
+    /// waitpid(2).
     pub fn succeed(self) -> io::Result<()> {
         let pid = self.pid;
         match self.wait()? {

@@ -64,10 +64,7 @@ struct Stack([u8; 16 * 1024]);
 
 impl Watch {
     /// A watch that reads `now`: a function that makes no allocation and takes no lock, because
-    /// children call it.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
+    /// children call it. Errors: those of mmap(2).
     pub fn new(now: fn() -> u64) -> io::Result<Watch> {
         Ok(Watch { now, words: SharedWords::new(2)?, stack: Box::new(Stack([1; 16 * 1024])) })
     }
@@ -92,9 +89,7 @@ impl Watch {
 
     /// A child by the bare system call clone3(2), Linux 5.3, with nothing but the signal of its
     /// end: what fork does in the kernel, without the C library around it. The child exits at once.
-    ///
-    /// # Errors
-    /// As [`Watch::fork`]; ENOSYS where the kernel has no such call or a sandbox says so.
+    /// Errors: as [`Watch::fork`]; ENOSYS where the kernel has no such call or a sandbox says so.
     pub fn clone3(&self) -> io::Result<Moments> {
         /// The arguments as the first version of the call takes them (CLONE_ARGS_SIZE_VER0).
         #[repr(C)]
@@ -133,10 +128,7 @@ impl Watch {
     }
 
     /// A child as vfork makes it: it shares the memory, and the parent stands until it exits. So
-    /// the call cannot return before the child has ended.
-    ///
-    /// # Errors
-    /// As [`Watch::fork`].
+    /// the call cannot return before the child has ended. Errors: as [`Watch::fork`].
     pub fn vfork(&mut self) -> io::Result<Moments> {
         extern "C" fn child(watch: *mut libc::c_void) -> libc::c_int {
             // SAFETY: the parent's watch, which stands still meanwhile; only its atomic words are
@@ -168,10 +160,8 @@ impl Watch {
     }
 
     /// A child that is `program` from the start, by posix_spawn(3) without attributes: it returns
-    /// once the program's memory stands.
-    ///
-    /// # Errors
-    /// Those of posix_spawn(3) and waitpid(2); a program that ended otherwise than with [`STATUS`].
+    /// once the program's memory stands. Errors: those of posix_spawn(3) and waitpid(2); a program
+    /// that ended otherwise than with [`STATUS`].
     pub fn spawn(&self, program: &Program) -> io::Result<Moments> {
         self.forget();
         let mut pid = 0;

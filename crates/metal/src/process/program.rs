@@ -33,10 +33,8 @@ impl Program {
         Program::new(path.to_owned(), arguments, None)
     }
 
-    /// A program of these bytes in a file that is in memory only (memfd_create(2)).
-    ///
-    /// # Errors
-    /// Those of memfd_create(2): EACCES where vm.memfd_noexec is 2.
+    /// A program of these bytes in a file that is in memory only (memfd_create(2)). Errors: those
+    /// of memfd_create(2): EACCES where vm.memfd_noexec is 2.
     pub fn in_memory(bytes: &[u8]) -> io::Result<Program> {
         let create = |flags| {
             // SAFETY: the name ends in a zero byte.

@@ -10,10 +10,7 @@ use super::result;
 use crate::arch;
 
 /// Makes an event counter (eventfd) at 0. Writing 8 bytes adds their number to it; reading 8 bytes
-/// waits until it is not 0, returns it and sets it to 0.
-///
-/// # Errors
-/// Those of eventfd2(2).
+/// waits until it is not 0, returns it and sets it to 0. Errors: those of eventfd2(2).
 pub fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: plain values.
     let fd = result(unsafe { arch::syscall2(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC as usize) })?;
@@ -65,10 +62,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<(
 }
 
 /// As [`futex_wait`], for so long at most; where that passed, it returns as if there had been no
-/// reason.
-///
-/// # Errors
-/// Those of [`futex_wait`].
+/// reason. Errors: those of [`futex_wait`].
 pub fn futex_wait_for(
     word: &AtomicU32,
     expected: u32,
@@ -98,10 +92,7 @@ pub fn futex_wait_for(
 }
 
 /// Wakes at most `count` of those that wait on `word` by [`futex_wait`] with the same scope;
-/// returns how many there were.
-///
-/// # Errors
-/// Those of futex(2).
+/// returns how many there were. Errors: those of futex(2).
 #[inline]
 pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
     // SAFETY: the word is valid, and waking does not access it.
@@ -153,18 +144,12 @@ impl MessageQueue {
         Ok(MessageQueue { fd })
     }
 
-    /// Another descriptor of the same queue.
-    ///
-    /// # Errors
-    /// Those of fcntl(2).
+    /// Another descriptor of the same queue. Errors: those of fcntl(2).
     pub fn try_clone(&self) -> io::Result<MessageQueue> {
         Ok(MessageQueue { fd: self.fd.try_clone()? })
     }
 
-    /// Sends `message`; waits while the queue is full.
-    ///
-    /// # Errors
-    /// Those of mq_timedsend(2).
+    /// Sends `message`; waits while the queue is full. Errors: those of mq_timedsend(2).
     #[inline]
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         // SAFETY: the kernel reads `message.len()` bytes; priority 0, no time limit.
@@ -183,10 +168,7 @@ impl MessageQueue {
     }
 
     /// Receives the oldest message into `buffer`, which must have room for the queue's largest;
-    /// waits while there is none. Returns its bytes.
-    ///
-    /// # Errors
-    /// Those of mq_timedreceive(2).
+    /// waits while there is none. Returns its bytes. Errors: those of mq_timedreceive(2).
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the kernel writes at most `buffer.len()` bytes; no priority asked, no time limit.

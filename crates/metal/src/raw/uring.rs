@@ -27,10 +27,8 @@ impl UringNop {
     }
 
     /// Runs exactly `n` empty operations, [`UringNop::depth`] to a system call (the last batch may
-    /// be smaller), each batch waited for. Returns how many succeeded.
-    ///
-    /// # Errors
-    /// Those of io_uring_enter(2), or of an operation.
+    /// be smaller), each batch waited for. Returns how many succeeded. Errors: those of
+    /// io_uring_enter(2), or of an operation.
     pub fn submit_nops(&mut self, n: u64) -> io::Result<u64> {
         let mut done = 0;
         while done < n {

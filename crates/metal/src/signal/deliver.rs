@@ -131,10 +131,8 @@ pub struct Catcher {
 }
 
 impl Catcher {
-    /// Catches `signal` from now on, unblocked in the calling thread.
-    ///
-    /// # Errors
-    /// No such signal, or one that cannot be caught or that another catcher has.
+    /// Catches `signal` from now on, unblocked in the calling thread. Errors: no such signal, or
+    /// one that cannot be caught or that another catcher has.
     pub fn new(signal: i32) -> io::Result<Catcher> {
         let handler = count as extern "C" fn(i32);
         let claim = Claim::new(signal, handler as libc::sighandler_t, libc::SA_RESTART)?;
@@ -155,35 +153,25 @@ impl Catcher {
         self.claim.caught().load(Ordering::Acquire) - self.caught_before
     }
 
-    /// `rt_sigaction`: gives the signal its counting handler.
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// `rt_sigaction`: gives the signal its counting handler. Errors: those of the call.
     #[inline(always)]
     pub fn install(&self) -> io::Result<()> {
         self.dispose(&self.action)
     }
 
-    /// `rt_sigaction`: has the signal ignored until [`Catcher::install`].
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// `rt_sigaction`: has the signal ignored until [`Catcher::install`]. Errors: those of the
+    /// call.
     pub fn ignore(&self) -> io::Result<()> {
         self.dispose(&KernelAction { handler: libc::SIG_IGN, ..self.action })
     }
 
-    /// Whether the kernel's disposition is the counting handler.
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// Whether the kernel's disposition is the counting handler. Errors: those of the call.
     pub fn is_installed(&self) -> io::Result<bool> {
         Ok(self.claim.action()? == self.action)
     }
 
-    /// `rt_sigprocmask`: adds the signal to the calling thread's mask, or takes it away.
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// `rt_sigprocmask`: adds the signal to the calling thread's mask, or takes it away. Errors:
+    /// those of the call.
     #[inline(always)]
     pub fn block(&self, blocked: bool) -> io::Result<()> {
         let set = bit(self.claim.signal);
@@ -204,19 +192,13 @@ impl Catcher {
         checked(result).map(|_| ())
     }
 
-    /// Whether the signal is in the calling thread's mask.
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// Whether the signal is in the calling thread's mask. Errors: those of the call.
     pub fn is_blocked(&self) -> io::Result<bool> {
         Ok(change_mask(libc::SIG_BLOCK, 0)? & bit(self.claim.signal) != 0)
     }
 
     /// `tgkill`: sends the signal to the calling thread. One that is caught has been caught when
-    /// this returns.
-    ///
-    /// # Errors
-    /// Those of the call.
+    /// this returns. Errors: those of the call.
     #[inline(always)]
     pub fn send_to_thread(&self) -> io::Result<()> {
         // SAFETY: plain values.
@@ -227,10 +209,8 @@ impl Catcher {
     }
 
     /// `kill`: sends the signal to the process, and returns when it has been caught: at once where
-    /// the calling thread is the process's main or only one.
-    ///
-    /// # Errors
-    /// Those of the call; nobody caught it for two seconds.
+    /// the calling thread is the process's main or only one. Errors: those of the call; nobody
+    /// caught it for two seconds.
     #[inline(always)]
     pub fn send_to_process(&self) -> io::Result<()> {
         let before = self.claim.caught().load(Ordering::Acquire);
@@ -288,10 +268,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Maps and reads the page and catches SIGSEGV.
-    ///
-    /// # Errors
-    /// Those of mmap(2) and sigaction(2); another has the signal.
+    /// Maps and reads the page and catches SIGSEGV. Errors: those of mmap(2) and sigaction(2);
+    /// another has the signal.
     pub fn new() -> io::Result<Faults> {
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
         let handler = step as Handler;

@@ -25,10 +25,8 @@ pub struct Mender {
 }
 
 impl Mender {
-    /// Maps and writes so many base pages and catches SIGSEGV.
-    ///
-    /// # Errors
-    /// Those of mmap(2) and sigaction(2); another has the signal.
+    /// Maps and writes so many base pages and catches SIGSEGV. Errors: those of mmap(2) and
+    /// sigaction(2); another has the signal.
     pub fn new(pages: usize) -> io::Result<Mender> {
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
         let mut mapping = Mapping::new(pages * base_page_bytes(), Pages::Base)?;
@@ -52,13 +50,8 @@ impl Mender {
         &self.mapping
     }
 
-    /// Protects the first `pages` against writing.
-    ///
-    /// # Errors
-    /// Those of mprotect(2).
-    ///
-    /// # Panics
-    /// There are not so many.
+    /// Protects the first `pages` against writing. Errors: those of mprotect(2). Panics: there are
+    /// not so many.
     pub fn protect(&mut self, pages: usize) -> io::Result<()> {
         assert!(pages <= self.pages(), "{pages} of {} pages", self.pages());
         let bytes = pages * base_page_bytes();
@@ -72,10 +65,7 @@ impl Mender {
     }
 
     /// Stores a word to each of the first `pages`, one store each. Returns how many faults were
-    /// delivered to the handler: as many as pages were protected.
-    ///
-    /// # Panics
-    /// There are not so many.
+    /// delivered to the handler: as many as pages were protected. Panics: there are not so many.
     #[inline(never)]
     pub fn store(&mut self, pages: usize) -> u64 {
         assert!(pages <= self.pages(), "{pages} of {} pages", self.pages());

@@ -31,9 +31,7 @@ pub enum DirectTold {
 }
 
 /// Asks whether and how a file can be read and written past the page cache (`STATX_DIOALIGN`).
-///
-/// # Errors
-/// Those of statx(2).
+/// Errors: those of statx(2).
 pub fn direct_told(file: &File) -> io::Result<DirectTold> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statx = unsafe { std::mem::zeroed() };
@@ -76,10 +74,7 @@ pub struct Residency {
 ///
 /// A file whose pages are kept as another file's (overlay, FUSE with passthrough) has none of its
 /// own, which is all that cachestat looks at; a mapping is one of the other file. There mincore is
-/// asked too.
-///
-/// # Errors
-/// Those of mmap(2) and mincore(2); an offset that begins no page.
+/// asked too. Errors: those of mmap(2) and mincore(2); an offset that begins no page.
 pub fn residency(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {
     let Ok(own) = cachestat(file, offset, bytes) else {
         return mincore(file, offset, bytes);
@@ -176,10 +171,8 @@ const NAMES: [(u64, &str); 18] = [
     (0x4d44, "vfat"),
 ];
 
-/// Asks what the file system of an open file is and has left.
-///
-/// # Errors
-/// Those of statfs(2) and statvfs(3).
+/// Asks what the file system of an open file is and has left. Errors: those of statfs(2) and
+/// statvfs(3).
 pub fn file_system(file: &File) -> io::Result<FileSystemFacts> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };

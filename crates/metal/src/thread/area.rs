@@ -20,10 +20,8 @@ unsafe impl Sync for Area {}
 
 impl Area {
     /// Maps `bytes`, rounded up to whole pages, by the library's two calls: all of it inaccessible,
-    /// then all but the guard for use.
-    ///
-    /// # Errors
-    /// Those of mmap(2) and mprotect(2); no room beside the guard.
+    /// then all but the guard for use. Errors: those of mmap(2) and mprotect(2); no room beside the
+    /// guard.
     pub(super) fn guarded(bytes: usize) -> io::Result<Area> {
         let page = base_page_bytes();
         let bytes = bytes
