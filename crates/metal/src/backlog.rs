@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::c_int;
 
+use crate::answer::{option, set_option};
+
 /// Words of `SO_MEMINFO` (linux/sock_diag.h), and which of them counts what was dropped.
 const MEMINFO_WORDS: usize = 9;
 const MEMINFO_DROPS: usize = 8;
@@ -26,48 +28,19 @@ pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
 /// (Linux 4.12). Errors: those of getsockopt(2).
 pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMINFO_WORDS];
-    let mut length = size_of_val(&words) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into words of ours, and how many into
-    // `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            words.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    match result {
-        0 if (length as usize) > MEMINFO_DROPS * size_of::<u32>() => Ok(words[MEMINFO_DROPS]),
-        0 => Err(io::ErrorKind::Unsupported.into()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let told = option(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
+    told.get(MEMINFO_DROPS).copied().ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// Has a datagram socket tell by ENOBUFS when the host's own queue to the device drops what it
 /// sends, where else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
 /// Errors: those of setsockopt(2).
 pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
-    let (level, option) = match socket.local_addr()? {
+    let (level, name) = match socket.local_addr()? {
         std::net::SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),
         std::net::SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
     };
-    let on: c_int = 1;
-    // SAFETY: the kernel reads one int of ours.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            option,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    set_option(socket.as_fd(), level, name, &1)
 }
 
 /// Whether the host itself would not take a datagram: no room in the socket's buffer or in the

@@ -8,6 +8,7 @@
 
 use std::io;
 
+use crate::answer::invalid;
 use crate::arch;
 use crate::memory::Mapping;
 use crate::ring::LEAST_SLOT_BYTES;
@@ -164,10 +165,6 @@ fn splitmix(state: &mut u64) -> u64 {
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
-}
-
-fn invalid(text: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
 
 #[cfg(test)]

@@ -19,8 +19,6 @@ impl Clock {
     pub const MONOTONIC: Clock = Clock(libc::CLOCK_MONOTONIC);
     /// Time since boot at the hardware's rate.
     pub const MONOTONIC_RAW: Clock = Clock(libc::CLOCK_MONOTONIC_RAW);
-    /// Wall time of the last timer tick.
-    pub const REALTIME_COARSE: Clock = Clock(libc::CLOCK_REALTIME_COARSE);
     /// Monotonic time of the last timer tick.
     pub const MONOTONIC_COARSE: Clock = Clock(libc::CLOCK_MONOTONIC_COARSE);
     /// Monotonic time, suspension included.

@@ -1,58 +1,60 @@
 //! Where a TCP connection stands, and a source address that keeps its port for later.
 
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-/// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits out its
-/// time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+use crate::answer::{option, set_option};
+
+/// The states, by the numbers of `net/tcp_states.h`.
+macro_rules! states {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits out
+        /// its time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum State {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl State {
+            fn of(number: u8) -> Option<State> {
+                match number {
+                    $($number => Some(State::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+states! {
     /// Both ends may send.
-    Established,
+    Established = 1,
     /// It has sent its SYN.
-    SynSent,
+    SynSent = 2,
     /// It has answered one.
-    SynReceived,
+    SynReceived = 3,
     /// Its FIN is not acknowledged, and none came.
-    FinWait1,
+    FinWait1 = 4,
     /// Its FIN is acknowledged, and none came.
-    FinWait2,
+    FinWait2 = 5,
     /// Both FINs are acknowledged, and what is late may still come.
-    TimeWait,
+    TimeWait = 6,
     /// Over.
-    Closed,
+    Closed = 7,
     /// A FIN came, and it has sent none.
-    CloseWait,
+    CloseWait = 8,
     /// A FIN came, and its own is not acknowledged.
-    LastAck,
+    LastAck = 9,
     /// It waits for connections.
-    Listen,
+    Listen = 10,
     /// Both FINs crossed, and its own is not acknowledged.
-    Closing,
+    Closing = 11,
 }
 
 impl State {
     /// Whether a FIN was sent of which the other end has not said that it came.
     pub fn awaits_acknowledgement(self) -> bool {
         matches!(self, State::FinWait1 | State::LastAck | State::Closing)
-    }
-
-    fn of(number: u8) -> Option<State> {
-        Some(match number {
-            1 => State::Established,
-            2 => State::SynSent,
-            3 => State::SynReceived,
-            4 => State::FinWait1,
-            5 => State::FinWait2,
-            6 => State::TimeWait,
-            7 => State::Closed,
-            8 => State::CloseWait,
-            9 => State::LastAck,
-            10 => State::Listen,
-            11 => State::Closing,
-            _ => return None,
-        })
     }
 }
 
@@ -61,21 +63,7 @@ impl State {
 #[inline]
 pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
     let mut told = [0_u8; 8];
-    let mut length = told.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into
-    // `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            told.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut told)?;
     State::of(told[0]).ok_or_else(|| io::Error::other(format!("TCP state {}", told[0])))
 }
 
@@ -83,21 +71,7 @@ pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
 /// this address and that destination, and not one that nobody else on the host has
 /// (`IP_BIND_ADDRESS_NO_PORT`, Linux 4.2). Errors: those of setsockopt(2).
 pub fn bind_address_only(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the kernel reads an integer of ours, of the length that is said.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    set_option(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1)
 }
 
 #[cfg(test)]

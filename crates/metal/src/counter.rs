@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::FromRawFd;
 
+use crate::answer::owned;
 use crate::kernel;
 
 /// Counts core cycles of the calling thread in user mode.
@@ -58,24 +58,19 @@ impl CycleCounter {
             flags: PINNED | EXCLUDE_KERNEL | EXCLUDE_HV,
             ..Attributes::default()
         };
-        // SAFETY: the kernel reads `size` bytes of `attributes`; the calling
-        // thread on any CPU, no group.
-        let fd = unsafe {
-            libc::syscall(
+        // SAFETY: the kernel reads `size` bytes of `attributes`; the calling thread on any CPU, no
+        // group; what it opens is nobody else's.
+        let file = unsafe {
+            owned(libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attributes,
                 0,
                 -1,
                 -1,
                 PERF_FLAG_FD_CLOEXEC,
-            )
+            ))
         };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: the kernel has just opened it for us.
-        let file = unsafe { File::from_raw_fd(fd as i32) };
-        let counter = CycleCounter { file };
+        let counter = CycleCounter { file: File::from(file.ok()?) };
         counter.counts_a_known_chain().then_some(counter)
     }
 

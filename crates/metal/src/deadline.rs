@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::answer::done;
 use crate::signal;
 
 /// The signal that interrupts.
@@ -34,7 +35,7 @@ impl Deadline {
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
         let mut timer: libc::timer_t = ptr::null_mut();
         // SAFETY: `event` and `timer` are ours.
-        check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) })?;
+        done(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) })?;
         let deadline = Deadline { timer };
         deadline.put_off(time)?;
         Ok(deadline)
@@ -49,7 +50,7 @@ impl Deadline {
             it_value: timespec(time.max(Duration::from_nanos(1))),
         };
         // SAFETY: the timer is ours, `times` outlives the call, the old times are not asked for.
-        check(unsafe { libc::timer_settime(self.timer, 0, &times, ptr::null_mut()) })
+        done(unsafe { libc::timer_settime(self.timer, 0, &times, ptr::null_mut()) })
     }
 }
 
@@ -70,7 +71,7 @@ fn handle() -> io::Result<()> {
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
         // SAFETY: the handler does nothing; the old action is not asked for.
-        check(unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) })
+        done(unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) })
     })
 }
 
@@ -88,13 +89,6 @@ fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: time.subsec_nanos().into(),
-    }
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -4,7 +4,9 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::answer::{done, invalid, socket};
 
 /// Commands of `SIOCETHTOOL`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -136,54 +138,42 @@ impl Asked {
         let text = CString::new(name)?;
         let bytes = text.as_bytes_with_nul();
         if bytes.len() > libc::IFNAMSIZ {
-            let reason = format!("{name} is longer than a name of an interface can be");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+            return Err(invalid(format!("{name} is longer than a name of an interface can be")));
         }
         let mut name = [0; libc::IFNAMSIZ];
         for (to, from) in name.iter_mut().zip(bytes) {
             *to = *from as libc::c_char;
         }
         // Every family passes these requests on; this one is always there.
-        let flags = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        // SAFETY: plain values.
-        let socket = unsafe { libc::socket(libc::AF_UNIX, flags, 0) };
-        if socket < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and is nobody else's.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let socket = socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)?;
         Ok(Asked { socket, name })
     }
 
     fn mtu(&self) -> io::Result<i32> {
+        let mut request = self.request();
+        // SAFETY: the kernel reads the name and writes the number into a request of ours.
+        done(unsafe {
+            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request)
+        })?;
+        // SAFETY: SIOCGIFMTU fills this field.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu })
+    }
+
+    /// A request for this interface, of which only the name is filled in.
+    fn request(&self) -> libc::ifreq {
         // SAFETY: all-zero values are valid ones.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         request.ifr_name = self.name;
-        // SAFETY: the kernel reads the name and writes the number into a request of ours.
-        let result = unsafe {
-            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request)
-        };
-        match result {
-            // SAFETY: SIOCGIFMTU fills this field.
-            0 => Ok(unsafe { request.ifr_ifru.ifru_mtu }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        request
     }
 
     /// One request whose answer has the length of `words`, of which the first is the command.
     fn ask(&self, words: &mut [u32]) -> io::Result<()> {
-        // SAFETY: all-zero values are valid ones.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        request.ifr_name = self.name;
+        let mut request = self.request();
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
         // SAFETY: the kernel writes what the command's structure holds; each caller's array is at
         // least that long, and `settings` says how long its masks are.
-        let result =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-        match result {
-            0.. => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        done(unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })
     }
 
     /// The driver's name, its firmware and the device's place.

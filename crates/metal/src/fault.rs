@@ -4,9 +4,9 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
 
-use crate::memory::{Mapping, base_page_bytes};
+use crate::answer::{done, invalid};
+use crate::memory::{Mapped, Mapping, base_page_bytes};
 
 mod file;
 mod turn;
@@ -26,24 +26,28 @@ enum Renewal {
     Hole,
 }
 
+/// Who owns an area's memory.
+#[derive(Debug)]
+enum Memory {
+    /// The caller gave it.
+    Private(Mapping),
+    Own(Mapped),
+}
+
 /// Pages that are mapped and not there. Unmapped on drop.
 #[derive(Debug)]
 pub struct Area {
-    start: NonNull<u8>,
+    memory: Memory,
     bytes: usize,
     renewal: Renewal,
-    /// Owns the memory where it is not the area's own.
-    mapping: Option<Mapping>,
 }
 
 impl Area {
     /// Private memory. What was touched of it is freed first. Errors: those of madvise(2): locked
     /// memory is never freed (EINVAL).
     pub fn private(mapping: Mapping) -> io::Result<Area> {
-        let start = NonNull::new(mapping.as_ptr().cast_mut())
-            .expect("a mapping does not begin at address 0");
-        let mut area =
-            Area { start, bytes: mapping.bytes(), renewal: Renewal::Drop, mapping: Some(mapping) };
+        let bytes = mapping.bytes();
+        let mut area = Area { memory: Memory::Private(mapping), bytes, renewal: Renewal::Drop };
         area.renew(area.bytes)?;
         Ok(area)
     }
@@ -55,7 +59,7 @@ impl Area {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         area.put(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, None)?;
         // SAFETY: the range is the area; a kernel that has no huge pages refuses, which is as well.
-        unsafe { libc::madvise(area.start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
+        unsafe { libc::madvise(area.start().cast(), bytes, libc::MADV_NOHUGEPAGE) };
         Ok(area)
     }
 
@@ -76,6 +80,13 @@ impl Area {
         Ok(area)
     }
 
+    fn start(&self) -> *mut u8 {
+        match &self.memory {
+            Memory::Private(mapping) => mapping.as_ptr().cast_mut(),
+            Memory::Own(mapped) => mapped.as_ptr(),
+        }
+    }
+
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -83,7 +94,10 @@ impl Area {
 
     /// The private memory behind it.
     pub fn mapping(&self) -> Option<&Mapping> {
-        self.mapping.as_ref()
+        match &self.memory {
+            Memory::Private(mapping) => Some(mapping),
+            Memory::Own(_) => None,
+        }
     }
 
     /// Has the first `bytes` fault again. Errors: those of madvise(2).
@@ -111,7 +125,7 @@ impl Area {
     pub fn read(&self, from: usize, stride: usize, count: usize) -> u64 {
         self.check(from, stride, count);
         let mut sum = 0_u64;
-        let mut at = self.start.as_ptr().wrapping_add(from);
+        let mut at = self.start().wrapping_add(from);
         for _ in 0..count {
             // SAFETY: inside of the area by the check, which is mapped to be read; aligned, because
             // the start and the steps are.
@@ -127,11 +141,11 @@ impl Area {
     pub fn write(&mut self, from: usize, stride: usize, count: usize) {
         self.check(from, stride, count);
         assert!(
-            self.mapping.is_some() || self.renewal == Renewal::Hole,
+            self.mapping().is_some() || self.renewal == Renewal::Hole,
             "a mapped file is only read"
         );
         let mut value = STORED;
-        let mut at = self.start.as_ptr().wrapping_add(from);
+        let mut at = self.start().wrapping_add(from);
         for _ in 0..count {
             // SAFETY: inside of the area by the check, which is mapped to be written, and aligned;
             // no reference to the memory exists, because `mapping` borrows the area, of which this
@@ -158,37 +172,15 @@ impl Area {
     fn advise(&self, bytes: usize, advice: i32) -> io::Result<()> {
         // SAFETY: the range is inside of the area. Advice that changes what memory holds comes from
         // `renew` alone, which has the only borrow: nobody holds a reference into it.
-        match unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, advice) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        done(unsafe { libc::madvise(self.start().cast(), bytes, advice) })
     }
 
     /// Addresses that nothing else is put at.
     fn reserve(bytes: usize, renewal: Renewal) -> io::Result<Area> {
         if bytes == 0 || !bytes.is_multiple_of(base_page_bytes()) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{bytes} bytes are not whole pages"),
-            ));
+            return Err(invalid(format!("{bytes} bytes are not whole pages")));
         }
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast())
-            .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(Area { start, bytes, renewal, mapping: None })
+        Ok(Area { memory: Memory::Own(Mapped::reserved(bytes)?), bytes, renewal })
     }
 
     /// Maps over a part of a reserved range.
@@ -205,7 +197,7 @@ impl Area {
         // SAFETY: MAP_FIXED replaces pages of the range that `reserve` made for this area alone.
         let placed = unsafe {
             libc::mmap(
-                self.start.as_ptr().wrapping_add(at).cast(),
+                self.start().wrapping_add(at).cast(),
                 bytes,
                 protection,
                 flags,
@@ -216,15 +208,6 @@ impl Area {
         match placed == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),
             false => Ok(()),
-        }
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        if self.mapping.is_none() {
-            // SAFETY: the range is the area's own, and nobody holds a reference into it.
-            unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
         }
     }
 }

@@ -20,6 +20,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
+use crate::answer::invalid;
 use crate::arch::{self, Reading};
 use crate::clock;
 use crate::memory::SharedWords;
@@ -72,7 +73,7 @@ impl Tracer {
             .filter(|_| gaps > 0)
             .ok_or_else(|| {
                 let reason = format!("no room for {gaps} gaps");
-                io::Error::new(io::ErrorKind::InvalidInput, reason)
+                invalid(reason)
             })?;
         let words = SharedWords::new(words)?;
         Ok(Tracer { words, room: gaps })

@@ -10,6 +10,7 @@ use std::mem::size_of;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::answer::{invalid, number};
 use crate::clock::{Clock, vdso_clock_gettime};
 
 mod packet;
@@ -69,7 +70,7 @@ impl Echo {
         let most = usize::from(u16::MAX) - HEAD_BYTES - if is_v6 { 0 } else { 20 };
         if !(PAYLOAD_MIN_BYTES..=most).contains(&payload_bytes) {
             let reason = format!("echoes carry {PAYLOAD_MIN_BYTES} to {most} bytes of payload");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+            return Err(invalid(reason));
         }
         let granted = socket::open(is_v6, Access::Datagram).map(|made| (made, Access::Datagram));
         let (socket, access) = match granted {
@@ -134,13 +135,12 @@ impl Echo {
         let sent = unsafe {
             libc::send(self.socket.as_raw_fd(), self.request.as_ptr().cast(), self.request.len(), 0)
         };
-        match usize::try_from(sent) {
-            Ok(bytes) if bytes == self.request.len() => Ok(()),
-            Ok(bytes) => Err(io::Error::other(format!(
+        match number(sent)? as usize {
+            bytes if bytes == self.request.len() => Ok(()),
+            bytes => Err(io::Error::other(format!(
                 "{bytes} of {} bytes of an echo were sent",
                 self.request.len()
             ))),
-            Err(_) => Err(io::Error::last_os_error()),
         }
     }
 

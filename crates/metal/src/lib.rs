@@ -51,4 +51,5 @@ pub mod thread;
 pub mod timer;
 pub mod wait;
 
+mod answer;
 mod arch;

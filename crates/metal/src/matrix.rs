@@ -4,6 +4,7 @@
 //! column may be written while others are read: what slices cannot say, because the elements of
 //! two such parts alternate in memory. A part of one column is a slice.
 
+use crate::answer::invalid;
 use crate::memory::{Mapping, Pages};
 use std::io;
 use std::marker::PhantomData;
@@ -37,10 +38,7 @@ impl Matrix {
         let bytes =
             stride.checked_mul(columns).and_then(|elements| elements.checked_mul(size_of::<f64>()));
         let bytes = bytes.ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{rows} x {columns} elements are more than memory has addresses"),
-            )
+            invalid(format!("{rows} x {columns} elements are more than memory has addresses"))
         })?;
         Ok(Matrix { memory: Mapping::new(bytes, pages)?, rows, columns, stride })
     }

@@ -9,9 +9,13 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use crate::answer::{done, invalid};
+
+mod mapped;
 mod shared;
 mod stream;
 
+pub(crate) use mapped::Mapped;
 pub use shared::{SharedWords, WORDS_PER_LINE};
 pub use stream::{StreamReader, StreamWriter, shared_stream};
 
@@ -199,7 +203,7 @@ impl Mapping {
         let mut status = vec![-libc::ENOENT; sampled];
         // SAFETY: both lists have `sampled` elements; without a list of nodes
         // the call moves nothing and only fills `status`.
-        let result = unsafe {
+        done(unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
                 0,
@@ -209,10 +213,7 @@ impl Mapping {
                 status.as_mut_ptr(),
                 0,
             )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        })?;
         let mut nodes = BTreeMap::new();
         for node in status.into_iter().filter_map(|node| usize::try_from(node).ok()) {
             *nodes.entry(node).or_insert(0) += 1;
@@ -228,7 +229,7 @@ impl Mapping {
         set[node / 64] |= 1 << (node % 64);
         // SAFETY: `set` has the bits that are announced (the kernel reads one
         // less than it is told); the range is this mapping.
-        let result = unsafe {
+        done(unsafe {
             libc::syscall(
                 libc::SYS_mbind,
                 self.start.as_ptr(),
@@ -238,11 +239,7 @@ impl Mapping {
                 set.len() * 64 + 1,
                 MPOL_MF_STRICT | MPOL_MF_MOVE,
             )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        })
     }
 
     /// Locks the memory, which also makes all its pages present; says whether
@@ -254,10 +251,7 @@ impl Mapping {
 
     fn advise(&self, advice: i32) -> io::Result<()> {
         // SAFETY: the range is this mapping, and no advice used here changes its content.
-        if unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        done(unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) })
     }
 }
 
@@ -274,20 +268,9 @@ impl Drop for Mapping {
 /// cannot be accessed on each side, and makes the inside writable.
 fn reserve(bytes: usize, align: usize, guard: usize) -> io::Result<NonNull<u8>> {
     let whole = bytes + align + 2 * guard;
-    // SAFETY: a fresh mapping at an address of the kernel's choice.
-    let area = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            whole,
-            libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if area == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    // Given up: what is cut off below is unmapped piece by piece.
+    let area = std::mem::ManuallyDrop::new(Mapped::reserved(whole)?);
+    let area: *mut libc::c_void = area.as_ptr().cast();
     let first = area as usize;
     let start = (first + guard).next_multiple_of(align);
     let before = start - guard - first;
@@ -367,10 +350,6 @@ fn accept_invalid(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         other => other,
     }
-}
-
-fn invalid(text: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
 
 #[cfg(test)]

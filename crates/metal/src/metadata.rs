@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::answer::{done, statvfs};
 use crate::{arch, raw};
 
 /// What one `getdents64` may fill: the C library's `readdir` asks for as much.
@@ -44,7 +45,7 @@ pub fn open(directory: BorrowedFd, name: &CStr) -> io::Result<OwnedFd> {
 pub fn mkdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
     const MODE: usize = 0o700;
     // SAFETY: `name` ends in a zero byte; the directory is open.
-    done(unsafe {
+    raw::done(unsafe {
         arch::syscall3(
             libc::SYS_mkdirat,
             directory.as_raw_fd() as usize,
@@ -69,7 +70,7 @@ pub fn rmdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
 #[inline(always)]
 fn unlinkat(directory: BorrowedFd, name: &CStr, flags: i32) -> io::Result<()> {
     // SAFETY: `name` ends in a zero byte; the directory is open.
-    done(unsafe {
+    raw::done(unsafe {
         arch::syscall3(
             libc::SYS_unlinkat,
             directory.as_raw_fd() as usize,
@@ -85,7 +86,7 @@ fn unlinkat(directory: BorrowedFd, name: &CStr, flags: i32) -> io::Result<()> {
 pub fn rename(directory: BorrowedFd, from: &CStr, to: &CStr) -> io::Result<()> {
     let at = directory.as_raw_fd() as usize;
     // SAFETY: both names end in a zero byte; the directory is open; no flags.
-    done(unsafe {
+    raw::done(unsafe {
         arch::syscall6(
             libc::SYS_renameat2,
             at,
@@ -117,25 +118,22 @@ impl Listing {
     /// Errors: those of lseek(2) and getdents64(2); records that do not add up.
     pub fn pass(&mut self) -> io::Result<u64> {
         // SAFETY: plain values; the descriptor is open.
-        if unsafe { libc::lseek(self.directory.as_raw_fd(), 0, libc::SEEK_SET) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        done(unsafe { libc::lseek(self.directory.as_raw_fd(), 0, libc::SEEK_SET) })?;
         let mut entries = 0;
         loop {
             // SAFETY: the kernel writes at most the buffer's length into it.
-            let filled = unsafe {
+            let filled = raw::result(unsafe {
                 arch::syscall3(
                     libc::SYS_getdents64,
                     self.directory.as_raw_fd() as usize,
                     self.records.as_mut_ptr() as usize,
                     self.records.len(),
                 )
-            };
-            done(filled)?;
+            })?;
             if filled == 0 {
                 return Ok(entries);
             }
-            entries += walk(&self.records[..filled as usize])?;
+            entries += walk(&self.records[..filled])?;
         }
     }
 }
@@ -163,13 +161,8 @@ fn walk(mut records: &[u8]) -> io::Result<u64> {
 /// Files that a file system can still hold; `None` where it makes room for them as it goes (btrfs
 /// says zero of zero). Errors: those of fstatvfs(3).
 pub fn free_files(file: &File) -> io::Result<Option<u64>> {
-    // SAFETY: all-zero values are valid ones.
-    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel's answer is written to `facts`; the descriptor is open.
-    match unsafe { libc::fstatvfs(file.as_raw_fd(), &mut facts) } {
-        0 => Ok((facts.f_files > 0).then_some(facts.f_favail as u64)),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let facts = statvfs(file)?;
+    Ok((facts.f_files > 0).then_some(facts.f_favail as u64))
 }
 
 /// Reserves the first `bytes` of a file: blocks that are its own, and not yet written. Errors:
@@ -177,19 +170,7 @@ pub fn free_files(file: &File) -> io::Result<Option<u64>> {
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
     // SAFETY: plain values; the descriptor is open.
-    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// The kernel returns error numbers as -1 to -4095.
-#[inline(always)]
-fn done(value: isize) -> io::Result<()> {
-    match (-4095..0).contains(&value) {
-        true => Err(io::Error::from_raw_os_error(-value as i32)),
-        false => Ok(()),
-    }
+    done(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) })
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
+
+use crate::answer::{done, owned};
 
 const FSOPEN_CLOEXEC: usize = 1;
 const FSCONFIG_CMD_CREATE: usize = 6;
@@ -25,38 +27,25 @@ impl Detached {
     /// Those of fsopen(2), fsconfig(2) and fsmount(2): EPERM without the right to mount, ENODEV
     /// where the kernel has no such file system, ENOSYS before Linux 5.2.
     pub fn new(kind: &CStr) -> io::Result<Detached> {
-        // SAFETY: the kernel reads the string up to its end.
-        let context = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
-        let context = owned(context)?;
+        // SAFETY: the kernel reads the string up to its end; what it opens is nobody else's.
+        let context =
+            unsafe { owned(libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC))? };
+        let fd = context.as_raw_fd();
         // SAFETY: a descriptor of ours and plain values; this command reads no pointer.
-        let created = unsafe {
+        done(unsafe {
             let none = 0usize;
-            let fd = context.as_raw_fd();
             libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, none, none, none)
-        };
-        if created < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor of ours and plain values.
-        let root = unsafe {
-            let fd = context.as_raw_fd();
-            libc::syscall(libc::SYS_fsmount, fd, FSMOUNT_CLOEXEC, ATTRIBUTES)
-        };
-        Ok(Detached { root: owned(root)? })
+        })?;
+        // SAFETY: a descriptor of ours and plain values; what the kernel opens is nobody else's.
+        let root =
+            unsafe { owned(libc::syscall(libc::SYS_fsmount, fd, FSMOUNT_CLOEXEC, ATTRIBUTES))? };
+        Ok(Detached { root })
     }
 
     /// Where this process finds its files, as long as this value lives.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.root.as_raw_fd()))
     }
-}
-
-fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just opened it for us; descriptors are small.
-    Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+
+use crate::answer::{done, number, socket};
 
 /// A list that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,29 +34,18 @@ pub fn index(name: &str) -> Option<u32> {
 /// All messages of a list, one after the other, as [`messages`] reads them. Errors: those of
 /// socket(2), send(2) and recv(2), and what the kernel answers in place of a list.
 pub fn list(of: List) -> io::Result<Vec<u8>> {
-    let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: plain values.
-    let socket = unsafe { libc::socket(libc::AF_NETLINK, flags, libc::NETLINK_ROUTE) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and has no other owner.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
     let request = request(of);
     // SAFETY: the pointer and the length are those of `request`.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    done(unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) })?;
     let mut all = Vec::new();
     loop {
         let mut part = vec![0_u8; PART_BYTES];
         // The kernel has the next part ready before this call: nothing is waited for.
         // SAFETY: the pointer and the length are those of `part`.
-        let received = unsafe {
+        let bytes = number(unsafe {
             libc::recv(socket.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), libc::MSG_DONTWAIT)
-        };
-        let bytes = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        })? as usize;
         part.truncate(bytes);
         for (kind, body) in messages(&part) {
             match i32::from(kind) {

@@ -11,6 +11,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
 use std::time::Duration;
 
+use crate::answer::invalid;
 use crate::process::{Child, Ending};
 use crate::tcp;
 
@@ -200,10 +201,7 @@ impl Library {
         opening.told(opened)?;
         let stat = opening.stat()?;
         if stat.mode & KIND_MASK != KIND_REGULAR {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{} is no regular file", address.url),
-            ));
+            return Err(invalid(format!("{} is no regular file", address.url)));
         }
         opening.done(stat.size)
     }

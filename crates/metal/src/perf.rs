@@ -8,12 +8,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::answer::{done, owned};
 use crate::clock::{self, Clock};
-use crate::memory;
+use crate::memory::{Mapped, base_page_bytes};
 
 mod record;
 
@@ -75,14 +75,11 @@ pub struct Ring {
     /// The first is the group's leader, whose buffer the others use.
     events: Vec<File>,
     tells_lost: bool,
-    map: NonNull<u8>,
+    map: Mapped,
     page_bytes: usize,
     data_bytes: usize,
     holes: Vec<(u64, u64)>,
 }
-
-// SAFETY: the mapping belongs to the value alone and any thread may read it.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// These tracepoints of the kernel (by number, as tracefs tells it) on `cpu`, whoever runs
@@ -137,26 +134,19 @@ impl Ring {
     }
 
     fn map(leader: File, tells_lost: bool, bytes: usize) -> io::Result<Ring> {
-        let page_bytes = memory::base_page_bytes();
+        let page_bytes = base_page_bytes();
         let data_bytes = bytes.div_ceil(page_bytes).next_power_of_two() * page_bytes;
-        // SAFETY: a new mapping of a descriptor of ours, at an address of the kernel's choice.
-        let map = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                page_bytes + data_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                leader.as_raw_fd(),
-                0,
-            )
-        };
-        if map == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let map = Mapped::new(
+            page_bytes + data_bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            leader.as_raw_fd(),
+            0,
+        )?;
         Ok(Ring {
             events: vec![leader],
             tells_lost,
-            map: NonNull::new(map.cast()).expect("mmap maps nothing at 0 unasked"),
+            map,
             page_bytes,
             data_bytes,
             holes: Vec::new(),
@@ -244,13 +234,6 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: made by `map` with this length, and nothing refers to it any more.
-        unsafe { libc::munmap(self.map.as_ptr().cast(), self.page_bytes + self.data_bytes) };
-    }
-}
-
 /// Opens an event, with the count of lost records where the kernel has it.
 fn open(
     mut attributes: Attributes,
@@ -281,30 +264,24 @@ fn open_once(
     leader: Option<&File>,
 ) -> io::Result<File> {
     let group = leader.map_or(-1, AsRawFd::as_raw_fd);
-    // SAFETY: the kernel reads `size` bytes of `attributes`, which is its own length.
-    let fd = unsafe {
-        libc::syscall(
+    // SAFETY: the kernel reads `size` bytes of `attributes`, which is its own length; what it opens
+    // is nobody else's.
+    let event = unsafe {
+        owned(libc::syscall(
             libc::SYS_perf_event_open,
             &raw const *attributes,
             pid,
             cpu,
             group,
             PERF_FLAG_FD_CLOEXEC,
-        )
+        ))
     };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just opened it for us; descriptors are small.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    event.map(File::from)
 }
 
 fn control(event: &File, request: libc::c_ulong, argument: i32) -> io::Result<()> {
     // SAFETY: these requests take a plain value.
-    match unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    done(unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) })
 }
 
 #[cfg(test)]

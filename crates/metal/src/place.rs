@@ -5,6 +5,8 @@
 use std::io;
 use std::marker::PhantomData;
 
+use crate::answer::{done, invalid};
+
 /// CPUs in one word of a kernel CPU set.
 const WORD_BITS: usize = u64::BITS as usize;
 /// The longest CPU set that is tried: far above any kernel's limit.
@@ -61,10 +63,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     if missing.is_empty() {
         Ok(())
     } else {
-        Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("CPUs {missing:?} are offline or outside the cpuset"),
-        ))
+        Err(invalid(format!("CPUs {missing:?} are offline or outside the cpuset")))
     }
 }
 
@@ -126,7 +125,7 @@ fn count_of(list: &str) -> usize {
 /// present value, without CAP_SYS_NICE).
 pub fn nice(value: i32) -> io::Result<()> {
     // SAFETY: plain values; on Linux process 0 is the calling thread.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) })
+    done(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) })
 }
 
 /// Asks for the highest ordinary priority: nice -20 for the calling thread, and for its session
@@ -174,11 +173,11 @@ pub struct Policy {
 pub fn policy() -> io::Result<Policy> {
     // SAFETY: 0 is the calling thread.
     let policy = unsafe { libc::sched_getscheduler(0) };
-    check(policy.min(0))?;
+    done(policy.min(0))?;
     // SAFETY: an all-zero sched_param is a valid one.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: `parameters` is ours.
-    check(unsafe { libc::sched_getparam(0, &mut parameters) })?;
+    done(unsafe { libc::sched_getparam(0, &mut parameters) })?;
     Ok(Policy { policy, priority: parameters.sched_priority })
 }
 
@@ -194,7 +193,7 @@ pub fn put_back(before: Policy) -> io::Result<()> {
 pub fn told_slice_ns() -> io::Result<u64> {
     let mut interval = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `interval` is ours; 0 is the calling thread.
-    check(unsafe { libc::sched_rr_get_interval(0, &mut interval) })?;
+    done(unsafe { libc::sched_rr_get_interval(0, &mut interval) })?;
     Ok(interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
 }
 
@@ -203,7 +202,7 @@ fn schedule(policy: i32, priority: i32) -> io::Result<()> {
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority;
     // SAFETY: `parameters` is ours; 0 is the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, policy, &parameters) })
+    done(unsafe { libc::sched_setscheduler(0, policy, &parameters) })
 }
 
 /// CPU and node, from the kernel.
@@ -220,10 +219,9 @@ fn getcpu() -> (usize, usize) {
 pub(crate) fn words_of(cpus: &[usize]) -> io::Result<Vec<u64>> {
     let highest = cpus.iter().max().copied().unwrap_or(0);
     if highest / WORD_BITS >= MOST_WORDS {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("CPU {highest} is above any CPU number that a kernel can have"),
-        ));
+        return Err(invalid(format!(
+            "CPU {highest} is above any CPU number that a kernel can have"
+        )));
     }
     let mut words = vec![0u64; highest / WORD_BITS + 1];
     for cpu in cpus {
@@ -236,10 +234,6 @@ fn cpus_of(words: &[u64]) -> Vec<usize> {
     (0..words.len() * WORD_BITS)
         .filter(|cpu| words[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1)
         .collect()
-}
-
-fn check(result: i32) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::answer::{done, invalid, number};
 use crate::{clock, signal};
 
 mod child;
@@ -72,7 +73,7 @@ fn peak_of(status: &str) -> Option<u64> {
 /// should end too.
 pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
     // SAFETY: plain values.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
     let parent = crate::raw::getppid();
     if parent != parent_pid {
         return Err(io::Error::other(format!(
@@ -88,10 +89,7 @@ pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
 pub fn in_new_session(command: &mut Command) -> &mut Command {
     let lead = || {
         // SAFETY: no arguments; async-signal-safe.
-        match unsafe { libc::setsid() } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
+        done(unsafe { libc::setsid() })
     };
     // SAFETY: the closure makes one system call, which may be made between fork and exec.
     unsafe { command.pre_exec(lead) }
@@ -105,7 +103,7 @@ pub fn dying_with_parent(command: &mut Command) -> &mut Command {
     // error holds no memory.
     unsafe {
         command.pre_exec(move || {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            done(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
             match crate::raw::getppid() == parent {
                 true => Ok(()),
                 false => Err(io::ErrorKind::NotFound.into()),
@@ -132,7 +130,7 @@ pub fn placed(command: &mut Command, cpus: Vec<usize>) -> &mut Command {
 /// of sight by a session of its own. Errors: those of prctl.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: plain values.
-    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
+    done(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
 }
 
 /// Whether the child `pid` has ended. It is not reaped, so that its number stays its own. Errors:
@@ -143,7 +141,7 @@ pub fn has_ended(pid: u32) -> io::Result<bool> {
     let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let asked = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: `told` is ours.
-    check(unsafe { libc::waitid(libc::P_PID, id, &mut told, asked) })?;
+    done(unsafe { libc::waitid(libc::P_PID, id, &mut told, asked) })?;
     // Without one that has ended the structure stays as it was.
     // SAFETY: waitid fills this field of the union.
     Ok(unsafe { told.si_pid() } != 0)
@@ -166,7 +164,7 @@ pub fn reap_ended(pid: u32) -> io::Result<bool> {
 pub fn kill_group(pid: u32) -> io::Result<()> {
     let group = one_process(pid)?;
     // SAFETY: plain values.
-    check(unsafe { libc::kill(-group, libc::SIGKILL) })
+    done(unsafe { libc::kill(-group, libc::SIGKILL) })
 }
 
 /// Sends `signal` (0: only asks) to the process `pid`. Errors: no such process, or one of another
@@ -174,13 +172,7 @@ pub fn kill_group(pid: u32) -> io::Result<()> {
 pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
     let pid = one_process(pid)?;
     // SAFETY: plain values.
-    check(unsafe { libc::kill(pid, signal) })
-}
-
-/// Empties the calling thread's signal mask, which a child inherits. Errors: those of
-/// `pthread_sigmask`.
-pub fn reset_signal_mask() -> io::Result<()> {
-    signal::unblock_all()
+    done(unsafe { libc::kill(pid, signal) })
 }
 
 /// Effective user; 0 is root.
@@ -232,17 +224,14 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
     let top = unsafe { stack.0.as_mut_ptr().add(stack.0.len()) };
     // SAFETY: the child runs on its own stack and writes `answer` while this
     // thread is suspended (CLONE_VFORK); both outlive it.
-    let pid = unsafe {
+    let pid = number(unsafe {
         libc::clone(
             child,
             top.cast(),
             libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
             (&raw mut answer).cast(),
         )
-    };
-    if pid < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    })?;
     wait_for_success(pid)?;
     // SAFETY: a plain read that the compiler may not replace by the value from
     // before the child ran.
@@ -285,16 +274,10 @@ fn usage(whose: libc::c_int) -> Usage {
 /// The number as the kernel takes it. 0, -1 and other negative numbers would
 /// mean whole groups or every process, 1 is init.
 fn one_process(pid: u32) -> io::Result<libc::pid_t> {
-    libc::pid_t::try_from(pid).ok().filter(|&pid| pid > 1).ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("{pid} is no process to send a signal to"),
-        )
-    })
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    libc::pid_t::try_from(pid)
+        .ok()
+        .filter(|&pid| pid > 1)
+        .ok_or_else(|| invalid(format!("{pid} is no process to send a signal to")))
 }
 
 #[cfg(test)]

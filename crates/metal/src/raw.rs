@@ -85,8 +85,7 @@ pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Res
 #[inline]
 pub fn close(fd: OwnedFd) -> io::Result<()> {
     // SAFETY: we own it, and `into_raw_fd` keeps it from being closed again.
-    result(unsafe { arch::syscall1(libc::SYS_close, fd.into_raw_fd() as usize) })?;
-    Ok(())
+    done(unsafe { arch::syscall1(libc::SYS_close, fd.into_raw_fd() as usize) })
 }
 
 /// What the kernel knows about an open file. Errors: those of fstat(2).
@@ -168,8 +167,7 @@ pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usi
 #[inline]
 pub fn sched_yield() -> io::Result<()> {
     // SAFETY: no arguments.
-    result(unsafe { arch::syscall0(libc::SYS_sched_yield) })?;
-    Ok(())
+    done(unsafe { arch::syscall0(libc::SYS_sched_yield) })
 }
 
 /// Anonymous memory of [`mmap`], to be given to [`munmap`].
@@ -204,8 +202,7 @@ pub fn munmap(region: Region) -> io::Result<()> {
     let (start, bytes) = (region.start, region.bytes);
     std::mem::forget(region);
     // SAFETY: the region is ours and is not used again.
-    result(unsafe { arch::syscall2(libc::SYS_munmap, start.as_ptr() as usize, bytes) })?;
-    Ok(())
+    done(unsafe { arch::syscall2(libc::SYS_munmap, start.as_ptr() as usize, bytes) })
 }
 
 impl Drop for Region {
@@ -228,7 +225,7 @@ pub fn epoll_create() -> io::Result<OwnedFd> {
 pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
     let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd.as_raw_fd() as u64 };
     // SAFETY: the kernel reads one event.
-    result(unsafe {
+    done(unsafe {
         arch::syscall4(
             libc::SYS_epoll_ctl,
             epoll.as_raw_fd() as usize,
@@ -236,8 +233,7 @@ pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
             fd.as_raw_fd() as usize,
             &raw const event as usize,
         )
-    })?;
-    Ok(())
+    })
 }
 
 /// Waits at most `timeout_ms` (0: not at all, -1: for ever) for descriptors of an epoll set;
@@ -313,6 +309,12 @@ pub(crate) fn result(value: isize) -> io::Result<usize> {
     } else {
         Ok(value as usize)
     }
+}
+
+/// As [`result`], where nothing else is asked.
+#[inline(always)]
+pub(crate) fn done(value: isize) -> io::Result<()> {
+    result(value).map(drop)
 }
 
 #[cfg(test)]

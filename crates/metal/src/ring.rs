@@ -12,6 +12,7 @@
 
 use std::io;
 
+use crate::answer::invalid;
 use crate::arch;
 use crate::memory::{Mapping, base_page_bytes};
 
@@ -334,10 +335,6 @@ fn mixed(seed: u64, counter: u64) -> u64 {
 #[inline]
 fn below(random: u64, bound: usize) -> usize {
     ((u128::from(random) * bound as u128) >> 64) as usize
-}
-
-fn invalid(text: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ pub use mend::Mender;
 
 use std::io;
 
+use crate::answer::{done, outcome};
+
 /// Ignores `signal` in the whole process, for example `SIGPIPE`. Errors: no such signal, or one
 /// that cannot be ignored.
 pub fn ignore(signal: i32) -> io::Result<()> {
@@ -49,15 +51,10 @@ fn mask(how: i32, signals: &[i32]) -> io::Result<()> {
     unsafe { libc::sigemptyset(&mut set) };
     for &signal in signals {
         // SAFETY: as above; a bad number is refused.
-        if unsafe { libc::sigaddset(&mut set, signal) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        done(unsafe { libc::sigaddset(&mut set, signal) })?;
     }
     // SAFETY: `set` is ours; the old mask is not asked for.
-    match unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    outcome(unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) })
 }
 
 #[cfg(test)]

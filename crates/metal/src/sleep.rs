@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::answer::{done, invalid};
 use crate::arch;
 use crate::clock::{Clock, vdso_clock_gettime};
 
@@ -100,10 +101,7 @@ impl TimerSlack {
     /// did not take it.
     pub fn set(slack_ns: u64) -> io::Result<TimerSlack> {
         if slack_ns == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a timer slack of 0 ns means the one that the thread began with",
-            ));
+            return Err(invalid("a timer slack of 0 ns means the one that the thread began with"));
         }
         let before_ns = timer_slack_ns()?;
         put(slack_ns)?;
@@ -125,10 +123,7 @@ impl Drop for TimerSlack {
 
 fn put(slack_ns: u64) -> io::Result<()> {
     // SAFETY: a plain value.
-    match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    done(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns as libc::c_ulong) })
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Sockets beyond what the standard library has: calls that cost one system call and nothing else,
-//! the CPU on which packets arrive, busy polling, datagrams that a full socket dropped.
+//! and the CPU on which packets arrive.
 
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::answer::option;
 
 /// Whether a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,108 +57,14 @@ fn counted(result: isize) -> io::Result<usize> {
 /// The CPU on which the kernel last handled a packet for this socket (`SO_INCOMING_CPU`); `None`
 /// before the first, and for sockets that have no packets. Errors: what getsockopt(2) reports.
 pub fn incoming_cpu(socket: BorrowedFd<'_>) -> io::Result<Option<usize>> {
-    option(socket, libc::SO_INCOMING_CPU).map(|cpu| usize::try_from(cpu).ok())
-}
-
-/// Has a blocking receive poll the device for so many microseconds before it sleeps
-/// (`SO_BUSY_POLL`). More than the system's default needs CAP_NET_ADMIN; devices that cannot be
-/// polled ignore it, loopback among them. Errors: what setsockopt(2) reports.
-pub fn set_busy_poll(socket: BorrowedFd<'_>, us: u32) -> io::Result<()> {
-    let us = libc::c_int::try_from(us).unwrap_or(libc::c_int::MAX);
-    set_option(socket, libc::SO_BUSY_POLL, us)
-}
-
-/// For how many microseconds a blocking receive polls the device. Errors: what getsockopt(2)
-/// reports.
-pub fn busy_poll_us(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    option(socket, libc::SO_BUSY_POLL).map(|us| u32::try_from(us).unwrap_or(0))
-}
-
-/// Has the kernel tell with each datagram how many before it this socket had no room for
-/// (`SO_RXQ_OVFL`); [`receive_counted`] reads it. Errors: what setsockopt(2) reports.
-pub fn count_dropped(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set_option(socket, libc::SO_RXQ_OVFL, 1)
-}
-
-/// Receives one datagram: its bytes, and how many the socket had dropped before it, all since it
-/// was made; `None` where there were none. Errors: what recvmsg(2) reports.
-pub fn receive_counted(
-    socket: BorrowedFd<'_>,
-    into: &mut [u8],
-    wait: Wait,
-) -> io::Result<(usize, Option<u32>)> {
-    /// Room for one control message of 4 bytes and more, aligned as its head must be.
-    const CONTROL_WORDS: usize = 8;
-    let mut control = [0_u64; CONTROL_WORDS];
-    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: an all-zero msghdr is a valid one.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of::<[u64; CONTROL_WORDS]>();
-    // SAFETY: `message` names one buffer and one control area, both ours and alive, with their
-    // lengths.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, wait.flags()) };
-    let bytes = counted(received)?;
-    let mut dropped = None;
-    // SAFETY: the kernel has set the length of what it wrote into the control area, which is alive.
-    let mut head = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    while !head.is_null() {
-        // SAFETY: a head that CMSG_FIRSTHDR or CMSG_NXTHDR gave lies whole in the control area.
-        let (level, kind) = unsafe { ((*head).cmsg_level, (*head).cmsg_type) };
-        if level == libc::SOL_SOCKET && kind == libc::SO_RXQ_OVFL {
-            // SAFETY: this control message carries four bytes, wherever they are aligned.
-            dropped = Some(unsafe { libc::CMSG_DATA(head).cast::<u32>().read_unaligned() });
-        }
-        // SAFETY: as above.
-        head = unsafe { libc::CMSG_NXTHDR(&raw const message, head) };
-    }
-    Ok((bytes, dropped))
-}
-
-fn option(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<libc::c_int> {
-    let mut value: libc::c_int = 0;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: `value` and `length` are ours, and the length is that of the value.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            name,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    };
-    match result {
-        0 => Ok(value),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn set_option(socket: BorrowedFd<'_>, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            name,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let mut cpu = [0_i32];
+    option(socket, libc::SOL_SOCKET, libc::SO_INCOMING_CPU, &mut cpu)?;
+    Ok(usize::try_from(cpu[0]).ok())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        Wait, busy_poll_us, count_dropped, incoming_cpu, receive, receive_counted, send,
-        set_busy_poll,
-    };
+    use super::{Wait, incoming_cpu, receive, send};
     use std::io::ErrorKind;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
@@ -201,36 +108,5 @@ mod tests {
         let last: usize = last.parse().expect("a number");
         assert!(cpu.is_some_and(|cpu| cpu <= last), "{cpu:?} of {last}");
         incoming_cpu(std::io::stdin().as_fd()).expect_err("no socket");
-    }
-
-    #[test]
-    fn datagrams_that_a_full_socket_dropped_are_counted() {
-        let (one, other) = pair();
-        count_dropped(other.as_fd()).expect("counts");
-        let large = vec![7; 60_000];
-        let sent = 40;
-        for _ in 0..sent {
-            send(one.as_fd(), &large).expect("sends");
-        }
-        let mut into = vec![0; 60_000];
-        let mut received = 0;
-        while receive(other.as_fd(), &mut into, Wait::Never).is_ok() {
-            received += 1;
-        }
-        assert!((1..sent).contains(&received), "{received}");
-        // Told with the next one that has room.
-        send(one.as_fd(), b"last").expect("sends");
-        let (bytes, dropped) =
-            receive_counted(other.as_fd(), &mut into, Wait::Block).expect("receives");
-        assert_eq!((bytes, dropped), (4, Some(sent - received)));
-    }
-
-    #[test]
-    fn busy_polling_is_told_as_it_was_set() {
-        let (one, _) = pair();
-        match set_busy_poll(one.as_fd(), 50) {
-            Ok(()) => assert_eq!(busy_poll_us(one.as_fd()).expect("tells"), 50),
-            Err(error) => assert_eq!(error.kind(), ErrorKind::PermissionDenied),
-        }
     }
 }

@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use crate::answer::done;
+
 /// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)` of linux/fs.h, whose head has 32 bytes; both
 /// architectures encode it alike.
 const FS_IOC_FIEMAP: u32 = 3 << 30 | (size_of::<Head>() as u32) << 16 | (b'f' as u32) << 8 | 11;
@@ -21,9 +23,6 @@ const LAST: u32 = 0x1;
 /// `FIEMAP_EXTENT_UNKNOWN`, `_DELALLOC`, `_DATA_INLINE`, `_DATA_TAIL` and `_UNWRITTEN`: a read of
 /// these takes no block of the device that holds these bytes alone, or none at all.
 const NOT_ON_DEVICE: u32 = 0x2 | 0x4 | 0x200 | 0x400 | 0x800;
-/// `FIEMAP_EXTENT_ENCODED`: compressed or encrypted, so that the device holds other bytes than
-/// read.
-const ENCODED: u32 = 0x8;
 
 /// `struct fiemap` of linux/fiemap.h, without its list.
 #[repr(C)]
@@ -72,11 +71,6 @@ impl Extent {
     pub fn is_on_device(&self) -> bool {
         self.flags & NOT_ON_DEVICE == 0
     }
-
-    /// Whether the device holds other bytes than a reader gets: compressed or encrypted.
-    pub fn is_encoded(&self) -> bool {
-        self.flags & ENCODED != 0
-    }
 }
 
 /// The extents of a file in order, holes left out; `None` where the file system does not tell.
@@ -122,10 +116,7 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
 /// it. Errors: those of syncfs(2).
 pub fn sync_file_system(file: &File) -> io::Result<()> {
     // SAFETY: a plain value; the descriptor is open.
-    match unsafe { libc::syncfs(file.as_raw_fd()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { libc::syncfs(file.as_raw_fd()) })
 }
 
 #[cfg(test)]
@@ -160,7 +151,6 @@ mod tests {
         };
         assert_eq!(bytes, 2 << 16);
         let all = extents(&file).unwrap().unwrap();
-        assert!(all.iter().all(|extent| !extent.is_encoded()));
         let last = all.last().unwrap();
         assert_eq!(last.at + last.bytes, (1 << 20) + (1 << 16));
     }
@@ -185,6 +175,6 @@ mod tests {
     #[test]
     fn what_is_only_reserved_is_not_on_the_device() {
         let reserved = Extent { at: 0, bytes: 4096, flags: 0x801 };
-        assert!(!reserved.is_on_device() && !reserved.is_encoded());
+        assert!(!reserved.is_on_device());
     }
 }

@@ -8,6 +8,7 @@
 
 use std::io;
 
+use crate::answer::invalid;
 use crate::arch;
 use crate::memory::Mapping;
 
@@ -447,10 +448,6 @@ fn sweeps(access: Access) -> usize {
         Access::Every | Access::First => 1,
         Access::Strided => STRIDE_LINES,
     }
-}
-
-fn invalid(text: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 mod value;

@@ -7,6 +7,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
 
+use crate::answer::done;
+
 /// Makes the TAP interface `name` in a network namespace (a file of `/run/netns`), without a header
 /// of its own before the frames. It goes with the last descriptor; reads and writes fail once it is
 /// deleted.
@@ -36,11 +38,7 @@ pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
 fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: a descriptor that is borrowed over the call, and a plain value; only this thread
     // moves.
-    let moved = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
-    if moved < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
 }
 
 /// Gives an opened driver its interface.
@@ -54,11 +52,7 @@ fn attach(tap: &File, name: &CStr) -> io::Result<()> {
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     // SAFETY: the kernel reads and writes one `ifreq`, which is ours and whose name ends with a
     // zero byte (the caller has looked at its length).
-    let made = unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
-    if made < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    done(unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) })
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What the kernel knows of a TCP connection.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
+
+use crate::answer::option;
 
 /// `TCP_INFO` (linux/tcp.h), as far as it is used. Kernels differ in how much of it they give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,22 +62,7 @@ const MOST: usize = 512;
 /// Asks for a connection's facts. Errors: those of getsockopt(2): the descriptor is no TCP socket.
 pub fn info(socket: BorrowedFd<'_>) -> io::Result<Info> {
     let mut told = [0_u8; MOST];
-    let mut length = MOST as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into
-    // `length`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            told.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(parse(&told[..(length as usize).min(MOST)]))
+    option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut told).map(parse)
 }
 
 fn parse(told: &[u8]) -> Info {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_int, c_void};
 
+use crate::answer::{done, invalid, outcome};
 use crate::place;
 use crate::raw::{Scope, futex_wait, futex_wake};
 
@@ -228,7 +229,7 @@ impl Maker {
         // `in_sequence` join each before the next, `together` refuses a second. The thread shares
         // this thread's thread-local storage, which its body does not use. Stack, number and `body`
         // stay until `Running` has waited for the thread.
-        let result = unsafe {
+        done(unsafe {
             libc::clone(
                 bare_body,
                 bare.stack.top().cast(),
@@ -238,10 +239,7 @@ impl Maker {
                 ptr::null_mut::<c_void>(),
                 tid,
             )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        })?;
         Ok(Running { thread: Some(Handle::Bare(Arc::clone(bare))), _area: None, _body: body })
     }
 }
@@ -430,18 +428,6 @@ impl Drop for Attributes {
         // SAFETY: initialised, and not used after this.
         unsafe { libc::pthread_attr_destroy(&mut self.0) };
     }
-}
-
-/// The pthread functions return their error.
-fn outcome(error: c_int) -> io::Result<()> {
-    match error {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-fn invalid(reason: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
 #[cfg(test)]

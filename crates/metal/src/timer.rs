@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::arch;
-use crate::raw::result;
+use crate::raw::{done, result};
 
 /// The size of a signal set in the kernel.
 const SET_BYTES: usize = 8;
@@ -15,8 +15,7 @@ const SET_BYTES: usize = 8;
 pub fn sleep(ns: u64) -> io::Result<()> {
     let time = timespec(ns);
     // SAFETY: the kernel reads one timespec; what would be left is not asked for.
-    result(unsafe { arch::syscall2(libc::SYS_nanosleep, (&raw const time) as usize, 0) })?;
-    Ok(())
+    done(unsafe { arch::syscall2(libc::SYS_nanosleep, (&raw const time) as usize, 0) })
 }
 
 /// A timer that is a descriptor, on the monotonic clock.
@@ -41,8 +40,7 @@ impl TimerFd {
         let times = libc::itimerspec { it_interval: timespec(0), it_value: timespec(ns) };
         let (fd, times) = (self.0.as_raw_fd() as usize, (&raw const times) as usize);
         // SAFETY: the kernel reads one itimerspec; the old times are not asked for.
-        result(unsafe { arch::syscall4(libc::SYS_timerfd_settime, fd, 0, times, 0) })?;
-        Ok(())
+        done(unsafe { arch::syscall4(libc::SYS_timerfd_settime, fd, 0, times, 0) })
     }
 
     /// Waits until it expires; how often it has. Errors: `Interrupted` by a signal that has a
@@ -65,8 +63,7 @@ pub fn arm_alarm(ns: u64) -> io::Result<()> {
     let times = libc::itimerval { it_interval: timeval(0), it_value: timeval(ns) };
     let times = (&raw const times) as usize;
     // SAFETY: the kernel reads one itimerval; the old times are not asked for.
-    result(unsafe { arch::syscall3(libc::SYS_setitimer, libc::ITIMER_REAL as usize, times, 0) })?;
-    Ok(())
+    done(unsafe { arch::syscall3(libc::SYS_setitimer, libc::ITIMER_REAL as usize, times, 0) })
 }
 
 /// Takes SIGALRM, which the thread has blocked, or waits for it at most so long
@@ -78,8 +75,7 @@ pub fn wait_alarm(most_ns: u64) -> io::Result<()> {
     let (set, most) = ((&raw const set) as usize, (&raw const most) as usize);
     // SAFETY: the kernel reads a signal set of 8 bytes and a timespec; the signal's data is not
     // asked for.
-    result(unsafe { arch::syscall4(libc::SYS_rt_sigtimedwait, set, 0, most, SET_BYTES) })?;
-    Ok(())
+    done(unsafe { arch::syscall4(libc::SYS_rt_sigtimedwait, set, 0, most, SET_BYTES) })
 }
 
 /// Waits for descriptors of an epoll set at most so long (epoll_pwait2(2), Linux 5.11); how many

@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::time::Duration;
 
+use crate::answer::outcome;
 use crate::signal;
 
 /// Waits until `fd` is readable (or at its end). `Ok(false)` after the time is over; an
@@ -118,10 +119,7 @@ impl Blocked {
         // SAFETY: an all-zero set is a valid place to receive a mask in.
         let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: without a set the call changes nothing and writes the present mask.
-        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut before) } {
-            0 => {}
-            error => return Err(io::Error::from_raw_os_error(error)),
-        }
+        outcome(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut before) })?;
         signal::block(signals)?;
         Ok(Blocked { before })
     }

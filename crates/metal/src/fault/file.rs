@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memory::base_page_bytes;
+use crate::answer::{done, outcome, statvfs};
+use crate::memory::{Mapped, base_page_bytes};
 
 /// Asks the kernel to forget the pages of a file that are clean and that nobody has mapped: what
 /// was written must be synced first. What stays is seen by [`resident_pages`]. Errors: those of
@@ -25,10 +26,7 @@ pub fn random_readahead(file: &File) -> io::Result<()> {
 fn advise(file: &File, offset: u64, bytes: u64, advice: i32) -> io::Result<()> {
     let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
     // SAFETY: plain values; the descriptor is open.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, advice) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    outcome(unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, advice) })
 }
 
 /// Base pages of a range of a file that are in the page cache: what mincore(2) says of a mapping of
@@ -37,40 +35,16 @@ fn advise(file: &File, offset: u64, bytes: u64, advice: i32) -> io::Result<()> {
 pub fn resident_pages(file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
     let pages = bytes.div_ceil(base_page_bytes());
     let mut present = vec![0_u8; pages];
-    // SAFETY: a fresh mapping at an address of the kernel's choice, which is not touched.
-    let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            offset as libc::off_t,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let mapped = Mapped::new(bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), offset)?;
     // SAFETY: the range is the mapping; the list has a byte for each of its pages.
-    let result = unsafe { libc::mincore(start, bytes, present.as_mut_ptr()) };
-    let error = io::Error::last_os_error();
-    // SAFETY: the mapping is ours and nobody refers to it.
-    unsafe { libc::munmap(start, bytes) };
-    match result {
-        0 => Ok(present.iter().filter(|page| **page & 1 != 0).count()),
-        _ => Err(error),
-    }
+    done(unsafe { libc::mincore(mapped.as_ptr().cast(), bytes, present.as_mut_ptr()) })?;
+    Ok(present.iter().filter(|page| **page & 1 != 0).count())
 }
 
 /// Bytes that a file system still has for this user. Errors: those of statvfs(3).
 pub fn free_bytes(file: &File) -> io::Result<u64> {
-    // SAFETY: all-zero values are valid ones.
-    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `facts` is ours.
-    match unsafe { libc::fstatvfs(file.as_raw_fd(), &mut facts) } {
-        0 => Ok((facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64)),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let facts = statvfs(file)?;
+    Ok((facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64))
 }
 
 /// A file without a name, which is gone when it is closed, however that happens. Errors: the

@@ -6,35 +6,25 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
 
+use crate::answer::{done, outcome};
 use crate::clock::monotonic_ns;
-use crate::memory::base_page_bytes;
+use crate::memory::{Mapped, base_page_bytes};
 
 /// Touches that a turn times.
 pub const TURN_TOUCHES: usize = 4;
 
 /// A page, mapped; unmapped on drop.
-struct Page(NonNull<u8>);
+struct Page(Mapped);
 
 impl Page {
     fn map(bytes: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Page> {
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(start.cast())
-            .map(Page)
-            .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))
+        Mapped::new(bytes, protection, flags, fd, 0).map(Page)
     }
 
     fn advise(&self, advice: i32) -> io::Result<()> {
         // SAFETY: the page is ours; nobody refers to it.
-        match unsafe { libc::madvise(self.0.as_ptr().cast(), base_page_bytes(), advice) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        done(unsafe { libc::madvise(self.0.as_ptr().cast(), base_page_bytes(), advice) })
     }
 
     /// Writes a byte; returns how long that took, in ns, with a read of the clock.
@@ -54,13 +44,6 @@ impl Page {
     }
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: the page is ours; nobody refers to it.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), base_page_bytes()) };
-    }
-}
-
 /// One turn: a file of one byte at `path` is made and mapped, its page written, dropped and
 /// written, paged out and written; then a page of shared memory is read, dropped and read. The file
 /// goes before (`unlink_first`) or after its page is mapped. Returns the four timed touches in ns,
@@ -71,10 +54,7 @@ pub fn stress_turn(path: &Path, unlink_first: bool) -> io::Result<[u64; TURN_TOU
     options.read(true).write(true).create(true).truncate(false);
     let file = options.mode(0o600).open(path)?;
     // SAFETY: plain values; the descriptor is open.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, 1) } {
-        0 => {}
-        error => return Err(io::Error::from_raw_os_error(error)),
-    }
+    outcome(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, 1) })?;
     if unlink_first {
         std::fs::remove_file(path)?;
     }

@@ -3,9 +3,10 @@
 use std::io;
 use std::mem::size_of;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::Access;
+use crate::answer::{done, number, set_option, socket};
 
 /// linux/icmp.h: a mask of types that a raw socket does not give.
 const SOL_RAW: libc::c_int = 255;
@@ -33,13 +34,7 @@ pub(super) fn open(is_v6: bool, access: Access) -> io::Result<OwnedFd> {
         Access::Datagram => libc::SOCK_DGRAM,
         Access::Raw => libc::SOCK_RAW,
     };
-    // SAFETY: plain values.
-    let socket = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and is nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+    socket(family, kind, protocol)
 }
 
 /// Asks for time stamps, hop limits and errors; a raw socket for echo replies alone.
@@ -93,53 +88,31 @@ pub(super) fn hear_only(socket: &OwnedFd, is_v6: bool, identifier: u16) -> io::R
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as the value has.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    done(result)
+fn set<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    set_option(socket.as_fd(), level, option, value)
 }
 
 /// Only this address is sent to and heard from.
 pub(super) fn connect(socket: &OwnedFd, to: IpAddr) -> io::Result<()> {
-    let result = match to {
+    let (mut four, mut six): (libc::sockaddr_in, libc::sockaddr_in6);
+    let (address, bytes): (*const libc::sockaddr, usize) = match to {
         IpAddr::V4(to) => {
             // SAFETY: all-zero values are valid ones.
-            let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-            address.sin_family = libc::AF_INET as libc::sa_family_t;
-            address.sin_addr.s_addr = u32::from_ne_bytes(to.octets());
-            // SAFETY: the kernel reads as many bytes as the address has.
-            unsafe {
-                libc::connect(
-                    socket.as_raw_fd(),
-                    (&raw const address).cast(),
-                    size_of::<libc::sockaddr_in>() as libc::socklen_t,
-                )
-            }
+            four = unsafe { std::mem::zeroed() };
+            four.sin_family = libc::AF_INET as libc::sa_family_t;
+            four.sin_addr.s_addr = u32::from_ne_bytes(to.octets());
+            ((&raw const four).cast(), size_of_val(&four))
         }
         IpAddr::V6(to) => {
-            // SAFETY: all-zero values are valid ones.
-            let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-            address.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            address.sin6_addr.s6_addr = to.octets();
-            // SAFETY: the kernel reads as many bytes as the address has.
-            unsafe {
-                libc::connect(
-                    socket.as_raw_fd(),
-                    (&raw const address).cast(),
-                    size_of::<libc::sockaddr_in6>() as libc::socklen_t,
-                )
-            }
+            // SAFETY: as above.
+            six = unsafe { std::mem::zeroed() };
+            six.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            six.sin6_addr.s6_addr = to.octets();
+            ((&raw const six).cast(), size_of_val(&six))
         }
     };
-    done(result)
+    // SAFETY: the kernel reads as many bytes as the address has.
+    done(unsafe { libc::connect(socket.as_raw_fd(), address, bytes as libc::socklen_t) })
 }
 
 /// The identifier that the kernel gave a datagram socket: its port.
@@ -168,11 +141,8 @@ pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, 
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the kernel writes into the inbox and the control words, at most as much as the
     // lengths say.
-    let bytes = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
-    let Ok(bytes) = usize::try_from(bytes) else {
-        return Err(io::Error::last_os_error());
-    };
-    Ok((bytes, told(&message)))
+    let bytes = number(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) })?;
+    Ok((bytes as usize, told(&message)))
 }
 
 fn told(message: &libc::msghdr) -> Told {
@@ -199,11 +169,4 @@ fn told(message: &libc::msghdr) -> Told {
         at = unsafe { libc::CMSG_NXTHDR(message, at) };
     }
     told
-}
-
-fn done(result: libc::c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::answer::invalid;
 use crate::memory::{Mapping, Pages, base_page_bytes};
 
 /// A stamp stands at the begin of every so many bytes of a block.
@@ -27,12 +28,7 @@ impl Buffers {
         let bytes = stride_bytes
             .and_then(|stride| stride.checked_mul(count))
             .filter(|_| count > 0 && block_bytes > 0)
-            .ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    format!("cannot have {count} blocks of {block_bytes} bytes"),
-                )
-            })?;
+            .ok_or_else(|| invalid(format!("cannot have {count} blocks of {block_bytes} bytes")))?;
         let mut mapping = Mapping::new(bytes, Pages::Base)?;
         let mut state = seed;
         for word in mapping.words_mut() {

@@ -37,11 +37,6 @@ impl Psync {
         self.offsets[index]
     }
 
-    /// Takes the file and the blocks back.
-    pub fn into_parts(self) -> (File, Buffers) {
-        (self.file, self.buffers)
-    }
-
     /// Does one operation after another at the offsets that are given, until `stop` or their end.
     /// `now` reads the clock: just before and just after each operation. Errors: the first
     /// operation that failed or was short. EINTR is tried again.

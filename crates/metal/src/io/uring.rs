@@ -133,12 +133,6 @@ impl Uring {
         self.work.offsets[index]
     }
 
-    /// Whether completions are worked off only when this thread asks for them
-    /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
-    pub fn is_deferred(&self) -> bool {
-        self.deferred
-    }
-
     /// Keeps `buffers.count()` operations in flight at the offsets that are given, until `stop` or
     /// their end, then waits for the rest. Each time that completions are seen, all of their blocks
     /// are submitted again, a few at a time, and with the last of these system calls the next

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::ops::Deref;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::{base_page_bytes, invalid};
+use super::{Mapped, base_page_bytes};
+use crate::answer::invalid;
 
 /// Words of a cache line of 64 bytes: words that two parties write should lie this far apart (twice
 /// this, where the processor fetches lines in pairs).
@@ -15,15 +15,9 @@ pub const WORDS_PER_LINE: usize = 8;
 /// Unmapped on drop.
 #[derive(Debug)]
 pub struct SharedWords {
-    start: NonNull<AtomicU64>,
+    mapped: Mapped,
     words: usize,
-    bytes: usize,
 }
-
-// SAFETY: it owns its mapping, and its words are atomic.
-unsafe impl Send for SharedWords {}
-// SAFETY: as above.
-unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     /// At least `words` words, in whole base pages, all touched. Errors: those of mmap(2); `words`
@@ -34,23 +28,7 @@ impl SharedWords {
             .and_then(|bytes| bytes.checked_next_multiple_of(base_page_bytes()))
             .filter(|&bytes| bytes > 0 && bytes < isize::MAX as usize)
             .ok_or_else(|| invalid(format!("cannot share {words} words")))?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast())
-            .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(SharedWords { start, words, bytes })
+        Ok(SharedWords { mapped: Mapped::shared(bytes)?, words })
     }
 
     /// The low half of a word, at which the kernel looks in a futex. Parties that meet at a word
@@ -69,14 +47,7 @@ impl Deref for SharedWords {
 
     fn deref(&self) -> &[AtomicU64] {
         // SAFETY: the mapping holds so many aligned words, zero or written, for as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
-    }
-}
-
-impl Drop for SharedWords {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody holds a reference to it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { std::slice::from_raw_parts(self.mapped.as_ptr().cast(), self.words) }
     }
 }
 

@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{base_page_bytes, invalid};
+use super::{Mapped, base_page_bytes};
+use crate::answer::invalid;
 use crate::raw::{Scope, futex_wait, futex_wake};
 
 /// Set in a position while its other side waits for it to move.
@@ -80,19 +81,15 @@ impl StreamReader {
     }
 }
 
-/// Shared anonymous memory: a page with both positions on lines of their own, and the ring.
+/// Shared anonymous memory: a page with both positions on lines of their own, and the ring. What
+/// both sides touch is atomic, or bytes that the positions give to one side at a time; only the one
+/// writer and the one reader copy, each by a unique reference.
 #[derive(Debug)]
 struct Ring {
-    start: NonNull<u8>,
+    mapped: Mapped,
     capacity: usize,
     page_bytes: usize,
 }
-
-// SAFETY: it owns its mapping. What both sides touch is atomic, or bytes that the positions give to
-// one side at a time.
-unsafe impl Send for Ring {}
-// SAFETY: as above; only the one writer and the one reader copy, each by a unique reference.
-unsafe impl Sync for Ring {}
 
 /// Bytes between the two positions: a pair of cache lines of 64 bytes, or one of 128.
 const APART: usize = 128;
@@ -103,37 +100,21 @@ impl Ring {
             return Err(invalid(format!("cannot share a ring of {capacity} bytes")));
         }
         let page_bytes = base_page_bytes();
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                page_bytes + capacity,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast())
-            .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
-        Ok(Ring { start, capacity, page_bytes })
+        Ok(Ring { mapped: Mapped::shared(page_bytes + capacity)?, capacity, page_bytes })
     }
 
     /// Bytes written so far, modulo 2^31, in steps of [`STEP`].
     #[inline]
     fn written(&self) -> &AtomicU32 {
         // SAFETY: the first page holds the positions, aligned, for as long as `self`.
-        unsafe { self.start.cast::<AtomicU32>().as_ref() }
+        unsafe { self.mapped.start().cast::<AtomicU32>().as_ref() }
     }
 
     /// Bytes read so far, as [`Ring::written`].
     #[inline]
     fn read(&self) -> &AtomicU32 {
         // SAFETY: as in `written`; a page is longer than `APART`.
-        unsafe { self.start.add(APART).cast::<AtomicU32>().as_ref() }
+        unsafe { self.mapped.start().add(APART).cast::<AtomicU32>().as_ref() }
     }
 
     fn part(&self) -> usize {
@@ -189,7 +170,7 @@ impl Ring {
         // SAFETY: both parts lie inside the ring, whose bytes no reference covers; the reader does
         // not touch this part until the position passes it.
         unsafe {
-            let ring = self.start.add(self.page_bytes);
+            let ring = self.mapped.start().add(self.page_bytes);
             ring.add(at).copy_from_nonoverlapping(NonNull::from(bytes).cast(), first);
             let rest = NonNull::from(bytes).cast::<u8>().add(first);
             ring.copy_from_nonoverlapping(rest, bytes.len() - first);
@@ -205,17 +186,10 @@ impl Ring {
         let to = NonNull::from(buffer).cast::<u8>();
         // SAFETY: as in `copy_in`, with the sides exchanged.
         unsafe {
-            let ring = self.start.add(self.page_bytes);
+            let ring = self.mapped.start().add(self.page_bytes);
             to.copy_from_nonoverlapping(ring.add(at), first);
             to.add(first).copy_from_nonoverlapping(ring, rest);
         }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody holds a reference to it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.page_bytes + self.capacity) };
     }
 }
 

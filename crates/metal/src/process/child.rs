@@ -7,6 +7,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::{die_with_parent, one_process};
+use crate::answer::number;
 use crate::signal;
 
 /// Exit status of a child whose body panicked.
@@ -56,8 +57,7 @@ impl Child {
         let parent = crate::raw::getpid();
         // SAFETY: the child is this thread alone, on a copy of the memory. It runs `body`, which is
         // safe code, and leaves by `_exit`, so nothing of the parent's is run or dropped twice.
-        match unsafe { libc::fork() } {
-            -1 => Err(io::Error::last_os_error()),
+        match number(unsafe { libc::fork() })? {
             0 => {
                 let run = || match die_with_parent(parent).and_then(|()| signal::unblock_all()) {
                     Ok(()) => body(),

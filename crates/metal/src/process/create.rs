@@ -10,6 +10,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::program::Program;
+use crate::answer::done;
 use crate::arch;
 use crate::memory::SharedWords;
 
@@ -217,9 +218,7 @@ impl Watch {
 
     /// Waits for the child and checks what it did.
     fn reap(&self, pid: libc::pid_t, called: u64, returned: u64) -> io::Result<Moments> {
-        if pid < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        done(pid)?;
         let mut status: libc::c_int = 0;
         loop {
             // SAFETY: the kernel writes one number to `status`; no usage is asked for.

@@ -142,7 +142,7 @@ fn an_unsuccessful_child_is_an_error() {
 fn the_mask_is_emptied() {
     std::thread::spawn(|| {
         signal::block(&[libc::SIGUSR1]).unwrap();
-        reset_signal_mask().unwrap();
+        signal::unblock_all().unwrap();
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let blocked = status.lines().find(|line| line.starts_with("SigBlk:"));
         assert_eq!(blocked, Some("SigBlk:\t0000000000000000"));

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Child;
+use crate::answer::done;
 use crate::wait::{readable, readable_unless};
 
 /// A child that is over, or was killed, is waited for so long before it is left behind.
@@ -154,9 +155,7 @@ fn keep_only(pipe: &PipeWriter) -> io::Result<()> {
     let null: File = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     for stream in 0..=2 {
         // SAFETY: plain numbers; the child has no other thread that might use the stream.
-        if unsafe { libc::dup2(null.as_raw_fd(), stream) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        done(unsafe { libc::dup2(null.as_raw_fd(), stream) })?;
     }
     drop(null);
     let kept = pipe.as_raw_fd();

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::result;
+use super::{done, result};
 use crate::arch;
 
 /// Makes an event counter (eventfd) at 0. Writing 8 bytes adds their number to it; reading 8 bytes
@@ -153,7 +153,7 @@ impl MessageQueue {
     #[inline]
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         // SAFETY: the kernel reads `message.len()` bytes; priority 0, no time limit.
-        result(unsafe {
+        done(unsafe {
             arch::syscall6(
                 libc::SYS_mq_timedsend,
                 self.fd.as_raw_fd() as usize,
@@ -163,8 +163,7 @@ impl MessageQueue {
                 0,
                 0,
             )
-        })?;
-        Ok(())
+        })
     }
 
     /// Receives the oldest message into `buffer`, which must have room for the queue's largest;

@@ -10,8 +10,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::arch;
-use crate::memory::base_page_bytes;
+use crate::answer::invalid;
+use crate::memory::{Mapped, base_page_bytes};
+use crate::{arch, raw};
 
 /// One more than the largest signal's number.
 const SIGNALS: usize = 65;
@@ -95,7 +96,7 @@ impl Claim {
     fn action(&self) -> io::Result<KernelAction> {
         let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         // SAFETY: the kernel writes one action of this layout.
-        let result = unsafe {
+        raw::done(unsafe {
             arch::syscall4(
                 libc::SYS_rt_sigaction,
                 self.signal as usize,
@@ -103,8 +104,8 @@ impl Claim {
                 (&raw mut action).addr(),
                 SET_BYTES,
             )
-        };
-        checked(result).map(|_| action)
+        })
+        .map(|()| action)
     }
 }
 
@@ -141,7 +142,7 @@ impl Catcher {
         let thread = unsafe { arch::syscall0(libc::SYS_gettid) } as usize;
         Ok(Catcher {
             action,
-            process: crate::raw::getpid() as usize,
+            process: raw::getpid() as usize,
             thread,
             caught_before: claim.caught().load(Ordering::Acquire),
             claim,
@@ -180,7 +181,7 @@ impl Catcher {
             false => libc::SIG_UNBLOCK,
         };
         // SAFETY: the kernel reads one set; the old one is not asked for.
-        let result = unsafe {
+        raw::done(unsafe {
             arch::syscall4(
                 libc::SYS_rt_sigprocmask,
                 how as usize,
@@ -188,8 +189,7 @@ impl Catcher {
                 0,
                 SET_BYTES,
             )
-        };
-        checked(result).map(|_| ())
+        })
     }
 
     /// Whether the signal is in the calling thread's mask. Errors: those of the call.
@@ -202,10 +202,9 @@ impl Catcher {
     #[inline(always)]
     pub fn send_to_thread(&self) -> io::Result<()> {
         // SAFETY: plain values.
-        let result = unsafe {
+        raw::done(unsafe {
             arch::syscall3(libc::SYS_tgkill, self.process, self.thread, self.claim.signal as usize)
-        };
-        checked(result).map(|_| ())
+        })
     }
 
     /// `kill`: sends the signal to the process, and returns when it has been caught: at once where
@@ -217,7 +216,7 @@ impl Catcher {
         // SAFETY: plain values; the process is this one.
         let result =
             unsafe { arch::syscall2(libc::SYS_kill, self.process, self.claim.signal as usize) };
-        checked(result)?;
+        raw::done(result)?;
         if self.claim.caught().load(Ordering::Acquire) == before {
             return self.await_another(before);
         }
@@ -246,7 +245,7 @@ impl Catcher {
     #[inline(always)]
     fn dispose(&self, action: &KernelAction) -> io::Result<()> {
         // SAFETY: the kernel reads one action, whose handler is `count` or none.
-        let result = unsafe {
+        raw::done(unsafe {
             arch::syscall4(
                 libc::SYS_rt_sigaction,
                 self.claim.signal as usize,
@@ -254,8 +253,7 @@ impl Catcher {
                 0,
                 SET_BYTES,
             )
-        };
-        checked(result).map(|_| ())
+        })
     }
 }
 
@@ -264,7 +262,7 @@ impl Catcher {
 #[derive(Debug)]
 pub struct Faults {
     claim: Claim,
-    page: *mut u8,
+    page: Mapped,
 }
 
 impl Faults {
@@ -274,24 +272,11 @@ impl Faults {
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
         let handler = step as Handler;
         let claim = Claim::patient(libc::SIGSEGV, handler as libc::sighandler_t, libc::SA_SIGINFO)?;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let page = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                base_page_bytes(),
-                libc::PROT_READ,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if page == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let page: *mut u8 = page.cast();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let page = Mapped::new(base_page_bytes(), libc::PROT_READ, flags, -1, 0)?;
         // SAFETY: the page may be read. It is there then, and only its protection is in the way.
-        unsafe { page.read_volatile() };
-        FAULTING.store(page.addr(), Ordering::Release);
+        unsafe { page.as_ptr().read_volatile() };
+        FAULTING.store(page.as_ptr().addr(), Ordering::Release);
         Ok(Faults { claim, page })
     }
 
@@ -300,7 +285,7 @@ impl Faults {
         let before = self.claim.caught().load(Ordering::Acquire);
         // SAFETY: nothing can be written to the page; each store faults, and the handler, which is
         // installed as long as `self`, steps over it.
-        unsafe { arch::fault_stores(n, self.page) };
+        unsafe { arch::fault_stores(n, self.page.as_ptr()) };
         self.claim.caught().load(Ordering::Acquire) - before
     }
 }
@@ -308,8 +293,6 @@ impl Faults {
 impl Drop for Faults {
     fn drop(&mut self) {
         FAULTING.store(0, Ordering::Release);
-        // SAFETY: the mapping is ours.
-        unsafe { libc::munmap(self.page.cast(), base_page_bytes()) };
     }
 }
 
@@ -336,9 +319,10 @@ extern "C" fn step(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::
 
 /// The place of a signal in the lists.
 fn slot(signal: i32) -> io::Result<usize> {
-    usize::try_from(signal).ok().filter(|slot| (1..SIGNALS).contains(slot)).ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidInput, format!("there is no signal {signal}"))
-    })
+    usize::try_from(signal)
+        .ok()
+        .filter(|slot| (1..SIGNALS).contains(slot))
+        .ok_or_else(|| invalid(format!("there is no signal {signal}")))
 }
 
 /// The kernel's set of one signal.
@@ -350,7 +334,7 @@ fn bit(signal: i32) -> u64 {
 fn change_mask(how: i32, set: u64) -> io::Result<u64> {
     let mut before = 0_u64;
     // SAFETY: the kernel reads one set and writes one.
-    let result = unsafe {
+    raw::done(unsafe {
         arch::syscall4(
             libc::SYS_rt_sigprocmask,
             how as usize,
@@ -358,16 +342,8 @@ fn change_mask(how: i32, set: u64) -> io::Result<u64> {
             (&raw mut before).addr(),
             SET_BYTES,
         )
-    };
-    checked(result).map(|_| before)
-}
-
-#[inline(always)]
-fn checked(result: isize) -> io::Result<isize> {
-    match result {
-        0.. => Ok(result),
-        error => Err(io::Error::from_raw_os_error(-error as i32)),
-    }
+    })
+    .map(|()| before)
 }
 
 #[cfg(test)]

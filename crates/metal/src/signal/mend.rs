@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::deliver::{CAUGHT, Claim};
+use crate::answer::done;
 use crate::arch;
 use crate::memory::{Mapping, Pages, base_page_bytes};
 
@@ -58,10 +59,7 @@ impl Mender {
         let start = self.mapping.as_ptr().cast_mut();
         // SAFETY: the range is inside of the mapping, into which nobody holds a reference, because
         // this has the only borrow; a store to it is caught as long as `self` lives.
-        match unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        done(unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ) })
     }
 
     /// Stores a word to each of the first `pages`, one store each. Returns how many faults were

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use crate::answer::{done, statvfs};
 use crate::fault::resident_pages;
 
 /// cachestat(2), Linux 6.5, which has one number on every architecture.
@@ -36,7 +37,7 @@ pub fn direct_told(file: &File) -> io::Result<DirectTold> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: the path is an empty string, so that the open descriptor is meant; `facts` is ours.
-    let result = unsafe {
+    done(unsafe {
         libc::statx(
             file.as_raw_fd(),
             c"".as_ptr(),
@@ -44,10 +45,7 @@ pub fn direct_told(file: &File) -> io::Result<DirectTold> {
             libc::STATX_DIOALIGN,
             &mut facts,
         )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    })?;
     Ok(match facts.stx_mask & libc::STATX_DIOALIGN {
         0 => DirectTold::Silent,
         _ if facts.stx_dio_offset_align == 0 => DirectTold::Unsupported,
@@ -177,15 +175,8 @@ pub fn file_system(file: &File) -> io::Result<FileSystemFacts> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: `facts` is ours; the descriptor is open.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut facts) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: all-zero values are valid ones.
-    let mut more: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    if unsafe { libc::fstatvfs(file.as_raw_fd(), &mut more) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    done(unsafe { libc::fstatfs(file.as_raw_fd(), &mut facts) })?;
+    let more = statvfs(file)?;
     let fragment = more.f_frsize as u64;
     Ok(FileSystemFacts {
         // A signed word, whose upper half repeats the sign of the 32 bits that count.
