@@ -38,7 +38,6 @@ impl UringSetup {
 pub struct Uring {
     // Dropped before the blocks that the kernel holds through it.
     ring: IoUring,
-    deferred: bool,
     work: Work,
     /// Not to be sent to another thread.
     here: PhantomData<*const ()>,
@@ -85,7 +84,7 @@ impl Uring {
             return Err(invalid());
         }
         let depth = depth as u16;
-        let (ring, deferred) = ring(u32::from(depth))?;
+        let ring = ring(u32::from(depth))?;
         let submitter = ring.submitter();
         if setup.registered_file {
             submitter.register_files(&[file.as_raw_fd()])?;
@@ -103,7 +102,6 @@ impl Uring {
         }
         Ok(Uring {
             ring,
-            deferred,
             work: Work {
                 file,
                 offsets: vec![None; buffers.count()],
@@ -454,24 +452,23 @@ impl State {
     }
 }
 
-/// A ring with as little to do on completion as this kernel allows: those of fio's engine. Kernels
-/// that know less get less; the second value says whether they know all.
-fn ring(depth: u32) -> io::Result<(IoUring, bool)> {
-    let deferred = IoUring::builder()
-        .setup_single_issuer()
-        .setup_defer_taskrun()
-        .setup_coop_taskrun()
-        .build(depth);
-    match deferred {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-        other => return other.map(|ring| (ring, true)),
+/// A ring with as little to do on completion as this kernel allows: those of fio's engine
+/// (`IORING_SETUP_DEFER_TASKRUN` is Linux 6.1). Kernels that know less get less.
+fn ring(depth: u32) -> io::Result<IoUring> {
+    let is_unknown = |ring: &io::Result<IoUring>| {
+        ring.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
+    };
+    let mut deferred = IoUring::builder();
+    deferred.setup_single_issuer().setup_defer_taskrun().setup_coop_taskrun();
+    let mut cooperative = IoUring::builder();
+    cooperative.setup_coop_taskrun();
+    for builder in [deferred, cooperative] {
+        let ring = builder.build(depth);
+        if !is_unknown(&ring) {
+            return ring;
+        }
     }
-    let cooperative = IoUring::builder().setup_coop_taskrun().build(depth);
-    match cooperative {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-        other => return other.map(|ring| (ring, false)),
-    }
-    Ok((IoUring::new(depth)?, false))
+    IoUring::new(depth)
 }
 
 /// Submits what is in the queue and waits for so many completions, again where a signal came

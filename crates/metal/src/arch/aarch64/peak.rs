@@ -7,6 +7,7 @@
 
 use core::arch::naked_asm;
 
+use crate::arch::kernels_table as table;
 use crate::peak::{Body, Code, Kernel, Op, Type, Width};
 
 /// The instruction for one accumulator, given the names of its register, of
@@ -101,71 +102,46 @@ macro_rules! general {
     };
 }
 
-general!(add_i32_scalar, "add", 64, "w");
-general!(add_i64_scalar, "add", 64, "x");
-general!(mul_i32_scalar, "mul", 0, "w");
-general!(mul_i64_scalar, "mul", 0, "x");
-vector!(add_f32_scalar, add "fadd", "s", "s" "");
-vector!(add_f64_scalar, add "fadd", "d", "d" "");
-vector!(mul_f32_scalar, mul "fmul", "s", "s" "");
-vector!(mul_f64_scalar, mul "fmul", "d", "d" "");
-vector!(fma_f32_scalar, fmadd "fmadd", "s", "s" "");
-vector!(fma_f64_scalar, fmadd "fmadd", "d", "d" "");
-
-vector!(add_f32_neon, add "fadd", "q", "v" ".4s");
-vector!(add_f64_neon, add "fadd", "q", "v" ".2d");
-vector!(mul_f32_neon, mul "fmul", "q", "v" ".4s");
-vector!(mul_f64_neon, mul "fmul", "q", "v" ".2d");
-vector!(fma_f32_neon, fmla "fmla", "q", "v" ".4s");
-vector!(fma_f64_neon, fmla "fmla", "q", "v" ".2d");
-vector!(add_i32_neon, add "add", "q", "v" ".4s");
-vector!(add_i64_neon, add "add", "q", "v" ".2d");
-vector!(mul_i32_neon, mul "mul", "q", "v" ".4s");
+table! { code:
+    Scalar Add I32 general!("add", 64, "w");
+    Scalar Add I64 general!("add", 64, "x");
+    Scalar Mul I32 general!("mul", 0, "w");
+    Scalar Mul I64 general!("mul", 0, "x");
+    Scalar Add F32 vector!(add "fadd", "s", "s" "");
+    Scalar Add F64 vector!(add "fadd", "d", "d" "");
+    Scalar Mul F32 vector!(mul "fmul", "s", "s" "");
+    Scalar Mul F64 vector!(mul "fmul", "d", "d" "");
+    Scalar Fma F32 vector!(fmadd "fmadd", "s", "s" "");
+    Scalar Fma F64 vector!(fmadd "fmadd", "d", "d" "");
+    Neon Add F32 vector!(add "fadd", "q", "v" ".4s");
+    Neon Add F64 vector!(add "fadd", "q", "v" ".2d");
+    Neon Mul F32 vector!(mul "fmul", "q", "v" ".4s");
+    Neon Mul F64 vector!(mul "fmul", "q", "v" ".2d");
+    Neon Fma F32 vector!(fmla "fmla", "q", "v" ".4s");
+    Neon Fma F64 vector!(fmla "fmla", "q", "v" ".2d");
+    Neon Add I32 vector!(add "add", "q", "v" ".4s");
+    Neon Add I64 vector!(add "add", "q", "v" ".2d");
+    Neon Mul I32 vector!(mul "mul", "q", "v" ".4s");
+}
 
 // Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
 // this width is told.
-vector!(chain_f64_neon, fmla "fmla", "q", "v" ".2d", 32, "0");
-vector!(chain_i64_neon, add "add", "q", "v" ".2d", 32, "0");
+table! { chain:
+    Neon Fma F64 vector!(fmla "fmla", "q", "v" ".2d", 32, "0");
+    Neon Add I64 vector!(add "add", "q", "v" ".2d", 32, "0");
+}
 
 /// The chain at the vector width: fused f64, additions of i64; none of other kinds.
 pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
-    let run: Code = match (kernel.width, kernel.op, kernel.element) {
-        (Width::Neon, Op::Fma, Type::F64) => chain_f64_neon,
-        (Width::Neon, Op::Add, Type::I64) => chain_i64_neon,
-        _ => return None,
-    };
-    Some(Body { run, chains: 1, rounds: 32, ..peak_body(kernel)? })
+    Some(Body { run: chain(kernel)?, chains: 1, rounds: 32, ..peak_body(kernel)? })
 }
 
 /// The body of a kernel; none where this architecture has no such instruction.
 /// Every 64-bit Arm of Linux has all of these.
 pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
-    use Op::{Add, Fma, Mul};
-    use Type::{F32, F64, I32, I64};
-    let run: Code = match (kernel.width, kernel.op, kernel.element) {
-        (Width::Scalar, Add, F32) => add_f32_scalar,
-        (Width::Scalar, Add, F64) => add_f64_scalar,
-        (Width::Scalar, Add, I32) => add_i32_scalar,
-        (Width::Scalar, Add, I64) => add_i64_scalar,
-        (Width::Scalar, Mul, F32) => mul_f32_scalar,
-        (Width::Scalar, Mul, F64) => mul_f64_scalar,
-        (Width::Scalar, Mul, I32) => mul_i32_scalar,
-        (Width::Scalar, Mul, I64) => mul_i64_scalar,
-        (Width::Scalar, Fma, F32) => fma_f32_scalar,
-        (Width::Scalar, Fma, F64) => fma_f64_scalar,
-        (Width::Neon, Add, F32) => add_f32_neon,
-        (Width::Neon, Add, F64) => add_f64_neon,
-        (Width::Neon, Add, I32) => add_i32_neon,
-        (Width::Neon, Add, I64) => add_i64_neon,
-        (Width::Neon, Mul, F32) => mul_f32_neon,
-        (Width::Neon, Mul, F64) => mul_f64_neon,
-        (Width::Neon, Mul, I32) => mul_i32_neon,
-        (Width::Neon, Fma, F32) => fma_f32_neon,
-        (Width::Neon, Fma, F64) => fma_f64_neon,
-        _ => return None,
-    };
+    let run = code(kernel)?;
     let (chains, rounds) = match (kernel.width, kernel.element) {
-        (Width::Scalar, I32 | I64) => (12, 16),
+        (Width::Scalar, Type::I32 | Type::I64) => (12, 16),
         _ => (24, 8),
     };
     let lanes = match kernel.width {

@@ -20,19 +20,7 @@ macro_rules! all {
         concat!($what, " x0, x0, ", $by, "\n", $what, " x1, x1, ", $by)
     };
     (3 $what:literal $by:expr) => {
-        concat!(
-            $what,
-            " x0, x0, ",
-            $by,
-            "\n",
-            $what,
-            " x1, x1, ",
-            $by,
-            "\n",
-            $what,
-            " x2, x2, ",
-            $by
-        )
+        concat!(all!(2 $what $by), "\n", $what, " x2, x2, ", $by)
     };
 }
 
@@ -93,10 +81,19 @@ macro_rules! passes {
     };
 }
 
-/// Loops that store, of `$shape`, whose step is one instruction list.
-macro_rules! stores {
-    ($shape:ident $size:tt: $($name:ident $arrays:tt $begin:tt $step:tt;)*) => {
-        $($shape!($size: $name, $arrays, $begin, $step);)*
+/// The function that finds the loops of `$shape`, which are in it: rows of an operation, the arrays
+/// that it names, what is done before, and for each word; `$own` are rows of their own.
+macro_rules! loops {
+    ($find:ident, $shape:ident $size:tt, [$($own:pat => $found:expr),*]: $($op:ident $arrays:tt $begin:tt $step:tt;)*) => {
+        fn $find(op: Op) -> Option<Code> {
+            match op {
+                $($own => $found,)*
+                $(Op::$op => {
+                    $shape!($size: run, $arrays, $begin, $step);
+                    Some(run)
+                })*
+            }
+        }
     };
 }
 
@@ -153,29 +150,29 @@ macro_rules! strided {
 }
 
 macro_rules! neon {
-    ($store:literal: $write:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
-        stores!(pairs 16:
-            $write 1 ["ldr q31, [x5]"] [
+    ($find:ident $store:literal: $($own:pat => $found:expr),*) => {
+        loops!($find, pairs 16, [$($own => $found),*]:
+            Write 1 ["ldr q31, [x5]"] [
                 concat!($store, " q31, q31, [x0, #\\unit + \\word]")
             ];
-            $copy 2 [] [
+            Copy 2 [] [
                 "ldp q0, q1, [x1, #\\unit + \\word]",
                 concat!($store, " q0, q1, [x0, #\\unit + \\word]")
             ];
-            $scale 2 ["ldr q31, [x5]"] [
+            Scale 2 ["ldr q31, [x5]"] [
                 "ldp q0, q1, [x1, #\\unit + \\word]",
                 "fmul v0.2d, v0.2d, v31.2d",
                 "fmul v1.2d, v1.2d, v31.2d",
                 concat!($store, " q0, q1, [x0, #\\unit + \\word]")
             ];
-            $add 3 [] [
+            Add 3 [] [
                 "ldp q0, q1, [x1, #\\unit + \\word]",
                 "ldp q2, q3, [x2, #\\unit + \\word]",
                 "fadd v0.2d, v0.2d, v2.2d",
                 "fadd v1.2d, v1.2d, v3.2d",
                 concat!($store, " q0, q1, [x0, #\\unit + \\word]")
             ];
-            $triad 3 ["ldr q31, [x5]"] [
+            Triad 3 ["ldr q31, [x5]"] [
                 "ldp q0, q1, [x1, #\\unit + \\word]",
                 "ldp q2, q3, [x2, #\\unit + \\word]",
                 "fmla v0.2d, v2.2d, v31.2d",
@@ -186,8 +183,8 @@ macro_rules! neon {
     };
 }
 
-neon!("stp": write_neon copy_neon scale_neon add_neon triad_neon);
-neon!("stnp": write_neon_past copy_neon_past scale_neon_past add_neon_past triad_neon_past);
+neon!(neon "stp": Op::Read => Some(read_neon), Op::Modify => Some(modify_neon));
+neon!(neon_past "stnp": Op::Read | Op::Modify => None);
 pairs!(16: modify_neon, 1, ["ldr q31, [x5]"], [
     "ldp q0, q1, [x0, #\\unit + \\word]",
     "add v0.2d, v0.2d, v31.2d",
@@ -224,32 +221,32 @@ end [
 
 /// Single words, by the names of a general and of a vector register.
 macro_rules! scalar {
-    ($shape:ident $size:tt $x:literal $d:literal: $write:ident $modify:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
-        stores!($shape $size:
-            $write 1 [concat!("ldr ", $x, "9, [x5]")] [
+    ($find:ident, $shape:ident $size:tt $x:literal $d:literal, $read:ident) => {
+        loops!($find, $shape $size, [Op::Read => Some($read)]:
+            Write 1 [concat!("ldr ", $x, "9, [x5]")] [
                 concat!("str ", $x, "9, [x0, #\\unit + \\word]")
             ];
-            $modify 1 [concat!("ldr ", $x, "10, [x5]")] [
+            Modify 1 [concat!("ldr ", $x, "10, [x5]")] [
                 concat!("ldr ", $x, "9, [x0, #\\unit + \\word]"),
                 concat!("add ", $x, "9, ", $x, "9, ", $x, "10"),
                 concat!("str ", $x, "9, [x0, #\\unit + \\word]")
             ];
-            $copy 2 [] [
+            Copy 2 [] [
                 concat!("ldr ", $x, "9, [x1, #\\unit + \\word]"),
                 concat!("str ", $x, "9, [x0, #\\unit + \\word]")
             ];
-            $scale 2 [concat!("ldr ", $d, "31, [x5]")] [
+            Scale 2 [concat!("ldr ", $d, "31, [x5]")] [
                 concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
                 concat!("fmul ", $d, "0, ", $d, "0, ", $d, "31"),
                 concat!("str ", $d, "0, [x0, #\\unit + \\word]")
             ];
-            $add 3 [] [
+            Add 3 [] [
                 concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
                 concat!("ldr ", $d, "1, [x2, #\\unit + \\word]"),
                 concat!("fadd ", $d, "0, ", $d, "0, ", $d, "1"),
                 concat!("str ", $d, "0, [x0, #\\unit + \\word]")
             ];
-            $triad 3 [concat!("ldr ", $d, "31, [x5]")] [
+            Triad 3 [concat!("ldr ", $d, "31, [x5]")] [
                 concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
                 concat!("ldr ", $d, "1, [x2, #\\unit + \\word]"),
                 concat!("fmadd ", $d, "0, ", $d, "1, ", $d, "31, ", $d, "0"),
@@ -259,33 +256,33 @@ macro_rules! scalar {
     };
 }
 
-scalar!(every 4 "w" "s": write_4 modify_4 copy_4 scale_4 add_4 triad_4);
-scalar!(every 8 "x" "d": write_8 modify_8 copy_8 scale_8 add_8 triad_8);
-scalar!(first 4 "w" "s": write_4_first modify_4_first copy_4_first scale_4_first add_4_first triad_4_first);
-scalar!(first 8 "x" "d": write_8_first modify_8_first copy_8_first scale_8_first add_8_first triad_8_first);
-scalar!(strided 4 "w" "s": write_4_strided modify_4_strided copy_4_strided scale_4_strided add_4_strided triad_4_strided);
-scalar!(strided 8 "x" "d": write_8_strided modify_8_strided copy_8_strided scale_8_strided add_8_strided triad_8_strided);
+scalar!(every_4, every 4 "w" "s", read_4);
+scalar!(every_8, every 8 "x" "d", read_8);
+scalar!(first_4, first 4 "w" "s", read_4_first);
+scalar!(first_8, first 8 "x" "d", read_8_first);
+scalar!(strided_4, strided 4 "w" "s", read_4_strided);
+scalar!(strided_8, strided 8 "x" "d", read_8_strided);
 
 /// Words past the caches, two at a time, `$bytes` each.
 macro_rules! scalar_past {
-    ($size:tt $x:literal $d:literal: $write:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
-        stores!(every_pair $size:
-            $write 1 [concat!("ldr ", $x, "9, [x5]")] [
+    ($find:ident, $size:tt $x:literal $d:literal) => {
+        loops!($find, every_pair $size, [Op::Read | Op::Modify => None]:
+            Write 1 [concat!("ldr ", $x, "9, [x5]")] [
                 concat!("stnp ", $x, "9, ", $x, "9, [x0, #\\unit + \\word]")
             ];
-            $copy 2 [] [
+            Copy 2 [] [
                 concat!("ldr ", $x, "9, [x1, #\\unit + \\word]"),
                 concat!("ldr ", $x, "10, [x1, #\\unit + \\word + ", $size, "]"),
                 concat!("stnp ", $x, "9, ", $x, "10, [x0, #\\unit + \\word]")
             ];
-            $scale 2 [concat!("ldr ", $d, "31, [x5]")] [
+            Scale 2 [concat!("ldr ", $d, "31, [x5]")] [
                 concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
                 concat!("ldr ", $d, "1, [x1, #\\unit + \\word + ", $size, "]"),
                 concat!("fmul ", $d, "0, ", $d, "0, ", $d, "31"),
                 concat!("fmul ", $d, "1, ", $d, "1, ", $d, "31"),
                 concat!("stnp ", $d, "0, ", $d, "1, [x0, #\\unit + \\word]")
             ];
-            $add 3 [] [
+            Add 3 [] [
                 concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
                 concat!("ldr ", $d, "1, [x1, #\\unit + \\word + ", $size, "]"),
                 concat!("ldr ", $d, "2, [x2, #\\unit + \\word]"),
@@ -294,7 +291,7 @@ macro_rules! scalar_past {
                 concat!("fadd ", $d, "1, ", $d, "1, ", $d, "3"),
                 concat!("stnp ", $d, "0, ", $d, "1, [x0, #\\unit + \\word]")
             ];
-            $triad 3 [concat!("ldr ", $d, "31, [x5]")] [
+            Triad 3 [concat!("ldr ", $d, "31, [x5]")] [
                 concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
                 concat!("ldr ", $d, "1, [x1, #\\unit + \\word + ", $size, "]"),
                 concat!("ldr ", $d, "2, [x2, #\\unit + \\word]"),
@@ -307,8 +304,8 @@ macro_rules! scalar_past {
     };
 }
 
-scalar_past!(4 "w" "s": write_4_past copy_4_past scale_4_past add_4_past triad_4_past);
-scalar_past!(8 "x" "d": write_8_past copy_8_past scale_8_past add_8_past triad_8_past);
+scalar_past!(past_4, 4 "w" "s");
+scalar_past!(past_8, 8 "x" "d");
 
 /// The sum of single words in four chains, `$apart` bytes apart; a unit that is
 /// one word goes to the first.
@@ -349,116 +346,24 @@ read!(read_8_strided 512 "x", 9 512, 4096: "0" "0, 2048", "0");
 /// A kernel's loop; none where this architecture has none. Every 64-bit Arm of
 /// Linux has all of these. None prefetches.
 pub(crate) fn stream_code(kernel: Kernel, _ahead: Ahead) -> Option<Code> {
-    match (kernel.stores, kernel.access) {
-        (Stores::Regular, Access::Every) => every(kernel.op, kernel.width),
-        (Stores::NonTemporal, Access::Every) => past(kernel.op, kernel.width),
-        (Stores::Regular, Access::First) => first(kernel.op, kernel.width),
-        (Stores::Regular, Access::Strided) => strided(kernel.op, kernel.width),
-        (Stores::NonTemporal, Access::First | Access::Strided) => None,
+    use Access::{Every, First, Strided};
+    use Stores::{NonTemporal, Regular};
+    match (kernel.stores, kernel.access, kernel.width) {
+        (Regular, Every, Width::Word4) => every_4(kernel.op),
+        (Regular, Every, Width::Word8) => every_8(kernel.op),
+        (Regular, Every, Width::Neon) => neon(kernel.op),
+        (NonTemporal, Every, Width::Word4) => past_4(kernel.op),
+        (NonTemporal, Every, Width::Word8) => past_8(kernel.op),
+        (NonTemporal, Every, Width::Neon) => neon_past(kernel.op),
+        (Regular, First, Width::Word4) => first_4(kernel.op),
+        (Regular, First, Width::Word8) => first_8(kernel.op),
+        (Regular, Strided, Width::Word4) => strided_4(kernel.op),
+        (Regular, Strided, Width::Word8) => strided_8(kernel.op),
+        _ => None,
     }
 }
 
 /// Whether a kernel has a loop of its own that prefetches: none here.
 pub(crate) fn stream_has_ahead(_kernel: Kernel) -> bool {
     false
-}
-
-/// Every byte.
-fn every(op: Op, width: Width) -> Option<Code> {
-    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
-    let code: Code = match (width, op) {
-        (Width::Word4, Read) => read_4,
-        (Width::Word4, Write) => write_4,
-        (Width::Word4, Modify) => modify_4,
-        (Width::Word4, Copy) => copy_4,
-        (Width::Word4, Scale) => scale_4,
-        (Width::Word4, Add) => add_4,
-        (Width::Word4, Triad) => triad_4,
-        (Width::Word8, Read) => read_8,
-        (Width::Word8, Write) => write_8,
-        (Width::Word8, Modify) => modify_8,
-        (Width::Word8, Copy) => copy_8,
-        (Width::Word8, Scale) => scale_8,
-        (Width::Word8, Add) => add_8,
-        (Width::Word8, Triad) => triad_8,
-        (Width::Neon, Read) => read_neon,
-        (Width::Neon, Write) => write_neon,
-        (Width::Neon, Modify) => modify_neon,
-        (Width::Neon, Copy) => copy_neon,
-        (Width::Neon, Scale) => scale_neon,
-        (Width::Neon, Add) => add_neon,
-        (Width::Neon, Triad) => triad_neon,
-        _ => return None,
-    };
-    Some(code)
-}
-
-/// Every byte, past the caches.
-fn past(op: Op, width: Width) -> Option<Code> {
-    use Op::{Add, Copy, Scale, Triad, Write};
-    let code: Code = match (width, op) {
-        (Width::Word4, Write) => write_4_past,
-        (Width::Word4, Copy) => copy_4_past,
-        (Width::Word4, Scale) => scale_4_past,
-        (Width::Word4, Add) => add_4_past,
-        (Width::Word4, Triad) => triad_4_past,
-        (Width::Word8, Write) => write_8_past,
-        (Width::Word8, Copy) => copy_8_past,
-        (Width::Word8, Scale) => scale_8_past,
-        (Width::Word8, Add) => add_8_past,
-        (Width::Word8, Triad) => triad_8_past,
-        (Width::Neon, Write) => write_neon_past,
-        (Width::Neon, Copy) => copy_neon_past,
-        (Width::Neon, Scale) => scale_neon_past,
-        (Width::Neon, Add) => add_neon_past,
-        (Width::Neon, Triad) => triad_neon_past,
-        _ => return None,
-    };
-    Some(code)
-}
-
-/// The first word of each line.
-fn first(op: Op, width: Width) -> Option<Code> {
-    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
-    let code: Code = match (width, op) {
-        (Width::Word4, Read) => read_4_first,
-        (Width::Word4, Write) => write_4_first,
-        (Width::Word4, Modify) => modify_4_first,
-        (Width::Word4, Copy) => copy_4_first,
-        (Width::Word4, Scale) => scale_4_first,
-        (Width::Word4, Add) => add_4_first,
-        (Width::Word4, Triad) => triad_4_first,
-        (Width::Word8, Read) => read_8_first,
-        (Width::Word8, Write) => write_8_first,
-        (Width::Word8, Modify) => modify_8_first,
-        (Width::Word8, Copy) => copy_8_first,
-        (Width::Word8, Scale) => scale_8_first,
-        (Width::Word8, Add) => add_8_first,
-        (Width::Word8, Triad) => triad_8_first,
-        _ => return None,
-    };
-    Some(code)
-}
-
-/// One word in 512 bytes.
-fn strided(op: Op, width: Width) -> Option<Code> {
-    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
-    let code: Code = match (width, op) {
-        (Width::Word4, Read) => read_4_strided,
-        (Width::Word4, Write) => write_4_strided,
-        (Width::Word4, Modify) => modify_4_strided,
-        (Width::Word4, Copy) => copy_4_strided,
-        (Width::Word4, Scale) => scale_4_strided,
-        (Width::Word4, Add) => add_4_strided,
-        (Width::Word4, Triad) => triad_4_strided,
-        (Width::Word8, Read) => read_8_strided,
-        (Width::Word8, Write) => write_8_strided,
-        (Width::Word8, Modify) => modify_8_strided,
-        (Width::Word8, Copy) => copy_8_strided,
-        (Width::Word8, Scale) => scale_8_strided,
-        (Width::Word8, Add) => add_8_strided,
-        (Width::Word8, Triad) => triad_8_strided,
-        _ => return None,
-    };
-    Some(code)
 }

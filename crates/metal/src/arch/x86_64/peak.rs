@@ -7,6 +7,7 @@
 
 use core::arch::naked_asm;
 
+use crate::arch::kernels_table as table;
 use crate::peak::{Body, Code, Kernel, Op, Type, Width};
 
 /// The instruction for one accumulator: `2` overwrites its first operand, `3`
@@ -123,80 +124,72 @@ macro_rules! general {
             )
         }
     };
-    (32: $name:ident, $op:literal, $operand:literal) => {
+    ($name:ident, 32 $op:literal, $operand:literal) => {
         general!($name, $op, $operand, "ecx", "eax" "edx" "r8d" "r9d" "r10d" "r11d" "ebx" "ebp"
             "r12d" "r13d" "r14d" "r15d");
     };
-    (64: $name:ident, $op:literal, $operand:literal) => {
+    ($name:ident, 64 $op:literal, $operand:literal) => {
         general!($name, $op, $operand, "rcx", "rax" "rdx" "r8" "r9" "r10" "r11" "rbx" "rbp"
             "r12" "r13" "r14" "r15");
     };
 }
 
-general!(32: add_i32_scalar, "add", 64);
-general!(64: add_i64_scalar, "add", 64);
-general!(32: mul_i32_scalar, "imul", 0);
-general!(64: mul_i64_scalar, "imul", 0);
-xmm!(add_f32_scalar, add2 "addss", "movss");
-xmm!(add_f64_scalar, add2 "addsd", "movsd");
-xmm!(mul_f32_scalar, mul2 "mulss", "movss");
-xmm!(mul_f64_scalar, mul2 "mulsd", "movsd");
-xmm!(fma_f32_scalar, fma3 "vfmadd231ss", "vmovss");
-xmm!(fma_f64_scalar, fma3 "vfmadd231sd", "vmovsd");
-
-xmm!(add_f32_sse2, add2 "addps", "movups");
-xmm!(add_f64_sse2, add2 "addpd", "movups");
-xmm!(mul_f32_sse2, mul2 "mulps", "movups");
-xmm!(mul_f64_sse2, mul2 "mulpd", "movups");
-xmm!(add_i32_sse2, add2 "paddd", "movups");
-xmm!(add_i64_sse2, add2 "paddq", "movups");
-xmm!(mul_i32_sse2, mul2 "pmulld", "movups");
-
-ymm!(add_f32_avx2, add3 "vaddps");
-ymm!(add_f64_avx2, add3 "vaddpd");
-ymm!(mul_f32_avx2, mul3 "vmulps");
-ymm!(mul_f64_avx2, mul3 "vmulpd");
-ymm!(fma_f32_avx2, fma3 "vfmadd231ps");
-ymm!(fma_f64_avx2, fma3 "vfmadd231pd");
-ymm!(add_i32_avx2, add3 "vpaddd");
-ymm!(add_i64_avx2, add3 "vpaddq");
-ymm!(mul_i32_avx2, mul3 "vpmulld");
-
-zmm!(add_f32_avx512, add3 "vaddps");
-zmm!(add_f64_avx512, add3 "vaddpd");
-zmm!(mul_f32_avx512, mul3 "vmulps");
-zmm!(mul_f64_avx512, mul3 "vmulpd");
-zmm!(fma_f32_avx512, fma3 "vfmadd231ps");
-zmm!(fma_f64_avx512, fma3 "vfmadd231pd");
-zmm!(add_i32_avx512, add3 "vpaddd");
-zmm!(add_i64_avx512, add3 "vpaddq");
-zmm!(mul_i32_avx512, mul3 "vpmulld");
-zmm!(mul_i64_avx512, mul3 "vpmullq");
+table! { code:
+    Scalar Add I32 general!(32 "add", 64);
+    Scalar Add I64 general!(64 "add", 64);
+    Scalar Mul I32 general!(32 "imul", 0);
+    Scalar Mul I64 general!(64 "imul", 0);
+    Scalar Add F32 xmm!(add2 "addss", "movss");
+    Scalar Add F64 xmm!(add2 "addsd", "movsd");
+    Scalar Mul F32 xmm!(mul2 "mulss", "movss");
+    Scalar Mul F64 xmm!(mul2 "mulsd", "movsd");
+    Scalar Fma F32 xmm!(fma3 "vfmadd231ss", "vmovss");
+    Scalar Fma F64 xmm!(fma3 "vfmadd231sd", "vmovsd");
+    Sse2 Add F32 xmm!(add2 "addps", "movups");
+    Sse2 Add F64 xmm!(add2 "addpd", "movups");
+    Sse2 Mul F32 xmm!(mul2 "mulps", "movups");
+    Sse2 Mul F64 xmm!(mul2 "mulpd", "movups");
+    Sse2 Add I32 xmm!(add2 "paddd", "movups");
+    Sse2 Add I64 xmm!(add2 "paddq", "movups");
+    Sse2 Mul I32 xmm!(mul2 "pmulld", "movups");
+    Avx2 Add F32 ymm!(add3 "vaddps");
+    Avx2 Add F64 ymm!(add3 "vaddpd");
+    Avx2 Mul F32 ymm!(mul3 "vmulps");
+    Avx2 Mul F64 ymm!(mul3 "vmulpd");
+    Avx2 Fma F32 ymm!(fma3 "vfmadd231ps");
+    Avx2 Fma F64 ymm!(fma3 "vfmadd231pd");
+    Avx2 Add I32 ymm!(add3 "vpaddd");
+    Avx2 Add I64 ymm!(add3 "vpaddq");
+    Avx2 Mul I32 ymm!(mul3 "vpmulld");
+    Avx512 Add F32 zmm!(add3 "vaddps");
+    Avx512 Add F64 zmm!(add3 "vaddpd");
+    Avx512 Mul F32 zmm!(mul3 "vmulps");
+    Avx512 Mul F64 zmm!(mul3 "vmulpd");
+    Avx512 Fma F32 zmm!(fma3 "vfmadd231ps");
+    Avx512 Fma F64 zmm!(fma3 "vfmadd231pd");
+    Avx512 Add I32 zmm!(add3 "vpaddd");
+    Avx512 Add I64 zmm!(add3 "vpaddq");
+    Avx512 Mul I32 zmm!(mul3 "vpmulld");
+    Avx512 Mul I64 zmm!(mul3 "vpmullq");
+}
 
 // Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
 // this width is told. Fused ones take the same time in every unit; additions have a short cut from
 // unit to unit on some cores, and multiplications of 64 bytes take 3 cycles in one unit of Redwood
 // Cove and 4 in the other.
-vector!(chain_f64_sse2, mul2 "mulpd", "movups", "", 32, "xmm14", "xmm15", "xmm0");
-vector!(chain_i64_sse2, add2 "paddq", "movups", "", 32, "xmm14", "xmm15", "xmm0");
-vector!(chain_f64_avx2, fma3 "vfmadd231pd", "vmovups", "vzeroupper", 32, "ymm14", "ymm15", "ymm0");
-vector!(chain_i64_avx2, add3 "vpaddq", "vmovups", "vzeroupper", 32, "ymm14", "ymm15", "ymm0");
-vector!(chain_f64_avx512, fma3 "vfmadd231pd", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
-vector!(chain_i64_avx512, add3 "vpaddq", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
+table! { chain:
+    Sse2 Mul F64 vector!(mul2 "mulpd", "movups", "", 32, "xmm14", "xmm15", "xmm0");
+    Sse2 Add I64 vector!(add2 "paddq", "movups", "", 32, "xmm14", "xmm15", "xmm0");
+    Avx2 Fma F64 vector!(fma3 "vfmadd231pd", "vmovups", "vzeroupper", 32, "ymm14", "ymm15", "ymm0");
+    Avx2 Add I64 vector!(add3 "vpaddq", "vmovups", "vzeroupper", 32, "ymm14", "ymm15", "ymm0");
+    Avx512 Fma F64 vector!(fma3 "vfmadd231pd", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
+    Avx512 Add I64 vector!(add3 "vpaddq", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
+}
 
-/// The chain at a vector width: fused f64 (SSE2, which has none: multiplied),
-/// additions of i64; none of other kinds.
+/// The chain at a vector width: fused f64 (SSE2, which has none: multiplied), additions of i64; none
+/// of other kinds.
 pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
-    let run: Code = match (kernel.width, kernel.op, kernel.element) {
-        (Width::Sse2, Op::Mul, Type::F64) => chain_f64_sse2,
-        (Width::Sse2, Op::Add, Type::I64) => chain_i64_sse2,
-        (Width::Avx2, Op::Fma, Type::F64) => chain_f64_avx2,
-        (Width::Avx2, Op::Add, Type::I64) => chain_i64_avx2,
-        (Width::Avx512, Op::Fma, Type::F64) => chain_f64_avx512,
-        (Width::Avx512, Op::Add, Type::I64) => chain_i64_avx512,
-        _ => return None,
-    };
-    Some(Body { run, chains: 1, rounds: 32, ..peak_body(kernel)? })
+    Some(Body { run: chain(kernel)?, chains: 1, rounds: 32, ..peak_body(kernel)? })
 }
 
 /// The body of a kernel; none where this architecture has no such instruction
@@ -207,48 +200,8 @@ pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
 
 /// A kernel's code, whether or not this processor can run it.
 pub(super) fn written(kernel: Kernel) -> Option<Body> {
-    use Op::{Add, Fma, Mul};
-    use Type::{F32, F64, I32, I64};
-    let Kernel { op, element, width } = kernel;
-    let run: Code = match (width, op, element) {
-        (Width::Scalar, Add, F32) => add_f32_scalar,
-        (Width::Scalar, Add, F64) => add_f64_scalar,
-        (Width::Scalar, Mul, F32) => mul_f32_scalar,
-        (Width::Scalar, Mul, F64) => mul_f64_scalar,
-        (Width::Scalar, Fma, F32) => fma_f32_scalar,
-        (Width::Scalar, Fma, F64) => fma_f64_scalar,
-        (Width::Scalar, Add, I32) => add_i32_scalar,
-        (Width::Scalar, Add, I64) => add_i64_scalar,
-        (Width::Scalar, Mul, I32) => mul_i32_scalar,
-        (Width::Scalar, Mul, I64) => mul_i64_scalar,
-        (Width::Sse2, Add, F32) => add_f32_sse2,
-        (Width::Sse2, Add, F64) => add_f64_sse2,
-        (Width::Sse2, Mul, F32) => mul_f32_sse2,
-        (Width::Sse2, Mul, F64) => mul_f64_sse2,
-        (Width::Sse2, Add, I32) => add_i32_sse2,
-        (Width::Sse2, Add, I64) => add_i64_sse2,
-        (Width::Sse2, Mul, I32) => mul_i32_sse2,
-        (Width::Avx2, Add, F32) => add_f32_avx2,
-        (Width::Avx2, Add, F64) => add_f64_avx2,
-        (Width::Avx2, Mul, F32) => mul_f32_avx2,
-        (Width::Avx2, Mul, F64) => mul_f64_avx2,
-        (Width::Avx2, Fma, F32) => fma_f32_avx2,
-        (Width::Avx2, Fma, F64) => fma_f64_avx2,
-        (Width::Avx2, Add, I32) => add_i32_avx2,
-        (Width::Avx2, Add, I64) => add_i64_avx2,
-        (Width::Avx2, Mul, I32) => mul_i32_avx2,
-        (Width::Avx512, Add, F32) => add_f32_avx512,
-        (Width::Avx512, Add, F64) => add_f64_avx512,
-        (Width::Avx512, Mul, F32) => mul_f32_avx512,
-        (Width::Avx512, Mul, F64) => mul_f64_avx512,
-        (Width::Avx512, Fma, F32) => fma_f32_avx512,
-        (Width::Avx512, Fma, F64) => fma_f64_avx512,
-        (Width::Avx512, Add, I32) => add_i32_avx512,
-        (Width::Avx512, Add, I64) => add_i64_avx512,
-        (Width::Avx512, Mul, I32) => mul_i32_avx512,
-        (Width::Avx512, Mul, I64) => mul_i64_avx512,
-        _ => return None,
-    };
+    let Kernel { element, width, .. } = kernel;
+    let run = code(kernel)?;
     let bytes = match width {
         Width::Scalar => element.bytes(),
         Width::Sse2 | Width::Neon => 16,
@@ -257,7 +210,7 @@ pub(super) fn written(kernel: Kernel) -> Option<Body> {
     };
     let (chains, rounds) = match (width, element) {
         (Width::Avx512, _) => (24, 8),
-        (Width::Scalar, I32 | I64) => (12, 16),
+        (Width::Scalar, Type::I32 | Type::I64) => (12, 16),
         _ => (14, 14),
     };
     Some(Body { run, lanes: bytes / element.bytes(), chains, rounds })

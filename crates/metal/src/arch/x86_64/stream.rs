@@ -29,7 +29,7 @@ macro_rules! passes {
     ($name:ident, $arrays:tt, $shift:literal $unit:literal, $turn:literal: $units:literal $words:literal, $single:literal,
      begin [$($begin:expr),*], ahead [$($ahead:expr),*], step [$($step:expr),*], alone [$($alone:expr),*], end [$($end:expr),*]) => {
         #[unsafe(naked)]
-        pub(super) unsafe extern "C" fn $name(
+        unsafe extern "C" fn $name(
             a: *mut u8,
             b: *const u8,
             c: *const u8,
@@ -108,11 +108,14 @@ pub(crate) fn stream_has_ahead(kernel: Kernel) -> bool {
 /// A kernel's code, whether or not this processor can run it.
 pub(super) fn written(kernel: Kernel, ahead: bool) -> Option<Code> {
     let Kernel { op, stores, access, width } = kernel;
-    match (width, access) {
-        (Width::Word4 | Width::Word8, _) => scalar::code(kernel),
-        (Width::Sse2, Access::Every) => vector::sse2(op, stores, ahead),
-        (Width::Avx2, Access::Every) => vector::avx2(op, stores, ahead),
-        (Width::Avx512, Access::Every) => vector::avx512(op, stores, ahead),
+    match (width, access, stores) {
+        (Width::Word4 | Width::Word8, ..) => scalar::code(kernel),
+        (Width::Sse2, Access::Every, Stores::Regular) => vector::sse2(op, ahead),
+        (Width::Sse2, Access::Every, Stores::NonTemporal) => vector::sse2_past(op, ahead),
+        (Width::Avx2, Access::Every, Stores::Regular) => vector::avx2(op, ahead),
+        (Width::Avx2, Access::Every, Stores::NonTemporal) => vector::avx2_past(op, ahead),
+        (Width::Avx512, Access::Every, Stores::Regular) => vector::avx512(op, ahead),
+        (Width::Avx512, Access::Every, Stores::NonTemporal) => vector::avx512_past(op, ahead),
         _ => None,
     }
 }

@@ -14,33 +14,42 @@ macro_rules! stored {
     };
 }
 
-/// The loops of a scalar width over words at the displacements that `$shape`
-/// stands for, by the names of the general register and of the instructions.
+/// The function that finds the loops of a scalar width over words at the displacements that `$shape`
+/// stands for, which are in it, by the names of the general register and of the instructions.
 macro_rules! scalar {
-    ($shape:ident $size:tt, $word:literal, $integer:literal, $single:literal, $multiply:literal, $sum:literal, $store:tt $move:literal, $fence:literal:
-     $write:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
-        $shape!($size: $write, 1, [concat!("mov ", $integer, ", [r9]")],
-            [concat!($store, " [rdi + \\unit + \\word], ", $integer)], [$fence]);
-        $shape!($size: $copy, 2, [], [
-            concat!("mov ", $integer, ", [rsi + \\unit + \\word]"),
-            concat!($store, " [rdi + \\unit + \\word], ", $integer)
-        ], [$fence]);
-        $shape!($size: $scale, 2, [concat!($single, " xmm15, [r9]")], [
-            concat!($single, " xmm0, [rsi + \\unit + \\word]"),
-            concat!($multiply, " xmm0, xmm15"),
-            stored!($store $move $single $integer)
-        ], [$fence]);
-        $shape!($size: $add, 3, [], [
-            concat!($single, " xmm0, [rsi + \\unit + \\word]"),
-            concat!($sum, " xmm0, ", $word, " ptr [rdx + \\unit + \\word]"),
-            stored!($store $move $single $integer)
-        ], [$fence]);
-        $shape!($size: $triad, 3, [concat!($single, " xmm15, [r9]")], [
-            concat!($single, " xmm0, [rdx + \\unit + \\word]"),
-            concat!($multiply, " xmm0, xmm15"),
-            concat!($sum, " xmm0, ", $word, " ptr [rsi + \\unit + \\word]"),
-            stored!($store $move $single $integer)
-        ], [$fence]);
+    ($name:ident, $shape:ident $size:tt, $word:literal, $integer:literal, $single:literal, $multiply:literal, $sum:literal, $store:tt $move:literal, $fence:literal) => {
+        fn $name(op: Op) -> Option<Code> {
+            $shape!($size: write, 1, [concat!("mov ", $integer, ", [r9]")],
+                [concat!($store, " [rdi + \\unit + \\word], ", $integer)], [$fence]);
+            $shape!($size: copy, 2, [], [
+                concat!("mov ", $integer, ", [rsi + \\unit + \\word]"),
+                concat!($store, " [rdi + \\unit + \\word], ", $integer)
+            ], [$fence]);
+            $shape!($size: scale, 2, [concat!($single, " xmm15, [r9]")], [
+                concat!($single, " xmm0, [rsi + \\unit + \\word]"),
+                concat!($multiply, " xmm0, xmm15"),
+                stored!($store $move $single $integer)
+            ], [$fence]);
+            $shape!($size: add, 3, [], [
+                concat!($single, " xmm0, [rsi + \\unit + \\word]"),
+                concat!($sum, " xmm0, ", $word, " ptr [rdx + \\unit + \\word]"),
+                stored!($store $move $single $integer)
+            ], [$fence]);
+            $shape!($size: triad, 3, [concat!($single, " xmm15, [r9]")], [
+                concat!($single, " xmm0, [rdx + \\unit + \\word]"),
+                concat!($multiply, " xmm0, xmm15"),
+                concat!($sum, " xmm0, ", $word, " ptr [rsi + \\unit + \\word]"),
+                stored!($store $move $single $integer)
+            ], [$fence]);
+            Some(match op {
+                Op::Read | Op::Modify => return None,
+                Op::Write => write,
+                Op::Copy => copy,
+                Op::Scale => scale,
+                Op::Add => add,
+                Op::Triad => triad,
+            })
+        }
     };
 }
 
@@ -74,25 +83,25 @@ macro_rules! strided {
 }
 
 macro_rules! scalar4 {
-    ($shape:ident, $store:tt, $fence:literal: $($names:ident)*) => {
-        scalar!($shape 4, "dword", "eax", "movss", "mulss", "addss", $store "movd", $fence: $($names)*);
+    ($name:ident, $shape:ident, $store:tt, $fence:literal) => {
+        scalar!($name, $shape 4, "dword", "eax", "movss", "mulss", "addss", $store "movd", $fence);
     };
 }
 
 macro_rules! scalar8 {
-    ($shape:ident, $store:tt, $fence:literal: $($names:ident)*) => {
-        scalar!($shape 8, "qword", "rax", "movsd", "mulsd", "addsd", $store "movq", $fence: $($names)*);
+    ($name:ident, $shape:ident, $store:tt, $fence:literal) => {
+        scalar!($name, $shape 8, "qword", "rax", "movsd", "mulsd", "addsd", $store "movq", $fence);
     };
 }
 
-scalar4!(every, "mov", "": write_4 copy_4 scale_4 add_4 triad_4);
-scalar8!(every, "mov", "": write_8 copy_8 scale_8 add_8 triad_8);
-scalar4!(every, "movnti", "sfence": write_4_nt copy_4_nt scale_4_nt add_4_nt triad_4_nt);
-scalar8!(every, "movnti", "sfence": write_8_nt copy_8_nt scale_8_nt add_8_nt triad_8_nt);
-scalar4!(first, "mov", "": write_4_first copy_4_first scale_4_first add_4_first triad_4_first);
-scalar8!(first, "mov", "": write_8_first copy_8_first scale_8_first add_8_first triad_8_first);
-scalar4!(strided, "mov", "": write_4_strided copy_4_strided scale_4_strided add_4_strided triad_4_strided);
-scalar8!(strided, "mov", "": write_8_strided copy_8_strided scale_8_strided add_8_strided triad_8_strided);
+scalar4!(every_4, every, "mov", "");
+scalar8!(every_8, every, "mov", "");
+scalar4!(past_4, every, "movnti", "sfence");
+scalar8!(past_8, every, "movnti", "sfence");
+scalar4!(first_4, first, "mov", "");
+scalar8!(first_8, first, "mov", "");
+scalar4!(strided_4, strided, "mov", "");
+scalar8!(strided_8, strided, "mov", "");
 
 /// Addition to every word in memory.
 macro_rules! modify {
@@ -146,62 +155,30 @@ reads!(8, "rax" "rsi" "rdx" "r11", "0, 32", "0, 8, 16, 24, 32, 40, 48, 56":
 /// The loop of a kernel whose words are scalar.
 pub(super) fn code(kernel: Kernel) -> Option<Code> {
     use Access::{Every, First, Strided};
-    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
     use Stores::{NonTemporal, Regular};
     use Width::{Word4, Word8};
-    let code: Code = match (kernel.width, kernel.access, kernel.stores, kernel.op) {
-        (Word4, Every, Regular, Read) => read_4,
-        (Word4, Every, Regular, Write) => write_4,
-        (Word4, Every, Regular, Modify) => modify_4,
-        (Word4, Every, Regular, Copy) => copy_4,
-        (Word4, Every, Regular, Scale) => scale_4,
-        (Word4, Every, Regular, Add) => add_4,
-        (Word4, Every, Regular, Triad) => triad_4,
-        (Word4, Every, NonTemporal, Write) => write_4_nt,
-        (Word4, Every, NonTemporal, Copy) => copy_4_nt,
-        (Word4, Every, NonTemporal, Scale) => scale_4_nt,
-        (Word4, Every, NonTemporal, Add) => add_4_nt,
-        (Word4, Every, NonTemporal, Triad) => triad_4_nt,
-        (Word4, First, Regular, Read) => read_4_first,
-        (Word4, First, Regular, Write) => write_4_first,
-        (Word4, First, Regular, Modify) => modify_4_first,
-        (Word4, First, Regular, Copy) => copy_4_first,
-        (Word4, First, Regular, Scale) => scale_4_first,
-        (Word4, First, Regular, Add) => add_4_first,
-        (Word4, First, Regular, Triad) => triad_4_first,
-        (Word4, Strided, Regular, Read) => read_4_strided,
-        (Word4, Strided, Regular, Write) => write_4_strided,
-        (Word4, Strided, Regular, Modify) => modify_4_strided,
-        (Word4, Strided, Regular, Copy) => copy_4_strided,
-        (Word4, Strided, Regular, Scale) => scale_4_strided,
-        (Word4, Strided, Regular, Add) => add_4_strided,
-        (Word4, Strided, Regular, Triad) => triad_4_strided,
-        (Word8, Every, Regular, Read) => read_8,
-        (Word8, Every, Regular, Write) => write_8,
-        (Word8, Every, Regular, Modify) => modify_8,
-        (Word8, Every, Regular, Copy) => copy_8,
-        (Word8, Every, Regular, Scale) => scale_8,
-        (Word8, Every, Regular, Add) => add_8,
-        (Word8, Every, Regular, Triad) => triad_8,
-        (Word8, Every, NonTemporal, Write) => write_8_nt,
-        (Word8, Every, NonTemporal, Copy) => copy_8_nt,
-        (Word8, Every, NonTemporal, Scale) => scale_8_nt,
-        (Word8, Every, NonTemporal, Add) => add_8_nt,
-        (Word8, Every, NonTemporal, Triad) => triad_8_nt,
-        (Word8, First, Regular, Read) => read_8_first,
-        (Word8, First, Regular, Write) => write_8_first,
-        (Word8, First, Regular, Modify) => modify_8_first,
-        (Word8, First, Regular, Copy) => copy_8_first,
-        (Word8, First, Regular, Scale) => scale_8_first,
-        (Word8, First, Regular, Add) => add_8_first,
-        (Word8, First, Regular, Triad) => triad_8_first,
-        (Word8, Strided, Regular, Read) => read_8_strided,
-        (Word8, Strided, Regular, Write) => write_8_strided,
-        (Word8, Strided, Regular, Modify) => modify_8_strided,
-        (Word8, Strided, Regular, Copy) => copy_8_strided,
-        (Word8, Strided, Regular, Scale) => scale_8_strided,
-        (Word8, Strided, Regular, Add) => add_8_strided,
-        (Word8, Strided, Regular, Triad) => triad_8_strided,
+    let Kernel { op, stores, access, width } = kernel;
+    let code: Code = match (op, stores, access, width) {
+        (Op::Read, Regular, Every, Word4) => read_4,
+        (Op::Read, Regular, Every, Word8) => read_8,
+        (Op::Read, Regular, First, Word4) => read_4_first,
+        (Op::Read, Regular, First, Word8) => read_8_first,
+        (Op::Read, Regular, Strided, Word4) => read_4_strided,
+        (Op::Read, Regular, Strided, Word8) => read_8_strided,
+        (Op::Modify, Regular, Every, Word4) => modify_4,
+        (Op::Modify, Regular, Every, Word8) => modify_8,
+        (Op::Modify, Regular, First, Word4) => modify_4_first,
+        (Op::Modify, Regular, First, Word8) => modify_8_first,
+        (Op::Modify, Regular, Strided, Word4) => modify_4_strided,
+        (Op::Modify, Regular, Strided, Word8) => modify_8_strided,
+        (_, Regular, Every, Word4) => return every_4(op),
+        (_, Regular, Every, Word8) => return every_8(op),
+        (_, Regular, First, Word4) => return first_4(op),
+        (_, Regular, First, Word8) => return first_8(op),
+        (_, Regular, Strided, Word4) => return strided_4(op),
+        (_, Regular, Strided, Word8) => return strided_8(op),
+        (_, NonTemporal, Every, Word4) => return past_4(op),
+        (_, NonTemporal, Every, Word8) => return past_8(op),
         _ => return None,
     };
     Some(code)

@@ -9,12 +9,12 @@
 //! intent to write 512 bytes before they store. Where stores pass the caches or
 //! are none, it is 1 KiB, into the second level.
 
-use crate::stream::{Code, Op, Stores};
+use crate::stream::{Code, Op};
 
 /// What is done to a word, by the form of the instructions (`legacy` ones overwrite an operand) and
 /// the names of the register, the constant and the instruction that stores.
 macro_rules! step {
-    ($form:ident write $word:literal $constant:literal $store:literal) => {
+    ($form:ident Write $word:literal $constant:literal $store:literal) => {
         concat!($store, " [rdi + \\unit + \\word], ", $constant)
     };
     (legacy $op:ident $word:literal $constant:literal $store:literal) => {
@@ -29,50 +29,50 @@ macro_rules! step {
             $store, " [rdi + \\unit + \\word], ", $word
         )
     };
-    (legacy modify $word:literal $constant:literal) => {
+    (legacy Modify $word:literal $constant:literal) => {
         concat!(
             "movaps ", $word, ", [rdi + \\unit + \\word]\n",
             "paddq ", $word, ", ", $constant
         )
     };
-    (legacy copy $word:literal $constant:literal) => {
+    (legacy Copy $word:literal $constant:literal) => {
         concat!("movaps ", $word, ", [rsi + \\unit + \\word]")
     };
-    (legacy scale $word:literal $constant:literal) => {
+    (legacy Scale $word:literal $constant:literal) => {
         concat!(
             "movaps ", $word, ", [rsi + \\unit + \\word]\n",
             "mulpd ", $word, ", ", $constant
         )
     };
-    (legacy add $word:literal $constant:literal) => {
+    (legacy Add $word:literal $constant:literal) => {
         concat!(
             "movaps ", $word, ", [rsi + \\unit + \\word]\n",
             "addpd ", $word, ", [rdx + \\unit + \\word]"
         )
     };
-    (legacy triad $word:literal $constant:literal) => {
+    (legacy Triad $word:literal $constant:literal) => {
         concat!(
             "movaps ", $word, ", [rdx + \\unit + \\word]\n",
             "mulpd ", $word, ", ", $constant, "\n",
             "addpd ", $word, ", [rsi + \\unit + \\word]"
         )
     };
-    (vex modify $word:literal $constant:literal) => {
+    (vex Modify $word:literal $constant:literal) => {
         concat!("vpaddq ", $word, ", ", $constant, ", [rdi + \\unit + \\word]")
     };
-    (vex copy $word:literal $constant:literal) => {
+    (vex Copy $word:literal $constant:literal) => {
         concat!("vmovaps ", $word, ", [rsi + \\unit + \\word]")
     };
-    (vex scale $word:literal $constant:literal) => {
+    (vex Scale $word:literal $constant:literal) => {
         concat!("vmulpd ", $word, ", ", $constant, ", [rsi + \\unit + \\word]")
     };
-    (vex add $word:literal $constant:literal) => {
+    (vex Add $word:literal $constant:literal) => {
         concat!(
             "vmovaps ", $word, ", [rsi + \\unit + \\word]\n",
             "vaddpd ", $word, ", ", $word, ", [rdx + \\unit + \\word]"
         )
     };
-    (vex triad $word:literal $constant:literal) => {
+    (vex Triad $word:literal $constant:literal) => {
         concat!(
             "vmovaps ", $word, ", [rdx + \\unit + \\word]\n",
             "vfmadd213pd ", $word, ", ", $constant, ", [rsi + \\unit + \\word]"
@@ -80,96 +80,65 @@ macro_rules! step {
     };
 }
 
-/// The loops over lines whose words are at `$words`, which look ahead as said.
+/// The function that finds the loops over lines whose words are at `$words`, which look ahead as
+/// said; `$first` are rows of its own.
 macro_rules! lines {
-    ($words:literal $form:ident $word:literal $constant:literal $store:literal, $begin:literal $end:literal,
-     $($op:ident $arrays:tt $name:ident [$($ahead:literal),*];)*) => {
-        $(passes!($name, $arrays, 6 64, 512: "0, 64, 128, 192, 256, 320, 384, 448" $words, $words,
-            begin [concat!($begin, " ", $constant, ", [r9]")],
-            ahead [$(concat!($ahead, " + \\unit]")),*],
-            step [step!($form $op $word $constant $store)],
-            alone [step!($form $op $word $constant $store)],
-            end [$end]);)*
+    ($name:ident, $words:literal $form:ident $word:literal $constant:literal $store:literal, $begin:literal $end:literal,
+     [$($first:pat => $found:expr),*], $($op:ident $arrays:tt $ahead:pat, [$($prefetch:literal),*];)*) => {
+        pub(super) fn $name(op: Op, ahead: bool) -> Option<Code> {
+            match (op, ahead) {
+                $($first => $found,)*
+                $((Op::$op, $ahead) => {
+                    passes!(run, $arrays, 6 64, 512: "0, 64, 128, 192, 256, 320, 384, 448" $words, $words,
+                        begin [concat!($begin, " ", $constant, ", [r9]")],
+                        ahead [$(concat!($prefetch, " + \\unit]")),*],
+                        step [step!($form $op $word $constant $store)],
+                        alone [step!($form $op $word $constant $store)],
+                        end [$end]);
+                    Some(run)
+                })*
+            }
+        }
     };
 }
 
 /// A width with regular stores.
 macro_rules! regular {
-    ($module:ident $read:ident $read_ahead:ident, $($how:tt)*) => {
-        mod $module {
-            use crate::stream::{Code, Op};
-
-            lines!($($how)*,
-                write 1 write [];
-                write 1 write_ahead ["prefetchw [rdi + 512"];
-                modify 1 modify [];
-                modify 1 modify_ahead ["prefetchw [rdi + 1024"];
-                copy 2 copy [];
-                copy 2 copy_ahead ["prefetcht0 [rsi + 512", "prefetchw [rdi + 512"];
-                scale 2 scale [];
-                scale 2 scale_ahead ["prefetcht0 [rsi + 512", "prefetchw [rdi + 512"];
-                add 3 add [];
-                add 3 add_ahead ["prefetcht0 [rsi + 512", "prefetcht0 [rdx + 512", "prefetchw [rdi + 512"];
-                triad 3 triad [];
-                triad 3 triad_ahead ["prefetcht0 [rsi + 512", "prefetcht0 [rdx + 512", "prefetchw [rdi + 512"];
-            );
-
-            pub(super) fn code(op: Op, ahead: bool) -> Code {
-                match (op, ahead) {
-                    (Op::Read, false) => super::$read,
-                    (Op::Read, true) => super::$read_ahead,
-                    (Op::Write, false) => write,
-                    (Op::Write, true) => write_ahead,
-                    (Op::Modify, false) => modify,
-                    (Op::Modify, true) => modify_ahead,
-                    (Op::Copy, false) => copy,
-                    (Op::Copy, true) => copy_ahead,
-                    (Op::Scale, false) => scale,
-                    (Op::Scale, true) => scale_ahead,
-                    (Op::Add, false) => add,
-                    (Op::Add, true) => add_ahead,
-                    (Op::Triad, false) => triad,
-                    (Op::Triad, true) => triad_ahead,
-                }
-            }
-        }
+    ($name:ident $read:ident $read_ahead:ident, $($how:tt)*) => {
+        lines!($name, $($how)*,
+            [(Op::Read, false) => Some($read), (Op::Read, true) => Some($read_ahead)],
+            Write 1 false, [];
+            Write 1 true, ["prefetchw [rdi + 512"];
+            Modify 1 false, [];
+            Modify 1 true, ["prefetchw [rdi + 1024"];
+            Copy 2 false, [];
+            Copy 2 true, ["prefetcht0 [rsi + 512", "prefetchw [rdi + 512"];
+            Scale 2 false, [];
+            Scale 2 true, ["prefetcht0 [rsi + 512", "prefetchw [rdi + 512"];
+            Add 3 false, [];
+            Add 3 true, ["prefetcht0 [rsi + 512", "prefetcht0 [rdx + 512", "prefetchw [rdi + 512"];
+            Triad 3 false, [];
+            Triad 3 true, ["prefetcht0 [rsi + 512", "prefetcht0 [rdx + 512", "prefetchw [rdi + 512"];
+        );
     };
 }
 
-/// A width with stores past the caches, of the operations that store what they
-/// have not loaded from there.
+/// A width with stores past the caches, of the operations that store what they have not loaded from
+/// there.
 macro_rules! non_temporal {
-    ($module:ident, $($how:tt)*) => {
-        mod $module {
-            use crate::stream::{Code, Op};
-
-            lines!($($how)*,
-                write 1 write [];
-                copy 2 copy [];
-                copy 2 copy_ahead ["prefetcht1 [rsi + 1024"];
-                scale 2 scale [];
-                scale 2 scale_ahead ["prefetcht1 [rsi + 1024"];
-                add 3 add [];
-                add 3 add_ahead ["prefetcht1 [rsi + 1024", "prefetcht1 [rdx + 1024"];
-                triad 3 triad [];
-                triad 3 triad_ahead ["prefetcht1 [rsi + 1024", "prefetcht1 [rdx + 1024"];
-            );
-
-            pub(super) fn code(op: Op, ahead: bool) -> Option<Code> {
-                Some(match (op, ahead) {
-                    (Op::Read | Op::Modify, _) => return None,
-                    (Op::Write, _) => write,
-                    (Op::Copy, false) => copy,
-                    (Op::Copy, true) => copy_ahead,
-                    (Op::Scale, false) => scale,
-                    (Op::Scale, true) => scale_ahead,
-                    (Op::Add, false) => add,
-                    (Op::Add, true) => add_ahead,
-                    (Op::Triad, false) => triad,
-                    (Op::Triad, true) => triad_ahead,
-                })
-            }
-        }
+    ($name:ident, $($how:tt)*) => {
+        lines!($name, $($how)*,
+            [(Op::Read | Op::Modify, _) => None],
+            Write 1 _, [];
+            Copy 2 false, [];
+            Copy 2 true, ["prefetcht1 [rsi + 1024"];
+            Scale 2 false, [];
+            Scale 2 true, ["prefetcht1 [rsi + 1024"];
+            Add 3 false, [];
+            Add 3 true, ["prefetcht1 [rsi + 1024", "prefetcht1 [rdx + 1024"];
+            Triad 3 false, [];
+            Triad 3 true, ["prefetcht1 [rsi + 1024", "prefetcht1 [rdx + 1024"];
+        );
     };
 }
 
@@ -240,27 +209,3 @@ read!(avx2 read_avx2 []);
 read!(avx2 read_avx2_ahead [".irp line, 0, 64, 128, 192, 256, 320, 384, 448\nprefetcht1 [rdi + \\unit + \\line + 1024]\n.endr"]);
 read!(avx512 read_avx512 []);
 read!(avx512 read_avx512_ahead [".irp line, 0, 64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960\nprefetcht1 [rdi + \\line + 1024]\n.endr"]);
-
-/// 16 bytes.
-pub(super) fn sse2(op: Op, stores: Stores, ahead: bool) -> Option<Code> {
-    match stores {
-        Stores::Regular => Some(sse2::code(op, ahead)),
-        Stores::NonTemporal => sse2_past::code(op, ahead),
-    }
-}
-
-/// 32 bytes.
-pub(super) fn avx2(op: Op, stores: Stores, ahead: bool) -> Option<Code> {
-    match stores {
-        Stores::Regular => Some(avx2::code(op, ahead)),
-        Stores::NonTemporal => avx2_past::code(op, ahead),
-    }
-}
-
-/// 64 bytes.
-pub(super) fn avx512(op: Op, stores: Stores, ahead: bool) -> Option<Code> {
-    match stores {
-        Stores::Regular => Some(avx512::code(op, ahead)),
-        Stores::NonTemporal => avx512_past::code(op, ahead),
-    }
-}
