@@ -10,7 +10,7 @@ pub mod instruction;
 mod linpack;
 pub mod peak;
 
-use super::{Law, around, inverse, product, range, scaled, sum};
+use super::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::{Known, Site};
 pub use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
@@ -44,105 +44,94 @@ pub fn is_guest(site: &Site) -> bool {
     site.host.kernel.virtualisation.is_guest == Some(true)
 }
 
-/// The core clock in Hz before anything is measured, and from what.
-pub fn core_clock(site: &Site) -> (Range, String) {
+/// How far the core clock may be from a stated frequency: factors of that, and words around it.
+struct Bearing(Range, &'static str, &'static str);
+
+/// It stays there.
+const FIXED: Bearing = Bearing(range(0.9, 1.0, 1.1), "", "");
+/// It goes up to there.
+const AT_MOST: Bearing = Bearing(range(0.7, 0.97, 1.05), "at most ", "");
+/// It boosts beyond, nothing says how far.
+const BEYOND: Bearing =
+    Bearing(range(0.95, 1.25, 1.7), "", " to 1.7 times that: its boost is unknown");
+/// The rate of a virtual machine's counter.
+const GUEST: Bearing =
+    Bearing(range(1.0, 1.25, 1.6), "", " to 1.6 times that: a virtual machine hides its boost");
+
+/// The core clock in Hz before anything is measured.
+pub fn core_clock(site: &Site) -> Law {
+    let law = match (stated_core_clock(site), is_guest(site)) {
+        (Some((hz, Bearing(factors, before, after), from)), _) => Law::hardware(
+            scaled(factors, hz),
+            format!("core clock {before}{} ({from}){after}", ghz(hz)),
+        ),
+        (None, true) => Law::hardware(
+            range(1.4e9, 2.9e9, 5.2e9),
+            "core clock unknown: a virtual machine that states no frequency",
+        ),
+        (None, false) => Law::hardware(
+            range(1.2e9, 2.8e9, 5.5e9),
+            "core clock unknown: neither cpufreq nor CPUID states one",
+        ),
+    };
+    law.counting(Condition::CoreClock)
+}
+
+/// A frequency in Hz, how the core clock follows from it, and where it is stated.
+fn stated_core_clock(site: &Site) -> Option<(f64, Bearing, &'static str)> {
+    let cpu = &site.host.cpu;
     if let Some(hz) = site.host.given.value("cpu.max_hz") {
-        return (
-            range(0.7 * hz, 0.97 * hz, 1.05 * hz),
-            format!("core clock at most {} (given)", ghz(hz)),
-        );
+        return Some((hz, AT_MOST, "given"));
     }
     if is_guest(site) {
         // Arm's counter has a crystal's rate, which says nothing of the core.
-        let nominal = counter_hz(site).filter(|_| site.host.cpu.arch == Arch::X86_64);
-        return match nominal {
-            Some((hz, from)) => (
-                range(hz, 1.25 * hz, 1.6 * hz),
-                format!(
-                    "core clock between the counter's {} ({from}) and 1.6 times that: a virtual \
-                     machine does not tell its boost",
-                    ghz(hz)
-                ),
-            ),
-            None => (
-                range(1.4e9, 2.9e9, 5.2e9),
-                "core clock unknown: a virtual machine that states no frequency".to_owned(),
-            ),
-        };
+        let (hz, from) = counter_hz(site).filter(|_| cpu.arch == Arch::X86_64)?;
+        return Some((hz, GUEST, from));
     }
-    let (stated, from) = stated_core_clock(site);
-    match stated {
-        Some(Stated::Fixed(hz)) => {
-            (range(0.9 * hz, hz, 1.1 * hz), format!("core clock {} ({from})", ghz(hz)))
-        }
-        Some(Stated::AtMost(hz)) => (
-            range(0.7 * hz, 0.97 * hz, 1.05 * hz),
-            format!("core clock at most {} ({from})", ghz(hz)),
-        ),
-        Some(Stated::Beyond(hz)) => (
-            range(0.95 * hz, 1.25 * hz, 1.7 * hz),
-            format!(
-                "core clock between {} ({from}) and 1.7 times that: nothing tells how far it boosts",
-                ghz(hz)
-            ),
-        ),
-        None => (
-            range(1.2e9, 2.8e9, 5.5e9),
-            "core clock unknown: neither cpufreq nor CPUID states one".to_owned(),
-        ),
-    }
-}
-
-enum Stated {
-    /// It stays there.
-    Fixed(f64),
-    /// It goes up to there.
-    AtMost(f64),
-    /// It boosts beyond, nothing tells how far.
-    Beyond(f64),
-}
-
-fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
-    let cpu = &site.host.cpu;
-    if let Some(frequency) = measuring_cpu(site).map(|cpu| &cpu.frequency) {
-        let boostless = cpu.turbo.enabled == Some(false);
-        let hardware_driver = frequency.driver.as_deref().is_some_and(|driver| {
-            driver.starts_with("intel_pstate") || driver.starts_with("amd-pstate")
-        });
-        if frequency.governor.as_deref() == Some("powersave")
-            && !hardware_driver
-            && let Some(hz) = frequency.min_hz
-        {
-            return (Some(Stated::Fixed(hz as f64)), "cpufreq, governor powersave");
-        }
-        if boostless && let Some(hz) = frequency.base_hz {
-            let hz = frequency.ceiling_hz.map_or(hz, |ceiling| hz.min(ceiling));
-            return (Some(Stated::Fixed(hz as f64)), "cpufreq's base, boost off");
-        }
-        if let Some(hz) = frequency.max_hz {
-            let boosts = |state_hz| names_boost(frequency, cpu.turbo.enabled, state_hz);
-            let lowered = frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling));
-            let stated = match lowered {
-                Some(ceiling) => Stated::AtMost(hz.min(ceiling) as f64),
-                None if boosts(hz) => Stated::Beyond(hz as f64),
-                None => Stated::AtMost(hz as f64),
-            };
-            return (Some(stated), "cpufreq");
-        }
+    let by_cpufreq = measuring_cpu(site).and_then(|measuring| cpufreq_clock(site, measuring));
+    if by_cpufreq.is_some() {
+        return by_cpufreq;
     }
     let class_hz = site.cpus.first().and_then(|id| {
         let class = cpu.classes.iter().find(|class| class.cpus.contains(id))?;
         class.max_hz
     });
     if let Some(hz) = class_hz {
-        return (Some(Stated::AtMost(hz as f64)), "the class of core");
+        return Some((hz as f64, AT_MOST, "the class of core"));
     }
-    let leaf = cpu.cpuid_frequency.max_hz.or(cpu.cpuid_frequency.base_hz);
-    if let Some(hz) = leaf {
-        return (Some(Stated::AtMost(hz as f64)), "CPUID leaf 16h");
+    if let Some(hz) = cpu.cpuid_frequency.max_hz.or(cpu.cpuid_frequency.base_hz) {
+        return Some((hz as f64, AT_MOST, "CPUID leaf 16h"));
     }
-    let nominal = nominal_hz(site).map(|hz| Stated::AtMost(1.25 * hz));
-    (nominal, "1.25 times the nominal clock in the model's name")
+    let nominal = 1.25 * nominal_hz(site)?;
+    Some((nominal, AT_MOST, "1.25 times the nominal clock in the model's name"))
+}
+
+/// What cpufreq states.
+fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &'static str)> {
+    let (frequency, boost) = (&measuring.frequency, site.host.cpu.turbo.enabled);
+    let is_hardware_driven = frequency.driver.as_deref().is_some_and(|driver| {
+        driver.starts_with("intel_pstate") || driver.starts_with("amd-pstate")
+    });
+    if frequency.governor.as_deref() == Some("powersave")
+        && !is_hardware_driven
+        && let Some(hz) = frequency.min_hz
+    {
+        return Some((hz as f64, FIXED, "cpufreq, governor powersave"));
+    }
+    if boost == Some(false)
+        && let Some(hz) = frequency.base_hz
+    {
+        let hz = frequency.ceiling_hz.map_or(hz, |ceiling| hz.min(ceiling));
+        return Some((hz as f64, FIXED, "cpufreq's base, boost off"));
+    }
+    let hz = frequency.max_hz?;
+    let boosts = |state_hz| names_boost(frequency, boost, state_hz);
+    let lowered = frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling));
+    Some(match lowered {
+        Some(ceiling) => (hz.min(ceiling) as f64, AT_MOST, "cpufreq"),
+        None if boosts(hz) => (hz as f64, BEYOND, "cpufreq"),
+        None => (hz as f64, AT_MOST, "cpufreq"),
+    })
 }
 
 /// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of its
@@ -189,24 +178,30 @@ fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
 /// The counter's frequency in Hz; `None` with the reason where nothing states it.
 pub fn counter_clock(site: &Site) -> Result<Law, String> {
     match counter_hz(site) {
-        Some((hz, from)) => Ok(Law::new(
-            0.98 * hz,
-            hz,
-            1.02 * hz,
-            format!("base hardware: the counter runs at the nominal rate, {} ({from}); software: none", ghz(hz)),
+        Some((hz, from)) => Ok(Law::hardware(
+            scaled(range(0.98, 1.0, 1.02), hz),
+            format!("the counter runs at the nominal rate, {} ({from})", ghz(hz)),
         )),
         None if site.host.cpu.arch == Arch::Aarch64 => {
-            Err("unknown: the rate of Arm's counter is the firmware's choice, 19.2 MHz to 1 GHz, and CNTFRQ_EL0 was not read".to_owned())
+            Err("unknown: the firmware chooses the rate of Arm's counter, 19.2 MHz to 1 GHz, and \
+             CNTFRQ_EL0 was not read"
+                .to_owned())
         }
-        None => Err("unknown: neither CPUID, the model's name nor cpufreq states a nominal rate".to_owned()),
+        None => {
+            Err("unknown: neither CPUID, the model's name nor cpufreq states a nominal rate"
+                .to_owned())
+        }
     }
 }
 
 /// The core clock in Hz: measured by `clock.rate` where known, else [`core_clock`].
-pub fn best_core_clock(site: &Site, known: Option<&Known>) -> (Range, String) {
-    match known.and_then(measured_core_hz) {
-        Some(hz) => (around(hz, 0.03), format!("core clock {} (measured by clock.rate)", ghz(hz))),
-        None => core_clock(site),
+pub fn best_core_clock(facts: Facts) -> Law {
+    match facts.known.and_then(measured_core_hz) {
+        Some(hz) => {
+            let because = format!("core clock {} (measured by clock.rate)", ghz(hz));
+            Law::hardware(super::around(hz, 0.03), because).counting(Condition::CoreClock)
+        }
+        None => core_clock(facts.site),
     }
 }
 
@@ -215,11 +210,29 @@ pub fn measured_core_hz(known: &Known) -> Option<f64> {
     known.get("clock.rate", &CaseId::new(), "core_frequency").filter(|hz| *hz > 0.0)
 }
 
-/// Cycles as ns, by the core clock; `because` tells of the cycles.
-pub fn time_of(site: &Site, known: Option<&Known>, cycles: Range, because: &str) -> Law {
-    let (clock, from) = best_core_clock(site, known);
-    let range = product(cycles, inverse(1e9, clock));
-    Law::of(range, format!("{because} at {from}")).counting(Condition::CoreClock)
+/// Whether facts say anything of what runs at the core's clock: earlier figures do with the measured clock alone.
+pub fn knows_clock(facts: Facts) -> bool {
+    facts.known.is_none_or(|known| measured_core_hz(known).is_some())
+}
+
+/// A law in core cycles as one in ns, by the best core clock known. Its shares stay.
+pub fn clocked(facts: Facts, cycles: Law) -> Law {
+    let clock = best_core_clock(facts);
+    cycles.by(inverse(1e9, clock.range)).with(&clock)
+}
+
+/// Cycles whose shares nobody knows as ns, by the best core clock known.
+pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
+    clocked(facts, Law::of(cycles, why))
+}
+
+/// The kernel's work in cycles as ns; in a virtual machine up to 1.3 times as much.
+pub fn kernel_time(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
+    let time = clocked(facts, Law::software(cycles, why));
+    match is_guest(facts.site) {
+        true => time.widened(1.0, 1.3, "").counting(Condition::Hypervisor),
+        false => time,
+    }
 }
 
 /// The costs of the measuring core, and how to name their source.
@@ -231,14 +244,19 @@ fn core_costs(site: &Site) -> (CoreCosts, String) {
     }
 }
 
+/// What the hardware takes in cycles, by a source.
+fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
+    Law::hardware(cycles, format!("{what}, {} cycles ({source})", told(cycles)))
+}
+
 /// Core clock over counter frequency.
+///
+/// # Errors
+/// Nothing states the counter's frequency.
 pub fn core_ratio(site: &Site) -> Result<Law, String> {
     let (hz, _) = counter_hz(site)
         .ok_or("unknown: nothing states the counter's frequency, so no ratio to it")?;
-    let (clock, from) = core_clock(site);
-    let because = format!("base hardware: {from}, over the counter's {}; software: none", ghz(hz));
-    let ratio = range(clock.low / hz, clock.likely / hz, clock.high / hz);
-    Ok(Law::of(ratio, because))
+    Ok(core_clock(site).times(1.0 / hz).and(format!("over the counter's {}", ghz(hz))))
 }
 
 /// A loop whose turns only count.
@@ -265,20 +283,25 @@ pub fn loop_iteration(site: &Site, body: LoopBody) -> Law {
             format!("one taken branch for {bodies} bodies"),
         ),
     };
-    let because = format!("base hardware: {what}, {} cycles ({source})", told(cycles));
-    time_of(site, None, cycles, &because).and("software: none")
+    clocked(Facts::prior(site), cycles_of(cycles, what, &source))
 }
 
 /// The least time of an iteration, in ns: `taken` branches of it that are taken.
 pub fn taken_branches_bound(taken: f64, body: &str) -> Bound {
+    least_cycles(
+        taken / TAKEN_PER_CYCLE_MAX,
+        format!("{body}: {taken} taken branches, {TAKEN_PER_CYCLE_MAX} a cycle at most"),
+    )
+}
+
+/// The bound of what takes so many cycles of the round's core clock at least, in ns.
+fn least_cycles(cycles: f64, rule: String) -> Bound {
     Bound {
         side: Side::AtLeast,
-        constant: taken / TAKEN_PER_CYCLE_MAX * 1e9,
+        constant: cycles * 1e9,
         inputs: vec![("core_hz".to_owned(), -1)],
         uncertainty: 0.05,
-        rule: format!(
-            "{body}: {taken} taken branches, {TAKEN_PER_CYCLE_MAX} a cycle at most, at the round's core clock"
-        ),
+        rule: rule + ", at the round's core clock",
         warns_only: false,
     }
 }
@@ -317,46 +340,36 @@ pub fn counter_read(site: &Site, read: CounterRead) -> Law {
         CounterRead::CpuidPair if is_guest(site) => return trapped_pair(),
         CounterRead::CpuidPair => sum(pair, range(180.0, 320.0, 620.0)),
     };
-    let because = format!("base hardware: {} cycles ({source})", told(cycles));
-    let estimate = time_of(site, None, cycles, &because).and("software: none");
-    if is_guest(site) {
-        return estimate
-            .and("the hypervisor is taken not to trap reads of the counter")
-            .counting(Condition::Hypervisor);
+    let law = clocked(Facts::prior(site), cycles_of(cycles, "a read of the counter", &source));
+    match is_guest(site) {
+        true => law
+            .and("the hypervisor is assumed not to trap reads of the counter")
+            .counting(Condition::Hypervisor),
+        false => law,
     }
-    estimate
 }
 
 /// Two `cpuid` that trap: about 1.2 µs each on bare KVM, up to 70 µs where the hypervisor itself
 /// runs under one.
 fn trapped_pair() -> Law {
-    Law::new(
-        1_800.0,
-        8_000.0,
-        60_000.0,
-        "base hardware: two world switches; software: the hypervisor's exits for two trapped \
-         cpuid, 1 to 3 µs each, tens where it is nested itself, which nothing tells",
-    )
-    .counting(Condition::Hypervisor)
+    let because = "two world switches, and the hypervisor's exits for two trapped cpuid: 1 to 3 µs \
+                   each, tens where it is nested itself";
+    Law::new(1_800.0, 8_000.0, 60_000.0, because).counting(Condition::Hypervisor)
 }
 
 /// A read of the clock through the vDSO, in ns, where it does not fall back: an ordered read of
 /// the counter, and the kernel's arithmetic.
-pub fn vdso_read(site: &Site, known: Option<&Known>) -> Law {
-    let (costs, source) = core_costs(site);
+pub fn vdso_read(facts: Facts) -> Law {
+    let (costs, source) = core_costs(facts.site);
     let fenced = sum(costs.counter, costs.fence);
     let read = range(
         fenced.low.min(costs.ordered.low),
         costs.ordered.likely,
         fenced.high.max(costs.ordered.high),
     );
-    let cycles = sum(read, range(10.0, 22.0, 45.0));
-    let because = format!(
-        "base hardware: an ordered read of the counter, {} cycles ({source}); software: 10 to 45 \
-         cycles of scaling in the vDSO",
-        told(read)
-    );
-    time_of(site, known, cycles, &because)
+    let read = cycles_of(read, "an ordered read of the counter", &source);
+    let scaling = Law::software(range(10.0, 22.0, 45.0), "the vDSO scales it");
+    clocked(facts, read + scaling)
 }
 
 fn told(cycles: Range) -> String {

@@ -114,7 +114,8 @@ pub fn line_bytes(site: &Site) -> (u64, &'static str) {
 impl Hierarchy {
     fn of(site: &Site, known: Option<&Known>) -> Hierarchy {
         let (costs, sure) = costs(core(site));
-        let (clock, clock_from) = best_core_clock(site, known);
+        let clock = best_core_clock(crate::Facts { site, known });
+        let (clock, clock_from) = (clock.range, clock.because());
         let cycle = inverse(1.0e9, clock);
         let guest = is_guest(site);
         let described = described_levels(site);

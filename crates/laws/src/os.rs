@@ -90,7 +90,7 @@ fn measured_entry(site: &Site, known: &Known) -> Option<Law> {
         ));
     }
     let call = measured_read(known, "clock_gettime_syscall")?;
-    let service = cpu::time_of(site, Some(known), kernel_clock(site), "");
+    let service = cpu::time_of(crate::Facts { site, known: Some(known) }, kernel_clock(site), "");
     let entry = difference(range(0.97 * call, call, 1.03 * call), service.range);
     // A kernel whose clock is slow (a trapped device) leaves nothing to learn about the entry.
     (entry.low > 0.25 * call && !falls_back(site)).then(|| Law::of(entry, format!(
@@ -128,7 +128,7 @@ fn stated_entry(site: &Site) -> Law {
          cycles in all",
         cycles.low, cycles.high
     );
-    let mut estimate = cpu::time_of(site, None, cycles, &because);
+    let mut estimate = cpu::time_of(crate::Facts::prior(site), cycles, &because);
     if Words(&site.host).isolates_tables() {
         estimate = estimate.counting(Condition::PageTableIsolation);
     }
@@ -287,7 +287,7 @@ pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Law 
 /// Cycles of kernel code as ns; a virtual machine's nested page tables stretch them.
 fn service_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
     let guarded = range(cycles.low.max(1.0), cycles.likely.max(1.0), cycles.high);
-    let (clock, _) = cpu::best_core_clock(site, known);
+    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
     let time = product(guarded, super::inverse(1e9, clock));
     match cpu::is_guest(site) {
         true => range(time.low, time.likely, 1.3 * time.high),
@@ -315,7 +315,7 @@ pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Law {
     if slow_source(site).is_some() {
         return clock_by_call(site, known).and("the vDSO falls back to the system call");
     }
-    let estimate = cpu::vdso_read(site, known);
+    let estimate = cpu::vdso_read(crate::Facts { site, known });
     match site.host.kernel.clock_source.current.as_deref() {
         Some("tsc" | "arch_sys_counter") => estimate,
         Some(source) => estimate
@@ -365,7 +365,7 @@ pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Law {
         "base hardware: a load and a call; software: the vDSO's page of seconds, {:.0} to {:.0} cycles",
         cycles.low, cycles.high
     );
-    cpu::time_of(site, known, cycles, &because)
+    cpu::time_of(crate::Facts { site, known }, cycles, &because)
 }
 
 /// One empty operation of io_uring in a batch of `depth` to a call, in ns.

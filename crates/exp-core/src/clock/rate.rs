@@ -146,15 +146,7 @@ impl Experiment for Rate {
         };
         Some(match metric.name.as_ref() {
             "counter_frequency" => told(counter_clock(site)),
-            "core_frequency" => {
-                let (clock, from) = core_clock(site);
-                predicted(
-                    clock.low,
-                    clock.likely,
-                    clock.high,
-                    format!("base hardware: {from}; software: none"),
-                )
-            }
+            "core_frequency" => core_clock(site).prediction(),
             "core_ratio" => told(core_ratio(site)),
             _ => predicted(
                 1.0 - DRIFT,

@@ -54,22 +54,22 @@
 //! written from memory of usual values (A. Fog, uops.info, Arm's guides), not looked up row by row.
 
 use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, bounded, unknown,
+    Card, DerivedValue, Domain, Fields as _, Known, Preset, Site, ViewCard, unknown,
 };
 use bench::measure::Bench;
+use bench::{case, rows, symbols};
 use host::Arch;
 use laws::Law;
 use laws::cpu::{self, CallWork, call_line, line, taken_branches_bound};
-use metal::kernel::{ArgumentType, CallKind, Frame, call, call_sum};
-use record::case::{Case, Order, Series};
+use metal::kernel::{self, ArgumentType, CallKind, call, call_sum};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The experiment.
 pub static EXPERIMENT: Call = Call;
@@ -81,6 +81,49 @@ pub struct Call;
 /// on some cores (two branches close together), so that with it the slope would depend on how many
 /// of the others a preset has.
 const LINE_ARGUMENTS: std::ops::RangeInclusive<u64> = 1..=7;
+
+symbols! {
+    /// How the procedure is reached.
+    pub enum Way { Direct = "direct", Indirect = "indirect", Plt = "plt", Struct = "struct" }
+}
+rows! {
+    /// Type of all arguments.
+    pub enum Argument: ArgumentType {
+        I32 = "i32" => ArgumentType::I32,
+        I64 = "i64" => ArgumentType::I64,
+        F32 = "f32" => ArgumentType::F32,
+        F64 = "f64" => ArgumentType::F64,
+    }
+}
+rows! {
+    /// What the callee does with its arguments.
+    pub enum Frame: kernel::Frame {
+        Registers = "registers" => kernel::Frame::Registers,
+        Spilled = "spilled" => kernel::Frame::Spilled,
+    }
+}
+case! {
+    /// A call.
+    pub struct Called {
+        /// how the procedure is reached; others than direct have one i64 argument, struct three words by value
+        way as "call": Way,
+        /// type of all arguments of a direct call, and of its result
+        argument as "type": Argument,
+        /// what the callee of a direct call does with its arguments
+        frame: Frame,
+        /// number of arguments of a direct call
+        arguments: u64 = Domain::count(0, 12),
+    }
+}
+case! {
+    /// The line through direct calls of a type and frame.
+    struct Line {
+        /// type of all arguments
+        argument as "type": Argument,
+        /// what the callee does with them
+        frame: Frame,
+    }
+}
 
 static CARD: Card = Card {
     id: "cpu.call",
@@ -102,143 +145,52 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "call",
-            doc: "how the procedure is reached; others than direct have one i64 argument, struct three words by value",
-            domain: Domain::Symbols(&["direct", "indirect", "plt", "struct"]),
-            defaults: [
-                "direct,indirect",
-                "direct,indirect,plt,struct",
-                "direct,indirect,plt,struct",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "type",
-            doc: "type of all arguments of a direct call, and of its result",
-            domain: Domain::Symbols(&["i32", "i64", "f32", "f64"]),
-            defaults: ["i64", "i32,i64,f32,f64", "i32,i64,f32,f64"],
-            role: Role::Case,
-        },
-        Param {
-            name: "frame",
-            doc: "what the callee of a direct call does with its arguments",
-            domain: Domain::Symbols(&["registers", "spilled"]),
-            defaults: ["registers,spilled"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "arguments",
-            doc: "number of arguments of a direct call",
-            domain: Domain::Integer { low: 0, high: 12, unit: Unit::Count },
-            defaults: ["0,1,4,7", "0,1,2,3,4,5,6,7,8,9,10,11,12", "0,1,2,3,4,5,6,7,8,9,10,11,12"],
-            role: Role::Case,
-        },
-    ],
+    params: Called::PARAMS,
     after: &["clock.rate"],
     views: &[ViewCard::line("arguments", "call").each(&["frame"])],
     ..Card::PLAIN
 };
 
 impl Experiment for Call {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
+    type Case = Called;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("call.rs");
 
-    fn source(&self) -> &'static str {
-        include_str!("call.rs")
-    }
-
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let mut cases = Vec::new();
-        let arguments = params.ints("arguments");
-        for way in params.texts("call") {
-            if way != "direct" {
-                cases.push(Case::new(case_id(way, "i64", "registers", 1)));
-                continue;
+    fn cases(_: &Site, preset: Preset) -> Vec<Called> {
+        let (ways, types, counts): (&[Way], &[Argument], Vec<u64>) = match preset {
+            Preset::Rehearsal | Preset::Quick => {
+                (&[Way::Indirect], &[Argument::I64], vec![0, 1, 4, 7])
             }
-            for argument in params.texts("type") {
-                for frame in params.texts("frame") {
-                    let of = |count: &u64| Case::new(case_id(way, argument, frame, *count));
-                    cases.extend(arguments.iter().map(of));
-                }
+            _ => (&Way::ALL[1..], Argument::ALL, (0..=12).collect()),
+        };
+        let mut cases = Vec::new();
+        for &argument in types {
+            for &frame in Frame::ALL {
+                let of = |&arguments| Called { way: Way::Direct, argument, frame, arguments };
+                cases.extend(counts.iter().map(of));
             }
         }
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases,
-                settings: BTreeMap::new(),
-            }],
-            skipped: Vec::new(),
+        cases.extend(ways.iter().map(|way| Called { way: *way, ..ONE_ARGUMENT }));
+        cases
+    }
+
+    fn complete(case: Called) -> Option<Called> {
+        Some(match case.way {
+            Way::Direct => case,
+            way => Called { way, ..ONE_ARGUMENT },
         })
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let mut lines: Vec<(CaseId, usize)> = Vec::new();
-        for case in series.iter().flat_map(|series| &series.cases) {
-            let (Some("direct"), Some(argument), Some(frame), Some(count)) =
-                (case.text("call"), case.text("type"), case.text("frame"), case.int("arguments"))
-            else {
-                continue;
-            };
-            let line = line_id(argument, frame);
-            let on_line = usize::from(LINE_ARGUMENTS.contains(&count));
-            match lines.iter_mut().find(|(have, _)| *have == line) {
-                Some((_, points)) => *points += on_line,
-                None => lines.push((line, on_line)),
-            }
-        }
-        let shown = lines.into_iter().filter(|(_, points)| *points >= 3);
-        shown.map(|(line, _)| line).collect()
+    fn law(facts: Facts, case: &Called, _: &Case, _: &Metric) -> Option<Prediction> {
+        cpu::knows_clock(facts).then(|| {
+            let law = cpu::call(facts, work(kind(case), facts.site.host.cpu.arch));
+            law.bounded(taken_branches_bound(2.0, "a call and its return")).prediction()
+        })
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        bench::experiment::shared_round_cost(site, series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        // Without the measured clock, earlier figures say nothing about calls.
-        if let Some(known) = known {
-            cpu::measured_core_hz(known)?;
-        }
-        let arch = site.host.cpu.arch;
-        if metric.derived {
-            let works: Option<Vec<CallWork>> = LINE_ARGUMENTS
-                .map(|count| {
-                    let (argument, frame) = (case.text("type")?, case.text("frame")?);
-                    Some(work(kind(&case_id("direct", argument, frame, count))?, arch))
-                })
-                .collect();
-            let Some(works) = works else {
-                return Some(unknown("unknown: no such calls"));
-            };
-            let (slope, linearity) = call_line(site, known, &works);
-            return match metric.name.as_ref() {
-                "slope" => Some(slope.prediction()),
-                // The clock does not bend a line.
-                _ => known.is_none().then(|| linearity.map_or_else(unknown, Law::prediction)),
-            };
-        }
-        let Some(kind) = kind(&case.id) else {
-            return Some(unknown("unknown: no such call"));
-        };
-        let prediction = cpu::call(site, known, work(kind, arch)).prediction();
-        Some(bounded(prediction, taken_branches_bound(2.0, "a call and its return")))
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each(series, |bench, case| {
-            let kind = kind(&case.id).with_context(|| format!("there is no call {}", case.id))?;
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each_of::<Called>(series, |bench, case, called| {
+            let kind = kind(&called);
             bench.try_time(case, "call", |n| {
                 let sum = call(kind, n).context("so many arguments cannot be passed")?;
                 ensure!(
@@ -252,18 +204,43 @@ impl Experiment for Call {
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let mut lines: Vec<(CaseId, usize)> = Vec::new();
+        for (line, _) in
+            series.iter().flat_map(|series| &series.cases).filter_map(|case| on_line(&case.id))
+        {
+            match lines.iter_mut().find(|(have, _)| *have == line) {
+                Some((_, points)) => *points += 1,
+                None => lines.push((line, 1)),
+            }
+        }
+        let shown = lines.into_iter().filter(|(_, points)| *points >= 3);
+        shown.map(|(line, _)| line).collect()
+    }
+
+    fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let Line { argument, frame } = Line::of(id)?;
+        if !cpu::knows_clock(facts) {
+            return None;
+        }
+        let work = |count| {
+            let arch = facts.site.host.cpu.arch;
+            direct_work(count as usize, *argument.row(), *frame.row(), arch)
+        };
+        let works: Vec<CallWork> = LINE_ARGUMENTS.map(work).collect();
+        let (slope, linearity) = call_line(facts, &works);
+        match metric.name.as_ref() {
+            "slope" => Some(slope.prediction()),
+            // The clock does not bend a line.
+            _ => facts.known.is_none().then(|| linearity.map_or_else(unknown, Law::prediction)),
+        }
+    }
+
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut lines: BTreeMap<CaseId, Vec<(f64, f64)>> = BTreeMap::new();
         for (case, ns) in values.of(CARD.id, "call") {
-            let direct = case.text("call") == Some("direct");
-            let (Some(argument), Some(frame), Some(count)) =
-                (case.text("type"), case.text("frame"), case.int("arguments"))
-            else {
-                continue;
-            };
-            if direct && LINE_ARGUMENTS.contains(&count) {
-                let points = lines.entry(line_id(argument, frame)).or_default();
-                points.push((count as f64, ns));
+            if let Some((line, arguments)) = on_line(case) {
+                lines.entry(line).or_default().push((arguments as f64, ns));
             }
         }
         let fits = lines.into_iter().filter_map(|(id, points)| {
@@ -277,42 +254,28 @@ impl Experiment for Call {
     }
 }
 
-fn case_id(way: &str, argument: &str, frame: &str, arguments: u64) -> CaseId {
-    CaseId::new()
-        .with("call", way)
-        .with("type", argument)
-        .with("frame", frame)
-        .with("arguments", arguments)
+/// What calls other than direct ones pass.
+const ONE_ARGUMENT: Called =
+    Called { way: Way::Direct, argument: Argument::I64, frame: Frame::Registers, arguments: 1 };
+
+/// The line that a case is a point of, and its arguments.
+fn on_line(id: &CaseId) -> Option<(CaseId, u64)> {
+    let Called { way, argument, frame, arguments } = Called::of(id)?;
+    let is_point = way == Way::Direct && LINE_ARGUMENTS.contains(&arguments);
+    is_point.then(|| (Line { argument, frame }.id(), arguments))
 }
 
-fn line_id(argument: &str, frame: &str) -> CaseId {
-    CaseId::new().with("type", argument).with("frame", frame)
-}
-
-/// The call that a case names.
-fn kind(id: &CaseId) -> Option<CallKind> {
-    let argument = match id.text("type")? {
-        "i32" => ArgumentType::I32,
-        "i64" => ArgumentType::I64,
-        "f32" => ArgumentType::F32,
-        "f64" => ArgumentType::F64,
-        _ => return None,
-    };
-    let frame = match id.text("frame")? {
-        "registers" => Frame::Registers,
-        "spilled" => Frame::Spilled,
-        _ => return None,
-    };
-    match id.text("call")? {
-        "direct" => Some(CallKind::Direct {
-            arguments: usize::try_from(id.int("arguments")?).ok()?,
-            argument,
-            frame,
-        }),
-        "indirect" => Some(CallKind::Indirect),
-        "plt" => Some(CallKind::Plt),
-        "struct" => Some(CallKind::Struct),
-        _ => None,
+/// The instrument's call of a case.
+fn kind(case: &Called) -> CallKind {
+    match case.way {
+        Way::Direct => CallKind::Direct {
+            arguments: case.arguments as usize,
+            argument: *case.argument.row(),
+            frame: *case.frame.row(),
+        },
+        Way::Indirect => CallKind::Indirect,
+        Way::Plt => CallKind::Plt,
+        Way::Struct => CallKind::Struct,
     }
 }
 
@@ -329,7 +292,12 @@ fn work(kind: CallKind, arch: Arch) -> CallWork {
     }
 }
 
-fn direct_work(arguments: usize, argument: ArgumentType, frame: Frame, arch: Arch) -> CallWork {
+fn direct_work(
+    arguments: usize,
+    argument: ArgumentType,
+    frame: kernel::Frame,
+    arch: Arch,
+) -> CallWork {
     let integer = matches!(argument, ArgumentType::I32 | ArgumentType::I64);
     let in_registers = match (integer, arch) {
         (true, Arch::X86_64) => 6,
@@ -352,7 +320,7 @@ fn direct_work(arguments: usize, argument: ArgumentType, frame: Frame, arch: Arc
     } else {
         work.loads += all;
     }
-    if frame == Frame::Spilled {
+    if frame == kernel::Frame::Spilled {
         work.instructions += 3.0 + in_registers;
         work.stores += 1.0 + in_registers;
         work.loads += 1.0 + in_registers;

@@ -238,7 +238,7 @@ impl Experiment for CoreToCore {
                 return None;
             }
         }
-        let estimate = coherence::transfer(site, known, distance);
+        let estimate = coherence::transfer(laws::Facts { site, known }, distance);
         Some(Law::prediction(estimate))
     }
 

@@ -200,8 +200,8 @@ impl Experiment for Instructions {
         if let Some(known) = known {
             measured_core_hz(known)?;
         }
-        let prediction =
-            instruction(site, known, operation.name, measure).map_or_else(unknown, Law::prediction);
+        let prediction = instruction(laws::Facts { site, known }, operation.name, measure)
+            .map_or_else(unknown, Law::prediction);
         Some(match (operation.name, measure) {
             ("branch_taken", _) => bounded(prediction, taken_branches_bound(1.0, "a taken branch")),
             ("call_and_return", _) => {

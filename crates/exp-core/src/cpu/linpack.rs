@@ -216,7 +216,10 @@ impl Experiment for Linpack {
             cpu::measured_core_hz(known)?;
         }
         let solve = solve_of(site, &case.id);
-        Some(bounded(solve_rate(site, known, solve).prediction(), solve_bound(site, solve.threads)))
+        Some(bounded(
+            solve_rate(laws::Facts { site, known }, solve).prediction(),
+            solve_bound(site, solve.threads),
+        ))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -343,7 +346,7 @@ fn round_limit_ns(preset: Preset) -> f64 {
 /// longer.
 fn case_cost_ns(site: &Site, id: &CaseId) -> f64 {
     let solve = solve_of(site, id);
-    let rate = solve_rate(site, None, solve).range.likely;
+    let rate = solve_rate(laws::Facts::prior(site), solve).range.likely;
     let solving_ns = solve_operations(solve.n) / rate * 1e9;
     let elements = (solve.n as f64).powi(2);
     let one_ns = solving_ns + ELEMENT_NS * elements + START_NS;

@@ -73,22 +73,21 @@ pub mod load;
 pub mod width;
 
 use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
-    bounded, unknown,
+    Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, Stretch};
 use laws::cpu;
 use laws::cpu::peak::{
-    Arithmetic, CORES_HZ, OPS, TYPES, WIDTHS, peak_bound, peak_efficiency, peak_rate, per_cycle,
-    thread_count, thread_cpus,
+    Arithmetic, CORES_HZ, Element, Op, Peak, Threads, Width, peak_bound, peak_efficiency,
+    peak_rate, per_cycle, thread_cpus,
 };
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -133,36 +132,7 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "op",
-            doc: "operation; a fused multiply-add is floating and counts two",
-            domain: Domain::Symbols(OPS),
-            defaults: ["add,fma", "add,mul,fma", "add,mul,fma"],
-            role: Role::Case,
-        },
-        Param {
-            name: "type",
-            doc: "type of the operands",
-            domain: Domain::Symbols(TYPES),
-            defaults: ["f64,i64", "f64,f32,i64,i32", "f64,f32,i64,i32"],
-            role: Role::Case,
-        },
-        Param {
-            name: "width",
-            doc: "register width of the instruction; auto: the widest (quick), and scalar (standard), all that there are (thorough)",
-            domain: Domain::Symbols(WIDTHS),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "threads",
-            doc: "threads at work: a number, all (one per CPU) or twice (two per CPU); auto: 1, and more for the widest kernels",
-            domain: Domain::Either(&["all", "twice"], 1, 8192, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-    ],
+    params: Peak::PARAMS,
     after: &["clock.rate"],
     views: &[
         ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).each(&["width"]),
@@ -173,41 +143,50 @@ static CARD: Card = Card {
 };
 
 impl Experiment for PeakRate {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Peak;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("peak.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Peak> {
+        let is_wanted = |arithmetic: &Arithmetic| {
+            let Arithmetic { op, element, width } = *arithmetic;
+            let is_basic = op != Op::Mul && matches!(element, Element::F64 | Element::I64);
+            let is_widest = || Arithmetic::widest(site, op, element) == Some(*arithmetic);
+            arithmetic.is_at(site)
+                && match preset {
+                    Preset::Rehearsal | Preset::Quick => is_basic && is_widest(),
+                    Preset::Standard => width == Width::Scalar || is_widest(),
+                    Preset::Thorough => true,
+                }
+        };
+        let wanted = Arithmetic::all().filter(is_wanted);
+        wanted
+            .flat_map(|arithmetic| {
+                let all = threads(site, preset, arithmetic).into_iter();
+                all.map(move |threads| arithmetic.by(threads))
+            })
+            .collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("peak.rs")
+    fn complete(case: Peak) -> Option<Peak> {
+        case.arithmetic().exists().then_some(case)
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn absent(site: &Site, case: &Peak, _: &Params) -> Option<Skip> {
+        let is_here = case.arithmetic().is_at(site);
+        (!is_here).then(|| Skip::because("this processor has no such instruction"))
+    }
+
+    fn series(site: &Site, cases: Vec<Peak>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        for width in WIDTHS.iter().copied() {
-            let mut cases = Vec::new();
-            for arithmetic in asked(params, width) {
-                let here = arithmetic.is_at(site);
-                if !here && params.chosen("width").is_none() {
-                    continue;
+        for case in cases {
+            match Self::absent(site, &case, params) {
+                Some(skip) => offer.skipped.push((case.id(), skip)),
+                None => {
+                    let series = offer.of(&CARD, case.width.text(), Self::ORDER);
+                    series.cases.push(Case::new(case.id()));
                 }
-                for threads in threads(site, params, arithmetic) {
-                    let case = Case::new(arithmetic.case(&threads));
-                    if here {
-                        cases.extend(wanted(site, params, arithmetic).then_some(case));
-                    } else if arithmetic.op != "fma" || arithmetic.is_floating() {
-                        let skip = Skip::because("this processor has no such instruction");
-                        offer.skipped.push((case.id, skip));
-                    }
-                }
-            }
-            if !cases.is_empty() {
-                offer.series.push(Series {
-                    experiment: CARD.id.to_owned(),
-                    name: width.to_owned(),
-                    order: Order::Shuffled,
-                    cases,
-                    settings: BTreeMap::new(),
-                });
             }
         }
         if offer.series.is_empty() {
@@ -216,86 +195,67 @@ impl Experiment for PeakRate {
         Ok(offer)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let cases = series.cases.iter().map(|case| {
-            let threads = thread_count(site, threads_of(case));
-            let times = window_times(threads, site.cpus.len());
-            Duration::from_nanos(site.case_ns).mul_f64(1.15 * times)
-                + AROUND
-                + PER_THREAD * u32::try_from(threads).unwrap_or(u32::MAX)
-        });
-        let most = series
-            .cases
-            .iter()
-            .map(|case| thread_count(site, threads_of(case)).min(site.cpus.len()))
-            .max();
-        let compared = PER_CPU * u32::try_from(most.unwrap_or(1) - 1).unwrap_or(u32::MAX);
-        cases.sum::<Duration>() + compared + Duration::from_millis(30)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let threads = threads_of(case).clone();
-            if let Some(arithmetic) = Arithmetic::of(&case.id) {
-                load::place(case, site, arithmetic, &threads);
+            if let Some(peak) = Peak::of(&case.id) {
+                load::place(case, site, peak.arithmetic(), peak.threads);
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        // Without the measured clock, earlier figures say nothing about rates.
-        if let Some(known) = known {
-            cpu::measured_core_hz(known)?;
+    fn law(facts: Facts, case: &Peak, _: &Case, metric: &Metric) -> Option<Prediction> {
+        if !cpu::knows_clock(facts) {
+            return None;
         }
-        let Some(arithmetic) = Arithmetic::of(&case.id) else {
-            return Some(unknown("unknown: no such instruction"));
+        let (site, arithmetic) = (facts.site, case.arithmetic());
+        let threads = case.threads.count(site);
+        let why = match (metric.name == arithmetic.metric(), &*metric.name) {
+            (true, _) => {
+                let law = peak_rate(facts, arithmetic, threads);
+                return Some(law.bounded(peak_bound(site, arithmetic, threads)).prediction());
+            }
+            // The clock is in an efficiency already, and says nothing of the other type's rate.
+            _ if facts.known.is_some() => return None,
+            (_, "efficiency") => {
+                if per_cycle(site, arithmetic, &thread_cpus(site, threads)).is_some() {
+                    return Some(peak_efficiency(site, arithmetic, threads).prediction());
+                }
+                "unknown: these cores' units are not in the table, or they are of several designs"
+            }
+            _ => "unknown: floating types have a flop_rate, integers have a rate",
         };
-        let threads = thread_count(site, threads_of(case));
-        let cpus = thread_cpus(site, threads);
-        if metric.name == "efficiency" {
-            // The clock is in it already.
-            return known.is_none().then(|| match per_cycle(site, arithmetic, &cpus) {
-                Some(_) => peak_efficiency(site, arithmetic, threads).prediction(),
-                None => unknown(
-                    "unknown: the table does not know the units of these cores, or they are of several designs",
-                ),
-            });
-        }
-        if metric.name != arithmetic.metric() {
-            return known.is_none().then(|| {
-                unknown("unknown: floating types have a flop_rate, integers have a rate")
-            });
-        }
-        let prediction = peak_rate(site, known, arithmetic, threads).prediction();
-        Some(match peak_bound(site, arithmetic, threads) {
-            Some(bound) => bounded(prediction, bound),
-            None => prediction,
-        })
+        Some(unknown(why))
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let case_ns = bench.order().case_ns as f64;
-        bench.each(series, |bench, case| {
-            let arithmetic = Arithmetic::of(&case.id)
-                .with_context(|| format!("there is no arithmetic {}", case.id))?;
+        bench.each_of::<Peak>(series, |bench, case, peak| {
             let threads = case.int("thread_count").unwrap_or(1) as usize;
             let cores = case.int("cores").context("the case was not resolved")?;
             ensure!(cores > 0, "{} has no core", case.id);
             let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
             let times = window_times(threads, host::parse_cpus(cpus).len());
-            let load = load::run(bench, case, arithmetic, times * case_ns, true)
+            let load = load::run(bench, case, peak.arithmetic(), times * case_ns, true)
                 .with_context(|| format!("measuring {}", case.id))?;
-            record(bench, case, arithmetic, load)
+            record(bench, case, peak.arithmetic(), load)
         });
         Ok(())
     }
+}
+
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let threads = |case: &Case| Peak::of(&case.id).map_or(1, |peak| peak.threads.count(site));
+    let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let counts: Vec<usize> = series.cases.iter().map(threads).collect();
+    let cases = counts.iter().map(|threads| {
+        let times = window_times(*threads, site.cpus.len());
+        Duration::from_nanos(site.case_ns).mul_f64(1.15 * times)
+            + AROUND
+            + PER_THREAD * whole(*threads)
+    });
+    let most = counts.iter().map(|threads| *threads.min(&site.cpus.len())).max().unwrap_or(1);
+    cases.sum::<Duration>() + PER_CPU * whole(most - 1) + Duration::from_millis(30)
 }
 
 /// Writes down what a crew reached, and the quantities that its bound rests on.
@@ -328,64 +288,25 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
     Ok(())
 }
 
-/// The instructions at a width that the parameters ask for.
-fn asked(params: &Params, width: &'static str) -> Vec<Arithmetic> {
-    let chosen = params.chosen("width");
-    if chosen.is_some_and(|widths| !widths.contains(&Value::from(width))) {
-        return Vec::new();
-    }
-    let is_in = |symbol: &str, name: &str| params.texts(name).contains(&symbol);
-    let ops = OPS.iter().copied().filter(|op| is_in(op, "op"));
-    ops.flat_map(|op| {
-        TYPES
-            .iter()
-            .copied()
-            .filter(|element| is_in(element, "type"))
-            .map(move |element| Arithmetic { op, element, width })
-    })
-    .collect()
-}
-
-/// Whether the preset wants this width, where it was not chosen.
-fn wanted(site: &Site, params: &Params, arithmetic: Arithmetic) -> bool {
-    let Arithmetic { op, element, width } = arithmetic;
-    let is_widest = Arithmetic::widest(site, op, element) == Some(arithmetic);
-    params.chosen("width").is_some()
-        || match params.preset {
-            Preset::Rehearsal | Preset::Quick => is_widest,
-            Preset::Standard => is_widest || width == "scalar",
-            Preset::Thorough => true,
-        }
-}
-
 /// The thread counts of an instruction.
-fn threads(site: &Site, params: &Params, arithmetic: Arithmetic) -> Vec<Value> {
-    if let Some(chosen) = params.chosen("threads") {
-        return chosen.to_vec();
-    }
+fn threads(site: &Site, preset: Preset, arithmetic: Arithmetic) -> Vec<Threads> {
     let cpus = site.cpus.len() as u64;
     let is_chief = Arithmetic::chief(site) == Some(arithmetic);
-    let is_integer = Arithmetic::widest(site, "add", "i64") == Some(arithmetic);
-    let (some, more, crowd) = match params.preset {
+    let is_integer = Arithmetic::widest(site, Op::Add, Element::I64) == Some(arithmetic);
+    let (some, more, crowd) = match preset {
         Preset::Rehearsal | Preset::Quick => (is_chief || is_integer, false, false),
         Preset::Standard => (is_chief || is_integer, is_chief, true),
         Preset::Thorough => (true, true, true),
     };
-    let mut counts = vec![Value::from(1)];
+    let mut counts = vec![Threads::Number(1)];
     if some {
         let between = [2, 4, 16, 64].into_iter().filter(|count| more && *count < cpus);
-        counts.extend(between.map(Value::from));
+        counts.extend(between.map(Threads::Number));
         // With one CPU, all is 1.
-        counts.extend((cpus > 1).then(|| Value::from("all")));
-        counts.extend(crowd.then(|| Value::from("twice")));
+        counts.extend((cpus > 1).then_some(Threads::All));
+        counts.extend(crowd.then_some(Threads::Twice));
     }
     counts
-}
-
-/// A case's parameter `threads`.
-fn threads_of(case: &Case) -> &Value {
-    const ONE: &Value = &Value::Int(1);
-    case.id.get("threads").unwrap_or(ONE)
 }
 
 fn window_times(threads: usize, cpus: usize) -> f64 {

@@ -56,18 +56,20 @@ mod changes;
 
 use super::peak::load;
 use anyhow::{Context, Result};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, Field as _, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
 use bench::measure::Bench;
+use bench::{case, params};
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
 use host::{Outside, Root, parse_cpus};
-use laws::cpu::peak::{Arithmetic, sustained_rate};
+use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -85,6 +87,16 @@ const WINDOW_SHARE: f64 = 0.9;
 const AROUND_NS: f64 = 8e6;
 /// A rehearsal's block, in ns, and how many.
 const REHEARSAL: (u64, u64) = (2_000_000, 6);
+
+case! {
+    /// A load.
+    pub struct Lasting {
+        /// f64: the widest fused multiply-add; i64: the widest addition
+        element as "type": Element = Domain::Symbols(&["f64", "i64"]),
+        /// threads at work: a number, or all (one per CPU)
+        threads: Threads = Domain::Either(&["all"], 1, 8192, Unit::Count),
+    }
+}
 
 static CARD: Card = Card {
     id: "cpu.sustained",
@@ -105,42 +117,28 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "type",
-            doc: "f64: the widest fused multiply-add; i64: the widest addition",
-            domain: Domain::Symbols(&["f64", "i64"]),
-            defaults: ["f64,i64"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "threads",
-            doc: "threads at work: a number, or all (one per CPU)",
-            domain: Domain::Either(&["all"], 1, 8192, Unit::Count),
-            defaults: ["all", "all", "1,4,all"],
-            role: Role::Case,
-        },
-        Param {
-            name: "duration",
-            doc: "how long the load lasts where all CPUs work; auto: quick measures nothing",
-            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
-            defaults: ["auto", "20s", "600s"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "duration_part",
-            doc: "how long it lasts with fewer threads",
-            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
-            defaults: ["20s", "20s", "60s"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "block",
-            doc: "length of one block, of which each gives a value",
-            domain: Domain::Integer { low: 1_000_000, high: 60_000_000_000, unit: Unit::Ns },
-            defaults: ["1s"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Lasting::PARAMS,
+        &[
+            Param::setting(
+                "duration",
+                "how long the load lasts where all CPUs work; auto: quick measures nothing",
+                Domain::ns(1_000_000, 86_400_000_000_000),
+                ["auto", "20s", "600s"],
+            ),
+            Param::setting(
+                "duration_part",
+                "how long it lasts with fewer threads",
+                Domain::ns(1_000_000, 86_400_000_000_000),
+                ["20s", "20s", "60s"],
+            ),
+            Param::setting(
+                "block",
+                "length of one block, of which each gives a value",
+                Domain::ns(1_000_000, 60_000_000_000),
+                ["1s"; 3],
+            ),
+        ]
     ],
     after: &["clock.rate", "cpu.peak"],
     repeat: Repeat::Once { duration_s: 20.0 },
@@ -150,41 +148,58 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Sustained {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Lasting;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("sustained.rs");
+    const ORDER: Order = Order::Fixed;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| {
+        let (block_ns, blocks) = blocks(series, false);
+        Duration::from_nanos(block_ns.saturating_mul(blocks)) + Duration::from_millis(100)
+    };
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Lasting> {
+        let counts: &[Threads] = match preset {
+            Preset::Thorough => &[Threads::Number(1), Threads::Number(4), Threads::All],
+            _ => &[Threads::All],
+        };
+        let of = |element| counts.iter().map(move |&threads| Lasting { element, threads });
+        [Element::F64, Element::I64].into_iter().flat_map(of).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("sustained.rs")
+    /// A number of threads that is no fewer than all is `all`.
+    fn absent(site: &Site, case: &Lasting, _: &Params) -> Option<Skip> {
+        let Threads::Number(count) = case.threads else {
+            return None;
+        };
+        let cpus = site.cpus.len() as u64;
+        (count >= cpus.max(2)).then(|| {
+            Skip::because(format!(
+                "{count} threads are not fewer than the {cpus} CPUs to measure on: that is threads=all"
+            ))
+        })
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, cases: Vec<Lasting>, params: &Params) -> Result<Offer, Skip> {
         if params.preset == Preset::Quick && params.chosen("duration").is_none() {
             return Err(Skip::because("a load that is sustained outlasts the quick preset")
                 .needs("--preset standard, or --set cpu.sustained.duration=20s"));
         }
-        let setting = |name: &str| params.ints(name).first().copied();
-        let (whole_ns, part_ns) = (setting("duration"), setting("duration_part"));
+        let setting = |name: &str| Some(Value::Int(*params.ints(name).first()?));
         let mut offer = Offer::default();
-        for kind in params.texts("type") {
-            for threads in params.get("threads") {
-                let id = CaseId::new().with("type", kind).with("threads", threads.clone());
-                if let Some(skip) = too_many(site, threads) {
-                    offer.skipped.push((id, skip));
-                    continue;
-                }
-                let duration = if threads.text().is_some() { whole_ns } else { part_ns };
-                let settings = [("duration", duration), ("block", setting("block"))];
-                offer.series.push(Series {
-                    experiment: CARD.id.to_owned(),
-                    name: format!("{kind}-{threads}"),
-                    order: Order::Fixed,
-                    cases: vec![Case::new(id)],
-                    settings: settings
-                        .into_iter()
-                        .filter_map(|(name, value)| Some((name.to_owned(), Value::Int(value?))))
-                        .collect(),
-                });
+        for case in cases {
+            if let Some(skip) = Self::absent(site, &case, params) {
+                offer.skipped.push((case.id(), skip));
+                continue;
+            }
+            let (threads, duration) = match case.threads {
+                Threads::Number(count) => (count.to_string(), "duration_part"),
+                _ => ("all".to_owned(), "duration"),
+            };
+            let name = format!("{}-{threads}", case.element.text());
+            let series = offer.of(&CARD, &name, Self::ORDER);
+            series.cases.push(Case::new(case.id()));
+            for (name, value) in [("duration", setting(duration)), ("block", setting("block"))] {
+                series.settings.extend(value.map(|value| (name.to_owned(), value)));
             }
         }
         if offer.series.is_empty() {
@@ -193,54 +208,37 @@ impl Experiment for Sustained {
         Ok(offer)
     }
 
-    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
-        let (block_ns, blocks) = blocks(series, false);
-        Duration::from_nanos(block_ns.saturating_mul(blocks)) + Duration::from_millis(100)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let arithmetic = arithmetic(site, case)
+            let Some(lasting) = Lasting::of(&case.id) else { continue };
+            let arithmetic = arithmetic(site, lasting.element)
                 .ok_or_else(|| Skip::because("this processor has no such arithmetic"))?;
-            let threads = case.id.get("threads").cloned().unwrap_or(Value::Int(1));
-            load::place(case, site, arithmetic, &threads);
-            for (name, symbol) in [("op", arithmetic.op), ("width", arithmetic.width)] {
+            load::place(case, site, arithmetic, lasting.threads);
+            for (name, symbol) in [("op", arithmetic.op.text()), ("width", arithmetic.width.text())]
+            {
                 case.at.insert(name.to_owned(), Value::from(symbol));
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let arithmetic = arithmetic(site, case)?;
+    fn law(facts: Facts, case: &Lasting, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let arithmetic = arithmetic(facts.site, case.element)?;
+        let is_prior = facts.known.is_none();
         if metric.name != arithmetic.metric() {
-            return known
-                .is_none()
-                .then(|| unknown("unknown: f64 has a flop_rate, i64 has a rate"));
+            return is_prior.then(|| unknown("unknown: f64 has a flop_rate, i64 has a rate"));
         }
-        let threads = case.id.get("threads")?;
-        if let Some(known) = known {
-            laws::cpu::peak::measured_peak(known, arithmetic, threads)?;
+        if !is_prior {
+            measured_peak(facts, arithmetic, case.threads)?;
         }
-        Some(sustained_rate(site, known, arithmetic, threads).prediction())
+        Some(sustained_rate(facts, arithmetic, case.threads).prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let case = series.cases.first().context("a series has one case")?;
-        let text = |name: &str| case.at.get(name).and_then(Value::text).unwrap_or("");
-        let id = CaseId::new()
-            .with("op", text("op"))
-            .with("type", case.text("type").unwrap_or(""))
-            .with("width", text("width"));
-        let arithmetic = Arithmetic::of(&id).context("the case was not resolved")?;
+        let arithmetic = resolved(case).context("the case was not resolved")?;
         let (block_ns, blocks) = blocks(series, bench.order().rehearsal);
-        let cpus = parse_cpus(text("cpus"));
+        let cpus = parse_cpus(case.at.get("cpus").and_then(Value::text).unwrap_or(""));
         let begin = Instant::now();
         let mut seconds = Vec::with_capacity(blocks as usize);
         let mut notes = Vec::new();
@@ -267,9 +265,9 @@ fn write(
     seconds: &[Second],
     notes: Vec<String>,
 ) -> Result<()> {
-    let column = match arithmetic.is_floating() {
-        true => "rate_flop_per_s",
-        false => "rate_op_per_s",
+    let (column, unit) = match arithmetic.is_floating() {
+        true => ("rate_flop_per_s", Unit::FlopPerS),
+        false => ("rate_op_per_s", Unit::OpPerS),
     };
     let mut columns = vec!["time_s", column];
     columns.extend(COLUMNS.map(|(name, ..)| name));
@@ -282,7 +280,7 @@ fn write(
     samples.at.insert("changes".to_owned(), Value::Int(named as u64));
     let large = found.iter().filter(|change| change.is_named());
     for (number, change) in large.enumerate() {
-        let text = change.text(samples_unit(arithmetic));
+        let text = change.text(unit);
         samples.at.insert(format!("change_{}", number + 1), Value::Text(text.clone()));
         samples.notes.push(text);
     }
@@ -303,28 +301,20 @@ fn write(
     Ok(())
 }
 
-fn samples_unit(arithmetic: Arithmetic) -> Unit {
-    match arithmetic.is_floating() {
-        true => Unit::FlopPerS,
-        false => Unit::OpPerS,
+/// The arithmetic that a type stands for on this machine.
+fn arithmetic(site: &Site, element: Element) -> Option<Arithmetic> {
+    match element {
+        Element::F64 => Arithmetic::chief(site),
+        _ => Arithmetic::widest(site, Op::Add, Element::I64),
     }
 }
 
-/// The kernel that a case stands for on this machine.
-fn arithmetic(site: &Site, case: &Case) -> Option<Arithmetic> {
-    match case.text("type")? {
-        "f64" => Arithmetic::chief(site),
-        _ => Arithmetic::widest(site, "add", "i64"),
-    }
-}
-
-/// A number of threads that is no fewer than all is `all`.
-fn too_many(site: &Site, threads: &Value) -> Option<Skip> {
-    let (count, cpus) = (threads.int()?, site.cpus.len() as u64);
-    (count >= cpus.max(2)).then(|| {
-        Skip::because(format!(
-            "{count} threads are not fewer than the {cpus} CPUs to measure on: that is threads=all"
-        ))
+/// The arithmetic that a case was resolved to.
+fn resolved(case: &Case) -> Option<Arithmetic> {
+    Some(Arithmetic {
+        op: Op::of(case.at.get("op"))?,
+        element: Lasting::of(&case.id)?.element,
+        width: Width::of(case.at.get("width"))?,
     })
 }
 

@@ -1,8 +1,7 @@
 //! Laws of the procedure call.
 
-use super::{best_core_clock, core_costs, scaled, time_of, told};
-use crate::{Law, range, sum};
-use bench::experiment::{Known, Site};
+use super::{best_core_clock, clocked, core_costs, cycles_of, scaled};
+use crate::{Facts, Law, range, sum};
 
 /// What a call has to do, counted from what a C compiler emits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,8 +20,8 @@ pub struct CallWork {
 
 /// One call, in ns: the slowest of the call itself, the width of the core, its ports, and the
 /// frame pointer's way through memory.
-pub fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Law {
-    let (costs, source) = core_costs(site);
+pub fn call(facts: Facts, work: CallWork) -> Law {
+    let (costs, source) = core_costs(facts.site);
     // A jump is one more taken branch, through memory more often a slow one.
     let jump = sum(costs.turn, range(0.2, 1.0, 2.5));
     let base = sum(costs.call, scaled(jump, work.jumps));
@@ -37,49 +36,33 @@ pub fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Law {
         slowest(base.likely, 1.15, chain.likely).hypot(busy / 2.0),
         slowest(base.high, 1.45, chain.high).hypot(busy / 1.4),
     );
-    let because = format!(
-        "base hardware: {} instructions, {} stores and {} loads around a call, {} cycles ({source})",
-        work.instructions,
-        work.stores,
-        work.loads,
-        told(cycles)
-    );
-    time_of(site, known, cycles, &because).and("software: none")
+    let CallWork { instructions, stores, loads, .. } = work;
+    let what =
+        format!("{instructions} instructions, {stores} stores and {loads} loads around a call");
+    clocked(facts, cycles_of(cycles, what, &source))
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
 /// arguments, given the work of each; in place of the linearity the reason where placement decides it.
-pub fn call_line(
-    site: &Site,
-    known: Option<&Known>,
-    works: &[CallWork],
-) -> (Law, Result<Law, String>) {
-    let points: Vec<(f64, f64)> = works
-        .iter()
-        .enumerate()
-        .map(|(arguments, work)| (arguments as f64, call(site, known, *work).range.likely))
-        .collect();
+pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>) {
+    let point =
+        |(arguments, work): (usize, &CallWork)| (arguments as f64, call(facts, *work).range.likely);
+    let points: Vec<(f64, f64)> = works.iter().enumerate().map(point).collect();
     let slope = line(&points).map_or(0.0, |line| line.slope);
     // Placement moves single points by part of the call's own interval, and so the line.
-    let (costs, source) = core_costs(site);
-    let (clock, from) = best_core_clock(site, known);
-    let cycle_ns = 1e9 / clock.likely;
+    let (costs, source) = core_costs(facts.site);
+    let clock = best_core_clock(facts);
+    let cycle_ns = 1e9 / clock.range.likely;
     let last = points.len().saturating_sub(1).max(1) as f64;
     let placement = 0.5 * (costs.call.high - costs.call.low) * cycle_ns / last;
-    let because = format!(
-        "base hardware: {} against {} instructions at {} a cycle ({source}), at {from}; software: \
-         placement of the code moves single points",
-        works.last().map_or(0.0, |work| work.instructions),
-        works.first().map_or(0.0, |work| work.instructions),
-        costs.width,
+    let slopes = Law::hardware(
+        range(0.4 * slope - placement, slope, 1.8 * slope + placement),
+        format!("an argument's instructions at {} a cycle ({source})", costs.width),
     );
-    let slopes = Law::new(0.4 * slope - placement, slope, 1.8 * slope + placement, because);
     let linearity = match slope > 1.5 * placement {
-        true => Ok(Law::new(
-            0.3,
-            0.85,
-            1.0,
-            "base hardware: the arguments outweigh the call and cost alike; software: none",
+        true => Ok(Law::hardware(
+            range(0.3, 0.85, 1.0),
+            "the arguments outweigh the call and cost alike",
         )),
         false => Err(
             "unknown: the arguments hide behind the call itself, so that the placement of the code \
@@ -87,7 +70,7 @@ pub fn call_line(
                 .to_owned(),
         ),
     };
-    (slopes, linearity)
+    (slopes.with(&clock).and("placement of the code moves single points"), linearity)
 }
 
 /// A least-squares line.

@@ -11,9 +11,9 @@
 //! at these parts' boost is 22 to 35 cycles. Chips after 2022 are not in it: the ends of the meshes'
 //! interval (60 to 90 ns for Sapphire and Granite Rapids) are written from memory.
 
-use super::{core, is_guest, time_of};
-use crate::{Law, range};
-use bench::experiment::{Known, Site};
+use super::{clocked, core, cycles_of, is_guest};
+use crate::{Facts, Law, range};
+use bench::experiment::Site;
 use host::{Arch, Core, Distance};
 use record::event::{Condition, Range};
 
@@ -61,19 +61,19 @@ impl Fabric {
                 cluster: Cluster::Cycles(range(72.0, 110.0, 220.0)),
                 socket: range(30.0, 70.0, 130.0),
                 remote: range(85.0, 125.0, 220.0),
-                what: "a ring of Intel's",
+                what: "Intel's ring",
             },
             Fabric::Mesh => Costs {
                 cluster: Cluster::Ns(range(38.0, 56.0, 100.0)),
                 socket: range(45.0, 80.0, 150.0),
                 remote: range(95.0, 135.0, 240.0),
-                what: "a mesh, or several rings, of Intel's",
+                what: "Intel's mesh or rings",
             },
             Fabric::Complexes => Costs {
                 cluster: Cluster::Cycles(range(62.0, 88.0, 130.0)),
                 socket: range(62.0, 95.0, 190.0),
                 remote: range(140.0, 200.0, 330.0),
-                what: "core complexes of AMD's",
+                what: "AMD's core complexes",
             },
             Fabric::ArmMesh => Costs {
                 cluster: Cluster::Ns(range(28.0, 48.0, 95.0)),
@@ -85,86 +85,60 @@ impl Fabric {
                 cluster: Cluster::Ns(range(14.0, 45.0, 105.0)),
                 socket: range(32.0, 85.0, 200.0),
                 remote: range(85.0, 150.0, 400.0),
-                what: "an interconnect of which nothing is told, so any",
+                what: "an unknown interconnect, so any",
             },
         }
     }
 }
 
 /// One hand-over of a modified line, in ns: half of a round trip between two CPUs of a distance.
-/// `None`: a distance that the kernel does not tell.
-pub fn transfer(site: &Site, known: Option<&Known>, distance: Option<Distance>) -> Law {
-    let costs = fabric(site).costs();
-    let what = costs.what;
+/// `None`: a distance that the kernel does not know.
+pub fn transfer(facts: Facts, distance: Option<Distance>) -> Law {
+    let site = facts.site;
+    let Costs { cluster, socket, remote, what } = fabric(site).costs();
     let siblings = || {
-        let because = "base hardware: the line stays in the cache that two siblings share, 18 to 45 \
-                       cycles of two locked instructions";
-        time_of(site, known, SIBLINGS, because)
+        clocked(
+            facts,
+            cycles_of(SIBLINGS, "the line stays in the cache of two siblings", "estimated"),
+        )
     };
-    let estimate = match distance {
-        Some(Distance::Same) => Law::new(0.0, 0.0, 0.0, "a CPU hands no line to itself"),
-        Some(Distance::SmtSibling) => siblings(),
-        Some(Distance::SharedLlc) => cluster(site, known, &costs),
-        Some(Distance::SameSocket) => between(costs.socket, "two caches of one socket", what),
-        Some(Distance::OtherSocket) => between(costs.remote, "two sockets", what),
+    let between = |ns, whom| {
+        Law::hardware(
+            ns,
+            format!("a modified line fetched between {whom} over {what} (published figures)"),
+        )
+    };
+    let law = match distance {
+        Some(Distance::Same) => {
+            return Law::hardware(range(0.0, 0.0, 0.0), "a CPU hands no line to itself");
+        }
+        Some(Distance::SmtSibling) => return siblings(),
+        Some(Distance::SharedLlc) => match cluster {
+            Cluster::Cycles(cycles) => {
+                let fetched = format!("a modified line fetched from another core over {what}");
+                clocked(facts, cycles_of(cycles, fetched, "published figures"))
+            }
+            Cluster::Ns(ns) => between(ns, "two cores of one last-level cache"),
+        },
+        Some(Distance::SameSocket) => between(socket, "two caches of one socket"),
+        Some(Distance::OtherSocket) => between(remote, "two sockets"),
         None => {
-            let near = siblings().range;
-            between(
-                range(near.low, costs.socket.likely, costs.remote.high),
-                "two CPUs of which nobody tells how far they are apart",
-                what,
-            )
+            let near = siblings().range.low;
+            return between(range(near, socket.likely, remote.high), "CPUs of unknown topology");
         }
     };
-    let hidden = matches!(
-        distance,
-        Some(Distance::SharedLlc | Distance::SameSocket | Distance::OtherSocket)
-    );
-    let estimate = match is_guest(site) && hidden {
-        true => {
-            // No Arm core of a server has siblings.
-            let near = match site.host.cpu.arch {
-                Arch::X86_64 => siblings().range.low,
-                Arch::Aarch64 => estimate.range.low,
-            };
-            let below = (estimate.range.low / near).max(1.0);
-            let above = (costs.socket.high / estimate.range.high).max(1.0);
-            estimate.widened(
-                below,
-                above,
-                "a virtual machine's topology is what the hypervisor says: its CPUs may be siblings \
-                 of one core or lie on two dies",
-            )
-            .counting(Condition::Hypervisor)
-        }
-        false => estimate,
-    };
-    estimate.and("software: none")
-}
-
-/// Between two cores under one last-level cache.
-fn cluster(site: &Site, known: Option<&Known>, costs: &Costs) -> Law {
-    let what = costs.what;
-    match costs.cluster {
-        Cluster::Cycles(cycles) => {
-            let because = format!(
-                "base hardware: a modified line fetched from another core over {what}, {:.0} to \
-                 {:.0} cycles",
-                cycles.low, cycles.high
-            );
-            time_of(site, known, cycles, &because)
-        }
-        Cluster::Ns(ns) => between(ns, "two cores of one last-level cache", what),
+    if !is_guest(site) {
+        return law;
     }
-}
-
-fn between(ns: Range, whom: &str, what: &str) -> Law {
-    let because = format!(
-        "base hardware: a modified line fetched between {whom}, {what}: {:.0} to {:.0} ns, by plumb's \
-         table of published figures",
-        ns.low, ns.high
-    );
-    Law::new(ns.low, ns.likely, ns.high, because)
+    // No Arm core of a server has siblings.
+    let near = match site.host.cpu.arch {
+        Arch::X86_64 => siblings().range.low,
+        Arch::Aarch64 => law.range.low,
+    };
+    let below = (law.range.low / near).max(1.0);
+    let above = (socket.high / law.range.high).max(1.0);
+    let why = "a virtual machine's CPUs may be siblings of one core or lie on two dies";
+    law.widened(below, above, why).counting(Condition::Hypervisor)
 }
 
 /// Whether earlier figures say anything about a distance: only what runs at the core's clock.
@@ -214,9 +188,11 @@ fn is_large(site: &Site) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Fabric, fabric, follows_core_clock, transfer};
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use host::{Core, Distance};
+    use record::event::Condition;
     use record::key::{CaseId, Key};
 
     const FAR: [Distance; 4] =
@@ -225,10 +201,10 @@ mod tests {
     #[test]
     fn farther_takes_longer_everywhere() {
         for site in sites() {
-            let likely = FAR.map(|far| transfer(&site, None, Some(far)).range.likely);
+            let likely = FAR.map(|far| transfer(Facts::prior(&site), Some(far)).range.likely);
             assert!(likely.is_sorted(), "{likely:?}");
             for distance in FAR.map(Some).into_iter().chain([None]) {
-                let range = transfer(&site, None, distance).range;
+                let range = transfer(Facts::prior(&site), distance).range;
                 let ordered = range.low <= range.likely && range.likely <= range.high;
                 assert!(0.0 < range.low && ordered, "{distance:?}: {range:?}");
             }
@@ -252,19 +228,20 @@ mod tests {
             (&ring, Distance::SharedLlc, 35.0),
             (&arm, Distance::SameSocket, 46.0),
         ] {
-            let range = transfer(site, None, Some(distance)).range;
+            let range = transfer(Facts::prior(site), Some(distance)).range;
             assert!(range.low <= ns && ns <= range.high, "{distance:?}: {ns} outside {range:?}");
             assert!(range.high <= 8.0 * range.low, "{distance:?}: {range:?}");
         }
     }
 
     #[test]
-    fn a_guest_widens_and_says_why() {
+    fn a_guest_widens_and_counts_the_hypervisor() {
         let mut site = recorded("vm-granite-rapids");
-        let guest = transfer(&site, None, Some(Distance::SharedLlc));
-        assert!(guest.because().contains("hypervisor"), "{}", guest.because());
+        let guest = transfer(Facts::prior(&site), Some(Distance::SharedLlc));
+        let conditions = guest.clone().prediction().conditions;
+        assert!(conditions.contains(&Condition::Hypervisor), "{conditions:?}");
         site.host.kernel.virtualisation.is_guest = Some(false);
-        let bare = transfer(&site, None, Some(Distance::SharedLlc));
+        let bare = transfer(Facts::prior(&site), Some(Distance::SharedLlc));
         assert!(guest.range.low < bare.range.low && guest.range.high > bare.range.high);
         assert_eq!(guest.range.likely, bare.range.likely);
     }
@@ -277,7 +254,7 @@ mod tests {
         known.insert(key, 3.4e9);
         for far in FAR.map(Some) {
             let width = |known| {
-                let range = transfer(&site, known, far).range;
+                let range = transfer(Facts { site: &site, known }, far).range;
                 range.high / range.low
             };
             let narrower = width(Some(&known)) < 0.999 * width(None);

@@ -4,11 +4,11 @@
 //! sources and with what of it is from memory. A design that neither has gets an interval over all
 //! designs of its architecture.
 
-use super::{core, core_costs, time_of, told};
-use crate::{Law, range};
-use bench::experiment::{Known, Site};
+use super::{clocked, core, core_costs, cycles_of, least_cycles};
+use crate::{Facts, Law, range};
+use bench::experiment::Site;
 use host::{Arch, Core};
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Range};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -188,15 +188,9 @@ fn gather_slack(site: &Site) -> Slack {
 ///
 /// # Errors
 /// No design of the architecture has a figure.
-pub fn instruction(
-    site: &Site,
-    known: Option<&Known>,
-    name: &str,
-    measure: Measure,
-) -> Result<Law, String> {
-    let (cycles, source, why) = cycles(site, name, measure)?;
-    let because = format!("base hardware: {} cycles ({source}; {why})", told(cycles));
-    Ok(time_of(site, known, cycles, &because).and("software: none"))
+pub fn instruction(facts: Facts, name: &str, measure: Measure) -> Result<Law, String> {
+    let (cycles, source, why) = cycles(facts.site, name, measure)?;
+    Ok(clocked(facts, cycles_of(cycles, name, &source).and(why)))
 }
 
 fn cycles(
@@ -248,16 +242,10 @@ pub fn published_latency(arch: Arch, core: Core, name: &str) -> Option<u64> {
 
 /// A chain cannot be faster than a cycle for each instruction that the core executes.
 pub fn chain_bound(instructions: f64) -> Bound {
-    Bound {
-        side: Side::AtLeast,
-        constant: instructions * 1e9,
-        inputs: vec![("core_hz".to_owned(), -1)],
-        uncertainty: 0.05,
-        rule: format!(
-            "{instructions} dependent instructions, a cycle each at least, at the round's core clock"
-        ),
-        warns_only: false,
-    }
+    least_cycles(
+        instructions,
+        format!("{instructions} dependent instructions, a cycle each at least"),
+    )
 }
 
 #[cfg(test)]

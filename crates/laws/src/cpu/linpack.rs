@@ -1,12 +1,13 @@
 //! What a dense solve takes: its products at a share of the peak rate of the vector units, and for
 //! each element of the matrix some cycles that no product does (exchanges, panels, triangles).
 
-use super::peak::{Arithmetic, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus};
+use super::peak::{
+    Arithmetic, Op, Threads, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus,
+};
 use super::{best_core_clock, told};
-use crate::{Law, around, inverse, product, range, sum};
-use bench::experiment::{Known, Site};
+use crate::{Facts, Law, range};
+use bench::experiment::Site;
 use record::event::{Bound, Range, Side};
-use record::key::Value;
 
 /// Share of the peak that a well-made product reaches in the shapes of a factorisation. Libraries
 /// reach 0.9 in square products of thousands; here one dimension is the width of a block.
@@ -42,15 +43,13 @@ pub fn solve_operations(n: u64) -> f64 {
 }
 
 /// Rate of a solve in flop/s.
-pub fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Law {
-    let (clock, _) = best_core_clock(site, known);
-    let (peak, peak_from) = peak_of_one(site, known);
+pub fn solve_rate(facts: Facts, solve: Solve) -> Law {
+    let site = facts.site;
     let share = match fused(site) {
         Some(_) => PRODUCT_SHARE,
         None => PLAIN_SHARE,
     };
     let cores = distinct_cores(site, &thread_cpus(site, solve.threads)).max(1) as f64;
-    let seconds = |work: f64, rate: Range| inverse(work, rate);
     // Blocks that do not divide evenly, and threads that wait for a panel.
     let uneven = match solve.threads {
         0 | 1 => range(1.0, 1.0, 1.0),
@@ -60,34 +59,30 @@ pub fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Law {
         }
     };
     let operations = solve_operations(solve.n);
-    let products = product(seconds(operations / cores, product(peak, share)), uneven);
+    let products = peak_of_one(facts)
+        .by(share)
+        .inverse(operations / cores)
+        .by(uneven)
+        .and(format!("products at {} of that on {cores} cores", told(share)));
     let elements = (solve.n as f64).powi(2) * (SERIAL_SHARE + (1.0 - SERIAL_SHARE) / cores);
-    let rest = product(seconds(elements, clock), CYCLES_PER_ELEMENT);
-    let because = format!(
-        "base hardware: {peak_from}, {cores} cores; software: products at {} of that, {} cycles \
-         for each element of the matrix beside them",
-        told(share),
-        told(CYCLES_PER_ELEMENT),
-    );
-    let estimate = Law::of(inverse(operations, sum(products, rest)), because);
-    spread(site, solve, estimate)
+    let rest = best_core_clock(facts)
+        .inverse(elements)
+        .by(CYCLES_PER_ELEMENT)
+        .and(format!("{} cycles for each element beside them", told(CYCLES_PER_ELEMENT)));
+    spread(site, solve, (products + rest).inverse(operations))
 }
 
 /// What makes the rate of several threads less sure.
 fn spread(site: &Site, solve: Solve, mut estimate: Law) -> Law {
     if solve.threads > 1 && site.host.cpu.classes.len() > 1 {
-        estimate = estimate.widened(
-            2.0,
-            1.0,
-            "cores of several kinds, of which the slower ones hold the others up",
-        );
+        estimate = estimate.widened(2.0, 1.0, "slower kinds of cores hold the others up");
     }
     let many = solve.threads as f64 / MANY_THREADS;
     if many > 1.0 {
         estimate = estimate.widened(
             1.0 + many,
             1.0,
-            "more threads than 16, so memory and the ways between cores count in an unknown measure",
+            "more than 16 threads: memory and the ways between cores count too",
         );
     }
     estimate
@@ -115,37 +110,29 @@ pub fn solve_bound(site: &Site, threads: usize) -> Bound {
 
 /// The fused operation on f64 at the greatest width: without one, the product's plain kernel runs.
 fn fused(site: &Site) -> Option<Arithmetic> {
-    Arithmetic::chief(site).filter(|chief| chief.op == "fma")
+    Arithmetic::chief(site).filter(|chief| chief.op == Op::Fma)
 }
 
-/// Floating-point operations of f64 per second that one thread reaches at most, and from what:
-/// cpu.peak's figure, else its law.
-fn peak_of_one(site: &Site, known: Option<&Known>) -> (Range, String) {
-    let Some(chief) = Arithmetic::chief(site) else {
-        let (clock, from) = best_core_clock(site, known);
-        let any = product(range(1.0, 4.0, MOST_PER_CYCLE), clock);
-        return (any, format!("vector units unknown, at {from}"));
+/// Floating-point operations of f64 per second that one thread reaches at most: cpu.peak's figure,
+/// else its law.
+fn peak_of_one(facts: Facts) -> Law {
+    let Some(chief) = Arithmetic::chief(facts.site) else {
+        let any = Law::hardware(range(1.0, 4.0, MOST_PER_CYCLE), "vector units unknown");
+        let clock = best_core_clock(facts);
+        return any.by(clock.range).with(&clock);
     };
-    let measured = known.and_then(|known| measured_peak(known, chief, &Value::Int(1)));
-    match measured {
-        Some(rate) => (
-            around(rate, 0.03),
-            format!("a peak of {rate:.3e} flop/s a core (measured by cpu.peak)"),
-        ),
-        None => {
-            let peak = peak_rate(site, known, chief, 1).range;
-            let from = format!(
-                "a peak of {:.3e} to {:.3e} flop/s a core (the law of cpu.peak for {} of {} at {})",
-                peak.low, peak.high, chief.op, chief.element, chief.width
-            );
-            (peak, from)
+    match measured_peak(facts, chief, Threads::Number(1)) {
+        Some(rate) => {
+            Law::measured(rate, 0.03, format!("{rate:.3e} flop/s a core (measured by cpu.peak)"))
         }
+        None => peak_rate(facts, chief, 1),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Solve, solve_bound, solve_operations, solve_rate};
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use record::key::{CaseId, Key};
@@ -163,7 +150,7 @@ mod tests {
     #[test]
     fn larger_systems_and_more_cores_are_faster_and_none_passes_the_bound() {
         for site in sites() {
-            let rate = |n, threads| solve_rate(&site, None, solve(n, threads)).range;
+            let rate = |n, threads| solve_rate(Facts::prior(&site), solve(n, threads)).range;
             assert!(rate(500, 1).likely < rate(4000, 1).likely);
             let all = site.cpus.len();
             assert!(rate(8000, all).likely >= rate(8000, 1).likely);
@@ -171,7 +158,7 @@ mod tests {
                 assert!(range.low > 0.0 && range.low <= range.likely && range.likely <= range.high);
             }
             // The bound at the fastest clock that the law thinks of.
-            let clock = crate::cpu::core_clock(&site).0.high;
+            let clock = crate::cpu::core_clock(&site).range.high;
             assert!(rate(8000, 1).high <= 1.05 * solve_bound(&site, 1).constant * clock);
         }
     }
@@ -184,7 +171,7 @@ mod tests {
         assert_eq!(bound(128), 128.0 * bound(1));
         assert_eq!(bound(256), bound(128));
         // Up to the number of cores, each thread has one.
-        let likely = |threads| solve_rate(&epyc, None, solve(8000, threads)).range.likely;
+        let likely = |threads| solve_rate(Facts::prior(&epyc), solve(8000, threads)).range.likely;
         assert!(likely(128) > likely(64));
     }
 
@@ -192,7 +179,7 @@ mod tests {
     fn measured_rates_narrow_it() {
         let site = recorded("vm-granite-rapids");
         let mut known = Known::default();
-        let at = |known: Option<&Known>| solve_rate(&site, known, solve(2000, 1));
+        let at = |known: Option<&Known>| solve_rate(Facts { site: &site, known }, solve(2000, 1));
         known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
         let clocked = at(Some(&known));
         let id = CaseId::new()
@@ -204,6 +191,5 @@ mod tests {
         let derived = at(Some(&known));
         let width = |estimate: &crate::Law| estimate.range.high / estimate.range.low;
         assert!(width(&derived) < width(&clocked) && width(&clocked) < width(&at(None)));
-        assert!(derived.because().contains("cpu.peak"), "{}", derived.because());
     }
 }

@@ -6,133 +6,186 @@
 mod units;
 
 use super::instruction::published_latency;
-use super::{best_core_clock, is_guest};
-use crate::{Law, product, range};
-use bench::experiment::{Known, Site};
+use super::{best_core_clock, is_guest, told};
+use crate::{Facts, Law, range};
+use bench::experiment::{Field, Fields, Site};
+use bench::{case, symbols};
 use host::{Arch, Core};
-use record::event::{Bound, Range, Side};
-use record::key::{CaseId, Value};
+use record::event::{Bound, Condition, Range, Side};
+use record::key::Value;
 use units::starts;
 
-/// Symbols of the operations.
-pub const OPS: &[&str] = &["add", "mul", "fma"];
-/// Symbols of the types.
-pub const TYPES: &[&str] = &["f64", "f32", "i64", "i32"];
-/// Symbols of the widths, narrow to wide.
-pub const WIDTHS: &[&str] = &["scalar", "sse2", "neon", "avx2", "avx512"];
 /// Name of the quantity that bounds rest on: the core clocks at the kernel's width, summed over the
 /// cores that work, in Hz.
 pub const CORES_HZ: &str = "cores_hz";
 
-/// One instruction, by the symbols of a case.
+symbols! {
+    /// What an instruction does in each lane.
+    pub enum Op { Add = "add", Mul = "mul", Fma = "fma" }
+}
+symbols! {
+    /// Type of the lanes.
+    pub enum Element { F64 = "f64", F32 = "f32", I64 = "i64", I32 = "i32" }
+}
+symbols! {
+    /// Width of the registers, narrow to wide.
+    pub enum Width {
+        Scalar = "scalar",
+        Sse2 = "sse2",
+        Neon = "neon",
+        Avx2 = "avx2",
+        Avx512 = "avx512",
+    }
+}
+symbols! {
+    /// How many threads.
+    pub enum Threads { All = "all", Twice = "twice"; Number(1, 8192, Count) }
+}
+case! {
+    /// A case of `cpu.peak`.
+    pub struct Peak {
+        /// operation; a fused multiply-add is floating and counts two
+        op: Op,
+        /// type of the operands
+        element as "type": Element,
+        /// register width of the instruction; by default the widest (quick), and scalar (standard), all that
+        /// there are (thorough)
+        width: Width,
+        /// threads at work: a number, all (one per CPU) or twice (two per CPU); by default 1, and more for the
+        /// widest kernels
+        threads: Threads,
+    }
+}
+
+impl Peak {
+    /// Its instruction.
+    pub fn arithmetic(&self) -> Arithmetic {
+        let Peak { op, element, width, .. } = *self;
+        Arithmetic { op, element, width }
+    }
+}
+
+impl Threads {
+    /// How many that is: `all` is one per CPU.
+    pub fn count(self, site: &Site) -> usize {
+        let all = site.cpus.len().max(1);
+        match self {
+            Threads::All => all,
+            Threads::Twice => 2 * all,
+            Threads::Number(count) => count.max(1) as usize,
+        }
+    }
+}
+
+/// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arithmetic {
-    /// One of [`OPS`].
-    pub op: &'static str,
-    /// One of [`TYPES`].
-    pub element: &'static str,
-    /// One of [`WIDTHS`].
-    pub width: &'static str,
+    /// What it does.
+    pub op: Op,
+    /// To what.
+    pub element: Element,
+    /// In registers of which width.
+    pub width: Width,
 }
 
 impl Arithmetic {
-    /// What a case of `cpu.peak` does.
-    pub fn of(case: &CaseId) -> Option<Arithmetic> {
-        let symbol = |name: &str, of: &'static [&'static str]| {
-            let text = case.text(name)?;
-            of.iter().find(|symbol| **symbol == text).copied()
-        };
-        Some(Arithmetic {
-            op: symbol("op", OPS)?,
-            element: symbol("type", TYPES)?,
-            width: symbol("width", WIDTHS)?,
+    /// Every combination, by width, operation and type.
+    pub fn all() -> impl Iterator<Item = Arithmetic> {
+        let ops = |width| Op::ALL.iter().map(move |&op| (width, op));
+        let every = Width::ALL.iter().flat_map(move |&width| ops(width));
+        every.flat_map(|(width, op)| {
+            Element::ALL.iter().map(move |&element| Arithmetic { op, element, width })
         })
     }
 
     /// Its case of `cpu.peak`.
-    pub fn case(self, threads: &Value) -> CaseId {
-        CaseId::new()
-            .with("op", self.op)
-            .with("type", self.element)
-            .with("width", self.width)
-            .with("threads", threads.clone())
+    pub fn by(self, threads: Threads) -> Peak {
+        let Arithmetic { op, element, width } = self;
+        Peak { op, element, width, threads }
     }
 
     /// Whether its rate is one of floating-point operations.
     pub fn is_floating(self) -> bool {
-        self.element.starts_with('f')
+        matches!(self.element, Element::F64 | Element::F32)
     }
 
-    /// Name of the metric of `cpu.peak` and `cpu.sustained` that tells its rate.
+    /// Name of the metric of `cpu.peak` and `cpu.sustained` that holds its rate.
     pub fn metric(self) -> &'static str {
         if self.is_floating() { "flop_rate" } else { "rate" }
     }
 
     /// Elements of an instruction.
     pub fn lanes(self) -> f64 {
-        let size = if self.element.ends_with("32") { 4.0 } else { 8.0 };
+        let size = match self.element {
+            Element::F32 | Element::I32 => 4.0,
+            Element::F64 | Element::I64 => 8.0,
+        };
         match self.width {
-            "sse2" | "neon" => 16.0 / size,
-            "avx2" => 32.0 / size,
-            "avx512" => 64.0 / size,
-            _ => 1.0,
+            Width::Scalar => 1.0,
+            Width::Sse2 | Width::Neon => 16.0 / size,
+            Width::Avx2 => 32.0 / size,
+            Width::Avx512 => 64.0 / size,
         }
     }
 
     /// Operations of an instruction: a fused one does two in each lane.
     pub fn operations(self) -> f64 {
-        self.lanes() * if self.op == "fma" { 2.0 } else { 1.0 }
+        self.lanes() * if self.op == Op::Fma { 2.0 } else { 1.0 }
+    }
+
+    /// Whether there is such an instruction on some processor: no integers are multiplied and added in one.
+    pub fn exists(self) -> bool {
+        self.op != Op::Fma || self.is_floating()
     }
 
     /// Whether the site's processor has it.
     pub fn is_at(self, site: &Site) -> bool {
         let cpu = &site.host.cpu;
-        let integer = !self.is_floating();
-        if integer && self.op == "fma" {
-            return false;
-        }
         let x86 = cpu.arch == Arch::X86_64;
-        let fused = self.op != "fma" || !x86 || cpu.has("fma");
-        let long = integer && self.op == "mul" && self.element == "i64";
-        fused
+        let fused = self.op != Op::Fma || !x86 || cpu.has("fma");
+        let integer_mul = self.op == Op::Mul && !self.is_floating();
+        let long = integer_mul && self.element == Element::I64;
+        self.exists()
+            && fused
             && match self.width {
-                "scalar" => true,
-                "sse2" if self.op == "fma" || long => false,
-                "sse2" => x86 && (self.op != "mul" || !integer || cpu.has("sse4_1")),
-                "avx2" => x86 && !long && cpu.has("avx2"),
-                "avx512" => x86 && cpu.has("avx512f") && (!long || cpu.has("avx512dq")),
-                "neon" => !x86 && !long,
-                _ => false,
+                Width::Scalar => true,
+                Width::Sse2 if self.op == Op::Fma || long => false,
+                Width::Sse2 => x86 && (!integer_mul || cpu.has("sse4_1")),
+                Width::Avx2 => x86 && !long && cpu.has("avx2"),
+                Width::Avx512 => x86 && cpu.has("avx512f") && (!long || cpu.has("avx512dq")),
+                Width::Neon => !x86 && !long,
             }
     }
 
-    /// The instruction in a chain of which the clock at this width is told: a fused operation, or an
+    /// Whether it is an addition of integers, which loads the core no more than a move.
+    fn is_light(self) -> bool {
+        self.op == Op::Add && !self.is_floating()
+    }
+
+    /// The instruction in a chain from which the clock at this width follows: a fused operation, or an
     /// addition for the light ones of integers. None for scalars.
     pub fn chain(self) -> Option<Arithmetic> {
-        let light = self.op == "add" && !self.is_floating();
-        let (op, element) = match (light, self.width) {
-            (_, "scalar") => return None,
-            (true, _) => ("add", "i64"),
-            (false, "sse2") => ("mul", "f64"),
-            (false, _) => ("fma", "f64"),
+        let (op, element) = match (self.is_light(), self.width) {
+            (_, Width::Scalar) => return None,
+            (true, _) => (Op::Add, Element::I64),
+            (false, Width::Sse2) => (Op::Mul, Element::F64),
+            (false, _) => (Op::Fma, Element::F64),
         };
-        let width = self.width;
-        Some(Arithmetic { op, element, width })
+        Some(Arithmetic { op, element, width: self.width })
     }
 
     /// The instruction of an operation and type at the greatest width that the site's processor has.
-    pub fn widest(site: &Site, op: &'static str, element: &'static str) -> Option<Self> {
-        WIDTHS
-            .iter()
-            .rev()
-            .map(|width| Arithmetic { op, element, width })
-            .find(|arithmetic| arithmetic.is_at(site))
+    pub fn widest(site: &Site, op: Op, element: Element) -> Option<Self> {
+        let widths = Width::ALL.iter().rev();
+        let mut all = widths.map(|width| Arithmetic { op, element, width: *width });
+        all.find(|arithmetic| arithmetic.is_at(site))
     }
 
     /// The fused operation on f64 at the greatest width, or the multiplication where there is none:
     /// what dense linear algebra is made of.
     pub fn chief(site: &Site) -> Option<Self> {
-        Arithmetic::widest(site, "fma", "f64").or_else(|| Arithmetic::widest(site, "mul", "f64"))
+        Arithmetic::widest(site, Op::Fma, Element::F64)
+            .or_else(|| Arithmetic::widest(site, Op::Mul, Element::F64))
     }
 }
 
@@ -147,14 +200,9 @@ fn core_key(site: &Site, cpu: usize) -> usize {
     siblings.and_then(|siblings| siblings.first().copied()).unwrap_or(cpu)
 }
 
-/// How many threads `threads` of a case stands for: a number, `all` (one per CPU) or `twice`.
+/// How many threads the parameter `threads` of a case stands for.
 pub fn thread_count(site: &Site, threads: &Value) -> usize {
-    let all = site.cpus.len().max(1);
-    match threads.text() {
-        Some("twice") => 2 * all,
-        Some(_) => all,
-        None => threads.int().map_or(1, |count| count.max(1) as usize),
-    }
+    Threads::of(Some(threads)).unwrap_or(Threads::All).count(site)
 }
 
 /// The CPUs of so many threads, one entry each while there are CPUs: one of each core first, in the
@@ -196,10 +244,10 @@ pub fn chain_latency(site: &Site, arithmetic: Arithmetic, cpus: &[usize]) -> Opt
     let core = design_of(site, cpus)?;
     // Tables have vector additions of i32, which take what those of i64 do.
     let (element, lanes) = match chain.element {
-        "i64" => ("i32", 2.0 * chain.lanes()),
+        Element::I64 => (Element::I32, 2.0 * chain.lanes()),
         element => (element, chain.lanes()),
     };
-    let name = format!("{}_{element}x{lanes}", chain.op);
+    let name = format!("{}_{}x{lanes}", chain.op.text(), element.text());
     published_latency(site.host.cpu.arch, core, &name)
 }
 
@@ -227,158 +275,115 @@ pub fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> L
         starts(super::core(site), arithmetic).is_some_and(|(range, _)| range.low < range.high);
     // Several micro-operations of one instruction do not always find their units free.
     let composed =
-        !arithmetic.is_floating() && arithmetic.op == "mul" && arithmetic.width != "scalar";
+        !arithmetic.is_floating() && arithmetic.op == Op::Mul && arithmetic.width != Width::Scalar;
     let low = match (halved, composed) {
         (true, _) => 0.47,
         (_, true) => 0.87,
         _ => 0.95,
     };
     let likely = if composed { 0.95 } else { 0.993 };
-    let estimate = Law::new(
-        low,
-        likely,
-        1.015,
-        "base hardware: independent chains keep every unit busy but for the loop's branch; software: \
-         none while the threads have the cores to themselves",
-    );
-    if threads > 1 && is_guest(site) {
-        return estimate.widened(
-            2.1,
-            1.0,
-            "a virtual machine does not tell whether its CPUs are threads of one core",
-        );
+    let because = "independent chains keep every unit busy but for the loop's branch";
+    let law = Law::hardware(range(low, likely, 1.015), because);
+    match threads > 1 && is_guest(site) {
+        true => law.widened(2.1, 1.0, HIDDEN_CORES).counting(Condition::Hypervisor),
+        false => law,
     }
-    estimate
 }
 
+const HIDDEN_CORES: &str = "a virtual machine's CPUs may be threads of half as many cores";
+
 /// Arithmetic operations per second of all threads together (METHOD: a fused one counts two).
-/// `known` gives the core clock that `clock.rate` measured.
-pub fn peak_rate(
-    site: &Site,
-    known: Option<&Known>,
-    arithmetic: Arithmetic,
-    threads: usize,
-) -> Law {
+pub fn peak_rate(facts: Facts, arithmetic: Arithmetic, threads: usize) -> Law {
+    let site = facts.site;
     let cpus = thread_cpus(site, threads);
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let designs: Vec<Option<Range>> = cpus
         .iter()
         .map(|cpu| starts(core_of(site, *cpu), arithmetic).map(|(range, _)| range))
         .collect();
-    let (units, source) = mean_units(&designs, arithmetic);
-    let (clock, from) = best_core_clock(site, known);
-    let (clock, licence) = clock_at_width(clock, arithmetic);
-    let one = product(units, clock);
-    let operations = arithmetic.operations();
-    let (share, shared) = share_of_cores(site, cores, threads);
-    let total = product(one, share);
-    let scaled = |value: f64| value * operations;
-    Law::new(
-        scaled(total.low),
-        scaled(total.likely),
-        scaled(total.high),
-        format!(
-            "base hardware: {} instructions per cycle {source} x {operations} operations x {from}{licence} \
-             x {shared}; software: none",
-            super::told(units)
-        ),
-    )
+    let clock = clock_at_width(best_core_clock(facts), arithmetic);
+    let one = mean_units(&designs, arithmetic).by(clock.range).with(&clock);
+    share_of_cores(site, one, cores, threads).times(arithmetic.operations())
 }
 
 /// Instructions per cycle of the CPUs' cores, on average.
-fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> (Range, &'static str) {
+fn mean_units(designs: &[Option<Range>], arithmetic: Arithmetic) -> Law {
     let known: Vec<Range> = designs.iter().copied().flatten().collect();
+    let operations = arithmetic.operations();
+    let law = |range, source| {
+        let because =
+            format!("{} instructions per cycle ({source}) x {operations} operations", told(range));
+        Law::hardware(range, because)
+    };
     if known.is_empty() || known.len() < designs.len() {
         let any = match (arithmetic.width, arithmetic.is_floating(), arithmetic.op) {
-            ("scalar", false, "add") => range(1.8, 3.5, 6.2),
-            ("scalar", false, _) => range(0.45, 1.0, 3.1),
+            (Width::Scalar, false, Op::Add) => range(1.8, 3.5, 6.2),
+            (Width::Scalar, false, _) => range(0.45, 1.0, 3.1),
             (_, true, _) => range(0.45, 1.8, 4.1),
-            (_, false, "add") => range(0.9, 2.4, 4.2),
+            (_, false, Op::Add) => range(0.9, 2.4, 4.2),
             _ => range(0.2, 0.9, 2.2),
         };
-        return (any, "(an unknown core design, so any)");
+        return law(any, "an unknown core design, so any");
     }
     let mean = |of: fn(&Range) -> f64| known.iter().map(of).sum::<f64>() / known.len() as f64;
     let (low, likely, high) =
         (mean(|range| range.low), mean(|range| range.likely), mean(|range| range.high));
-    (range(0.94 * low, 0.99 * likely, 1.005 * high), "(plumb's table of units)")
+    law(range(0.94 * low, 0.99 * likely, 1.005 * high), "plumb's table of units")
 }
 
 /// The core clock while the kernel runs: wide instructions lower it on some processors.
-fn clock_at_width(clock: Range, arithmetic: Arithmetic) -> (Range, &'static str) {
-    let light = !arithmetic.is_floating() && arithmetic.op == "add";
+fn clock_at_width(clock: Law, arithmetic: Arithmetic) -> Law {
+    let Range { low, likely, high } = clock.range;
     match arithmetic.width {
-        "avx512" if !light => (
-            range(0.78 * clock.low, 0.94 * clock.likely, clock.high),
-            ", lowered by up to 22 % under 64-byte arithmetic,",
-        ),
-        "avx512" | "avx2" => (
-            range(0.85 * clock.low, 0.99 * clock.likely, clock.high),
-            ", lowered by up to 15 % under wide arithmetic,",
-        ),
-        _ => (clock, ""),
+        Width::Avx512 if !arithmetic.is_light() => clock
+            .at(range(0.78 * low, 0.94 * likely, high))
+            .and("lowered by up to 22 % under 64-byte arithmetic"),
+        Width::Avx512 | Width::Avx2 => clock
+            .at(range(0.85 * low, 0.99 * likely, high))
+            .and("lowered by up to 15 % under wide arithmetic"),
+        _ => clock,
     }
 }
 
-/// How many cores' worth the threads get, and in words.
-fn share_of_cores(site: &Site, cores: f64, threads: usize) -> (Range, String) {
+/// The rate of one core times the cores' worth that the threads get.
+fn share_of_cores(site: &Site, one: Law, cores: f64, threads: usize) -> Law {
     if threads <= 1 {
-        return (range(1.0, 1.0, 1.0), "one core".to_owned());
+        return one;
     }
     let quota = site.host.limits.cpu_quota.map(|quota| quota.cpus());
     let likely = quota.map_or(cores, |quota| quota.min(cores));
-    let mut words = format!("{likely} cores");
-    if let Some(quota) = quota.filter(|quota| *quota < cores) {
-        words.push_str(&format!(" (a quota of {quota} CPUs)"));
-    }
+    let limited = if likely < cores { " (the control group's quota)" } else { "" };
     // Boost falls with the number of busy cores.
-    let mut low = 0.65 * likely;
-    if is_guest(site) {
-        low = 0.45 * likely;
-        words.push_str(
-            ", which in a virtual machine may be threads of half as many, and all cores' boost",
-        );
-    } else {
-        words.push_str(" at the boost of that many");
-    }
-    (range(low, 0.97 * likely, 1.01 * likely), words)
+    let (low, why) = match is_guest(site) {
+        true => (0.45, HIDDEN_CORES),
+        false => (0.65, "the boost of that many"),
+    };
+    one.by(range(low * likely, 0.97 * likely, 1.01 * likely))
+        .and(format!("{likely} cores{limited}"))
+        .and(why)
+        .counting_if(is_guest(site), Condition::Hypervisor)
 }
 
-/// The rate that `cpu.peak` measured with one thread, `all` or so many, in operations per second.
-pub fn measured_peak(known: &Known, arithmetic: Arithmetic, threads: &Value) -> Option<f64> {
-    known.get("cpu.peak", &arithmetic.case(threads), arithmetic.metric()).filter(|rate| *rate > 0.0)
+/// The rate that `cpu.peak` measured, in operations per second.
+pub fn measured_peak(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> Option<f64> {
+    facts.figure("cpu.peak", &arithmetic.by(threads).id(), arithmetic.metric())
 }
 
-/// Operations per second over minutes: the peak without what a hypervisor takes and what heat and
-/// power take. Measured peaks (`known`) stand in for the law.
-pub fn sustained_rate(
-    site: &Site,
-    known: Option<&Known>,
-    arithmetic: Arithmetic,
-    threads: &Value,
-) -> Law {
-    let count = thread_count(site, threads);
-    let measured = known.and_then(|known| measured_peak(known, arithmetic, threads));
+/// Operations per second over minutes: the peak, measured if it is known, without what a hypervisor takes
+/// and what heat and power take.
+pub fn sustained_rate(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> Law {
+    let site = facts.site;
+    let peak = match measured_peak(facts, arithmetic, threads) {
+        Some(rate) => Law::hardware(range(rate, rate, rate), "the peak that cpu.peak measured"),
+        None => peak_rate(facts, arithmetic, threads.count(site)),
+    };
     let kept = match is_guest(site) {
         true => range(0.8, 0.985, 1.03),
         false => range(0.72, 0.97, 1.03),
     };
-    let why = "a second is the peak less what a hypervisor takes (steal) and what heat and power \
-               limits take over time";
-    let peak = match measured {
-        Some(rate) => Law::new(
-            rate,
-            rate,
-            rate,
-            "base hardware: the peak that cpu.peak measured; software: none",
-        ),
-        None => peak_rate(site, known, arithmetic, count),
-    };
-    let range = match measured {
-        Some(rate) => range(kept.low * rate, kept.likely * rate, kept.high * rate),
-        None => product(peak.range, kept),
-    };
-    Law::of(range, peak.because()).and(why)
+    peak.by(kept)
+        .and("over minutes less what steal, heat and power limits take")
+        .counting_if(is_guest(site), Condition::Hypervisor)
 }
 
 #[cfg(test)]

@@ -418,8 +418,7 @@ impl<'law> Basis<'law> {
             what = "a request and a flush, each slept for";
         }
         let cost = time_of(
-            self.site,
-            self.known,
+            crate::Facts { site: self.site, known: self.known },
             cycles,
             &format!("software: {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
         );
@@ -539,7 +538,7 @@ fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Law {
         "cold" => sum(cycles, scaled(FETCHED, 0.5)),
         _ => cycles,
     };
-    let work = time_of(site, known, cycles, "");
+    let work = time_of(crate::Facts { site, known }, cycles, "");
     let copy = product(range(request.block, request.block, request.block), inverse(1.0, COPY));
     Law::of(
         sum(sum(way.range, work.range), copy),

@@ -83,7 +83,7 @@ pub fn latency(site: &Site, known: Option<&Known>, named: Named) -> Law {
             format!("os.syscall's {call} of /dev/null took {ns:.0} ns, two components deep"),
         ),
         None => (
-            sum(way.range, time_of(site, known, cycles, "").range),
+            sum(way.range, time_of(crate::Facts { site, known }, cycles, "").range),
             format!(
                 "{}; software: {what}, {:.0} to {:.0} cycles",
                 way.because(),
@@ -124,9 +124,9 @@ fn listing(site: &Site, known: Option<&Known>, kind: Keeper, named: Named, way: 
     let calls = LISTING_CALLS + (named.entries * record).div_ceil(LISTING_BYTES);
     let calls_each = calls as f64 / named.entries.max(1) as f64;
     // A call that returns entries also begins a file system's walk anew.
-    let begun = time_of(site, known, range(150.0, 700.0, 4e3), "").range;
+    let begun = time_of(crate::Facts { site, known }, range(150.0, 700.0, 4e3), "").range;
     let calls_ns = scaled(sum(way.range, begun), calls_each);
-    let entry_ns = time_of(site, known, ENTRY, "").range;
+    let entry_ns = time_of(crate::Facts { site, known }, ENTRY, "").range;
     let estimate = Law::of(
         sum(calls_ns, entry_ns),
         format!(

@@ -333,7 +333,7 @@ fn device_ns(
         None => range(0.0, 0.0, 0.0),
     };
     let each = sum(waits.writes, waits.flushes);
-    let around_them = time_of(site, known, AROUND_A_WAIT, "").range;
+    let around_them = time_of(crate::Facts { site, known }, AROUND_A_WAIT, "").range;
     let further = (sync.block as f64 - PAGE_BYTES).max(0.0);
     let rate = device.device.rate;
     let rate = range(0.3 * rate.low, 0.7 * rate.likely, rate.high);
@@ -369,7 +369,7 @@ fn software(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
         true => range(0.0, 0.0, 0.0),
         false => inverse(sync.block as f64, COPIED),
     };
-    let work = time_of(site, known, cycles, "").range;
+    let work = time_of(crate::Facts { site, known }, cycles, "").range;
     let work = product(work, range(0.8, 1.0, 1.5));
     Law::of(
         sum(sum(scaled(way.range, calls), work), copy),

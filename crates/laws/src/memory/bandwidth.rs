@@ -10,7 +10,7 @@ mod designs;
 
 use super::measured::level_ns;
 use super::{LINE, MEMORY, level_latency};
-use crate::cpu::peak::{Arithmetic, CORES_HZ, distinct_cores, thread_count, thread_cpus};
+use crate::cpu::peak::{self, Arithmetic, CORES_HZ, distinct_cores, thread_count, thread_cpus};
 use crate::cpu::{best_core_clock, core, is_guest};
 use crate::{Law, around, inverse, product, range, scaled};
 use bench::experiment::{Known, Site};
@@ -128,16 +128,16 @@ impl Transfer {
     /// bytes; none where they are too narrow to lower it.
     pub fn at_width(self, instruction_bytes: u64) -> Option<Arithmetic> {
         let width = match instruction_bytes {
-            32 => "avx2",
-            64 => "avx512",
+            32 => peak::Width::Avx2,
+            64 => peak::Width::Avx512,
             _ => return None,
         };
         let (op, element) = match self.op {
-            "scale" => ("mul", "f64"),
-            "add" => ("add", "f64"),
-            "triad" => ("fma", "f64"),
+            "scale" => (peak::Op::Mul, peak::Element::F64),
+            "add" => (peak::Op::Add, peak::Element::F64),
+            "triad" => (peak::Op::Fma, peak::Element::F64),
             // Loads and stores of so many bytes are as light as additions of integers.
-            _ => ("add", "i64"),
+            _ => (peak::Op::Add, peak::Element::I64),
         };
         Some(Arithmetic { op, element, width })
     }
@@ -339,7 +339,8 @@ pub fn bandwidth(
     level: &str,
     threads: &Value,
 ) -> Result<Law, String> {
-    rate(site, known, transfer, level, threads, best_core_clock(site, known))
+    let clock = best_core_clock(crate::Facts { site, known });
+    rate(site, known, transfer, level, threads, (clock.range, clock.because()))
 }
 
 /// [`bandwidth`] at a core clock, and where that is from.
@@ -450,7 +451,8 @@ pub fn efficiency(
          designs",
     )?;
     // The clock is on both sides.
-    let (clock, clock_from) = best_core_clock(site, None);
+    let clock = best_core_clock(crate::Facts::prior(site));
+    let (clock, clock_from) = (clock.range, clock.because());
     let exact = range(clock.likely, clock.likely, clock.likely);
     let rate = rate(site, None, transfer, level, threads, (exact, clock_from))?;
     let cores = distinct_cores(site, &cpus).max(1) as f64;

@@ -225,7 +225,7 @@ fn measured_fault(known: &Known) -> Option<f64> {
 }
 
 fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    time_of(site, known, cycles, "").range
+    time_of(crate::Facts { site, known }, cycles, "").range
 }
 
 /// Bytes moved at a rate (bytes per ns, and where that is from): the time, the bytes, and from what.

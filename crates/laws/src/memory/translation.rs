@@ -126,7 +126,8 @@ pub fn tlb_reach(site: &Site, tlb: &str) -> Law {
 
 /// What a load costs more that misses the TLB of a level (`L1`, `L2`), in ns.
 pub fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Law {
-    let (clock, from) = best_core_clock(site, known);
+    let clock = best_core_clock(crate::Facts { site, known });
+    let (clock, from) = (clock.range, clock.because());
     let cycles = miss_cycles(site, tlb);
     let what = match (tlb, is_guest(site)) {
         ("L1", _) => "an answer of the second level",

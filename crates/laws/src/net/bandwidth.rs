@@ -81,7 +81,8 @@ pub fn copy_rate(site: &Site, known: Option<&Known>) -> (Range, String) {
             ),
         );
     }
-    let (clock, from) = cpu::best_core_clock(site, known);
+    let clock = cpu::best_core_clock(crate::Facts { site, known });
+    let (clock, from) = (clock.range, clock.because());
     (
         product(COPY, clock),
         format!("{:.1} to {:.0} B a cycle of copying, {from}", COPY.low, COPY.high),
@@ -135,7 +136,7 @@ struct Work {
 }
 
 fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
-    let (clock, _) = cpu::best_core_clock(site, known);
+    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
     let ns = |cycles: Range| {
         let time = product(cycles, inverse(1e9, clock));
         match cpu::is_guest(site) {

@@ -182,7 +182,7 @@ impl Fresh<'_> {
 
     /// So many cycles in a warm loop, in ns.
     fn warm(&self, cycles: Range) -> Range {
-        let (clock, _) = cpu::best_core_clock(self.site, self.known);
+        let clock = cpu::best_core_clock(crate::Facts { site: self.site, known: self.known }).range;
         let mut ns = product(cycles, inverse(1e9, clock));
         if cpu::is_guest(self.site) {
             ns.high *= 1.3;

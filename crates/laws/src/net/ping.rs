@@ -76,7 +76,7 @@ pub fn parts(
         }
     };
     let ns = |cycles: Range| {
-        let (clock, _) = cpu::best_core_clock(site, known);
+        let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
         let mut time = product(cycles, inverse(1e9, clock));
         if cpu::is_guest(site) {
             time.high *= 1.3;
@@ -137,7 +137,7 @@ fn beyond(site: &Site, way: &Way<'_>, bytes: u64, arrivals: Arrivals) -> (Range,
     let trip = round_trip(way, Transport::Icmp, bytes, bytes);
     let there = stack::far_site(site);
     let there = there.as_ref().unwrap_or(site);
-    let (clock, _) = cpu::best_core_clock(there, None);
+    let clock = cpu::best_core_clock(crate::Facts::prior(there)).range;
     let mut answer = product(ANSWER, inverse(1e9, clock));
     // Its CPU slept, or not.
     let waking = match arrivals {

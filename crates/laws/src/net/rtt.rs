@@ -327,7 +327,7 @@ fn copies(site: &Site, known: Option<&Known>, of: Exchange) -> Range {
 
 /// Cycles in ns.
 fn cycles(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    let (clock, _) = cpu::best_core_clock(site, known);
+    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
     let mut time = product(cycles, inverse(1e9, clock));
     if cpu::is_guest(site) {
         time.high *= 1.3;

@@ -52,7 +52,7 @@ pub fn stack_cost(site: &Site, known: Option<&Known>, transport: Transport, waki
         }
     };
     let cycles = services(transport);
-    let (clock, _) = cpu::best_core_clock(site, known);
+    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
     let mut work = product(cycles, super::super::inverse(1e9, clock));
     if cpu::is_guest(site) {
         work.high *= 1.3;
@@ -172,7 +172,7 @@ pub(super) fn woken_by_kernel(
 pub fn sleeps(site: &Site, known: Option<&Known>, transport: Transport, bytes: u64) -> Range {
     let way = Way::of(site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let (clock, _) = cpu::best_core_clock(site, known);
+    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
     let mut each = product(SLEEP, super::super::inverse(1e9, clock));
     if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
         each = sum(each, asked);

@@ -92,7 +92,7 @@ pub fn read_to_read_ns(site: &Site) -> Law {
         Arch::Aarch64 => CounterRead::Ordered,
     };
     let read = counter_read(site, read);
-    let cycle_ns = inverse(1e9, core_clock(site).0);
+    let cycle_ns = inverse(1e9, core_clock(site).range);
     Law::of(
         sum(read.range, product_from_zero(TURN_CYCLES, cycle_ns)),
         format!(

@@ -125,7 +125,7 @@ fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
             format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)"),
         ));
     }
-    let work = cpu::time_of(site, known, cycles, "");
+    let work = cpu::time_of(crate::Facts { site, known }, cycles, "");
     let mut path = Law::of(
         work.range,
         format!("{what}, {:.0} to {:.0} cycles{}", cycles.low, cycles.high, work.because()),
@@ -152,7 +152,7 @@ fn by_thread(site: &Site, known: Option<&Known>, sleep: &Sleep, path: Law) -> La
     if sleep.fifo || site.host.kernel.preemption.as_deref() != Some("rt") {
         return path;
     }
-    let hop = cpu::time_of(site, known, range(1_500.0, 7_000.0, 30_000.0), "");
+    let hop = cpu::time_of(crate::Facts { site, known }, range(1_500.0, 7_000.0, 30_000.0), "");
     let range = sum(path.range, hop.range);
     path.at(range).and(
         "a real-time kernel (PREEMPT_RT) ends the sleeps of ordinary threads in a softirq's thread: 1500 \

@@ -238,7 +238,8 @@ struct Parts {
 impl Parts {
     fn of(site: &Site, known: Option<&Known>, way: &Way) -> Parts {
         let same = way.pair == Class::Same;
-        let (clock, clock_from) = best_core_clock(site, known);
+        let clock = best_core_clock(crate::Facts { site, known });
+        let (clock, clock_from) = (clock.range, clock.because());
         let ns = |cycles: Range| product(cycles, inverse(1e9, clock));
         let stretched = |time: Range| match is_guest(site) {
             true => range(time.low, time.likely, 1.3 * time.high),

@@ -275,7 +275,7 @@ pub fn measured_mapping(known: &Known) -> Option<f64> {
 /// kernel, its mitigations and its configuration compare with what the laws expect of it, and narrows
 /// the interval; before, entry and clock are all there is to go by.
 fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, String) {
-    let time = cpu::time_of(site, known, cycles, "");
+    let time = cpu::time_of(crate::Facts { site, known }, cycles, "");
     let measured = known.and_then(measured_mapping);
     let Some((measured, known)) = measured.zip(known) else {
         let (below, above, why) = match cpu::is_guest(site) {

@@ -85,7 +85,7 @@ pub fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
         return calls;
     }
     let (per_line, from) = hot_line(site, of.working_set);
-    let hot = cpu::time_of(site, known, scaled(per_line, lines as f64), "");
+    let hot = cpu::time_of(crate::Facts { site, known }, scaled(per_line, lines as f64), "");
     Law::of(
         sum(calls.range, hot.range),
         format!(
@@ -234,7 +234,7 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Law) -> 
         _ => (range(1.0, 20.0, 200.0), "memory in part"),
     };
     let fetched = sum(scaled(per_line, lines as f64), product(per_line, OWN_LINES));
-    let refill = cpu::time_of(site, known, fetched, "");
+    let refill = cpu::time_of(crate::Facts { site, known }, fetched, "");
     Law::of(
         sum(switch.range, refill.range),
         format!(

@@ -1,6 +1,7 @@
 use super::*;
-use bench::experiment::Preset;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::{recorded, sites};
+use metal::kernel::Frame as Stack;
 use record::key::Key;
 use session::fixtures::{check, params, smoke};
 
@@ -23,7 +24,7 @@ fn every_case_names_a_call_of_the_instruments() {
         .series(&sites()[0], &params(&CARD, Preset::Thorough, &[]))
         .expect("always measurable");
     for case in &offer.series[0].cases {
-        let kind = kind(&case.id).expect("it is in the card");
+        let kind = kind(&Called::decode(case).unwrap());
         assert_eq!(call(kind, 9), Some(call_sum(kind, 9)), "{}", case.id);
     }
 }
@@ -45,16 +46,16 @@ fn no_prediction_reaches_below_its_bound() {
 #[test]
 fn arguments_cost_instructions_and_the_stack_costs_stores() {
     let of = |arguments, argument, frame| direct_work(arguments, argument, frame, Arch::X86_64);
-    let none = of(0, ArgumentType::I64, Frame::Registers);
+    let none = of(0, ArgumentType::I64, Stack::Registers);
     assert_eq!((none.instructions, none.stores, none.loads), (2.0, 1.0, 1.0));
     // mov x6, push; mov, add x6; sub and add of the stack pointer; the caller's add.
-    let seven = of(7, ArgumentType::I64, Frame::Registers);
+    let seven = of(7, ArgumentType::I64, Stack::Registers);
     assert_eq!((seven.instructions, seven.stores, seven.loads), (17.0, 2.0, 2.0));
-    let floats = of(7, ArgumentType::F64, Frame::Registers);
+    let floats = of(7, ArgumentType::F64, Stack::Registers);
     assert_eq!((floats.stores, floats.loads), (1.0, 8.0));
-    let spilled = of(7, ArgumentType::I64, Frame::Spilled);
+    let spilled = of(7, ArgumentType::I64, Stack::Spilled);
     assert_eq!((spilled.stores, spilled.loads, spilled.frame), (9.0, 9.0, true));
-    assert_eq!(direct_work(7, ArgumentType::I32, Frame::Registers, Arch::Aarch64).stores, 1.0);
+    assert_eq!(direct_work(7, ArgumentType::I32, Stack::Registers, Arch::Aarch64).stores, 1.0);
 }
 
 #[test]
@@ -63,12 +64,14 @@ fn the_line_is_derived_per_type_and_frame_from_direct_calls_only() {
     for count in 0..=12 {
         // A step at the stack, which must not bend the line.
         let ns = if count <= 7 { 1.0 + 0.25 * count as f64 } else { 50.0 };
-        let id = case_id("direct", "i32", "spilled", count);
+        let frame = Frame::Spilled;
+        let id = Called { argument: Argument::I32, frame, arguments: count, ..ONE_ARGUMENT }.id();
         values.insert(Key::new(CARD.id, &id, "call"), ns);
     }
-    values.insert(Key::new(CARD.id, &case_id("plt", "i64", "registers", 1), "call"), 9.0);
+    let plt = Called { way: Way::Plt, ..ONE_ARGUMENT }.id();
+    values.insert(Key::new(CARD.id, &plt, "call"), 9.0);
     for count in [0, 1] {
-        let id = case_id("direct", "f64", "registers", count);
+        let id = Called { argument: Argument::F64, arguments: count, ..ONE_ARGUMENT }.id();
         values.insert(Key::new(CARD.id, &id, "call"), 1.0);
     }
     let derived = EXPERIMENT.derive(&sites()[0], &Known::default(), &values);
@@ -81,7 +84,7 @@ fn the_line_is_derived_per_type_and_frame_from_direct_calls_only() {
 #[test]
 fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
     let site = &recorded("vm-granite-rapids");
-    let case = Case::new(case_id("direct", "i64", "registers", 4));
+    let case = Case::new(Called { arguments: 4, ..ONE_ARGUMENT }.id());
     let mut known = Known::default();
     assert!(EXPERIMENT.predict(site, Some(&known), &case, &CARD.metrics[0]).is_none());
     known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);

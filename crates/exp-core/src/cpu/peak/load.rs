@@ -8,9 +8,10 @@ use bench::measure::{
 };
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
-    Arithmetic, chain_latency, design_of, distinct_cores, per_cycle, thread_count, thread_cpus,
+    Arithmetic, Element, Op, Threads, Width, chain_latency, design_of, distinct_cores, per_cycle,
+    thread_cpus,
 };
-use metal::peak::{Kernel, Op, Peak, Type, Width};
+use metal::peak::{self as instrument, Kernel, Peak, Type};
 use metal::process::rusage_self;
 use record::case::Case;
 use record::key::Value;
@@ -72,8 +73,8 @@ impl Load {
 
 /// Writes into a case what its symbols come to: threads, their CPUs, cores, and the operations per
 /// cycle of a core that its design is known to do.
-pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: &Value) {
-    let count = thread_count(site, threads);
+pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: Threads) {
+    let count = threads.count(site);
     let cpus = thread_cpus(site, count);
     let cores = distinct_cores(site, &cpus);
     let at = &mut case.at;
@@ -98,30 +99,27 @@ pub fn ops_per_cycle(case: &Case) -> Option<f64> {
 }
 
 /// The instrument's kernel of an instruction.
-pub fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
-    Some(Kernel {
+pub fn kernel(arithmetic: Arithmetic) -> Kernel {
+    Kernel {
         op: match arithmetic.op {
-            "add" => Op::Add,
-            "mul" => Op::Mul,
-            "fma" => Op::Fma,
-            _ => return None,
+            Op::Add => instrument::Op::Add,
+            Op::Mul => instrument::Op::Mul,
+            Op::Fma => instrument::Op::Fma,
         },
         element: match arithmetic.element {
-            "f32" => Type::F32,
-            "f64" => Type::F64,
-            "i32" => Type::I32,
-            "i64" => Type::I64,
-            _ => return None,
+            Element::F32 => Type::F32,
+            Element::F64 => Type::F64,
+            Element::I32 => Type::I32,
+            Element::I64 => Type::I64,
         },
         width: match arithmetic.width {
-            "scalar" => Width::Scalar,
-            "sse2" => Width::Sse2,
-            "avx2" => Width::Avx2,
-            "avx512" => Width::Avx512,
-            "neon" => Width::Neon,
-            _ => return None,
+            Width::Scalar => instrument::Width::Scalar,
+            Width::Sse2 => instrument::Width::Sse2,
+            Width::Avx2 => instrument::Width::Avx2,
+            Width::Avx512 => instrument::Width::Avx512,
+            Width::Neon => instrument::Width::Neon,
         },
-    })
+    }
 }
 
 /// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one if
@@ -137,7 +135,7 @@ pub fn run(
     window_ns: f64,
     again: bool,
 ) -> Result<Load> {
-    let kernel = kernel(arithmetic).context("there is no such kernel")?;
+    let kernel = kernel(arithmetic);
     let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
     let cpus = parse_cpus(cpus);
     ensure!(!cpus.is_empty(), "the case was not given CPUs");
@@ -258,44 +256,28 @@ pub fn is_probed(case: &Case) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, is_probed, kernel, ops_per_cycle, place};
+    use super::{Load, is_probed, ops_per_cycle, place};
     use bench::experiment::fixtures::recorded;
-    use laws::cpu::peak::{Arithmetic, OPS, TYPES, WIDTHS};
+    use laws::cpu::peak::{Arithmetic, Threads};
     use record::case::Case;
-    use record::key::{CaseId, Value};
-
-    #[test]
-    fn every_symbol_is_a_kernel() {
-        for op in OPS {
-            for element in TYPES {
-                for width in WIDTHS {
-                    let arithmetic = Arithmetic { op, element, width };
-                    let kernel = kernel(arithmetic).expect("a kernel of the instrument");
-                    let name = format!("{kernel:?}").to_lowercase();
-                    for symbol in [op, element, width] {
-                        assert!(name.contains(symbol), "{name}: {symbol}");
-                    }
-                }
-            }
-        }
-    }
+    use record::key::CaseId;
 
     #[test]
     fn a_placed_case_tells_threads_cpus_cores_and_units() {
         let site = recorded("epyc-7763-2s");
         let chief = Arithmetic::chief(&site).unwrap();
         let mut case = Case::new(CaseId::new());
-        place(&mut case, &site, chief, &Value::from("twice"));
+        place(&mut case, &site, chief, Threads::Twice);
         assert_eq!(case.int("thread_count"), Some(512));
         assert_eq!(case.int("cores"), Some(128));
         assert_eq!(ops_per_cycle(&case), Some(16.0));
         assert_eq!(case.int("chain_cycles"), Some(4), "a fused one on Zen 3");
         assert!(!is_probed(&case), "two threads a core");
-        place(&mut case, &site, chief, &Value::from(2));
+        place(&mut case, &site, chief, Threads::Number(2));
         assert!(is_probed(&case), "one thread a core");
         let hybrid = recorded("alder-lake-hybrid");
         let mut case = Case::new(CaseId::new());
-        place(&mut case, &hybrid, chief, &Value::from("all"));
+        place(&mut case, &hybrid, chief, Threads::All);
         assert_eq!(ops_per_cycle(&case), None, "two designs have no one number");
         assert_eq!(case.int("chain_cycles"), None);
         assert!(!is_probed(&case), "their levels of the width probe differ");

@@ -39,7 +39,7 @@ impl Chains {
     /// The chains at the width of `arithmetic`. None for scalars, whose clock the core's own chains
     /// tell.
     pub fn of(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
-        let kernel = kernel(arithmetic.chain()?)?;
+        let kernel = kernel(arithmetic.chain()?);
         Some(Chains {
             short: Peak::chain(kernel, CHAIN_INSTRUCTIONS[0])?,
             long: Peak::chain(kernel, CHAIN_INSTRUCTIONS[1])?,

@@ -6,7 +6,7 @@
 //! row; the row of Golden and Redwood Cove is what one machine of Redwood Cove was found to do, to
 //! 2 % (vector multiplications of integers: to 7 %).
 
-use super::Arithmetic;
+use super::{Arithmetic, Element, Op, Width};
 use crate::range;
 use host::Core;
 use record::event::Range;
@@ -118,13 +118,10 @@ pub(super) fn units(core: Core) -> Option<Units> {
             halved: true,
             ..ZEN
         },
-        CortexA76 | NeoverseN1 => ARM_TWO_PIPES,
-        CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN2 | NeoverseN3 => {
-            Units { ..ARM_TWO_PIPES }
-        }
-        CortexX1 | CortexX2 | NeoverseV1 => ARM_FOUR_PIPES,
-        CortexX3 | NeoverseV2 | NeoverseV3 => Units { ..ARM_FOUR_PIPES },
-        AppleFirestorm | AppleAvalanche => Units { ..ARM_FOUR_PIPES },
+        CortexA76 | CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN1 | NeoverseN2
+        | NeoverseN3 => ARM_TWO_PIPES,
+        CortexX1 | CortexX2 | CortexX3 | NeoverseV1 | NeoverseV2 | NeoverseV3 | AppleFirestorm
+        | AppleAvalanche => ARM_FOUR_PIPES,
         _ => return None,
     })
 }
@@ -132,23 +129,20 @@ pub(super) fn units(core: Core) -> Option<Units> {
 /// Instructions per cycle of one core, and whether no core of the design does more.
 pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)> {
     let units = units(core)?;
-    let at = match (arithmetic.is_floating(), arithmetic.op, arithmetic.element) {
-        (true, "add", _) => 0,
-        (true, "mul", _) => 1,
-        (true, ..) => 2,
-        (false, "add", _) => 3,
-        (false, _, "i32") => 4,
-        (false, ..) => 5,
+    let at = match (arithmetic.is_floating(), arithmetic.op) {
+        (true, op) => op as usize,
+        (false, Op::Add) => 3,
+        (false, _) if arithmetic.element == Element::I32 => 4,
+        (false, _) => 5,
     };
-    let likely = match arithmetic.width {
-        "scalar" if arithmetic.is_floating() => units.narrow[at],
-        "scalar" if arithmetic.op == "add" => core.additions()?,
-        "scalar" => units.mul,
-        "avx2" => units.middle[at],
-        "avx512" => units.wide[at],
+    let likely = match (arithmetic.width, arithmetic.is_floating()) {
+        (Width::Scalar, false) if arithmetic.op == Op::Add => core.additions()?,
+        (Width::Scalar, false) => units.mul,
+        (Width::Avx2, _) => units.middle[at],
+        (Width::Avx512, _) => units.wide[at],
         _ => units.narrow[at],
     };
-    let halved = arithmetic.width == "avx512" && units.halved;
+    let halved = arithmetic.width == Width::Avx512 && units.halved;
     let low = if halved { 0.5 * likely } else { likely };
     (likely > 0.0).then_some((range(low, likely, likely), units.firm))
 }
