@@ -8,7 +8,7 @@ pub mod fixtures;
 pub mod placement;
 mod view;
 
-pub use card::{Card, Domain, Need, Param, Role};
+pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
 pub use view::ViewCard;
 

@@ -60,6 +60,15 @@ pub struct Series {
     pub settings: BTreeMap<String, Value>,
 }
 
+impl<'series> IntoIterator for &'series Series {
+    type Item = &'series Case;
+    type IntoIter = std::slice::Iter<'series, Case>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.cases.iter()
+    }
+}
+
 impl Series {
     /// `experiment` or `experiment/name`: unique in a run.
     pub fn label(&self) -> String {

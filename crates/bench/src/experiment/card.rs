@@ -41,6 +41,39 @@ impl Card {
     };
 }
 
+/// What [`crate::measure::Bench`] sees to by itself in the rounds of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hazards {
+    /// Cases touch files which may hang the worker in the kernel: where a visit says nothing more in time, the
+    /// case has failed, and the series goes on without it. (What an experiment that needs a directory does
+    /// before its first case is watched as well: where it hangs there, all its cases have failed.)
+    pub hangs: bool,
+    /// For which cases much memory is taken: where the kernel's OOM killer ends the worker, they have failed for
+    /// that reason, and the series goes on without them.
+    pub memory: Claim,
+    /// The round sleeps for a device or a server, or keeps a schedule: time that its measuring thread then waits
+    /// for a CPU is not theirs, and much of it disturbs.
+    pub run_delay: bool,
+}
+
+impl Hazards {
+    /// What most experiments have: none of them.
+    pub const NONE: Hazards = Hazards { hangs: false, memory: Claim::Little, run_delay: false };
+    /// Of files on a device or a server.
+    pub const FILES: Hazards = Hazards { hangs: true, run_delay: true, ..Hazards::NONE };
+}
+
+/// For which cases a round takes much memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It takes little.
+    Little,
+    /// Each case takes its own.
+    OfCase,
+    /// All share what is taken at the start.
+    OfRound,
+}
+
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {

@@ -1,9 +1,10 @@
 //! What the author of an experiment writes. The session sees [`super::Experiment`], which follows from it.
 
 use super::{
-    Card, DerivedValue, Experiment as Any, Fields, Known, Offer, Params, Preset, Site, Skip,
-    chosen, shared_round_cost,
+    Card, DerivedValue, Experiment as Any, Fields, Hazards, Known, Offer, Params, Preset, Site,
+    Skip, chosen, shared_round_cost,
 };
+use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
 use anyhow::{Result, bail};
 use record::case::{Case, Order, Series};
@@ -42,6 +43,9 @@ pub trait Experiment: Sync + 'static {
     const ORDER: Order = Order::Shuffled;
     /// Stated cost of a round.
     const ROUND_COST: fn(&Site, &Series) -> Duration = shared_round_cost;
+    /// What the bench sees to by itself in a round: files that may hang, memory that may run out, time spent
+    /// waiting for a CPU.
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::NONE;
     /// Measured metrics that a round may lack though they are predicted: that is a finding, no failure.
     const MAY_LACK: &'static [&'static str] = &[];
     /// Files that are made before its rounds.
@@ -236,6 +240,7 @@ impl<E: Experiment> Any for E {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.begin(E::HAZARDS(bench.order()));
         E::measure(series, bench)
     }
 

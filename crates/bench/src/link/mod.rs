@@ -2,13 +2,15 @@
 
 pub mod frame;
 
+use crate::measure::Clock;
+use anyhow::{Context, Result};
 use record::case::Series;
 use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
 use record::key::{CaseId, FREE, PLACEMENT};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the far end listens, and what a data connection must say first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +59,29 @@ pub struct RoundOrder {
 }
 
 impl RoundOrder {
+    /// CPU of the measuring thread.
+    pub fn cpu(&self) -> usize {
+        self.cpus.first().copied().unwrap_or(0)
+    }
+
+    /// The clock of the round, for windows of the experiment's own: one start, one end, length in ns.
+    pub fn clock(&self) -> Clock {
+        Clock::of(&self.calibration)
+    }
+
+    /// Operations per cycle of a core that is alone; none where calibration did not learn it.
+    pub fn level_alone(&self) -> Option<f64> {
+        self.calibration.width.and_then(|width| width.level)
+    }
+
+    /// Directory for files.
+    ///
+    /// # Errors
+    /// None was given.
+    pub fn directory(&self) -> Result<&Path> {
+        self.dir.as_deref().context("no directory for files was given")
+    }
+
     /// Whether the scheduler places the measuring thread, and those that it makes, on the CPUs.
     pub fn is_free(&self) -> bool {
         self.place() == Some(FREE)

@@ -1,19 +1,46 @@
 //! What an experiment measures with.
+//!
+//! Until all call sites have moved, the old form stands beside the new one:
+//!
+//! | old | new |
+//! |-|-|
+//! | `record(c, m, events)` | the same, or `Values::events(events)`; `.collect::<Vec<_>>()` |
+//! | `record_batches(c, m, k, v)` | `record(c, m, Values::batches(k, v))`; k = 0: `Values::blocks(v)`, `Values::block(x)` |
+//! | `record_apart(c, m, v)` | `record(c, m, Values::blocks(v).apart())`, `Values::block(x).apart()` |
+//! | `record_counted(c, m, v, &all)`, `…_apart` | `record(c, m, Values::counted(v, &all))`, `….apart()` |
+//! | `record_censored(c, m, v, n, limit)` | `record(c, m, Values::censored(v, n, limit))` |
+//! | `record_watched(c, m, v, &width)` | `record(c, m, Values::events(v).watched(width))` |
+//! | `record_quartets(c, m, k, turns)` | `record(c, m, Values::quartets(k, turns))` |
+//! | `record_stretches(c, m, &s, whole)` | `record(c, m, Values::stretches(&s, whole))` |
+//! | `try_time(…)` | `time(…)`: its body returns nothing or a `Result<()>` |
+//! | `cpu()`, `clock()`, `level_alone()`, `ns(t)` | `order().cpu()`, `order().clock()`, `order().level_alone()`, `order().clock().ns(t)` |
+//! | `calibration()`, `far()`, `dir()` | `order().calibration`, `order().far`, `order().directory()?` |
+//! | `watch()` | `timer().watch()` |
+//! | `crew(…)?.probed(bench.probe().filter(\|_\| is_probed))` | `crew(…)?.watched(is_probed)` |
+//! | `planned_switches(n)`, `planned_major_faults(n)` | `declare(Declared::Switches(n))`, `Declared::MajorFaults(n)` |
+//! | `met_others(n, ns)`, `use_cpus(&cpus)` | `declare(Declared::Others { switches, time_ns })`, `Declared::Cpus(&cpus)` |
+//! | `alive(seconds)` | `declare(Declared::Alive)`: the bench knows the seconds |
+//! | `takes_memory_for`, `may_hang_in`, `minds_run_delay` | `const HAZARDS` of the contract: the bench does it in [`Bench::each`]. Not known before: `declare(Declared::Memory(&cases))` |
+//! | `forget(case)` | `declare(Declared::Better(case))` |
+//! | `fail(case, &e)`, `fail_all(series, &e)` | `give_up([case], &e)`, `give_up(series, &e)` |
+//! | `visit(&cases, …)` | `each(cases, …)`: a series, or any iterator over its cases |
 
 mod visits;
 
-use super::book::{Book, to_tenth_ns, to_thousandth};
+use super::book::{Book, to_thousandth};
 use super::clock::Clock;
 use super::crew::Crew;
 use super::quartet::{Goal, Quartet, Timer, Turns, abba, samples};
-use super::surroundings::{CoreOverCase, Surroundings};
+use super::surroundings::Surroundings;
+use super::values::{Of, Values};
 use super::voice::Voice;
 use super::warp::{self, Offset};
 use super::width::{Probe, Stretch, Watch};
+use crate::experiment::{Claim, Hazards};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Series};
-use record::event::{Calibration, Histogram, Raw, Samples, Trace};
+use record::event::{Calibration, Histogram, Samples, Trace};
 use stats::histogram::Histogram as Distribution;
 use stats::quantile::median;
 use stats::trend;
@@ -37,6 +64,35 @@ pub struct Bench {
     around: Surroundings,
     offsets: BTreeMap<(usize, usize), Offset>,
     voice: Option<Voice>,
+    hazards: Hazards,
+}
+
+/// What a round says of itself as it goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Declared<'a> {
+    /// So many switches were made on purpose: they do not disturb.
+    Switches(u64),
+    /// So many major faults were made on purpose: they do not disturb.
+    MajorFaults(u64),
+    /// Others ran on a CPU that the case fills with processes of its own: these disturb, and are not in the
+    /// counters of the measuring process.
+    Others {
+        /// Switches to them.
+        switches: u64,
+        /// Time that they had, in ns.
+        time_ns: f64,
+    },
+    /// These CPUs measure beside the first, for what the environment of the round says. A crew says so itself.
+    Cpus(&'a [usize]),
+    /// The worker lives: for what takes longer than a round does, between its blocks. Sent at most once a
+    /// second.
+    Alive,
+    /// The memory that is taken next is for these cases: where the kernel's OOM killer ends the worker, they have
+    /// failed for that reason, and the series goes on without them. Before the memory is touched, by what
+    /// takes much, and only where [`Hazards::memory`] cannot say it.
+    Memory(&'a [&'a Case]),
+    /// What this round wrote of the case is dropped, because what follows is better.
+    Better(&'a Case),
 }
 
 /// What a round wrote down, and what happened around it.
@@ -62,17 +118,18 @@ impl Bench {
                 around.clock,
                 &around.core,
                 order.calibration.resolution_ns,
-                order.calibration.width.and_then(|width| width.level),
+                order.level_alone(),
             ),
             book: Book::new(&order),
             around,
             offsets: BTreeMap::new(),
             voice: None,
+            hazards: Hazards::NONE,
             order,
         })
     }
 
-    /// Has [`Bench::alive`] send its signs to `writer`; without one they are not sent.
+    /// Sends signs of life, memory claims and the like to `writer`; without one they are not sent.
     #[must_use]
     pub fn speaking_to(mut self, writer: impl Write + Send + 'static) -> Self {
         self.voice = Some(Voice::new(writer));
@@ -99,83 +156,81 @@ impl Bench {
         Ok((book.samples, book.histograms, book.traces, done))
     }
 
-    /// The order of this round: series, seed, CPUs, calibration.
+    /// What is to be done in this round, and with what: series, seed, CPUs, clock, directory, far end.
     pub fn order(&self) -> &RoundOrder {
         &self.order
     }
 
-    /// CPU of the measuring thread.
+    /// Of [`Bench::order`].
     pub fn cpu(&self) -> usize {
-        self.order.cpus.first().copied().unwrap_or(0)
+        self.order.cpu()
     }
 
-    /// What was found out about the clocks.
+    /// Of [`Bench::order`].
     pub fn calibration(&self) -> &Calibration {
         &self.order.calibration
     }
 
-    /// The clock for windows of the experiment's own: one start, one end, length in ns.
+    /// Of [`Bench::order`].
     pub fn clock(&self) -> Clock {
         self.around.clock
     }
 
-    /// The far end.
+    /// Of [`Bench::order`].
     pub fn far(&self) -> Option<&Endpoint> {
         self.order.far.as_ref()
     }
 
-    /// Directory for files.
+    /// Of [`Bench::order`].
     pub fn dir(&self) -> Option<&Path> {
         self.order.dir.as_deref()
     }
 
     /// Times `body(n)`, which does its operation exactly `n` times: batches grow until METHOD §2
-    /// is met, then ABBA quartets of n against 2n for the case's time. Returns the samples (ns per
-    /// operation) so that facts of the case can be added.
+    /// is met, then ABBA quartets of n against 2n for the case's time. The body returns nothing, or a
+    /// `Result<()>`. Returns the samples (ns per operation) so that facts of the case can be added.
     ///
     /// # Errors
-    /// A length that is not finite.
-    pub fn time(
+    /// The first error of the body; nothing of the case is written down then. A length that is not finite.
+    pub fn time<R: Outcome>(
         &mut self,
         case: &Case,
         metric: &str,
-        mut body: impl FnMut(u64),
+        body: impl FnMut(u64) -> R,
     ) -> Result<&mut Samples> {
-        self.try_time(case, metric, move |operations| {
-            body(operations);
-            Ok(())
-        })
+        self.time_beside(case, metric, || (), body)
     }
 
-    /// Like [`Bench::time`], for bodies that can fail.
+    /// [`Bench::time`].
     ///
     /// # Errors
-    /// The first error of the body; nothing of the case is written down then.
+    /// As [`Bench::time`].
     pub fn try_time(
         &mut self,
         case: &Case,
         metric: &str,
         body: impl FnMut(u64) -> Result<()>,
     ) -> Result<&mut Samples> {
-        self.time_beside(case, metric, || (), body)
+        self.time(case, metric, body)
     }
 
-    /// Like [`Bench::try_time`]; `beside` is called before each quartet, outside what is timed, and is to
+    /// Like [`Bench::time`]; `beside` is called before each quartet, outside what is timed, and is to
     /// take at most 2 % of a quartet.
     ///
     /// # Errors
-    /// As [`Bench::try_time`].
-    pub fn time_beside(
+    /// As [`Bench::time`].
+    pub fn time_beside<R: Outcome>(
         &mut self,
         case: &Case,
         metric: &str,
         mut beside: impl FnMut(),
-        mut body: impl FnMut(u64) -> Result<()>,
+        mut body: impl FnMut(u64) -> R,
     ) -> Result<&mut Samples> {
         let timer = self.timer();
         let experiment = &self.order.series.experiment;
         let context = || format!("timing {metric} of {experiment}:{}", case.id);
         self.around.before_case();
+        let mut body = move |n| body(n).outcome();
         let mut timed = |n| timer.timed(n, &mut body);
         let batch = timer.search(&mut timed).with_context(context)?;
         let mut turn = |watch: &mut Watch| {
@@ -185,7 +240,7 @@ impl Bench {
         let mut quartets = timer.repeat(&mut turn).with_context(context)?;
         let warm_up = self.cold_quartets(&quartets, batch.operations);
         quartets.skip(warm_up);
-        let samples = self.record_quartets(case, metric, batch.operations, quartets)?;
+        let samples = self.record(case, metric, Values::quartets(batch.operations, quartets))?;
         let quantities = &mut samples.quantities;
         quantities.insert("warmup_quartets".to_owned(), warm_up as f64);
         samples.notes.extend(batch.note());
@@ -208,16 +263,40 @@ impl Bench {
         }
     }
 
-    /// Records single events in the metric's unit. The clock's resolution and the cost of an
-    /// empty pair stand beside them, for percentiles that are near. More than 20,000 are thinned
-    /// beside a histogram of all.
+    /// Writes the values of a metric of a case down, in the metric's unit ([`Values`]); a `Vec<f64>` holds
+    /// single events. Returns the samples, so that facts of the case can be added.
     ///
     /// # Errors
-    /// A value that is not finite.
-    pub fn record(&mut self, case: &Case, metric: &str, values: Vec<f64>) -> Result<&mut Samples> {
+    /// A value that is not finite, or not below the limit of censored ones; batches of no operations, or no
+    /// quartets.
+    pub fn record<'v>(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: impl Into<Values<'v>>,
+    ) -> Result<&mut Samples> {
+        let Values { of, width, is_apart } = values.into();
         let mut notes = Vec::new();
-        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
-        let samples = self.book.events(case, metric, values, core_hz)?;
+        let of = match of {
+            Of::Quartets { k, turns } => {
+                ensure!(k > 0, "{metric} of {}: batches of nothing", case.id);
+                notes.extend(turns.note());
+                Of::Quartets { k, turns: turns.or_fail()? }
+            }
+            of => of,
+        };
+        let core_hz = match is_apart {
+            true => {
+                notes.push(APART.to_owned());
+                None
+            }
+            false => {
+                let around = self.around.after_case(&case.id);
+                around.map_err(|reason| notes.push(reason)).ok()
+            }
+        };
+        let samples = self.book.values(case, metric, of, core_hz)?;
+        samples.width.extend(width.into_iter().map(to_thousandth));
         samples.notes.extend(notes);
         Ok(samples)
     }
@@ -234,13 +313,10 @@ impl Bench {
         values: Vec<f64>,
         width: &[f64],
     ) -> Result<&mut Samples> {
-        let samples = self.record(case, metric, values)?;
-        samples.width = width.iter().copied().map(to_thousandth).collect();
-        Ok(samples)
+        self.record(case, metric, Values::events(values).watched(width.to_vec()))
     }
 
-    /// As [`Bench::record`], for events too many to hold: all are counted in `all`, and `excerpt`
-    /// are the first of them.
+    /// [`Values::counted`].
     ///
     /// # Errors
     /// A value that is not finite.
@@ -251,17 +327,10 @@ impl Bench {
         excerpt: Vec<f64>,
         all: &Distribution,
     ) -> Result<&mut Samples> {
-        let mut notes = Vec::new();
-        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
-        let samples = self.book.counted(case, metric, excerpt, all, core_hz)?;
-        samples.notes.extend(notes);
-        Ok(samples)
+        self.record(case, metric, Values::counted(excerpt, all))
     }
 
-    /// As [`Bench::record`], beside events that never ended (drops, time-outs, what was never begun):
-    /// `censored` of them count in the distribution as longer than all that did. `limit` is the value
-    /// that they are known to have passed; an event that ended at it or later counts as one of them, so
-    /// that none of the values lies there.
+    /// [`Values::censored`].
     ///
     /// # Errors
     /// A value that is not finite, or not below the limit.
@@ -273,15 +342,10 @@ impl Bench {
         censored: u64,
         limit: f64,
     ) -> Result<&mut Samples> {
-        let mut notes = Vec::new();
-        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
-        let samples = self.book.censored(case, metric, values, censored, limit, core_hz)?;
-        samples.notes.extend(notes);
-        Ok(samples)
+        self.record(case, metric, Values::censored(values, censored, limit))
     }
 
-    /// As [`Bench::record_counted`], for events of other CPUs than the round's: the core clock of the
-    /// measuring thread's is not theirs, and is not taken.
+    /// [`Values::counted`], [`Values::apart`].
     ///
     /// # Errors
     /// A value that is not finite.
@@ -292,12 +356,10 @@ impl Bench {
         excerpt: Vec<f64>,
         all: &Distribution,
     ) -> Result<&mut Samples> {
-        let samples = self.book.counted(case, metric, excerpt, all, None)?;
-        samples.notes.push(APART.to_owned());
-        Ok(samples)
+        self.record(case, metric, Values::counted(excerpt, all).apart())
     }
 
-    /// Records values that each cover a batch of `k` operations (0: a block of time).
+    /// [`Values::batches`].
     ///
     /// # Errors
     /// A value that is not finite.
@@ -308,16 +370,10 @@ impl Bench {
         k: u64,
         values: Vec<f64>,
     ) -> Result<&mut Samples> {
-        let mut notes = Vec::new();
-        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
-        let samples = self.book.batches(case, metric, k, values, core_hz)?;
-        samples.notes.extend(notes);
-        Ok(samples)
+        self.record(case, metric, Values::batches(k, values))
     }
 
-    /// As [`Bench::record_batches`], for values that other threads than the measuring one yielded,
-    /// each on a CPU of its own: the core clock of the measuring thread's is not theirs, and is not
-    /// taken.
+    /// [`Values::blocks`], [`Values::apart`].
     ///
     /// # Errors
     /// A value that is not finite.
@@ -327,14 +383,10 @@ impl Bench {
         metric: &str,
         values: Vec<f64>,
     ) -> Result<&mut Samples> {
-        let samples = self.book.batches(case, metric, 0, values, None)?;
-        samples.notes.push(APART.to_owned());
-        Ok(samples)
+        self.record(case, metric, Values::blocks(values).apart())
     }
 
-    /// Records quartets in the order `k`, `2 k`, `2 k`, `k`: per quartet the sum of the two short batches
-    /// and of the two long ones, in ns. Where the core clock around the case is unknown, that of the
-    /// probes' chains stands in its place.
+    /// [`Values::quartets`].
     ///
     /// # Errors
     /// A value that is not finite, batches of no operations, or no quartets.
@@ -345,32 +397,10 @@ impl Bench {
         k: u64,
         quartets: Turns<Quartet>,
     ) -> Result<&mut Samples> {
-        ensure!(k > 0, "{metric} of {}: batches of nothing", case.id);
-        let mut notes: Vec<String> = quartets.note().into_iter().collect();
-        let quartets = quartets.or_fail()?;
-        let around = self.around.after_case(&case.id);
-        let core_hz = noted(around, &mut notes).or(quartets.core_hz);
-        let (n, two_n): (Vec<f64>, Vec<f64>) = quartets.kept.into_iter().unzip();
-        let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
-        let raw = Raw::Quartets { k, n: tenths(n), two_n: tenths(two_n), voids: quartets.refused };
-        let samples = self.book.add(case, metric, raw, core_hz)?;
-        samples.width = quartets.width.into_iter().map(to_thousandth).collect();
-        samples.notes.extend(notes);
-        Ok(samples)
+        self.record(case, metric, Values::quartets(k, quartets))
     }
 
-    /// Reads how wide a core is; none where the clock is too coarse.
-    pub fn probe(&self) -> Option<Probe> {
-        self.probe
-    }
-
-    /// Additions per cycle of a core that is alone; none where calibration did not learn it.
-    pub fn level_alone(&self) -> Option<f64> {
-        self.order.calibration.width.and_then(|width| width.level)
-    }
-
-    /// As [`Bench::record_apart`], for a thread's or a crew's work between readings of the width probe;
-    /// `whole` is the value of the whole window, which stands alone where it was not cut into stretches.
+    /// [`Values::stretches`].
     ///
     /// # Errors
     /// A value that is not finite.
@@ -381,18 +411,22 @@ impl Bench {
         stretches: &[Stretch],
         whole: f64,
     ) -> Result<&mut Samples> {
-        let values = match stretches {
-            [] => vec![whole],
-            _ => stretches.iter().map(|stretch| stretch.rate).collect(),
-        };
-        let samples = self.record_batches(case, metric, 0, values)?;
-        samples.width = stretches.iter().map(|stretch| to_thousandth(stretch.width)).collect();
-        Ok(samples)
+        self.record(case, metric, Values::stretches(stretches, whole))
     }
 
-    /// Reads the width probe between the events of a case on one CPU.
+    /// Reads how wide a core is; none where the clock is too coarse.
+    pub fn probe(&self) -> Option<Probe> {
+        self.probe
+    }
+
+    /// Of [`Bench::order`].
+    pub fn level_alone(&self) -> Option<f64> {
+        self.order.level_alone()
+    }
+
+    /// [`Timer::watch`].
     pub fn watch(&self) -> Watch {
-        Watch::new(self.timer().probe)
+        self.timer().watch()
     }
 
     /// For quartets that the experiment times itself, with the goal of [`Bench::time`].
@@ -432,7 +466,8 @@ impl Bench {
             }
         }
         self.around.use_cpus(cpus);
-        Ok(Crew::new(clock, cpus.to_vec(), window_ns, self.order.rehearsal))
+        let crew = Crew::new(clock, cpus.to_vec(), window_ns, self.order.rehearsal);
+        Ok(crew.able_to_probe(self.probe))
     }
 
     /// How far the clocks of two CPUs may be apart; exchanged once per round.
@@ -449,9 +484,47 @@ impl Bench {
         Ok(offset)
     }
 
-    /// Ticks of the counter to ns.
+    /// Of the clock of [`Bench::order`].
     pub fn ns(&self, ticks: u64) -> f64 {
         self.around.clock.ns(ticks)
+    }
+
+    /// Says something of the round to the session, or to who judges whether it was disturbed. Outside any timed
+    /// window: the session may wake up for it.
+    pub fn declare(&mut self, declared: Declared<'_>) {
+        match declared {
+            Declared::Switches(count) => self.around.plan_switches(count),
+            Declared::MajorFaults(count) => self.around.plan_major_faults(count),
+            Declared::Others { switches, time_ns } => self.around.met_others(switches, time_ns),
+            Declared::Cpus(cpus) => self.around.use_cpus(cpus),
+            Declared::Alive => self.alive(self.around.seconds()),
+            Declared::Memory(cases) => self.takes_memory_for(cases.iter().copied()),
+            Declared::Better(case) => self.book.forget(&case.id),
+        }
+    }
+
+    /// A round of an experiment with these hazards begins.
+    pub(crate) fn begin(&mut self, hazards: Hazards) {
+        self.hazards = hazards;
+        if hazards.run_delay {
+            self.around.mind_run_delay();
+        }
+        if hazards.memory == Claim::OfRound
+            && let Some(voice) = &mut self.voice
+        {
+            let cases = self.order.series.cases.iter().map(|case| case.id.clone()).collect();
+            voice.say(&FromWorker::TakesMemory(cases));
+        }
+    }
+
+    /// What goes before each visit of a case.
+    fn before_visit(&mut self, case: &Case) {
+        if self.hazards.memory == Claim::OfCase {
+            self.takes_memory_for([case]);
+        }
+        if self.hazards.hangs {
+            self.may_hang_in(case);
+        }
     }
 
     /// A long `Once` says that it lives, at most once a second, between its blocks.
@@ -461,10 +534,7 @@ impl Bench {
         }
     }
 
-    /// Says which cases the memory is for that is taken next. Where the kernel's OOM killer ends the
-    /// worker, they have failed for that reason, and the series goes on without them. To be called
-    /// before the memory is touched, outside any timed window, and only by what takes much: the
-    /// session wakes up for it.
+    /// [`Declared::Memory`].
     pub fn takes_memory_for<'case>(&mut self, cases: impl IntoIterator<Item = &'case Case>) {
         if let Some(voice) = &mut self.voice {
             let cases = cases.into_iter().map(|case| case.id.clone()).collect();
@@ -472,13 +542,24 @@ impl Bench {
         }
     }
 
-    /// Says that what follows is a case whose files may hang the worker in the kernel: where it says
-    /// nothing more in time, that case has failed, and the series goes on without it. To be called
-    /// before each case that touches files, outside any timed window. (What an experiment that needs a
-    /// directory does before that is watched as well: where it hangs there, all its cases have failed.)
+    /// [`Hazards::hangs`].
     pub fn may_hang_in(&mut self, case: &Case) {
         if let Some(voice) = &mut self.voice {
             voice.say(&FromWorker::MayHangIn(case.id.clone()));
+        }
+    }
+
+    /// Gives cases up while the round goes on: what this round wrote of them is dropped, and the reason kept.
+    /// One that failed before keeps its own reason.
+    pub fn give_up<'case>(
+        &mut self,
+        cases: impl IntoIterator<Item = &'case Case>,
+        error: &anyhow::Error,
+    ) {
+        for case in cases {
+            if self.book.failed.iter().all(|failed| failed.case != case.id) {
+                self.book.fail(&case.id, format!("{error:#}"));
+            }
         }
     }
 
@@ -488,19 +569,14 @@ impl Bench {
         self.book.fail(&case.id, format!("{error:#}"));
     }
 
-    /// Drops what this round wrote of a case, because what follows is better.
+    /// [`Declared::Better`].
     pub fn forget(&mut self, case: &Case) {
         self.book.forget(&case.id);
     }
 
-    /// As [`Bench::fail`], for every case of a series: what they share is not what it should be.
+    /// [`Bench::give_up`] for a series.
     pub fn fail_all(&mut self, series: &Series, error: &anyhow::Error) {
-        for case in &series.cases {
-            // One that failed before has its own reason.
-            if self.book.failed.iter().all(|failed| failed.case != case.id) {
-                self.fail(case, error);
-            }
-        }
+        self.give_up(series, error);
     }
 
     /// Counts CPUs that measured beside the first, for what the environment of the round says; a
@@ -532,11 +608,6 @@ impl Bench {
     }
 }
 
-/// The core clock, or a note why there is none.
-fn noted(core: CoreOverCase, notes: &mut Vec<String>) -> Option<f64> {
-    core.map_err(|reason| notes.push(reason)).ok()
-}
-
 /// How many leading samples belong to the warm-up. A series that has not settled by its half, or
 /// that would keep fewer than `least`, is left whole: then it is not a warm-up that it shows.
 /// Long series are looked at as medians of neighbours, because the search for change points takes
@@ -547,6 +618,29 @@ fn cold_samples(samples: &[f64], least: usize) -> usize {
     let warm_up = trend::warm_up(&medians);
     let cold = warm_up.discard * size;
     if warm_up.settled && cold + least <= samples.len() { cold } else { 0 }
+}
+
+/// What a timed body may return: nothing, or how it failed.
+pub trait Outcome {
+    /// As a result.
+    ///
+    /// # Errors
+    /// How it failed.
+    fn outcome(self) -> Result<()>;
+}
+
+impl Outcome for () {
+    #[inline(always)]
+    fn outcome(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Outcome for Result<()> {
+    #[inline(always)]
+    fn outcome(self) -> Result<()> {
+        self
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a round writes down: samples, distributions and traces, in the record's form.
 
+use super::values::Of;
 use crate::link::RoundOrder;
 use anyhow::{Result, bail};
 use record::case::Case;
@@ -93,6 +94,37 @@ impl Book {
     pub fn fail(&mut self, case: &CaseId, reason: String) {
         self.forget(case);
         self.failed.push(FailedCase { case: case.clone(), reason });
+    }
+
+    /// Writes values down in their form.
+    ///
+    /// # Errors
+    /// A value that is not finite, or not below the limit of censored ones.
+    pub fn values(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        of: Of,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        match of {
+            Of::Events(values) => self.events(case, metric, values, core_hz),
+            Of::Counted(excerpt, all) => self.counted(case, metric, excerpt, all, core_hz),
+            Of::Censored { values, censored, limit } => {
+                self.censored(case, metric, values, censored, limit, core_hz)
+            }
+            Of::Batches { k, values } => self.batches(case, metric, k, values, core_hz),
+            Of::Quartets { k, turns } => {
+                let core_hz = core_hz.or(turns.core_hz);
+                let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
+                let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
+                let (n, two_n) = (tenths(n), tenths(two_n));
+                let raw = Raw::Quartets { k, n, two_n, voids: turns.refused };
+                let samples = self.add(case, metric, raw, core_hz)?;
+                samples.width = turns.width.into_iter().map(to_thousandth).collect();
+                Ok(samples)
+            }
+        }
     }
 
     /// Writes raw values down as they are.

@@ -35,6 +35,8 @@ pub struct Crew {
     window_ns: f64,
     windows: Windows,
     probe: Option<Probe>,
+    /// The probe of the round, whether it is read or not.
+    able: Option<Probe>,
 }
 
 /// What a crew did in its shared window.
@@ -129,11 +131,22 @@ impl Crew {
             window_ns,
             windows: if rehearsal { Windows::REHEARSAL } else { Windows::FULL },
             probe: None,
+            able: None,
         }
     }
 
-    /// The same with the width probe read between steps, about every 0.1 ms. The probe takes 2 % of the
-    /// window, which the stretches between its readings do not contain.
+    pub(super) fn able_to_probe(self, able: Option<Probe>) -> Self {
+        Crew { able, ..self }
+    }
+
+    /// The same with the width probe read between steps, about every 0.1 ms, where the clock allows it. The probe
+    /// takes 2 % of the window, which the stretches between its readings do not contain.
+    #[must_use]
+    pub fn watched(self, is_watched: bool) -> Self {
+        Crew { probe: self.able.filter(|_| is_watched), ..self }
+    }
+
+    /// [`Crew::watched`] with a probe.
     pub fn probed(self, probe: Option<Probe>) -> Self {
         Crew { probe, ..self }
     }

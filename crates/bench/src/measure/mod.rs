@@ -18,11 +18,12 @@ mod storage;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod values;
 mod voice;
 mod warp;
 mod width;
 
-pub use bench::{Bench, Written, WrongResult};
+pub use bench::{Bench, Declared, Outcome, Written, WrongResult};
 pub use calibrate::{calibrate, raw_ns};
 pub use clock::Clock;
 pub use core_clock::{CoreClock, Windows};
@@ -30,5 +31,6 @@ pub use crew::{Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_u
 pub use far::FarEnd;
 pub use quartet::{Quartet, Timer, Turns, abba, samples};
 pub use storage::{Settled, settle, unwritten};
+pub use values::Values;
 pub use voice::Voice;
 pub use width::{Stretch, Watch, clock_step, whole_core};

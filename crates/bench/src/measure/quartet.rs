@@ -205,6 +205,11 @@ impl<T> Turns<T> {
 }
 
 impl Timer {
+    /// Reads the width probe between the events of a case on one CPU.
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.probe)
+    }
+
     /// Length of one call of `body` with so many operations, in ns. Never inlined, so that n and 2n
     /// run the same code.
     ///

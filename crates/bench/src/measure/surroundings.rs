@@ -134,6 +134,11 @@ impl Surroundings {
         self.minds_run_delay = true;
     }
 
+    /// Seconds since the round began.
+    pub fn seconds(&self) -> f64 {
+        self.clock.between_ns(self.begin, self.clock.end()) / 1e9
+    }
+
     /// Counts CPUs that measured beside the first.
     pub fn use_cpus(&mut self, cpus: &[usize]) {
         self.used.extend(cpus);

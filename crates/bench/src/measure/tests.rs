@@ -189,7 +189,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let (samples, histograms, _, _) = with_bench(|mut bench| {
         let case = case();
         bench.record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0]).expect("records");
-        let many = (0..50_000).map(f64::from).collect();
+        let many: Vec<f64> = (0..50_000).map(f64::from).collect();
         bench.record(&case, "gap", many).expect("records");
         bench.record_batches(&case, "rate", 7, vec![2.5]).expect("records");
         bench.record(&case, "gap", vec![f64::NAN]).expect_err("no number");

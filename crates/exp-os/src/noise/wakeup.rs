@@ -388,7 +388,7 @@ fn write(case: &Case, bench: &mut Bench, window: &Window, states: &IdleStates) -
         .collect();
     bench.trace(case, "wakeups", &["intended_ns", "actual_ns"], rows)?;
     let late_ns = counted.iter().map(|wakeup| wakeup.late_ns() as f64);
-    let samples = bench.record(case, "latency", late_ns.collect())?;
+    let samples = bench.record(case, "latency", late_ns.collect::<Vec<_>>())?;
     for (name, value) in [
         ("timer_slack_ns", window.slack_ns as f64),
         ("voluntary_switches", window.voluntary as f64),

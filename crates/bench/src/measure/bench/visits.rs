@@ -4,7 +4,7 @@
 use super::{Bench, WrongResult};
 use crate::experiment::Fields;
 use anyhow::Result;
-use record::case::{Case, Series};
+use record::case::Case;
 use stats::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, is_alone};
 use std::collections::BTreeMap;
 
@@ -12,22 +12,29 @@ impl Bench {
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
     /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
     /// given up in every round that counts has failed.
-    pub fn each(&mut self, series: &Series, measure: impl FnMut(&mut Bench, &Case) -> Result<()>) {
-        let cases: Vec<&Case> = series.cases.iter().collect();
+    /// Those that are visited again come in the opposite order, so that what grew from case to case can shrink.
+    ///
+    /// Before each visit it says to the session what the experiment's hazards ask for
+    /// ([`crate::experiment::Hazards`]).
+    pub fn each<'case>(
+        &mut self,
+        cases: impl IntoIterator<Item = &'case Case>,
+        measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+    ) {
+        let cases: Vec<&Case> = cases.into_iter().collect();
         self.visit(&cases, measure);
     }
 
     /// As [`Bench::each`], with each case as its type has it.
-    pub fn each_of<C: Fields>(
+    pub fn each_of<'case, C: Fields>(
         &mut self,
-        series: &Series,
+        cases: impl IntoIterator<Item = &'case Case>,
         mut measure: impl FnMut(&mut Bench, &Case, C) -> Result<()>,
     ) {
-        self.each(series, |bench, case| measure(bench, case, C::decode(case)?));
+        self.each(cases, |bench, case| measure(bench, case, C::decode(case)?));
     }
 
-    /// As [`Bench::each`], for some cases of a series. Those that are visited again come in the opposite
-    /// order, so that what grew from case to case can shrink.
+    /// [`Bench::each`].
     pub fn visit(
         &mut self,
         cases: &[&Case],
@@ -35,6 +42,7 @@ impl Bench {
     ) {
         let mut took_ns = Vec::with_capacity(cases.len());
         for case in cases {
+            self.before_visit(case);
             self.around.begin_case();
             let mut outcome = measure(self, case);
             if outcome.as_ref().is_err_and(|error| !error.is::<WrongResult>()) {
@@ -42,7 +50,7 @@ impl Bench {
                 outcome = measure(self, case);
             }
             if let Err(error) = outcome {
-                self.fail(case, &error);
+                self.book.fail(&case.id, format!("{error:#}"));
             }
             took_ns.push(self.around.end_case());
         }
@@ -58,7 +66,7 @@ impl Bench {
         took_ns: &[f64],
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
-        let level = self.order.calibration.width.and_then(|width| width.level);
+        let level = self.order.level_alone();
         if self.order.rehearsal || level.is_none() {
             return;
         }
@@ -73,6 +81,7 @@ impl Bench {
                 if *left_ns <= 0.0 || !self.lacks_alone(case) {
                     continue;
                 }
+                self.before_visit(case);
                 self.around.begin_case();
                 let mark = self.book.mark(visit);
                 let outcome = measure(self, case);
@@ -99,12 +108,12 @@ impl Bench {
                 *count += self.alone(&samples.width).len();
             }
         }
-        self.level_alone().is_some() && counts.values().any(|count| *count < LEAST_ALONE)
+        self.order.level_alone().is_some() && counts.values().any(|count| *count < LEAST_ALONE)
     }
 
     /// Which of these readings are of a core that is alone.
     pub(super) fn alone(&self, width: &[f64]) -> Vec<usize> {
-        let Some(level) = self.level_alone() else {
+        let Some(level) = self.order.level_alone() else {
             return Vec::new();
         };
         let readings = width.iter().enumerate();

@@ -1,0 +1,101 @@
+//! What a round has measured of a figure: events, batches or quartets, and what stands beside them.
+
+use super::quartet::{Quartet, Turns};
+use super::width::Stretch;
+use stats::histogram::Histogram as Distribution;
+
+/// Values of one metric of one case, in the metric's unit, for [`super::Bench::record`]. A `Vec<f64>`
+/// becomes single events.
+pub struct Values<'a> {
+    pub(super) of: Of<'a>,
+    /// Readings of the width probe, one for each value.
+    pub(super) width: Vec<f64>,
+    /// Of other CPUs than the measuring thread's.
+    pub(super) is_apart: bool,
+}
+
+/// The form of values.
+pub(super) enum Of<'a> {
+    Events(Vec<f64>),
+    Counted(Vec<f64>, &'a Distribution),
+    Censored { values: Vec<f64>, censored: u64, limit: f64 },
+    Batches { k: u64, values: Vec<f64> },
+    Quartets { k: u64, turns: Turns<Quartet> },
+}
+
+impl<'a> Values<'a> {
+    fn of(of: Of<'a>) -> Self {
+        Values { of, width: Vec::new(), is_apart: false }
+    }
+
+    /// Single events. The clock's resolution and the cost of an empty pair stand beside them, for
+    /// percentiles that are near. More than 20,000 are thinned beside a histogram of all.
+    pub fn events(values: Vec<f64>) -> Self {
+        Values::of(Of::Events(values))
+    }
+
+    /// Events too many to hold: all are counted in `all`, and `excerpt` are the first of them.
+    pub fn counted(excerpt: Vec<f64>, all: &'a Distribution) -> Self {
+        Values::of(Of::Counted(excerpt, all))
+    }
+
+    /// Events beside `censored` ones that never ended (drops, time-outs, what was never begun), which count
+    /// in the distribution as longer than all that did. `limit` is the value that they are known to have
+    /// passed; an event that ended at it or later counts as one of them, so that none of the values may lie
+    /// there.
+    pub fn censored(values: Vec<f64>, censored: u64, limit: f64) -> Self {
+        Values::of(Of::Censored { values, censored, limit })
+    }
+
+    /// Values that each cover a batch of `k` operations (0: a block of time).
+    pub fn batches(k: u64, values: Vec<f64>) -> Self {
+        Values::of(Of::Batches { k, values })
+    }
+
+    /// Values that each cover a block of time.
+    pub fn blocks(values: Vec<f64>) -> Self {
+        Values::batches(0, values)
+    }
+
+    /// The one value of the whole window.
+    pub fn block(value: f64) -> Self {
+        Values::blocks(vec![value])
+    }
+
+    /// A thread's or a crew's work between readings of the width probe; `whole` is the value of the whole
+    /// window, which stands alone where it was not cut into stretches.
+    pub fn stretches(stretches: &[Stretch], whole: f64) -> Self {
+        match stretches {
+            [] => Values::block(whole),
+            _ => Values::blocks(stretches.iter().map(|stretch| stretch.rate).collect())
+                .watched(stretches.iter().map(|stretch| stretch.width).collect()),
+        }
+    }
+
+    /// Quartets in the order `k`, `2 k`, `2 k`, `k`: of each the sum of the two short batches and of the two
+    /// long ones, in ns. Where the core clock around the case is unknown, that of the probes' chains stands
+    /// in its place.
+    pub fn quartets(k: u64, turns: Turns<Quartet>) -> Self {
+        Values::of(Of::Quartets { k, turns })
+    }
+
+    /// With a reading of the width probe for each value ([`super::Watch::end`]); 0 where it could not be
+    /// read.
+    #[must_use]
+    pub fn watched(self, width: Vec<f64>) -> Self {
+        Values { width, ..self }
+    }
+
+    /// Yielded on other CPUs than the round's: the core clock of the measuring thread's is not theirs, and
+    /// is not taken.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        Values { is_apart: true, ..self }
+    }
+}
+
+impl From<Vec<f64>> for Values<'_> {
+    fn from(values: Vec<f64>) -> Self {
+        Values::events(values)
+    }
+}
