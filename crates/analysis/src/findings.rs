@@ -82,7 +82,7 @@ pub fn no_probe(why: Unusable) -> &'static str {
         Unusable::ClockTooCoarse => "the clock's steps are too long for it",
         Unusable::NeverAlone => "the core was never alone while the probe was calibrated",
         Unusable::NotWhole => {
-            "additions per cycle are not a whole number: the core is emulated or unknown"
+            "operations per cycle are not a whole number: the core is emulated or unknown"
         }
     }
 }

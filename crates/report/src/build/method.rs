@@ -57,7 +57,7 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on
     derived from several cases, by resampling their rounds (‡). Rounds count as disturbed by counters alone \
     (throttling, migrations, major faults, involuntary switches, others on the CPU, \
     a moved core clock), \
-    never by their value. A probe of 1 µs of independent additions at every batch boundary shows \
+    never by their value. A probe of 1 µs of independent operations at every batch boundary shows \
     whether another tenant used the core meanwhile: a figure is printed as of the core alone where \
     six rounds have 20 samples in which nobody did, else from all samples (§). Percentiles, maxima \
     and everything about noise are of all rounds. Cycles are core clock cycles, measured beside each case, not ticks of \
@@ -115,7 +115,7 @@ fn probe(width: &Width) -> String {
         return format!("not usable: {why}");
     };
     format!(
-        "{} additions a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
+        "{} operations a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
          {} of the calibration was alone",
         digits(level),
         percent(width.spread),
