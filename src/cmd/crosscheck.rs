@@ -317,6 +317,7 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
             },
             work: Vec::new(),
             asked_from: preset.asked_from(),
+            ahead_until: preset.ahead_until(),
             skipped: Vec::new(),
         },
         options: Options {
