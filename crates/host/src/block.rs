@@ -146,21 +146,18 @@ pub(super) fn read(root: &Root) -> Block {
 
 fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
     // Always in units of 512 bytes, whatever the logical block (include/linux/blk_types.h).
-    let sectors: u64 = root.number(&format!("{dir}/size"))?;
-    if sectors == 0 {
-        return None;
-    }
+    let sectors = root.number::<u64>(&format!("{dir}/size")).filter(|&sectors| sectors > 0)?;
     let queue = |field: &str| root.number::<u64>(&format!("{dir}/queue/{field}"));
     let parts = root.list(dir).into_iter().filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
     let below = below(root, dir);
     Some(Disk {
         model,
-        rotational: queue("rotational").map(|flag| flag != 0),
+        rotational: root.flag(&format!("{dir}/queue/rotational")),
         size_bytes: sectors.checked_mul(512)?,
         scheduler: root.selected(&format!("{dir}/queue/scheduler")),
         write_cache: root.line(&format!("{dir}/queue/write_cache")),
-        fua: queue("fua").map(|flag| flag != 0),
+        fua: root.flag(&format!("{dir}/queue/fua")),
         read_ahead_bytes: queue("read_ahead_kb").and_then(|kib| kib.checked_mul(1024)),
         logical_block_bytes: queue("logical_block_size"),
         physical_block_bytes: queue("physical_block_size"),
@@ -213,10 +210,7 @@ fn below(root: &Root, dir: &str) -> Vec<String> {
 /// Link of the PCIe function at `device`; `None` where there is none.
 pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
     // `16.0 GT/s PCIe`; `Unknown` where the function has no link of its own.
-    let speed = |field: &str| {
-        let text = root.line(&format!("{device}/{field}"))?;
-        text.split_whitespace().next()?.parse::<f64>().ok()
-    };
+    let speed = |field: &str| root.words(&format!("{device}/{field}")).first()?.parse::<f64>().ok();
     let width = |field: &str| root.number::<u32>(&format!("{device}/{field}")).filter(|&w| w > 0);
     Some(PcieLink {
         gts: speed("current_link_speed")?,
@@ -229,34 +223,14 @@ pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
 /// One line of mountinfo: `36 35 98:0 /root /target rw,noatime shared:1 - ext3 /dev/x rw,errors=y`
 /// (Documentation/filesystems/proc.rst, section 3.5).
 fn parse_mount(line: &str) -> Option<Mount> {
-    const PSEUDO: &[&str] = &[
-        "proc",
-        "sysfs",
-        "devpts",
-        "cgroup",
-        "cgroup2",
-        "securityfs",
-        "debugfs",
-        "tracefs",
-        "pstore",
-        "bpf",
-        "configfs",
-        "fusectl",
-        "mqueue",
-        "hugetlbfs",
-        "autofs",
-        "binfmt_misc",
-        "efivarfs",
-        "nsfs",
-        "rpc_pipefs",
-        "selinuxfs",
-        "devtmpfs",
-    ];
+    const PSEUDO: &str = "proc sysfs devpts cgroup cgroup2 securityfs debugfs tracefs pstore bpf \
+        configfs fusectl mqueue hugetlbfs autofs binfmt_misc efivarfs nsfs rpc_pipefs selinuxfs \
+        devtmpfs";
     let (before, after) = line.split_once(" - ")?;
     let before: Vec<&str> = before.split(' ').collect();
     let mut after = after.split(' ');
     let (fs, source) = (after.next()?, after.next()?);
-    if PSEUDO.contains(&fs) {
+    if PSEUDO.split(' ').any(|pseudo| pseudo == fs) {
         return None;
     }
     let mut options: Vec<&str> = before.get(5)?.split(',').collect();

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use super::Root;
 use super::limits::{CpuQuota, IoLimit};
+use super::{Root, text};
 
 /// Where a group with a memory limit of its own can be made for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,20 +24,32 @@ impl GroupPlace {
     }
 }
 
-fn limit_file(version: u32) -> &'static str {
-    match version {
-        2 => "memory.max",
-        _ => "memory.limit_in_bytes",
-    }
+/// Names of the file with the memory limit in versions 1 and 2.
+const MEMORY_LIMIT: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
+
+pub(super) fn limit_file(version: u32) -> &'static str {
+    MEMORY_LIMIT[usize::from(version == 2)]
 }
 
 /// Bytes of files that a group has in memory, with the groups below it: of its `memory.stat`.
 pub fn cached_bytes(memory_stat: &str) -> Option<u64> {
     // Version 1 counts a group alone as `cache` and all below it as `total_cache`.
-    ["total_cache ", "file "].into_iter().find_map(|name| {
-        let mut lines = memory_stat.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
-    })
+    ["total_cache ", "file "].into_iter().find_map(|name| text::number(memory_stat, name))
+}
+
+/// Why no group can be made.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoPlace {
+    #[error("no hierarchy of control groups with the memory controller is mounted here")]
+    NoHierarchy,
+    /// From this directory upwards.
+    #[error(
+        "no group from {0} upwards hands the memory controller on to its children \
+         (cgroup.subtree_control)"
+    )]
+    NotHandedOn(String),
+    #[error("/{0} may not be written by this user")]
+    NotWritable(String),
 }
 
 /// Where this process may make a group with a memory limit and move itself into it and back.
@@ -48,34 +60,27 @@ pub fn cached_bytes(memory_stat: &str) -> Option<u64> {
 /// write the `cgroup.procs` of both groups' common ancestor
 /// (Documentation/admin-guide/cgroup-v2.rst, "Delegation Containment"). Errors: why there is no
 /// such place.
-pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, String> {
+pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, NoPlace> {
     let groups = groups(root);
     let v1 = groups.iter().find(|group| group.version == 1 && group.controls("memory"));
     let (parent, home) = match v1 {
         Some(group) => (group, group),
         None => {
             let mut second = groups.iter().filter(|group| group.version == 2);
-            let home = second.clone().next().ok_or(
-                "no hierarchy of control groups with the memory controller is mounted here",
-            )?;
+            let home = second.clone().next().ok_or(NoPlace::NoHierarchy)?;
             let parent = second.find(|group| group.hands_on_memory(root));
-            let parent = parent.ok_or_else(|| {
-                format!(
-                    "no group from {} upwards hands the memory controller on to its children \
-                     (cgroup.subtree_control)",
-                    home.dir
-                )
-            })?;
-            (parent, home)
+            (parent.ok_or_else(|| NoPlace::NotHandedOn(home.dir.clone()))?, home)
         }
     };
     let procs = |group: &Group| format!("{}/cgroup.procs", group.dir);
-    for path in [parent.dir.clone(), procs(parent), procs(home)] {
-        if !root.may_write(&path) {
-            return Err(format!("/{path} may not be written by this user"));
+    let mut written = [parent.dir.clone(), procs(parent), procs(home)].into_iter();
+    match written.find(|path| !root.may_write(path)) {
+        Some(path) => Err(NoPlace::NotWritable(path)),
+        None => {
+            let (parent, home) = (parent.dir.clone(), home.dir.clone());
+            Ok(GroupPlace { version: if v1.is_some() { 1 } else { 2 }, parent, home })
         }
     }
-    Ok(GroupPlace { version: parent.version, parent: parent.dir.clone(), home: home.dir.clone() })
 }
 
 /// One group of this process, innermost first within its hierarchy.
@@ -99,11 +104,8 @@ pub(super) fn groups(root: &Root) -> Vec<Group> {
     let membership = root.read("proc/self/cgroup").unwrap_or_default();
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
     let mounts: Vec<GroupMount> = mounts.lines().filter_map(parse_mount).collect();
-    membership
-        .lines()
-        .filter_map(parse_member)
-        .flat_map(|member| ancestors(&member, &mounts))
-        .collect()
+    let members = membership.lines().filter_map(parse_member);
+    members.flat_map(|member| ancestors(&member, &mounts)).collect()
 }
 
 /// Limits of input and output that bind this process, innermost group first. In version 1 only the
@@ -188,87 +190,71 @@ impl Group {
         self.version == 2 || self.controllers.iter().any(|controller| controller == name)
     }
 
+    /// Path of a controller's file, by its names in versions 1 and 2; `None` where the group has not
+    /// that controller, or its version no such file (an empty name).
+    fn file(&self, controller: &str, names: [&str; 2]) -> Option<String> {
+        let name = names[usize::from(self.version == 2)];
+        let has = self.controls(controller) && !name.is_empty();
+        has.then(|| format!("{}/{name}", self.dir))
+    }
+
+    fn number(&self, root: &Root, controller: &str, names: [&str; 2]) -> Option<u64> {
+        root.number(&self.file(controller, names)?)
+    }
+
     /// Memory limit in bytes; `None` when there is none.
     pub(super) fn memory_limit(&self, root: &Root) -> Option<u64> {
-        if !self.controls("memory") {
-            return None;
-        }
-        root.number::<u64>(&format!("{}/{}", self.dir, self.memory_limit_file()))
-            .filter(|&limit| limit < NO_LIMIT)
+        self.number(root, "memory", MEMORY_LIMIT).filter(|&limit| limit < NO_LIMIT)
     }
 
     /// Memory above which the kernel slows the group down and takes pages back (version 2).
     pub(super) fn memory_high(&self, root: &Root) -> Option<u64> {
-        let number = || root.number(&format!("{}/memory.high", self.dir));
-        (self.version == 2).then(number)?
+        self.number(root, "memory", ["", "memory.high"])
     }
 
     /// Swap that the group may use. Version 1 limits memory and swap together: without swap of its
     /// own a group has the same limit for both.
     pub(super) fn swap_limit(&self, root: &Root) -> Option<u64> {
-        let number = |name: &str| root.number::<u64>(&format!("{}/{name}", self.dir));
+        let names = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
+        let limit = self.number(root, "memory", names)?;
         match self.version {
-            2 => number("memory.swap.max"),
+            2 => Some(limit),
             _ => {
-                let both =
-                    self.controls("memory").then(|| number("memory.memsw.limit_in_bytes"))?;
-                let both = both.filter(|limit| *limit < NO_LIMIT)?;
+                let both = Some(limit).filter(|limit| *limit < NO_LIMIT)?;
                 Some(both.saturating_sub(self.memory_limit(root)?))
             }
         }
     }
 
-    /// Name of the file that holds the memory limit.
-    pub(super) fn memory_limit_file(&self) -> &'static str {
-        limit_file(self.version)
-    }
-
     /// Whether children of the group have memory limits (version 2).
     fn hands_on_memory(&self, root: &Root) -> bool {
-        let control = root.line(&format!("{}/cgroup.subtree_control", self.dir));
-        control.is_some_and(|names| names.split_whitespace().any(|name| name == "memory"))
+        let handed_on = root.words(&format!("{}/cgroup.subtree_control", self.dir));
+        handed_on.iter().any(|name| name == "memory")
     }
 
     /// How many processes of the group the OOM killer killed (version 2: of those below it too),
     /// and how often its limit stood in the way. A version 2 root counts neither.
     pub(super) fn memory_kills(&self, root: &Root) -> Option<(u64, u64)> {
-        if !self.controls("memory") {
-            return None;
-        }
-        let file = match self.version {
-            2 => "memory.events",
-            _ => "memory.oom_control",
-        };
-        let counts = root.read(&format!("{}/{file}", self.dir))?;
-        let count = |name: &str| {
-            let mut lines = counts.lines();
-            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
-        };
+        let counts = root.read(&self.file("memory", ["memory.oom_control", "memory.events"])?)?;
         let at_limit = match self.version {
-            2 => count("oom"),
-            _ => root.number(&format!("{}/memory.failcnt", self.dir)),
+            2 => text::number(&counts, "oom "),
+            _ => self.number(root, "memory", ["memory.failcnt", ""]),
         };
-        Some((count("oom_kill")?, at_limit.unwrap_or(0)))
+        Some((text::number(&counts, "oom_kill ")?, at_limit.unwrap_or(0)))
     }
 
     /// Memory in use that the kernel cannot drop at once: usage without the inactive file pages.
     pub(super) fn memory_used(&self, root: &Root) -> Option<u64> {
-        let (file, inactive) = match self.version {
-            2 => ("memory.current", "inactive_file "),
-            _ => ("memory.usage_in_bytes", "total_inactive_file "),
-        };
-        let usage: u64 = root.number(&format!("{}/{file}", self.dir))?;
+        let names = ["memory.usage_in_bytes", "memory.current"];
+        let usage = self.number(root, "memory", names)?;
         let stat = root.read(&format!("{}/memory.stat", self.dir)).unwrap_or_default();
-        let droppable = stat.lines().find_map(|line| line.strip_prefix(inactive)?.parse().ok());
-        Some(usage.saturating_sub(droppable.unwrap_or(0)))
+        let inactive = ["total_inactive_file ", "inactive_file "][usize::from(self.version == 2)];
+        Some(usage.saturating_sub(text::number(&stat, inactive).unwrap_or(0)))
     }
 
     /// Processes and threads in the group, and the most that may be; `None` without a limit.
     pub(super) fn processes(&self, root: &Root) -> Option<(u64, u64)> {
-        if !self.controls("pids") {
-            return None;
-        }
-        let number = |name: &str| root.number(&format!("{}/{name}", self.dir));
+        let number = |name: &str| self.number(root, "pids", [name, name]);
         Some((number("pids.current")?, number("pids.max")?))
     }
 
@@ -282,25 +268,25 @@ impl Group {
             ("write_iops_device", "wiops"),
         ];
         let mut rates: BTreeMap<String, [Option<u64>; 4]> = BTreeMap::new();
+        let mut note = |device: &str, at: Option<usize>, rate: &str| {
+            if let (Some(at), Ok(rate)) = (at, rate.parse()) {
+                rates.entry(device.to_owned()).or_default()[at] = Some(rate);
+            }
+        };
         let file = |name: &str| root.read(&format!("{}/{name}", self.dir)).unwrap_or_default();
         if self.version == 2 {
             // `8:16 rbps=2097152 wbps=max riops=max wiops=120`
             for line in file("io.max").lines() {
                 let (device, pairs) = line.split_once(' ').unwrap_or_default();
                 for (key, rate) in pairs.split(' ').filter_map(|pair| pair.split_once('=')) {
-                    let at = RATES.iter().position(|(_, name)| *name == key);
-                    if let (Some(at), Ok(rate)) = (at, rate.parse()) {
-                        rates.entry(device.to_owned()).or_default()[at] = Some(rate);
-                    }
+                    note(device, RATES.iter().position(|(_, name)| *name == key), rate);
                 }
             }
         } else {
             for (at, (name, _)) in RATES.iter().enumerate() {
                 for line in file(&format!("blkio.throttle.{name}")).lines() {
                     let (device, rate) = line.split_once(' ').unwrap_or_default();
-                    if let Ok(rate) = rate.parse() {
-                        rates.entry(device.to_owned()).or_default()[at] = Some(rate);
-                    }
+                    note(device, Some(at), rate);
                 }
             }
         }
@@ -317,40 +303,28 @@ impl Group {
 
     /// CPU quota; `None` when there is none.
     pub(super) fn quota(&self, root: &Root) -> Option<CpuQuota> {
-        if !self.controls("cpu") {
-            return None;
-        }
         let (quota, period) = if self.version == 2 {
-            let text = root.line(&format!("{}/cpu.max", self.dir))?;
+            let text = root.line(&self.file("cpu", ["", "cpu.max"])?)?;
             let (quota, period) = text.split_once(' ')?;
             (quota.parse::<u64>().ok()?, period.parse().ok()?)
         } else {
             // -1 is no quota and does not parse as unsigned.
-            let quota = root.number::<u64>(&format!("{}/cpu.cfs_quota_us", self.dir))?;
-            (quota, root.number(&format!("{}/cpu.cfs_period_us", self.dir))?)
+            let number = |name: &str| self.number(root, "cpu", [name, ""]);
+            (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
         };
         (period > 0).then_some(CpuQuota { quota_us: quota, period_us: period })
     }
 
     /// CPUs that the group may use.
     pub(super) fn cpuset(&self, root: &Root) -> Option<Vec<usize>> {
-        if !self.controls("cpuset") {
-            return None;
-        }
-        let names: &[&str] = match self.version {
-            2 => &["cpuset.cpus.effective"],
-            _ => &["cpuset.effective_cpus", "cpuset.cpus"],
-        };
-        let lists = names.iter().filter_map(|name| root.cpus(&format!("{}/{name}", self.dir)));
+        let names = [["cpuset.effective_cpus", "cpuset.cpus.effective"], ["cpuset.cpus", ""]];
+        let lists = names.into_iter().filter_map(|names| root.cpus(&self.file("cpuset", names)?));
         lists.into_iter().find(|cpus| !cpus.is_empty())
     }
 
     /// The file that counts throttling, if the group has one.
     pub(super) fn throttling_file(&self, root: &Root) -> Option<String> {
-        if !self.controls("cpu") {
-            return None;
-        }
-        let path = format!("{}/cpu.stat", self.dir);
+        let path = self.file("cpu", ["cpu.stat", "cpu.stat"])?;
         root.read(&path)?.contains("nr_throttled").then_some(path)
     }
 }
@@ -376,18 +350,23 @@ mod tests {
                 "== proc/self/cgroup\n0::{path}\n== proc/self/mountinfo\n\
                  30 20 0:26 /a /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
             ));
-            let found = groups(&root);
-            assert_eq!(found.len(), 1);
-            assert_eq!(found[0].dir, "sys/fs/cgroup");
+            let dirs: Vec<String> = groups(&root).into_iter().map(|group| group.dir).collect();
+            assert_eq!(dirs, ["sys/fs/cgroup"], "{path}");
         }
     }
 
-    /// A tree of version 2 with a process in `path`; `files` come after.
-    fn second(path: &str, files: &str) -> Root {
+    /// A tree of version 2 with a process in `path`, run by root or as `facts` say; `files` come
+    /// after.
+    fn second(path: &str, facts: &str, files: &str) -> Root {
         Root::tree(&format!(
             "== proc/self/cgroup\n0::{path}\n== proc/self/mountinfo\n\
-             30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw,nsdelegate\n{files}"
+             30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw,nsdelegate\n\
+             == facts.txt\n{facts}\n{files}"
         ))
+    }
+
+    fn not_writable<T>(path: &str) -> Result<T, NoPlace> {
+        Err(NoPlace::NotWritable(path.to_owned()))
     }
 
     const DELEGATED: &str = "== sys/fs/cgroup/cgroup.subtree_control\ncpu memory pids\n\
@@ -400,18 +379,17 @@ mod tests {
 
     #[test]
     fn a_delegated_group_of_version_2_gets_a_sibling() {
-        let writable = "== facts.txt\neuid=1000\nwritable=sys/fs/cgroup/user/app\n\
+        let writable = "euid=1000\nwritable=sys/fs/cgroup/user/app\n\
             writable=sys/fs/cgroup/user/app/cgroup.procs\n\
             writable=sys/fs/cgroup/user/app/shell/cgroup.procs\n";
-        let root = second("/user/app/shell", &format!("{DELEGATED}{writable}"));
+        let root = second("/user/app/shell", writable, DELEGATED);
         let expected = place(2, "sys/fs/cgroup/user/app", "sys/fs/cgroup/user/app/shell");
-        assert_eq!(memory_place(&root), Ok(expected.clone()));
         assert_eq!(expected.limit_file(), "memory.max");
+        assert_eq!(memory_place(&root), Ok(expected));
         // The common ancestor's list of processes is not ours: the kernel would refuse the move.
         let less = writable.replace("writable=sys/fs/cgroup/user/app/cgroup.procs\n", "");
-        let root = second("/user/app/shell", &format!("{DELEGATED}{less}"));
-        let refused = memory_place(&root).unwrap_err();
-        assert!(refused.contains("/sys/fs/cgroup/user/app/cgroup.procs"), "{refused}");
+        let root = second("/user/app/shell", &less, DELEGATED);
+        assert_eq!(memory_place(&root), not_writable("sys/fs/cgroup/user/app/cgroup.procs"));
     }
 
     /// Recorded from Linux 6.1 in an emulated machine whose root group hands on memory: the process
@@ -427,8 +405,7 @@ mod tests {
             let home = format!("sys/fs/cgroup/{own}");
             let root = Root::tree(&format!("{tree}== facts.txt\neuid=0\n"));
             assert_eq!(memory_place(&root), Ok(place(2, "sys/fs/cgroup", &home)), "{own}");
-            let refused = memory_place(&Root::tree(tree)).unwrap_err();
-            assert!(refused.contains("may not be written"), "{refused}");
+            assert_eq!(memory_place(&Root::tree(tree)), not_writable("sys/fs/cgroup"), "{own}");
             let limits: Vec<Option<u64>> =
                 groups(&root).iter().map(|group| group.memory_limit(&root)).collect();
             let expected = if own == "service" { Some(256 << 20) } else { None };
@@ -439,17 +416,7 @@ mod tests {
     /// The tree that systemd (252) makes with its defaults: slices hand on memory and pids, a
     /// service or scope hands on nothing, and of a user's only what is below `user@.service` is the
     /// user's own.
-    const SYSTEMD: &str = "== sys/fs/cgroup/cgroup.subtree_control\ncpuset cpu io memory pids\n\
-        == sys/fs/cgroup/system.slice/cgroup.subtree_control\nmemory pids\n\
-        == sys/fs/cgroup/system.slice/plumb.service/cgroup.subtree_control\n\n\
-        == sys/fs/cgroup/user.slice/cgroup.subtree_control\nmemory pids\n\
-        == sys/fs/cgroup/user.slice/user-0.slice/cgroup.subtree_control\nmemory pids\n\
-        == sys/fs/cgroup/user.slice/user-0.slice/session-1.scope/cgroup.subtree_control\n\n\
-        == sys/fs/cgroup/user.slice/user-1000.slice/cgroup.subtree_control\nmemory pids\n\
-        == sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope/cgroup.subtree_control\n\n\
-        == sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgroup.subtree_control\nmemory pids\n\
-        == sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/cgroup.subtree_control\nmemory pids\n\
-        == sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/shell.scope/cgroup.subtree_control\n\n";
+    const SYSTEMD: &str = include_str!("testdata/cgroup2-systemd");
 
     #[test]
     fn systemd_s_slices_are_where_groups_are_made() {
@@ -468,40 +435,30 @@ mod tests {
             ("user.slice/user-1000.slice/session-2.scope", &session, None),
             (&*shell, &desktop, Some(OWN)),
         ] {
-            let tree = format!("{SYSTEMD}== facts.txt\n{facts}");
-            let found = memory_place(&second(&format!("/{path}"), &tree));
+            let found = memory_place(&second(&format!("/{path}"), facts, SYSTEMD));
+            let below = |path: &str| format!("sys/fs/cgroup/{path}");
             match parent {
-                Some(parent) => {
-                    let below = |path: &str| format!("sys/fs/cgroup/{path}");
-                    assert_eq!(found, Ok(place(2, &below(parent), &below(path))));
-                }
-                None => {
-                    let refused = found.unwrap_err();
-                    let part = "/user-1000.slice may not be written";
-                    assert!(refused.contains(part), "{refused}");
-                }
+                Some(parent) => assert_eq!(found, Ok(place(2, &below(parent), &below(path)))),
+                None => assert_eq!(found, not_writable(&below("user.slice/user-1000.slice"))),
             }
         }
     }
 
     #[test]
     fn root_goes_up_to_the_nearest_group_that_hands_memory_on() {
-        let root = second("/system/deep/leaf", &format!("{DELEGATED}== facts.txt\neuid=0\n"));
-        let expected = place(2, "sys/fs/cgroup", "sys/fs/cgroup/system/deep/leaf");
-        assert_eq!(memory_place(&root), Ok(expected));
         // The hierarchy's root may hold processes and groups with limits.
-        let root = second("/", &format!("{DELEGATED}== facts.txt\neuid=0\n"));
-        let expected = place(2, "sys/fs/cgroup", "sys/fs/cgroup");
-        assert_eq!(memory_place(&root), Ok(expected));
+        for (path, home) in [("/system/deep/leaf", "/system/deep/leaf"), ("/", "")] {
+            let expected = place(2, "sys/fs/cgroup", &format!("sys/fs/cgroup{home}"));
+            assert_eq!(memory_place(&second(path, "euid=0", DELEGATED)), Ok(expected));
+        }
     }
 
     #[test]
     fn a_container_that_sees_only_its_own_group_has_no_place() {
-        let root = second("/", "== sys/fs/cgroup/cgroup.subtree_control\n\n== facts.txt\neuid=0\n");
-        let refused = memory_place(&root).unwrap_err();
-        assert!(refused.contains("hands the memory controller on"), "{refused}");
-        let refused = memory_place(&Root::tree("")).unwrap_err();
-        assert!(refused.contains("no hierarchy"), "{refused}");
+        let root = second("/", "euid=0", "== sys/fs/cgroup/cgroup.subtree_control\n\n");
+        let own = NoPlace::NotHandedOn("sys/fs/cgroup".to_owned());
+        assert_eq!(memory_place(&root), Err(own));
+        assert_eq!(memory_place(&Root::tree("")), Err(NoPlace::NoHierarchy));
     }
 
     #[test]
@@ -512,8 +469,7 @@ mod tests {
         let expected = place(1, "cg/memory/here", "cg/memory/here");
         assert_eq!(memory_place(&root), Ok(expected.clone()));
         assert_eq!(expected.limit_file(), "memory.limit_in_bytes");
-        let refused = memory_place(&Root::tree(tree)).unwrap_err();
-        assert!(refused.contains("/cg/memory/here may not be written"), "{refused}");
+        assert_eq!(memory_place(&Root::tree(tree)), not_writable("cg/memory/here"));
     }
 
     #[test]

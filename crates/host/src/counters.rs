@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::interrupts::{self, Source};
 use super::kernel::pressure_line;
-use super::{Root, cgroup};
+use super::{Root, cgroup, text};
 
 /// Counters at one moment. All counts since boot (or since the group or thread began).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,16 @@ pub struct CpuCounters {
     pub thermal_events: Option<u64>,
 }
 
+/// The differences of counts between two values of a kind, and its other fields.
+macro_rules! delta {
+    ($kind:ident, $now:expr, $then:expr, [$($count:ident),*], $($field:ident: $value:expr),*) => {
+        $kind {
+            $($count: $now.$count.zip($then.$count).and_then(|(now, then)| now.checked_sub(then)),)*
+            $($field: $value,)*
+        }
+    };
+}
+
 impl CpuCounters {
     /// Interrupts other than the timer's; `None` when unknown.
     pub fn unsolicited(&self) -> Option<u64> {
@@ -61,48 +71,43 @@ impl Snapshot {
     pub fn read(root: &Root, cpus: &[usize]) -> Snapshot {
         let (throttled_ns, throttled_periods) = throttling(root);
         let pressure = |resource| pressure_line(root, resource, "some").map(|line| line.total_us);
-        let load = root.line("proc/loadavg");
-        let schedstat = root.line("proc/thread-self/schedstat");
+        let word = |path: &str, at: usize| root.words(path).into_iter().nth(at);
         Snapshot {
             cpus: per_cpu(root, cpus),
             throttled_ns,
             throttled_periods,
-            run_delay_ns: schedstat.and_then(|text| text.split_whitespace().nth(1)?.parse().ok()),
+            run_delay_ns: word("proc/thread-self/schedstat", 1).and_then(|ns| ns.parse().ok()),
             migrations: migrations(root),
             cpu_pressure_us: pressure("cpu"),
             memory_pressure_us: pressure("memory"),
             io_pressure_us: pressure("io"),
-            load: load.and_then(|text| text.split_whitespace().next()?.parse().ok()),
+            load: word("proc/loadavg", 0).and_then(|load| load.parse().ok()),
         }
     }
 
     /// What happened since `earlier`. A counter that is missing on one side, or that ran backwards
     /// (a CPU went offline in between), is `None`: no figure instead of a wrong one.
     pub fn delta(&self, earlier: &Snapshot) -> Snapshot {
-        let since = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
         let cpus = self.cpus.iter().filter_map(|(&id, now)| {
             let then = earlier.cpus.get(&id)?;
-            let delta = CpuCounters {
-                steal_ns: since(now.steal_ns, then.steal_ns),
-                busy_ns: since(now.busy_ns, then.busy_ns),
-                device_interrupts: since(now.device_interrupts, then.device_interrupts),
-                timer_interrupts: since(now.timer_interrupts, then.timer_interrupts),
-                other_interrupts: since(now.other_interrupts, then.other_interrupts),
-                thermal_events: since(now.thermal_events, then.thermal_events),
-            };
+            let delta = delta!(
+                CpuCounters,
+                now,
+                then,
+                [
+                    steal_ns,
+                    busy_ns,
+                    device_interrupts,
+                    timer_interrupts,
+                    other_interrupts,
+                    thermal_events
+                ],
+            );
             Some((id, delta))
         });
-        Snapshot {
-            cpus: cpus.collect(),
-            throttled_ns: since(self.throttled_ns, earlier.throttled_ns),
-            throttled_periods: since(self.throttled_periods, earlier.throttled_periods),
-            run_delay_ns: since(self.run_delay_ns, earlier.run_delay_ns),
-            migrations: since(self.migrations, earlier.migrations),
-            cpu_pressure_us: since(self.cpu_pressure_us, earlier.cpu_pressure_us),
-            memory_pressure_us: since(self.memory_pressure_us, earlier.memory_pressure_us),
-            io_pressure_us: since(self.io_pressure_us, earlier.io_pressure_us),
-            load: self.load,
-        }
+        delta!(Snapshot, self, earlier, [throttled_ns, throttled_periods, run_delay_ns, migrations,
+            cpu_pressure_us, memory_pressure_us, io_pressure_us],
+            cpus: cpus.collect(), load: self.load)
     }
 
     /// Steal of all CPUs in the snapshot together; `None` when none tells.
@@ -139,7 +144,7 @@ fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
 fn thermal_events(root: &Root, cpu: usize) -> Option<u64> {
     let count = |of: &str| {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{of}_throttle_count");
-        root.line(&path)?.trim().parse::<u64>().ok()
+        root.number::<u64>(&path)
     };
     let (core, package) = (count("core"), count("package"));
     core.or(package)?;
@@ -151,18 +156,14 @@ fn thermal_events(root: &Root, cpu: usize) -> Option<u64> {
 fn read_times(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
     const TICK_NS: u64 = 10_000_000;
     for line in stat.lines() {
-        let Some(rest) = line.strip_prefix("cpu") else {
-            continue;
-        };
-        let mut words = rest.split_whitespace();
+        let Some(rest) = line.strip_prefix("cpu") else { continue };
         // The line of all CPUs has a space after `cpu`: its first word is a count, not a number.
         if rest.starts_with(' ') {
             continue;
         }
+        let mut words = rest.split_whitespace();
         let id = words.next().and_then(|word| word.parse::<usize>().ok());
-        let Some(counters) = id.and_then(|id| found.get_mut(&id)) else {
-            continue;
-        };
+        let Some(counters) = id.and_then(|id| found.get_mut(&id)) else { continue };
         let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         counters.steal_ns = ticks.get(7).and_then(|ticks| ticks.checked_mul(TICK_NS));
         // Fields 8 and 9 (guest time) are contained in 0 and 1.
@@ -185,9 +186,7 @@ fn read_interrupts(text: &str, found: &mut BTreeMap<usize, CpuCounters>) {
     }
     for row in rows {
         for (id, count) in row.counts {
-            let Some(counters) = found.get_mut(&id) else {
-                continue;
-            };
+            let Some(counters) = found.get_mut(&id) else { continue };
             let total = match row.source {
                 Source::Device => &mut counters.device_interrupts,
                 Source::Timer => &mut counters.timer_interrupts,
@@ -205,10 +204,7 @@ fn throttling(root: &Root) -> (Option<u64>, Option<u64>) {
     let mut periods = None;
     for path in cgroup::groups(root).iter().filter_map(|group| group.throttling_file(root)) {
         let text = root.read(&path).unwrap_or_default();
-        let field = |name: &str| {
-            let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-            value.trim().parse::<u64>().ok()
-        };
+        let field = |name: &str| text::number::<u64>(&text, name);
         let us = field("throttled_usec ").and_then(|us| us.checked_mul(1000));
         if let Some(ns) = us.or_else(|| field("throttled_time ")) {
             time_ns = Some(time_ns.unwrap_or(0) + ns);
@@ -222,9 +218,7 @@ fn throttling(root: &Root) -> (Option<u64>, Option<u64>) {
 
 /// `se.nr_migrations                             :                    3`
 fn migrations(root: &Root) -> Option<u64> {
-    let text = root.read("proc/thread-self/sched")?;
-    let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
-    line.split_once(':')?.1.trim().parse().ok()
+    text::beside(&root.read("proc/thread-self/sched")?, "se.nr_migrations")?.parse().ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{PcieLink, pcie_link};
 use super::dmi;
+use super::text::hexadecimal;
 use super::{Block, Caches, Memory, Net, Outside, Root};
 
 /// Parts of the machine that no law needs.
@@ -97,10 +98,8 @@ pub(super) fn read(root: &Root, outside: &Outside, parts: &Parts) -> Devices {
         pci: names.filter_map(|place| function(root, place)).collect(),
         disks: disks.map(|disk| (disk.name.clone(), disk_parts(root, &disk.name))).collect(),
         cards: links
-            .filter(|(_, told)| told.firmware.is_some())
-            .map(|(name, told)| {
-                let firmware = told.firmware.clone();
-                (name.clone(), CardParts { firmware })
+            .filter_map(|(name, told)| {
+                Some((name.clone(), CardParts { firmware: Some(told.firmware.clone()?) }))
             })
             .collect(),
         memory: memory(root, parts.memory),
@@ -128,13 +127,9 @@ fn function(root: &Root, place: String) -> Option<PciFunction> {
     })
 }
 
-fn hexadecimal(text: &str) -> Option<u32> {
-    u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
-}
-
 /// What a function does, by base class and subclass (PCI Code and ID Assignment); `None` for what
 /// holds the machine together: bridges, system peripherals, signal processing of the chip set.
-fn class_name(code: u32) -> Option<&'static str> {
+fn class_name(code: u64) -> Option<&'static str> {
     Some(match code >> 8 {
         0x0101 => "IDE",
         0x0104 => "RAID",
@@ -166,14 +161,13 @@ fn disk_parts(root: &Root, name: &str) -> DiskParts {
     let class = place.and_then(|place| root.line(&format!("{PCI}/{place}/class")));
     let is_raid = class.and_then(|text| hexadecimal(&text)).is_some_and(|code| code >> 8 == 0x0104);
     let made_of = made_of(root, &dir);
+    let page = root.read_bytes(&format!("{dir}/device/vpd_pgb1"));
     DiskParts {
         // `ATA` is what the SCSI layer calls every disk of the other kind.
         vendor: line("device/vendor").filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x")),
         firmware: line("device/firmware_rev").or_else(|| line("device/rev")),
         link: link(root, name, &path),
-        rotation_rpm: root
-            .read_bytes(&format!("{dir}/device/vpd_pgb1"))
-            .and_then(|page| rotation(&page)),
+        rotation_rpm: page.and_then(|page| rotation(&page)),
         controller: driver.zip(place).map(|(driver, place)| format!("{driver} at {place}")),
         raid: made_of.or_else(|| is_raid.then(|| "by its controller".to_owned())),
     }
@@ -192,10 +186,8 @@ fn link(root: &Root, name: &str, path: &str) -> Option<String> {
         let is_remote = parts.iter().any(|part| part.starts_with("nvme-fabrics"));
         return Some(if is_remote { "fabric" } else { "PCIe" }.to_owned());
     }
-    let port = parts.iter().find_map(|part| {
-        let number = part.strip_prefix("ata")?;
-        number.parse::<u32>().ok()
-    });
+    let ata = |part: &&str| part.strip_prefix("ata")?.parse::<u32>().ok();
+    let port = parts.iter().find_map(ata);
     if let Some(port) = port {
         let speed = root.line(&format!("sys/class/ata_link/link{port}/sata_spd"));
         let speed = speed.filter(|speed| speed.ends_with("Gbps"));
@@ -231,13 +223,11 @@ fn rotation(page: &[u8]) -> Option<u32> {
 /// Members of a disk that the kernel makes of others.
 fn made_of(root: &Root, dir: &str) -> Option<String> {
     let members = root.list(&format!("{dir}/slaves"));
-    let kind = match root.line(&format!("{dir}/md/level")) {
-        Some(level) => level,
-        None => {
-            let uuid = root.line(&format!("{dir}/dm/uuid"))?;
-            uuid.split('-').next()?.to_owned()
-        }
+    let mapped = || {
+        let uuid = root.line(&format!("{dir}/dm/uuid"))?;
+        uuid.split('-').next().map(str::to_owned)
     };
+    let kind = root.line(&format!("{dir}/md/level")).or_else(mapped)?;
     Some(match members.is_empty() {
         true => kind,
         false => format!("{kind} of {}", members.join(", ")),
@@ -264,11 +254,10 @@ fn edac_channels(root: &Root) -> usize {
     for controller in root.numbered(DIR, "mc") {
         let dir = format!("{DIR}/mc{controller}");
         for module in root.numbered(&dir, "dimm") {
-            let location = root.line(&format!("{dir}/dimm{module}/dimm_location"));
-            let words = location.unwrap_or_default();
-            let mut words = words.split_whitespace().skip_while(|word| *word != "channel");
+            let words = root.words(&format!("{dir}/dimm{module}/dimm_location"));
+            let mut words = words.iter().skip_while(|word| *word != "channel");
             if let Some(channel) = words.nth(1) {
-                found.insert((controller, channel.to_owned()));
+                found.insert((controller, channel.clone()));
             }
         }
     }

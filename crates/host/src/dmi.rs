@@ -76,32 +76,36 @@ pub(super) fn write_policies(root: &Root) -> BTreeMap<u32, String> {
 
 /// An array of system memory (DSP0134, section 7.17).
 fn one_array(raw: &[u8]) -> Option<Array> {
-    const SYSTEM_MEMORY: u8 = 3;
-    const SEE_EXTENDED: u32 = 0x8000_0000;
-    let fixed = raw.get(..usize::from(*raw.get(1)?))?;
-    if fixed[0] != 16 || fixed.get(0x05) != Some(&SYSTEM_MEMORY) {
-        return None;
-    }
-    let capacity = u32::from_le_bytes(fixed.get(0x07..0x0b)?.try_into().ok()?);
-    let extended = fixed.get(0x0f..0x17).and_then(|bytes| bytes.try_into().ok());
-    let maximum_bytes = match capacity {
-        SEE_EXTENDED => extended.map(u64::from_le_bytes),
-        kib => Some(u64::from(kib) << 10),
+    const SYSTEM_MEMORY: u64 = 3;
+    const SEE_EXTENDED: u64 = 0x8000_0000;
+    let fixed = formatted(raw, 16)?;
+    (number(fixed, 0x05, 1) == Some(SYSTEM_MEMORY)).then_some(())?;
+    let maximum_bytes = match number(fixed, 0x07, 4)? {
+        SEE_EXTENDED => number(fixed, 0x0f, 8),
+        kib => Some(kib << 10),
     };
     Some(Array {
-        slots: u32::from(u16::from_le_bytes(fixed.get(0x0d..0x0f)?.try_into().ok()?)),
+        slots: number(fixed, 0x0d, 2)? as u32,
         maximum_bytes: maximum_bytes.filter(|bytes| *bytes > 0),
     })
+}
+
+/// The formatted part of a structure, if it is of that type.
+fn formatted(raw: &[u8], kind: u8) -> Option<&[u8]> {
+    let fixed = raw.get(..usize::from(*raw.get(1)?))?;
+    (fixed.first() == Some(&kind)).then_some(fixed)
+}
+
+/// A number of so many bytes, the lowest first.
+fn number(fixed: &[u8], at: usize, bytes: usize) -> Option<u64> {
+    let bytes = fixed.get(at..at + bytes)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// Level and policy of a cache that is enabled (DSP0134, section 7.8): bits 2:0 of the
 /// configuration are the level less one, bit 7 whether it is enabled, bits 9:8 the mode.
 fn cache_policy(raw: &[u8]) -> Option<(u32, Option<&'static str>)> {
-    let fixed = raw.get(..usize::from(*raw.get(1)?))?;
-    if fixed[0] != 7 {
-        return None;
-    }
-    let configuration = u16::from_le_bytes(fixed.get(0x05..0x07)?.try_into().ok()?);
+    let configuration = number(formatted(raw, 7)?, 0x05, 2)?;
     let policy = match configuration >> 8 & 3 {
         0 => Some("write-through"),
         1 => Some("write-back"),
@@ -109,7 +113,7 @@ fn cache_policy(raw: &[u8]) -> Option<(u32, Option<&'static str>)> {
         _ => None,
     };
     let is_enabled = configuration >> 7 & 1 == 1;
-    is_enabled.then(|| (u32::from(configuration & 7) + 1, policy))
+    is_enabled.then(|| ((configuration & 7) as u32 + 1, policy))
 }
 
 /// Cuts the table into structures: a formatted part of `[1]` bytes, then strings up to two zeros.
@@ -132,37 +136,29 @@ fn structures(table: &[u8]) -> Vec<&[u8]> {
 /// One structure: a formatted part of `raw[1]` bytes, then its strings, each ended by a zero.
 /// Offsets as in the System Management BIOS specification (DSP0134), section 7.18.
 fn parse(raw: &[u8]) -> Option<Dimm> {
-    let length = usize::from(*raw.get(1)?);
-    if raw.first() != Some(&17) || raw.len() < length {
-        return None;
-    }
-    let fixed = &raw[..length];
-    let byte = |at: usize| fixed.get(at).copied();
-    let word = |at: usize| Some(u16::from_le_bytes([byte(at)?, byte(at + 1)?]));
-    let double = |at: usize| {
-        Some(u32::from_le_bytes([byte(at)?, byte(at + 1)?, byte(at + 2)?, byte(at + 3)?]))
-    };
+    let fixed = formatted(raw, 17)?;
+    let number = |at: usize, bytes: usize| Some(number(fixed, at, bytes)? as u32);
     // 0 is unknown; FFFFh sends the reader to the extended field.
-    let speed = |at: usize, extended: usize| match word(at)? {
+    let speed = |at: usize, extended: usize| match number(at, 2)? {
         0 => None,
-        0xffff => double(extended).filter(|&mts| mts != 0),
-        mts => Some(u32::from(mts)),
+        0xffff => number(extended, 4).filter(|&mts| mts != 0),
+        mts => Some(mts),
     };
-    let text = |at: usize| string(&raw[length..], byte(at)?);
+    let text = |at: usize| string(&raw[fixed.len()..], *fixed.get(at)?);
     Some(Dimm {
         locator: text(0x10),
         bank: text(0x11),
-        size_bytes: size_bytes(word(0x0c)?, double(0x1c)),
-        kind: byte(0x12).and_then(kind_name).map(str::to_string),
+        size_bytes: size_bytes(number(0x0c, 2)?, number(0x1c, 4)),
+        kind: number(0x12, 1).and_then(kind_name).map(str::to_string),
         rated_mts: speed(0x15, 0x54),
         configured_mts: speed(0x20, 0x58),
-        data_bits: word(0x0a).filter(|&bits| bits != 0 && bits != 0xffff).map(u32::from),
-        ranks: byte(0x1b).map(|ranks| u32::from(ranks & 0xf)).filter(|&ranks| ranks != 0),
+        data_bits: number(0x0a, 2).filter(|&bits| bits != 0 && bits != 0xffff),
+        ranks: number(0x1b, 1).map(|ranks| ranks & 0xf).filter(|&ranks| ranks != 0),
     })
 }
 
 /// Bit 15 says KiB instead of MiB; 7FFFh sends the reader to the extended size in MiB.
-fn size_bytes(size: u16, extended_mib: Option<u32>) -> u64 {
+fn size_bytes(size: u32, extended_mib: Option<u32>) -> u64 {
     match size {
         0 | 0xffff => 0,
         0x7fff => u64::from(extended_mib.unwrap_or(0) & 0x7fff_ffff) << 20,
@@ -179,7 +175,7 @@ fn string(area: &[u8], index: u8) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn kind_name(kind: u8) -> Option<&'static str> {
+fn kind_name(kind: u32) -> Option<&'static str> {
     let name = match kind {
         0x12 => "DDR",
         0x13 => "DDR2",
@@ -203,22 +199,30 @@ fn kind_name(kind: u8) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    /// A structure with numbers at some places of its formatted part, the lowest byte first.
+    fn raw(kind: u8, length: u8, numbers: &[(usize, &[u8])], strings: &[u8]) -> Vec<u8> {
+        let mut raw = vec![0; usize::from(length)];
+        raw[..2].copy_from_slice(&[kind, length]);
+        for (at, bytes) in numbers {
+            raw[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        [&raw, strings].concat()
+    }
+
     fn structure() -> Vec<u8> {
-        let mut raw = vec![0u8; 0x5c];
-        raw[0] = 17;
-        raw[1] = 0x5c;
-        raw[0x0a] = 64;
-        raw[0x0c..0x0e].copy_from_slice(&0x7fffu16.to_le_bytes());
-        raw[0x10] = 1;
-        raw[0x11] = 2;
-        raw[0x12] = 0x22;
-        raw[0x15..0x17].copy_from_slice(&6400u16.to_le_bytes());
-        raw[0x1b] = 2;
-        raw[0x1c..0x20].copy_from_slice(&65536u32.to_le_bytes());
-        raw[0x20..0x22].copy_from_slice(&0xffffu16.to_le_bytes());
-        raw[0x58..0x5c].copy_from_slice(&5600u32.to_le_bytes());
-        raw.extend(b"DIMM_A1\0CHANNEL A\0\0");
-        raw
+        let numbers: [(usize, &[u8]); 10] = [
+            (0x0a, &[64]),
+            (0x0c, &0x7fff_u16.to_le_bytes()),
+            (0x10, &[1]),
+            (0x11, &[2]),
+            (0x12, &[0x22]),
+            (0x15, &6400_u16.to_le_bytes()),
+            (0x1b, &[2]),
+            (0x1c, &65536_u32.to_le_bytes()),
+            (0x20, &0xffff_u16.to_le_bytes()),
+            (0x58, &5600_u32.to_le_bytes()),
+        ];
+        raw(17, 0x5c, &numbers, b"DIMM_A1\0CHANNEL A\0\0")
     }
 
     #[test]
@@ -250,22 +254,13 @@ mod tests {
     #[test]
     fn arrays_and_caches_are_read() {
         let array = |capacity: u32, slots: u16, extended: u64, of: u8| {
-            let mut raw = vec![0_u8; 0x17];
-            raw[..2].copy_from_slice(&[16, 0x17]);
-            raw[0x05] = of;
-            raw[0x07..0x0b].copy_from_slice(&capacity.to_le_bytes());
-            raw[0x0d..0x0f].copy_from_slice(&slots.to_le_bytes());
-            raw[0x0f..0x17].copy_from_slice(&extended.to_le_bytes());
-            raw.extend([0, 0]);
-            raw
+            let (capacity, slots) = (capacity.to_le_bytes(), slots.to_le_bytes());
+            let extended = extended.to_le_bytes();
+            let numbers = [(0x05, &[of][..]), (0x07, &capacity), (0x0d, &slots), (0x0f, &extended)];
+            raw(16, 0x17, &numbers, &[0, 0])
         };
-        let cache = |configuration: u16| {
-            let mut raw = vec![0_u8; 0x13];
-            raw[..2].copy_from_slice(&[7, 0x13]);
-            raw[0x05..0x07].copy_from_slice(&configuration.to_le_bytes());
-            raw.extend([0, 0]);
-            raw
-        };
+        let cache =
+            |configuration: u16| raw(7, 0x13, &[(0x05, &configuration.to_le_bytes())], &[0, 0]);
         let table = [
             array(0x8000_0000, 16, 4 << 40, 3),
             array(64 << 20, 4, 0, 3),

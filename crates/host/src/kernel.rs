@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::scheduler::{self, Scheduler};
-use super::{Outside, Root, around, parse_cpus, tracepoints};
+use super::{Outside, Root, around, parse_cpus, text, tracepoints};
 
 /// The system's software.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -144,11 +144,13 @@ pub fn virtualisation(root: &Root) -> Virtualisation {
 pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
     let sysctl = |name: &str| root.line(&format!("proc/sys/kernel/{name}"));
-    let flag = |name: &str| sysctl(name)?.parse::<i64>().ok().map(|value| value != 0);
+    let flag = |name: &str| root.flag(&format!("proc/sys/kernel/{name}"));
     let command_line = root.line("proc/cmdline");
     let version = root.line("proc/sys/kernel/version").or_else(|| version_of(root));
-    let available = root.line(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
     let status = root.read("proc/self/status").unwrap_or_default();
+    let modules = root.line("sys/kernel/security/lsm").unwrap_or_default();
+    let uptime = root.words("proc/uptime");
+    let tracers = tracepoints::mounted(root).map(|place| format!("{place}/available_tracers"));
     Kernel {
         release: sysctl("osrelease").or_else(|| release_of(root)),
         preemption: preemption(root, version.as_deref(), command_line.as_deref()),
@@ -158,7 +160,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         mitigations: mitigations(root),
         clock_source: ClockSource {
             current: root.line(&format!("{CLOCK}/current_clocksource")),
-            available: available.split_whitespace().map(str::to_string).collect(),
+            available: root.words(&format!("{CLOCK}/available_clocksource")),
         },
         virtualisation: around::virtualisation(root, outside),
         container: around::container(root),
@@ -169,15 +171,19 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         watchdog: flag("watchdog"),
         perf_event_paranoid: root.number("proc/sys/kernel/perf_event_paranoid"),
         has_perf: outside.has_perf,
-        seccomp: status_field(&status, "Seccomp:").and_then(|mode| mode.parse().ok()),
-        store_bypass: status_field(&status, "Speculation_Store_Bypass:").map(str::to_string),
-        security_modules: security_modules(root),
+        seccomp: text::number(&status, "Seccomp:"),
+        store_bypass: text::after(&status, "Speculation_Store_Bypass:").map(str::to_string),
+        security_modules: modules
+            .split(',')
+            .map(str::to_string)
+            .filter(|m| !m.is_empty())
+            .collect(),
         timer_slack_ns: root.number("proc/self/timerslack_ns"),
         rt_runtime_us: root.number("proc/sys/kernel/sched_rt_runtime_us"),
         autogroup: flag("sched_autogroup_enabled"),
         scheduler: scheduler::read(root, outside),
         euid: outside.euid,
-        uptime_s: first_number(root, "proc/uptime"),
+        uptime_s: uptime.first().and_then(|word| finite(word)),
         load: load(root),
         pressure: Pressure {
             cpu_some: pressure_line(root, "cpu", "some"),
@@ -186,14 +192,8 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
             io_some: pressure_line(root, "io", "some"),
             io_full: pressure_line(root, "io", "full"),
         },
-        tracers: tracers(root),
+        tracers: tracers.and_then(|path| root.read(&path)).map(|names| text::words(&names)),
     }
-}
-
-fn tracers(root: &Root) -> Option<Vec<String>> {
-    let tracefs = tracepoints::mounted(root)?;
-    let text = root.read(&format!("{tracefs}/available_tracers"))?;
-    Some(text.split_whitespace().map(str::to_string).collect())
 }
 
 /// `Linux version 6.1.0 (…) #1 SMP …`: the third word.
@@ -207,38 +207,30 @@ fn version_of(root: &Root) -> Option<String> {
     text.find('#').map(|at| text[at..].to_string())
 }
 
-fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
-}
-
 /// One tick is the coarse clock's resolution: 4 ms at 250 Hz, 3.33 ms at 300 Hz.
 fn hz_of(coarse_ns: u64) -> Option<u32> {
-    if coarse_ns == 0 {
-        return None;
-    }
-    u32::try_from((1_000_000_000 + coarse_ns / 2) / coarse_ns).ok()
+    u32::try_from((1_000_000_000 + coarse_ns / 2).checked_div(coarse_ns)?).ok()
 }
 
 /// debugfs states the mode of a dynamic kernel (to root); else the build string and the command
 /// line do.
 fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) -> Option<String> {
-    if let Some(text) = root.line("sys/kernel/debug/sched/preempt") {
-        let mode =
-            text.split_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-        if let Some(mode) = mode {
-            return Some(mode.to_string());
-        }
+    let stated = root.words("sys/kernel/debug/sched/preempt");
+    let mut modes = stated.iter().filter_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+    if let Some(mode) = modes.next() {
+        return Some(mode.to_string());
     }
     let words = || version.unwrap_or_default().split_whitespace();
-    if words().any(|word| word == "PREEMPT_RT") {
+    let has = |wanted: &str| words().any(|word| word == wanted);
+    if has("PREEMPT_RT") {
         return Some("rt".to_string());
     }
-    if words().any(|word| word == "PREEMPT_DYNAMIC") {
+    if has("PREEMPT_DYNAMIC") {
         let chosen = command_line.unwrap_or_default().split_whitespace();
         let mode = chosen.filter_map(|word| word.strip_prefix("preempt=")).next_back();
         return Some(mode.unwrap_or("dynamic").to_string());
     }
-    if words().any(|word| word == "PREEMPT") {
+    if has("PREEMPT") {
         return Some("full".to_string());
     }
     // Neither word: built with CONFIG_PREEMPT_NONE or CONFIG_PREEMPT_VOLUNTARY, which look alike.
@@ -247,8 +239,8 @@ fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) ->
 
 fn distribution(root: &Root) -> Option<String> {
     let text = root.read("etc/os-release").or_else(|| root.read("usr/lib/os-release"))?;
-    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
-    Some(value.trim().trim_matches(|quote| quote == '"' || quote == '\'').to_string())
+    let value = text::after(&text, "PRETTY_NAME=")?;
+    Some(value.trim_matches(|quote| quote == '"' || quote == '\'').to_string())
 }
 
 fn mitigations(root: &Root) -> BTreeMap<String, String> {
@@ -267,23 +259,14 @@ fn nohz_full(root: &Root, command_line: Option<&str>) -> Vec<usize> {
     })
 }
 
-fn security_modules(root: &Root) -> Vec<String> {
-    let text = root.line("sys/kernel/security/lsm").unwrap_or_default();
-    text.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect()
-}
-
-fn first_number(root: &Root, path: &str) -> Option<f64> {
-    finite(root.line(path)?.split_whitespace().next()?)
-}
-
 fn finite(word: &str) -> Option<f64> {
     word.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 fn load(root: &Root) -> Option<[f64; 3]> {
-    let text = root.line("proc/loadavg")?;
-    let mut words = text.split_whitespace();
-    Some([finite(words.next()?)?, finite(words.next()?)?, finite(words.next()?)?])
+    let words = root.words("proc/loadavg");
+    let [one, five, fifteen] = words.first_chunk()?;
+    Some([finite(one)?, finite(five)?, finite(fifteen)?])
 }
 
 /// `some avg10=0.16 avg60=0.45 avg300=0.85 total=7287400` (Documentation/accounting/psi.rst).
@@ -304,25 +287,23 @@ mod tests {
 
     #[test]
     fn releases_have_numbers() {
-        let numbers = |release: Option<&str>| {
-            let kernel = Kernel { release: release.map(str::to_owned), ..Kernel::default() };
-            kernel.numbers()
-        };
-        assert_eq!(numbers(Some("6.1.0-18-amd64")), Some((6, 1)));
-        assert_eq!(numbers(Some("4.19.0+")), Some((4, 19)));
-        assert!(numbers(Some("4.4.0")) < numbers(Some("4.14.1")));
-        assert_eq!(numbers(Some("5.1-rc2")), Some((5, 1)));
-        assert_eq!(numbers(Some("linux")), None);
-        assert_eq!(numbers(None), None);
+        for (release, numbers) in [
+            ("6.1.0-18-amd64", Some((6, 1))),
+            ("4.19.0+", Some((4, 19))),
+            ("5.1-rc2", Some((5, 1))),
+            ("linux", None),
+        ] {
+            let kernel = Kernel { release: Some(release.to_owned()), ..Kernel::default() };
+            assert_eq!(kernel.numbers(), numbers, "{release}");
+        }
+        assert_eq!(Kernel::default().numbers(), None);
     }
 
     #[test]
     fn ticks_are_hertz() {
-        assert_eq!(hz_of(4_000_000), Some(250));
-        assert_eq!(hz_of(3_333_333), Some(300));
-        assert_eq!(hz_of(1_000_000), Some(1000));
-        assert_eq!(hz_of(9_999_999), Some(100));
-        assert_eq!(hz_of(0), None);
+        let ticks = [4_000_000, 3_333_333, 1_000_000, 9_999_999, 0];
+        let hertz = [Some(250), Some(300), Some(1000), Some(100), None];
+        assert_eq!(ticks.map(hz_of), hertz);
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod root;
 pub mod scheduler;
 #[cfg(test)]
 mod tests;
+mod text;
 pub mod tlb;
 pub mod tracepoints;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::{self, Group, GroupPlace};
-use super::{Cpu, Outside, Root};
+use super::{Cpu, Outside, Root, text};
 
 /// Limits of this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,7 +93,6 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         .iter()
         .filter_map(|group| Some((group.memory_limit(root)?, group.memory_used(root))))
         .collect();
-    let left = memory.iter().map(|(limit, used)| limit.saturating_sub(used.unwrap_or(0))).min();
     let room = |group: &&Group| {
         let limit = group.memory_limit(root)?;
         Some(limit.saturating_sub(group.memory_used(root).unwrap_or(0)))
@@ -111,11 +110,11 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         cgroup: version(&groups),
         memory_bytes: memory.first().map(|&(limit, _)| limit),
         memory_used_bytes: memory.first().and_then(|&(_, used)| used),
-        memory_left_bytes: left,
+        memory_left_bytes: tightest.as_ref().and_then(room),
         memory_high_bytes: least(Group::memory_high),
         swap_bytes: least(Group::swap_limit),
         memory_stat_file: tightest.map(|group| format!("{}/memory.stat", group.dir)),
-        memory_place_refused: place.as_ref().err().cloned(),
+        memory_place_refused: place.as_ref().err().map(ToString::to_string),
         memory_place: place.ok(),
         cpu_quota,
         io: cgroup::io_limits(&groups, root),
@@ -150,16 +149,13 @@ fn version(groups: &[Group]) -> Option<String> {
 fn effective_cpus(outside: &Outside, cpu: &Cpu, quota: Option<CpuQuota>) -> Option<f64> {
     let usable = cpu.cpus.iter().filter(|one| one.online && one.allowed).count();
     let usable = if usable > 0 { usable } else { outside.allowed.len() };
-    if usable == 0 {
-        return None;
-    }
-    Some(quota.map_or(usable as f64, |quota| quota.cpus().min(usable as f64)))
+    let usable = (usable > 0).then_some(usable as f64)?;
+    Some(quota.map_or(usable, |quota| quota.cpus().min(usable)))
 }
 
 /// `Max open files            1024                 524288               files`
 pub(super) fn rlimit(limits: &str, name: &str) -> Option<Rlimit> {
-    let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
-    let mut words = rest.split_whitespace();
+    let mut words = text::after(limits, name)?.split_whitespace();
     let mut bound = || match words.next()? {
         "unlimited" => Some(None),
         number => Some(Some(number.parse().ok()?)),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::dmi::{self, Dimm};
-use super::{Outside, Root};
+use super::{Outside, Root, text};
 
 /// Main memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,13 +85,13 @@ pub struct Ksm {
 
 pub(super) fn read(root: &Root, outside: &Outside) -> Memory {
     let meminfo = root.read("proc/meminfo").unwrap_or_default();
-    let swap_total = bytes_of(&meminfo, "SwapTotal:");
-    let swap_free = bytes_of(&meminfo, "SwapFree:");
+    let swap_total = text::bytes(&meminfo, "SwapTotal:");
+    let swap_free = text::bytes(&meminfo, "SwapFree:");
     Memory {
-        total_bytes: bytes_of(&meminfo, "MemTotal:"),
-        available_bytes: bytes_of(&meminfo, "MemAvailable:"),
-        free_bytes: bytes_of(&meminfo, "MemFree:"),
-        dirty_bytes: bytes_of(&meminfo, "Dirty:"),
+        total_bytes: text::bytes(&meminfo, "MemTotal:"),
+        available_bytes: text::bytes(&meminfo, "MemAvailable:"),
+        free_bytes: text::bytes(&meminfo, "MemFree:"),
+        dirty_bytes: text::bytes(&meminfo, "Dirty:"),
         swap_total_bytes: swap_total,
         swap_used_bytes: swap_total.zip(swap_free).map(|(total, free)| total.saturating_sub(free)),
         page_bytes: outside.page_bytes,
@@ -106,31 +106,21 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Memory {
         dirty_ratio_percent: root.number("proc/sys/vm/dirty_ratio"),
         dirty_background_ratio_percent: root.number("proc/sys/vm/dirty_background_ratio"),
         zswap: root.line("sys/module/zswap/parameters/enabled").map(|text| text == "Y"),
-        numa_balancing: root.number::<u32>("proc/sys/kernel/numa_balancing").map(|mode| mode != 0),
+        numa_balancing: root.flag("proc/sys/kernel/numa_balancing"),
         dimms: dmi::dimms(root),
     }
-}
-
-/// A line of `/proc/meminfo` in bytes (`Hugepagesize:    2048 kB`).
-fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
-    let value = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 fn transparent(root: &Root) -> TransparentHugePages {
     const DIR: &str = "sys/kernel/mm/transparent_hugepage";
     let status = root.read("proc/self/status").unwrap_or_default();
-    let khugepaged = |name: &str| root.number::<u64>(&format!("{DIR}/khugepaged/{name}"));
     TransparentHugePages {
         enabled: root.selected(&format!("{DIR}/enabled")),
-        for_process: status
-            .lines()
-            .find_map(|line| Some(line.strip_prefix("THP_enabled:")?.trim() == "1")),
+        for_process: text::after(&status, "THP_enabled:").map(|on| on == "1"),
         defrag: root.selected(&format!("{DIR}/defrag")),
         shmem_enabled: root.selected(&format!("{DIR}/shmem_enabled")),
-        khugepaged_defrag: khugepaged("defrag").map(|on| on != 0),
-        khugepaged_sleep_ms: khugepaged("scan_sleep_millisecs"),
+        khugepaged_defrag: root.flag(&format!("{DIR}/khugepaged/defrag")),
+        khugepaged_sleep_ms: root.number(&format!("{DIR}/khugepaged/scan_sleep_millisecs")),
         page_bytes: root.number(&format!("{DIR}/hpage_pmd_size")),
     }
 }

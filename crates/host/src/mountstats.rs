@@ -122,41 +122,31 @@ fn bytes(numbers: &[u64]) -> Option<Bytes> {
 }
 
 fn operation(numbers: &[u64]) -> Option<Operation> {
-    let [
-        count,
-        transmissions,
-        timeouts,
-        sent_bytes,
-        received_bytes,
-        queue_ms,
-        rtt_ms,
-        execute_ms,
-        rest @ ..,
-    ] = numbers
-    else {
-        return None;
-    };
+    let at = |index: usize| numbers.get(index).copied();
     Some(Operation {
-        count: *count,
-        transmissions: *transmissions,
-        timeouts: *timeouts,
-        sent_bytes: *sent_bytes,
-        received_bytes: *received_bytes,
-        queue_ms: *queue_ms,
-        rtt_ms: *rtt_ms,
-        execute_ms: *execute_ms,
-        errors: rest.first().copied(),
+        count: at(0)?,
+        transmissions: at(1)?,
+        timeouts: at(2)?,
+        sent_bytes: at(3)?,
+        received_bytes: at(4)?,
+        queue_ms: at(5)?,
+        rtt_ms: at(6)?,
+        execute_ms: at(7)?,
+        errors: at(8),
     })
+}
+
+/// What the counts of a kind have grown by, the other fields as they are now.
+macro_rules! since {
+    ($kind:ident, $now:expr, $then:expr, $($count:ident),*) => {
+        $kind { $($count: $now.$count.checked_sub($then.$count)?,)* ..$now }
+    };
 }
 
 impl Bytes {
     /// What came after `before`; `None` where the mount is another one than then.
     pub fn since(self, before: Bytes) -> Option<Bytes> {
-        Some(Bytes {
-            normal_read: self.normal_read.checked_sub(before.normal_read)?,
-            direct_read: self.direct_read.checked_sub(before.direct_read)?,
-            server_read: self.server_read.checked_sub(before.server_read)?,
-        })
+        Some(since!(Bytes, self, before, normal_read, direct_read, server_read))
     }
 }
 
@@ -167,17 +157,20 @@ impl Operation {
             (Some(now), Some(then)) => Some(now.checked_sub(then)?),
             _ => None,
         };
-        Some(Operation {
-            count: self.count.checked_sub(before.count)?,
-            transmissions: self.transmissions.checked_sub(before.transmissions)?,
-            timeouts: self.timeouts.checked_sub(before.timeouts)?,
-            sent_bytes: self.sent_bytes.checked_sub(before.sent_bytes)?,
-            received_bytes: self.received_bytes.checked_sub(before.received_bytes)?,
-            queue_ms: self.queue_ms.checked_sub(before.queue_ms)?,
-            rtt_ms: self.rtt_ms.checked_sub(before.rtt_ms)?,
-            execute_ms: self.execute_ms.checked_sub(before.execute_ms)?,
-            errors,
-        })
+        let now = Operation { errors, ..self };
+        Some(since!(
+            Operation,
+            now,
+            before,
+            count,
+            transmissions,
+            timeouts,
+            sent_bytes,
+            received_bytes,
+            queue_ms,
+            rtt_ms,
+            execute_ms
+        ))
     }
 
     /// Requests that were sent again.
@@ -194,27 +187,24 @@ mod tests {
     const V3: &str = include_str!("testdata/mountstats-v3");
 
     #[test]
-    fn a_mount_of_version_4_tells_its_operations() {
-        let mount = of(V4, "/mnt/4").expect("is mounted");
+    fn mounts_of_both_versions_tell_their_operations() {
+        let of_version = |text: &str, place: &str, version: &str| {
+            let mount = of(text, place).expect("is mounted");
+            assert!(mount.options.contains(version), "{}", mount.options);
+            let read = mount.operations["READ"];
+            assert!(read.count > 0 && read.received_bytes > 4096, "{read:?}");
+            (mount, read)
+        };
+        let (mount, read) = of_version(V4, "/mnt/4", "vers=4.2");
         assert_eq!(mount.fs, "nfs4");
-        assert!(mount.options.contains("vers=4.2"), "{}", mount.options);
-        let read = mount.operations["READ"];
-        assert!(read.count > 0 && read.transmissions >= read.count, "{read:?}");
-        assert!(read.rtt_ms <= read.execute_ms, "{read:?}");
+        assert!(read.transmissions >= read.count && read.rtt_ms <= read.execute_ms, "{read:?}");
         assert_eq!(read.errors, Some(0));
         // What READ brought is what the byte counters say came from the server, and heads.
         let bytes = mount.bytes.expect("counts bytes");
         assert!(read.received_bytes > bytes.server_read, "{read:?} {bytes:?}");
         assert!(read.received_bytes < bytes.server_read + read.count * 400, "{read:?} {bytes:?}");
-    }
-
-    #[test]
-    fn a_mount_of_version_3_tells_its_operations() {
-        let mount = of(V3, "/mnt/3").expect("is mounted");
+        let (mount, _) = of_version(V3, "/mnt/3", "vers=3");
         assert_eq!(mount.fs, "nfs");
-        assert!(mount.options.contains("vers=3"), "{}", mount.options);
-        let read = mount.operations["READ"];
-        assert!(read.count > 0 && read.received_bytes > 4096, "{read:?}");
         assert!(mount.operations.contains_key("READDIRPLUS"));
         // The mount protocol's own operations have no counters of the same names.
         assert!(!mount.operations.contains_key("xprt"));
@@ -241,22 +231,15 @@ mod tests {
 
     #[test]
     fn differences_are_those_of_one_mount() {
-        let then = Operation {
-            count: 10,
-            transmissions: 11,
-            rtt_ms: 5,
-            execute_ms: 9,
-            errors: Some(0),
+        let operation = |count, transmissions, rtt_ms, execute_ms, errors| Operation {
+            count,
+            transmissions,
+            rtt_ms,
+            execute_ms,
+            errors: Some(errors),
             ..Operation::default()
         };
-        let now = Operation {
-            count: 110,
-            transmissions: 113,
-            rtt_ms: 45,
-            execute_ms: 59,
-            errors: Some(1),
-            ..then
-        };
+        let (then, now) = (operation(10, 11, 5, 9, 0), operation(110, 113, 45, 59, 1));
         let between = now.since(then).expect("later");
         assert_eq!((between.count, between.retransmissions()), (100, 2));
         assert_eq!((between.rtt_ms, between.execute_ms, between.errors), (40, 50, Some(1)));

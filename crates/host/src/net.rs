@@ -11,6 +11,7 @@ mod ethtool;
 pub mod shaping;
 
 use super::ports::{self, Ports};
+use super::text::numbers;
 pub use ethtool::ToldLink;
 use shaping::{Place, Shaper};
 
@@ -225,7 +226,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         default_queueing: root.line("proc/sys/net/core/default_qdisc"),
         tcp_receive_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_rmem"),
         tcp_send_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_wmem"),
-        tcp_timestamps: root.number::<u8>("proc/sys/net/ipv4/tcp_timestamps").map(|mode| mode != 0),
+        tcp_timestamps: root.flag("proc/sys/net/ipv4/tcp_timestamps"),
         ping_groups,
         echoes: echoes(ping_groups, outside),
         has_loopback_v6: has_loopback_v6(root),
@@ -233,7 +234,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
             "proc/sys/net/ipv4/icmp_echo_ignore_all",
             "proc/sys/net/ipv6/icmp/echo_ignore_all",
         ]
-        .map(|path| root.number::<u8>(path).is_some_and(|mode| mode != 0)),
+        .map(|path| root.flag(path) == Some(true)),
         ports: ports::read(root),
         routes: routes(root),
     }
@@ -241,8 +242,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
 
 /// The third of `least default most`.
 fn largest(root: &Root, path: &str) -> Option<u64> {
-    let line = root.line(path)?;
-    line.split_ascii_whitespace().nth(2)?.parse().ok()
+    root.words(path).get(2)?.parse().ok()
 }
 
 /// What `/sys` has, with what the drivers tell. `/sys` may be of another network namespace than
@@ -256,8 +256,7 @@ fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
     names.retain(|name| root.exists(&format!("{DIR}/{name}/mtu")));
     if !told.is_empty() {
         names.retain(|name| told.contains_key(name));
-        let more = told.keys().filter(|name| !names.contains(name));
-        let more: Vec<String> = more.cloned().collect();
+        let more: Vec<String> = told.keys().filter(|name| !names.contains(name)).cloned().collect();
         names.extend(more);
     }
     let with_told = |name: String| {
@@ -293,8 +292,8 @@ fn has_loopback_v6(root: &Root) -> bool {
 
 fn ping_groups(root: &Root) -> Option<(u64, u64)> {
     let text = root.line("proc/sys/net/ipv4/ping_group_range")?;
-    let mut ends = text.split_ascii_whitespace().map(|end| end.parse().ok());
-    Some((ends.next()??, ends.next()??))
+    let mut ends = numbers(&text);
+    Some((ends.next()?, ends.next()?))
 }
 
 /// Both tables; routes that reject what they match lead nowhere.

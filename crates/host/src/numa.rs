@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cpu, Root, parse_cpus};
+use super::{Cpu, Root, parse_cpus, text};
 
 /// Memory nodes and their distances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -10,7 +10,6 @@ pub struct Numa {
     /// Online nodes, ascending by number. Empty when the kernel has no NUMA support.
     pub nodes: Vec<Node>,
     /// Nodes whose memory this process may use (cpuset); `None` where the kernel does not tell.
-    #[serde(default)]
     pub allowed: Option<Vec<usize>>,
 }
 
@@ -26,7 +25,6 @@ pub struct Node {
     /// Free memory at the time of reading.
     pub free_bytes: Option<u64>,
     /// Pages of files that were not used lately: the kernel drops them for who needs memory.
-    #[serde(default)]
     pub idle_file_bytes: Option<u64>,
     /// Firmware's relative distances (10 = local), in the order of [`Numa::nodes`].
     pub distances: Vec<u32>,
@@ -43,8 +41,8 @@ pub fn room_now(id: usize) -> Option<u64> {
 
 fn room_of(meminfo: &str) -> Option<u64> {
     let files = ["Active(file):", "Inactive(file):"];
-    let files = files.map(|name| node_bytes(meminfo, name).unwrap_or(0));
-    let free = node_bytes(meminfo, "MemFree:")?;
+    let files = files.map(|name| text::bytes(meminfo, name).unwrap_or(0));
+    let free = text::bytes(meminfo, "MemFree:")?;
     Some(files.into_iter().fold(free, u64::saturating_add))
 }
 
@@ -54,11 +52,8 @@ pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
     let ids = online.unwrap_or_else(|| root.numbered(DIR, "node"));
     let nodes = ids.into_iter().map(|id| node(root, cpu, &format!("{DIR}/node{id}"), id)).collect();
     let status = root.read("proc/self/status").unwrap_or_default();
-    let allowed = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Mems_allowed_list:"))
-        .map(parse_cpus)
-        .filter(|nodes| !nodes.is_empty());
+    let allowed = text::after(&status, "Mems_allowed_list:").map(parse_cpus);
+    let allowed = allowed.filter(|nodes| !nodes.is_empty());
     Numa { nodes, allowed }
 }
 
@@ -71,20 +66,13 @@ fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
     let distances = root.line(&format!("{dir}/distance")).unwrap_or_default();
     Node {
         id,
-        total_bytes: node_bytes(&meminfo, "MemTotal:"),
-        free_bytes: node_bytes(&meminfo, "MemFree:"),
-        idle_file_bytes: node_bytes(&meminfo, "Inactive(file):"),
-        distances: distances.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
+        total_bytes: text::bytes(&meminfo, "MemTotal:"),
+        free_bytes: text::bytes(&meminfo, "MemFree:"),
+        idle_file_bytes: text::bytes(&meminfo, "Inactive(file):"),
+        distances: text::numbers(&distances).collect(),
         memory_only: cpus.is_empty(),
         cpus,
     }
-}
-
-/// `Node 0 MemTotal:       24684084 kB`
-fn node_bytes(meminfo: &str, name: &str) -> Option<u64> {
-    let value = meminfo.lines().find_map(|line| Some(line.split_once(name)?.1))?;
-    let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]

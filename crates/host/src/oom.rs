@@ -1,7 +1,7 @@
 //! Whether the kernel's OOM killer ended a process, and under which limit: by counters taken before
 //! and after, since the log of the kernel is seldom readable.
 
-use super::{Outside, Root, cgroup};
+use super::{Outside, Root, cgroup, text};
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -43,16 +43,11 @@ impl Kills {
                 killed,
                 at_limit,
                 limit: group.memory_limit(root),
-                limit_file: group.memory_limit_file(),
+                limit_file: cgroup::limit_file(group.version),
             })
         });
         let counters = root.read("proc/vmstat").unwrap_or_default();
-        Kills {
-            groups: groups.collect(),
-            machine: counters
-                .lines()
-                .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()),
-        }
+        Kills { groups: groups.collect(), machine: text::number(&counters, "oom_kill ") }
     }
 
     /// Why a process of this one's groups was killed between `self` and `later`, with the way out;

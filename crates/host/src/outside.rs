@@ -3,24 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::net::ToldLink;
-use super::{Root, parse_cpus};
-
+use super::{Root, parse_cpus, text};
 /// One CPUID leaf as the processor answered it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuidLeaf {
-    /// Input EAX.
-    pub leaf: u32,
-    /// Input ECX.
-    pub subleaf: u32,
-    /// Answer.
-    pub eax: u32,
-    /// Answer.
-    pub ebx: u32,
-    /// Answer.
-    pub ecx: u32,
-    /// Answer.
-    pub edx: u32,
-}
+pub use metal::cpuid::Leaf as CpuidLeaf;
 
 /// Facts that no file tells, or that files tell about this process only. A recorded tree replaces
 /// all of them (`cpuid.txt` and `facts.txt`).
@@ -61,17 +46,7 @@ impl Outside {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         Outside {
             arch: Some(std::env::consts::ARCH.to_string()),
-            cpuid: metal::cpuid::leaves()
-                .into_iter()
-                .map(|leaf| CpuidLeaf {
-                    leaf: leaf.leaf,
-                    subleaf: leaf.subleaf,
-                    eax: leaf.eax,
-                    ebx: leaf.ebx,
-                    ecx: leaf.ecx,
-                    edx: leaf.edx,
-                })
-                .collect(),
+            cpuid: metal::cpuid::leaves(),
             allowed: allowed_cpus(&status),
             euid: Some(metal::process::geteuid()),
             page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
@@ -96,11 +71,10 @@ impl Outside {
     pub fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();
+        let pairs = facts.lines().filter_map(|line| line.split_once('='));
         let fact = |key: &str| {
-            facts.lines().find_map(|line| {
-                let (name, value) = line.split_once('=')?;
-                (name.trim() == key).then(|| value.trim().to_string())
-            })
+            let mut pairs = pairs.clone();
+            pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_string())
         };
         let number = |key: &str| fact(key)?.parse::<u64>().ok();
         Outside {
@@ -114,7 +88,7 @@ impl Outside {
             clock_ns: number("clock_ns"),
             counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
-            groups: fact("groups").map(|list| numbers(&list)).unwrap_or_default(),
+            groups: text::numbers(&fact("groups").unwrap_or_default()).collect(),
             has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
             links: ToldLink::recorded(
                 &root.read("ethtool.txt").unwrap_or_default(),
@@ -132,46 +106,26 @@ impl Outside {
 
 fn parse_leaf(line: &str) -> Option<CpuidLeaf> {
     let line = line.split('#').next()?;
-    let numbers: Vec<u32> = line
-        .split_whitespace()
-        .map(|word| u32::from_str_radix(word, 16))
-        .collect::<Result<_, _>>()
-        .ok()?;
-    match numbers[..] {
-        [leaf, subleaf, eax, ebx, ecx, edx] => {
-            Some(CpuidLeaf { leaf, subleaf, eax, ebx, ecx, edx })
-        }
-        _ => None,
-    }
+    let word = |word| u32::from_str_radix(word, 16).ok();
+    let numbers: Option<Vec<u32>> = line.split_whitespace().map(word).collect();
+    let [leaf, subleaf, eax, ebx, ecx, edx] = numbers?[..] else { return None };
+    Some(CpuidLeaf { leaf, subleaf, eax, ebx, ecx, edx })
 }
 
 fn allowed_cpus(status: &str) -> Vec<usize> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.map(parse_cpus).unwrap_or_default()
-}
-
-fn numbers(list: &str) -> Vec<u64> {
-    let words = list.split_whitespace();
-    words.filter_map(|word| word.parse().ok()).collect()
+    text::after(status, "Cpus_allowed_list:").map(parse_cpus).unwrap_or_default()
 }
 
 /// `Gid:` has the real, effective, saved and file system's group; `Groups:` the others.
 fn groups(status: &str) -> Vec<u64> {
-    let of = |name: &str| {
-        let mut lines = status.lines();
-        lines.find_map(|line| line.strip_prefix(name)).map(numbers)
-    };
-    let effective = of("Gid:").and_then(|ids| ids.get(1).copied());
-    let others = of("Groups:").unwrap_or_default();
-    effective.into_iter().chain(others).collect()
+    let of = |name: &str| text::numbers(text::after(status, name).unwrap_or_default());
+    of("Gid:").skip(1).take(1).chain(of("Groups:")).collect()
 }
 
 /// Bit 13 of the effective capabilities (linux/capability.h).
 fn has_net_raw(status: &str) -> Option<bool> {
     const CAP_NET_RAW: u32 = 13;
-    let mut lines = status.lines();
-    let mask = lines.find_map(|line| line.strip_prefix("CapEff:"))?;
-    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    let mask = u64::from_str_radix(text::after(status, "CapEff:")?, 16).ok()?;
     Some(mask >> CAP_NET_RAW & 1 == 1)
 }
 

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::cpulist::parse_cpus;
+use super::text::numbers;
 use super::{Outside, Root};
 
 /// Bounds of connections; `None` where the kernel does not tell.
@@ -43,8 +44,8 @@ pub(super) fn read(root: &Root) -> Ports {
     const DIR: &str = "proc/sys/net/ipv4";
     let range = root.line(&format!("{DIR}/ip_local_port_range"));
     let range = range.and_then(|line| {
-        let mut ends = line.split_ascii_whitespace().map(str::parse);
-        Some((ends.next()?.ok()?, ends.next()?.ok()?))
+        let mut ends = numbers(&line);
+        Some((ends.next()?, ends.next()?))
     });
     let reserved = root.line(&format!("{DIR}/ip_local_reserved_ports"));
     let within = |port: &usize| {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::Outside;
 use super::cpulist::parse_cpus;
+use super::text::words;
 
 /// A place from which `proc/…`, `sys/…` and a few files of `etc/` and `run/` can be read. Paths are
 /// relative, without a leading slash.
@@ -102,6 +103,16 @@ impl Root {
         self.line(path)?.parse().ok()
     }
 
+    /// A file that holds a number other than 0 for yes.
+    pub fn flag(&self, path: &str) -> Option<bool> {
+        self.number::<i64>(path).map(|number| number != 0)
+    }
+
+    /// The words of a file; none when it is missing.
+    pub fn words(&self, path: &str) -> Vec<String> {
+        words(&self.read(path).unwrap_or_default())
+    }
+
     /// A file that holds a CPU list (`0-3,8`); an empty file is an empty list.
     pub fn cpus(&self, path: &str) -> Option<Vec<usize>> {
         self.read(path).map(|text| parse_cpus(&text))
@@ -119,12 +130,10 @@ impl Root {
     /// Names in a directory, numbers in names in numeric order; empty when it is missing.
     pub fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.place {
-            Place::Directory(dir) => match std::fs::read_dir(dir.join(path)) {
-                Ok(items) => {
-                    items.filter_map(|item| item.ok()?.file_name().into_string().ok()).collect()
-                }
-                Err(_) => Vec::new(),
-            },
+            Place::Directory(dir) => {
+                let items = std::fs::read_dir(dir.join(path)).into_iter().flatten();
+                items.filter_map(|item| item.ok()?.file_name().into_string().ok()).collect()
+            }
             Place::Archive(entries) => {
                 let prefix = format!("{path}/");
                 let below = entries.range(prefix.clone()..);
@@ -140,11 +149,9 @@ impl Root {
 
     /// Numbered entries `PREFIX<number>` of a directory, ascending by number.
     pub fn numbered(&self, path: &str, prefix: &str) -> Vec<usize> {
-        let mut numbers: Vec<usize> = self
-            .list(path)
-            .iter()
-            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
-            .collect();
+        let names = self.list(path);
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok());
+        let mut numbers: Vec<usize> = numbers.collect();
         numbers.sort_unstable();
         numbers
     }
@@ -250,11 +257,8 @@ fn store(entries: &mut BTreeMap<String, Entry>, header: Option<&str>, body: &[&s
                 None => continue,
             },
             (None, _) => {
-                let mut text = body.join("\n");
-                if !body.is_empty() {
-                    text.push('\n');
-                }
-                Entry::File(text.into_bytes())
+                let lines = body.iter().flat_map(|line| [line.as_bytes(), b"\n"]);
+                Entry::File(lines.collect::<Vec<_>>().concat())
             }
         };
         entries.insert(name, entry);
@@ -263,12 +267,8 @@ fn store(entries: &mut BTreeMap<String, Entry>, header: Option<&str>, body: &[&s
 
 /// `a{0-1}b{2,4}` -> `a0b2`, `a0b4`, `a1b2`, `a1b4`.
 fn expand(path: &str) -> Vec<String> {
-    let Some((before, rest)) = path.split_once('{') else {
-        return vec![path.to_string()];
-    };
-    let Some((list, after)) = rest.split_once('}') else {
-        return vec![path.to_string()];
-    };
+    let cut = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    let Some((before, (list, after))) = cut else { return vec![path.to_string()] };
     let tails = expand(after);
     let heads = parse_cpus(list);
     heads.iter().flat_map(|n| tails.iter().map(move |tail| format!("{before}{n}{tail}"))).collect()

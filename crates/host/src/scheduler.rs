@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outside, Root};
+use super::{Outside, Root, text};
 
 /// First kernel with EEVDF in place of CFS for ordinary threads.
 const EEVDF_SINCE: (u64, u64) = (6, 6);
@@ -36,9 +36,8 @@ impl Kind {
 
 /// The first three numbers of a release; the third may be missing and is then 0.
 pub fn numbers(release: &str) -> Option<(u64, u64, u64)> {
-    let mut parts = release
-        .split(|letter: char| !letter.is_ascii_digit())
-        .map(|part| part.parse().unwrap_or(0));
+    let parts = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut parts = parts.map(|part| part.parse().unwrap_or(0));
     let (major, minor) = (parts.next().filter(|major| *major > 0)?, parts.next()?);
     Some((major, minor, parts.next().unwrap_or(0)))
 }
@@ -76,14 +75,13 @@ impl Scheduler {
 pub(super) fn read(root: &Root, outside: &Outside) -> Scheduler {
     let debug = |name: &str| root.number(&format!("sys/kernel/debug/sched/{name}"));
     let sysctl = |name: &str| root.number(&format!("proc/sys/kernel/sched_{name}"));
-    let features = root.line("sys/kernel/debug/sched/features").unwrap_or_default();
     Scheduler {
         base_slice_ns: debug("base_slice_ns"),
         own_slice_ns: own_slice_ns(root),
         told_slice_ns: outside.told_slice_ns.filter(|ns| *ns > 0),
         latency_ns: sysctl("latency_ns").or_else(|| debug("latency_ns")),
         min_granularity_ns: sysctl("min_granularity_ns").or_else(|| debug("min_granularity_ns")),
-        features: features.split_whitespace().map(str::to_owned).collect(),
+        features: root.words("sys/kernel/debug/sched/features"),
         extension: extension(root),
     }
 }
@@ -91,10 +89,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Scheduler {
 /// `se.slice   :   1400000`, in ns.
 fn own_slice_ns(root: &Root) -> Option<u64> {
     let text = root.read("proc/thread-self/sched").or_else(|| root.read("proc/self/sched"))?;
-    let value = text.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == "se.slice").then(|| value.trim().parse().ok())?
-    });
+    let value = text::beside(&text, "se.slice")?.parse().ok();
     value.filter(|ns| *ns > 0)
 }
 

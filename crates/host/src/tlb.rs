@@ -88,61 +88,43 @@ fn structure(leaf: CpuidLeaf) -> Vec<Tlb> {
         .collect()
 }
 
-/// A descriptor byte of leaf 2 that stands for a TLB.
-struct Descriptor {
-    byte: u8,
-    level: u32,
-    kind: TlbKind,
-    pages: &'static [u64],
-    entries: u32,
-    /// 0 stands for fully associative.
-    ways: u32,
-}
+/// A descriptor byte of leaf 2 that stands for a TLB: level, kind, pages, entries, ways, of which 0
+/// stands for fully associative.
+type Descriptor = (u8, u32, TlbKind, &'static [u64], u32, u32);
 
-const fn row(
-    byte: u8,
-    level: u32,
-    kind: TlbKind,
-    pages: &'static [u64],
-    entries: u32,
-    ways: u32,
-) -> Descriptor {
-    Descriptor { byte, level, kind, pages, entries, ways }
-}
-
-/// Intel SDM 2A, table 3-12 (byte, level, kind, pages, entries, ways).
+/// Intel SDM 2A, table 3-12.
 const DESCRIPTORS: &[Descriptor] = &[
-    row(0x01, 1, TlbKind::Instruction, &[4 * KIB], 32, 4),
-    row(0x03, 1, TlbKind::Data, &[4 * KIB], 64, 4),
-    row(0x4f, 1, TlbKind::Instruction, &[4 * KIB], 32, 0),
-    row(0x55, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 7, 0),
-    row(0x57, 1, TlbKind::Data, &[4 * KIB], 16, 4),
-    row(0x59, 1, TlbKind::Data, &[4 * KIB], 16, 0),
-    row(0x5a, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
-    row(0x61, 1, TlbKind::Instruction, &[4 * KIB], 48, 0),
-    row(0x63, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
-    row(0x63, 1, TlbKind::Data, &[GIB], 4, 4),
-    row(0x64, 1, TlbKind::Data, &[4 * KIB], 512, 4),
-    row(0x6a, 1, TlbKind::Data, &[4 * KIB], 64, 8),
-    row(0x6b, 1, TlbKind::Data, &[4 * KIB], 256, 8),
-    row(0x6c, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 128, 8),
-    row(0x6d, 1, TlbKind::Data, &[GIB], 16, 0),
-    row(0x76, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 8, 0),
-    row(0xa0, 1, TlbKind::Data, &[4 * KIB], 32, 0),
-    row(0xb0, 1, TlbKind::Instruction, &[4 * KIB], 128, 4),
-    row(0xb2, 1, TlbKind::Instruction, &[4 * KIB], 64, 4),
-    row(0xb3, 1, TlbKind::Data, &[4 * KIB], 128, 4),
-    row(0xb4, 1, TlbKind::Data, &[4 * KIB], 256, 4),
-    row(0xb5, 1, TlbKind::Instruction, &[4 * KIB], 64, 8),
-    row(0xb6, 1, TlbKind::Instruction, &[4 * KIB], 128, 8),
-    row(0xba, 1, TlbKind::Data, &[4 * KIB], 64, 4),
-    row(0xc0, 1, TlbKind::Data, &[4 * KIB, 4 * MIB], 8, 4),
-    row(0xc1, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1024, 8),
-    row(0xc2, 1, TlbKind::Data, &[4 * KIB, 2 * MIB], 16, 4),
-    row(0xc3, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1536, 6),
-    row(0xc3, 2, TlbKind::Unified, &[GIB], 16, 4),
-    row(0xc4, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
-    row(0xca, 2, TlbKind::Unified, &[4 * KIB], 512, 4),
+    (0x01, 1, TlbKind::Instruction, &[4 * KIB], 32, 4),
+    (0x03, 1, TlbKind::Data, &[4 * KIB], 64, 4),
+    (0x4f, 1, TlbKind::Instruction, &[4 * KIB], 32, 0),
+    (0x55, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 7, 0),
+    (0x57, 1, TlbKind::Data, &[4 * KIB], 16, 4),
+    (0x59, 1, TlbKind::Data, &[4 * KIB], 16, 0),
+    (0x5a, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
+    (0x61, 1, TlbKind::Instruction, &[4 * KIB], 48, 0),
+    (0x63, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
+    (0x63, 1, TlbKind::Data, &[GIB], 4, 4),
+    (0x64, 1, TlbKind::Data, &[4 * KIB], 512, 4),
+    (0x6a, 1, TlbKind::Data, &[4 * KIB], 64, 8),
+    (0x6b, 1, TlbKind::Data, &[4 * KIB], 256, 8),
+    (0x6c, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 128, 8),
+    (0x6d, 1, TlbKind::Data, &[GIB], 16, 0),
+    (0x76, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 8, 0),
+    (0xa0, 1, TlbKind::Data, &[4 * KIB], 32, 0),
+    (0xb0, 1, TlbKind::Instruction, &[4 * KIB], 128, 4),
+    (0xb2, 1, TlbKind::Instruction, &[4 * KIB], 64, 4),
+    (0xb3, 1, TlbKind::Data, &[4 * KIB], 128, 4),
+    (0xb4, 1, TlbKind::Data, &[4 * KIB], 256, 4),
+    (0xb5, 1, TlbKind::Instruction, &[4 * KIB], 64, 8),
+    (0xb6, 1, TlbKind::Instruction, &[4 * KIB], 128, 8),
+    (0xba, 1, TlbKind::Data, &[4 * KIB], 64, 4),
+    (0xc0, 1, TlbKind::Data, &[4 * KIB, 4 * MIB], 8, 4),
+    (0xc1, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1024, 8),
+    (0xc2, 1, TlbKind::Data, &[4 * KIB, 2 * MIB], 16, 4),
+    (0xc3, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1536, 6),
+    (0xc3, 2, TlbKind::Unified, &[GIB], 16, 4),
+    (0xc4, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
+    (0xca, 2, TlbKind::Unified, &[4 * KIB], 512, 4),
 ];
 
 fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
@@ -155,13 +137,14 @@ fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
     let valid = words.iter().filter(|&&word| word >> 31 == 0);
     let mut found = Vec::new();
     for byte in valid.flat_map(|word| word.to_le_bytes()).filter(|&byte| byte != 0) {
-        for row in DESCRIPTORS.iter().filter(|row| row.byte == byte) {
-            let ways = if row.ways == 0 { row.entries } else { row.ways };
-            found.extend(row.pages.iter().map(|&page_bytes| Tlb {
-                level: row.level,
-                kind: row.kind,
+        let rows = DESCRIPTORS.iter().filter(|row| row.0 == byte);
+        for &(_, level, kind, pages, entries, ways) in rows {
+            let ways = if ways == 0 { entries } else { ways };
+            found.extend(pages.iter().map(|&page_bytes| Tlb {
+                level,
+                kind,
                 page_bytes,
-                entries: row.entries,
+                entries,
                 ways: Some(ways),
                 source: "2h".to_string(),
             }));
@@ -213,20 +196,9 @@ fn from_amd(outside: &Outside) -> Vec<Tlb> {
 
 /// Associativity code of 80000006h: 0 is disabled, `None` is "see another leaf".
 fn coded_ways(code: u32) -> Option<u32> {
-    match code {
-        0 => Some(0),
-        1..=4 => Some(code),
-        5 => Some(6),
-        6 => Some(8),
-        8 => Some(16),
-        10 => Some(32),
-        11 => Some(48),
-        12 => Some(64),
-        13 => Some(96),
-        14 => Some(128),
-        15 => Some(u32::MAX),
-        _ => None,
-    }
+    const WAYS: [u32; 16] = [0, 1, 2, 3, 4, 6, 8, 0, 16, 0, 32, 48, 64, 96, 128, u32::MAX];
+    let ways = *WAYS.get(code as usize)?;
+    (ways > 0 || code == 0).then_some(ways)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Root;
+use super::text::number;
 
 /// One tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +56,8 @@ impl Tracepoint {
     /// kernel has none of that name or permissions forbid it.
     pub fn read(root: &Root, tracefs: &str, name: &str) -> Option<Tracepoint> {
         let text = root.read(&format!("{tracefs}/events/{name}/format"))?;
-        let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?;
         Some(Tracepoint {
-            id: id.trim().parse().ok()?,
+            id: number(&text, "ID:")?,
             name: name.to_owned(),
             fields: text.lines().filter_map(field).collect(),
             symbols: symbols(&text),

@@ -108,8 +108,8 @@ macro_rules! chains_table {
 }
 pub(crate) use chains_table;
 
-/// A function that finds the code of an arithmetic kernel: rows of width, operation, element and how
-/// its body is written; each body is a function of its own.
+/// A function that finds the code of an arithmetic kernel: rows of width, operation, element and
+/// how its body is written; each body is a function of its own.
 macro_rules! kernels_table {
     ($find:ident: $($width:ident $op:ident $element:ident $shape:ident!($($how:tt)*);)*) => {
         fn $find(kernel: Kernel) -> Option<Code> {

@@ -8,8 +8,8 @@ use crate::answer::{option, set_option};
 /// The states, by the numbers of `net/tcp_states.h`.
 macro_rules! states {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits out
-        /// its time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
+        /// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits
+        /// out its time (TIME_WAIT) has left its descriptor and says [`State::Closed`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum State {
             $($(#[$doc])* $name,)*

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::answer::{done, invalid, number};
-use crate::{clock, signal};
+use crate::clock;
 
 mod child;
 mod create;

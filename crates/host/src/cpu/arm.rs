@@ -5,47 +5,29 @@
 
 use super::model::CpuInfo;
 use super::{Core, LogicalCpu, Root};
+use crate::text::hexadecimal;
 
-/// A core of the part table.
-pub(super) struct Part {
-    pub(super) core: Core,
-    pub(super) name: &'static str,
+/// Rows of implementer and its parts.
+macro_rules! parts {
+    ($($implementer:literal: $($part:literal $core:ident),*;)*) => {
+        &[$($(($implementer, $part, Core::$core),)*)*]
+    };
 }
 
-const PARTS: &[(u64, u64, Core)] = &[
-    (0x41, 0xd03, Core::CortexA53),
-    (0x41, 0xd05, Core::CortexA55),
-    (0x41, 0xd07, Core::CortexA57),
-    (0x41, 0xd08, Core::CortexA72),
-    (0x41, 0xd09, Core::CortexA73),
-    (0x41, 0xd0a, Core::CortexA75),
-    (0x41, 0xd0b, Core::CortexA76),
-    (0x41, 0xd0c, Core::NeoverseN1),
-    (0x41, 0xd0d, Core::CortexA77),
-    (0x41, 0xd40, Core::NeoverseV1),
-    (0x41, 0xd41, Core::CortexA78),
-    (0x41, 0xd44, Core::CortexX1),
-    (0x41, 0xd46, Core::CortexA510),
-    (0x41, 0xd47, Core::CortexA710),
-    (0x41, 0xd48, Core::CortexX2),
-    (0x41, 0xd49, Core::NeoverseN2),
-    (0x41, 0xd4d, Core::CortexA715),
-    (0x41, 0xd4e, Core::CortexX3),
-    (0x41, 0xd4f, Core::NeoverseV2),
-    (0x41, 0xd83, Core::NeoverseV3),
-    (0x41, 0xd84, Core::NeoverseV3),
-    (0x41, 0xd8e, Core::NeoverseN3),
-    (0x43, 0x0af, Core::ThunderX2),
-    (0x46, 0x001, Core::A64fx),
-    (0x48, 0xd01, Core::Tsv110),
-    (0x61, 0x022, Core::AppleIcestorm),
-    (0x61, 0x023, Core::AppleFirestorm),
-    (0x61, 0x032, Core::AppleBlizzard),
-    (0x61, 0x033, Core::AppleAvalanche),
-    // Microsoft's Cobalt 100 reports its own implementer around a Neoverse-N2.
-    (0x6d, 0xd49, Core::NeoverseN2),
-    (0xc0, 0xac3, Core::AmpereOne),
-];
+/// Microsoft's Cobalt 100 reports its own implementer (6Dh) around a Neoverse-N2.
+const PARTS: &[(u64, u64, Core)] = parts! {
+    0x41: 0xd03 CortexA53, 0xd05 CortexA55, 0xd07 CortexA57, 0xd08 CortexA72, 0xd09 CortexA73,
+        0xd0a CortexA75, 0xd0b CortexA76, 0xd0c NeoverseN1, 0xd0d CortexA77, 0xd40 NeoverseV1,
+        0xd41 CortexA78, 0xd44 CortexX1, 0xd46 CortexA510, 0xd47 CortexA710, 0xd48 CortexX2,
+        0xd49 NeoverseN2, 0xd4d CortexA715, 0xd4e CortexX3, 0xd4f NeoverseV2, 0xd83 NeoverseV3,
+        0xd84 NeoverseV3, 0xd8e NeoverseN3;
+    0x43: 0x0af ThunderX2;
+    0x46: 0x001 A64fx;
+    0x48: 0xd01 Tsv110;
+    0x61: 0x022 AppleIcestorm, 0x023 AppleFirestorm, 0x032 AppleBlizzard, 0x033 AppleAvalanche;
+    0x6d: 0xd49 NeoverseN2;
+    0xc0: 0xac3 AmpereOne;
+};
 
 /// Bits 31:24 of the register.
 fn implementer(midr: u64) -> u64 {
@@ -53,11 +35,10 @@ fn implementer(midr: u64) -> u64 {
 }
 
 /// The core that a register value names.
-pub(super) fn part(midr: u64) -> Part {
+pub(super) fn part(midr: u64) -> Core {
     let number = midr >> 4 & 0xfff;
     let row = PARTS.iter().find(|row| row.0 == implementer(midr) && row.1 == number);
-    let core = row.map_or(Core::Unknown, |row| row.2);
-    Part { core, name: core.name() }
+    row.map_or(Core::Unknown, |row| row.2)
 }
 
 /// The implementer's name.
@@ -101,10 +82,6 @@ fn from_cpuinfo(info: &CpuInfo, id: usize) -> Option<u64> {
     )
 }
 
-fn hexadecimal(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,8 +92,8 @@ mod tests {
                     CPU part : 0xd40\nCPU revision : 1\n";
         let midr = from_cpuinfo(&super::super::model::parse(text), 0);
         assert_eq!(midr, hexadecimal("0x00000000411fd401"));
-        assert_eq!(midr.map(|midr| part(midr).core), Some(Core::NeoverseV1));
+        assert_eq!(midr.map(|midr| part(midr)), Some(Core::NeoverseV1));
         assert_eq!(midr.map(vendor), Some("Arm"));
-        assert_eq!(part(0).core, Core::Unknown);
+        assert_eq!(part(0), Core::Unknown);
     }
 }

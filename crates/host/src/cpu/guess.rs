@@ -85,7 +85,7 @@ fn arm_guess(cpu: &Cpu) -> Microarchitecture {
     let Some(midr) = strongest.and_then(|one| one.midr).or(cpu.midr) else {
         return Microarchitecture::unknown();
     };
-    let core = arm::part(midr).core;
+    let core = arm::part(midr);
     Microarchitecture {
         core,
         platform: None,

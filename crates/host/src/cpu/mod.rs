@@ -240,7 +240,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         model_name: info
             .first("model name")
             .or_else(|| model::brand(outside))
-            .or_else(|| Some(part.as_ref()?.name.to_string())),
+            .or_else(|| Some(part?.name().to_string())),
         cpuid_features: model::cpuid_features(outside),
         microcode: info.first("microcode"),
         midr,

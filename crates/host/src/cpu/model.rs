@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Outside;
+use crate::CpuidLeaf;
+use crate::text::words;
 
 /// `/proc/cpuinfo`, cut into processors.
 pub(super) struct CpuInfo {
@@ -24,10 +26,6 @@ pub(super) fn parse(text: &str) -> CpuInfo {
         let (name, value) = (name.trim(), value.trim());
         if name == "processor" {
             current = value.parse().ok();
-            if let Some(id) = current {
-                info.processors.entry(id).or_default();
-            }
-            continue;
         }
         let fields = match current {
             Some(id) => info.processors.entry(id).or_default(),
@@ -65,7 +63,7 @@ impl CpuInfo {
 /// Features of the first processor, sorted.
 pub(super) fn flags(info: &CpuInfo) -> Vec<String> {
     let text = info.first("flags").or_else(|| info.first("Features")).unwrap_or_default();
-    let mut flags: Vec<String> = text.split_whitespace().map(str::to_string).collect();
+    let mut flags = words(&text);
     flags.sort();
     flags.dedup();
     flags
@@ -96,67 +94,41 @@ pub(super) fn brand(outside: &Outside) -> Option<String> {
     let mut bytes = Vec::new();
     for leaf in 0x8000_0002..=0x8000_0004 {
         let leaf = outside.leaf(leaf, 0)?;
-        for word in [leaf.eax, leaf.ebx, leaf.ecx, leaf.edx] {
-            bytes.extend(word.to_le_bytes());
-        }
+        bytes.extend([leaf.eax, leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes).concat());
     }
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim_matches(['\0', ' ']).to_string();
     (!text.is_empty()).then_some(text)
 }
 
-/// Register of a CPUID answer.
-#[derive(Clone, Copy)]
-enum Register {
-    Eax,
-    Ebx,
-    Edx,
+/// Rows of a subleaf's register and of what its bits stand for.
+macro_rules! features {
+    ($($subleaf:literal $register:ident: $($bit:literal $name:literal),*;)*) => {
+        &[$($(($subleaf, |leaf| leaf.$register, $bit, $name),)*)*]
+    };
 }
 
-/// Features that tell designs apart and that older kernels do not print: subleaf of leaf 7,
-/// register, bit, name (Intel SDM 2A, CPUID; Intel ISA extensions reference).
-const FEATURES: &[(u32, Register, u32, &str)] = &[
-    (0, Register::Ebx, 5, "avx2"),
-    (0, Register::Ebx, 16, "avx512f"),
-    (0, Register::Ebx, 29, "sha_ni"),
-    (0, Register::Edx, 8, "avx512_vp2intersect"),
-    (0, Register::Edx, 15, "hybrid_cpu"),
-    (0, Register::Edx, 22, "amx_bf16"),
-    (0, Register::Edx, 23, "avx512_fp16"),
-    (0, Register::Edx, 24, "amx_tile"),
-    (0, Register::Edx, 25, "amx_int8"),
-    (1, Register::Eax, 0, "sha512"),
-    (1, Register::Eax, 4, "avx_vnni"),
-    (1, Register::Eax, 5, "avx512_bf16"),
-    (1, Register::Eax, 7, "cmpccxadd"),
-    (1, Register::Eax, 10, "fzrm"),
-    (1, Register::Eax, 11, "fsrs"),
-    (1, Register::Eax, 12, "fsrc"),
-    (1, Register::Eax, 21, "amx_fp16"),
-    (1, Register::Eax, 23, "avx_ifma"),
-    (1, Register::Edx, 4, "avx_vnni_int8"),
-    (1, Register::Edx, 5, "avx_ne_convert"),
-    (1, Register::Edx, 8, "amx_complex"),
-    (1, Register::Edx, 10, "avx_vnni_int16"),
-    (1, Register::Edx, 14, "prefetchi"),
-    (1, Register::Edx, 19, "avx10"),
-];
+/// Subleaf of leaf 7, register, bit, name.
+type Feature = (u32, fn(CpuidLeaf) -> u32, u32, &'static str);
+
+/// Features that tell designs apart and that older kernels do not print (Intel SDM 2A, CPUID; Intel
+/// ISA extensions reference).
+const FEATURES: &[Feature] = features! {
+    0 ebx: 5 "avx2", 16 "avx512f", 29 "sha_ni";
+    0 edx: 8 "avx512_vp2intersect", 15 "hybrid_cpu", 22 "amx_bf16", 23 "avx512_fp16",
+        24 "amx_tile", 25 "amx_int8";
+    1 eax: 0 "sha512", 4 "avx_vnni", 5 "avx512_bf16", 7 "cmpccxadd", 10 "fzrm", 11 "fsrs",
+        12 "fsrc", 21 "amx_fp16", 23 "avx_ifma";
+    1 edx: 4 "avx_vnni_int8", 5 "avx_ne_convert", 8 "amx_complex", 10 "avx_vnni_int16",
+        14 "prefetchi", 19 "avx10";
+};
 
 /// The features of [`FEATURES`] that CPUID sets, sorted.
 pub(super) fn cpuid_features(outside: &Outside) -> Vec<String> {
-    let set = |&(subleaf, register, bit, _): &(u32, Register, u32, &str)| {
-        let leaf = outside.leaf(7, subleaf);
-        leaf.is_some_and(|leaf| {
-            let word = match register {
-                Register::Eax => leaf.eax,
-                Register::Ebx => leaf.ebx,
-                Register::Edx => leaf.edx,
-            };
-            word >> bit & 1 == 1
-        })
+    let set = |&&(subleaf, register, bit, _): &&Feature| {
+        outside.leaf(7, subleaf).is_some_and(|leaf| register(leaf) >> bit & 1 == 1)
     };
-    let mut names: Vec<String> =
-        FEATURES.iter().filter(|row| set(row)).map(|row| row.3.to_string()).collect();
+    let mut names: Vec<String> = FEATURES.iter().filter(set).map(|row| row.3.to_string()).collect();
     names.sort();
     names
 }

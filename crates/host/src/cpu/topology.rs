@@ -73,7 +73,7 @@ fn nodes(root: &Root) -> BTreeMap<usize, usize> {
 
 /// The kernel's own word, else whether some core has two online CPUs.
 pub(super) fn smt_active(root: &Root, cpus: &[LogicalCpu]) -> Option<bool> {
-    let stated = root.number::<u32>(&format!("{DIR}/smt/active")).map(|active| active != 0);
+    let stated = root.flag(&format!("{DIR}/smt/active"));
     let described = cpus.iter().any(|cpu| !cpu.smt_siblings.is_empty());
     stated.or_else(|| described.then(|| cpus.iter().any(|cpu| cpu.smt_siblings.len() > 1)))
 }
@@ -157,7 +157,7 @@ pub(super) fn classes(cpu: &Cpu) -> Vec<CpuClass> {
         }
         let midr = members.iter().find_map(|one| one.midr);
         let core = match (midr, kind) {
-            (Some(midr), _) => arm::part(midr).core,
+            (Some(midr), _) => arm::part(midr),
             (None, CoreKind::Efficiency) => cpu.microarchitecture.core.small_partner(),
             (None, _) => cpu.microarchitecture.core,
         };

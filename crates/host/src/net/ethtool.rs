@@ -91,7 +91,7 @@ impl ToldLink {
             speed_mbit: number("speed").map(u64::from),
             is_full_duplex: facts.get("duplex").map(|value| *value == "full"),
             coalescing,
-            offloads: offloads(is_on("tso"), is_on("gso"), is_on("gro"), is_on("lro")),
+            offloads: offloads(["tso", "gso", "gro", "lro"].map(is_on)),
             index: number("index"),
             shaping: Vec::new(),
         }
@@ -99,10 +99,8 @@ impl ToldLink {
 
     /// Adds to what files tell of an interface, or replaces it.
     pub(super) fn tell(&self, interface: &mut Interface) {
-        let duplex = self.is_full_duplex.map(|full| match full {
-            true => "full".to_owned(),
-            false => "half".to_owned(),
-        });
+        let duplex = |full: bool| if full { "full" } else { "half" }.to_owned();
+        let duplex = self.is_full_duplex.map(duplex);
         let speed = self.speed_mbit.map(|mbit| mbit * 1_000_000);
         interface.mtu_bytes = self.mtu_bytes.or(interface.mtu_bytes);
         interface.speed_bits_per_second = speed.or(interface.speed_bits_per_second);
@@ -139,7 +137,7 @@ impl From<metal::ethtool::Link> for ToldLink {
                 adaptive_receive: told.adaptive_receive,
                 adaptive_send: told.adaptive_send,
             }),
-            offloads: offloads(link.tso, link.gso, link.gro, link.lro),
+            offloads: offloads([link.tso, link.gso, link.gro, link.lro]),
             index: None,
             shaping: Vec::new(),
         }
@@ -150,17 +148,7 @@ fn shaping_of(index: Option<u32>, all: &BTreeMap<u32, Vec<Shaper>>) -> Vec<Shape
     index.and_then(|index| all.get(&index).cloned()).unwrap_or_default()
 }
 
-fn offloads(
-    tso: Option<bool>,
-    gso: Option<bool>,
-    gro: Option<bool>,
-    lro: Option<bool>,
-) -> Option<Offloads> {
-    let told = [tso, gso, gro, lro].iter().any(Option::is_some);
-    told.then(|| Offloads {
-        tso: tso.unwrap_or(false),
-        gso: gso.unwrap_or(false),
-        gro: gro.unwrap_or(false),
-        lro: lro.unwrap_or(false),
-    })
+fn offloads(told: [Option<bool>; 4]) -> Option<Offloads> {
+    let [tso, gso, gro, lro] = told.map(|on| on == Some(true));
+    told.iter().any(Option::is_some).then_some(Offloads { tso, gso, gro, lro })
 }

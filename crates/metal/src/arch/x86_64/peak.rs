@@ -186,8 +186,8 @@ table! { chain:
     Avx512 Add I64 vector!(add3 "vpaddq", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
 }
 
-/// The chain at a vector width: fused f64 (SSE2, which has none: multiplied), additions of i64; none
-/// of other kinds.
+/// The chain at a vector width: fused f64 (SSE2, which has none: multiplied), additions of i64;
+/// none of other kinds.
 pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
     Some(Body { run: chain(kernel)?, chains: 1, rounds: 32, ..peak_body(kernel)? })
 }

@@ -14,8 +14,9 @@ macro_rules! stored {
     };
 }
 
-/// The function that finds the loops of a scalar width over words at the displacements that `$shape`
-/// stands for, which are in it, by the names of the general register and of the instructions.
+/// The function that finds the loops of a scalar width over words at the displacements that
+/// `$shape` stands for, which are in it, by the names of the general register and of the
+/// instructions.
 macro_rules! scalar {
     ($name:ident, $shape:ident $size:tt, $word:literal, $integer:literal, $single:literal, $multiply:literal, $sum:literal, $store:tt $move:literal, $fence:literal) => {
         fn $name(op: Op) -> Option<Code> {
