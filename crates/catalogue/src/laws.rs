@@ -4,13 +4,14 @@ mod frozen;
 mod views;
 
 use super::{FAMILIES, find};
-use bench::experiment::{DirFacts, Domain, Experiment, Family, Offer, Preset, Role, Site};
-use record::case::{Case, Series};
+use bench::experiment::fixtures;
+use bench::experiment::{DirFacts, Experiment, Family, Offer, Preset, Role, Site};
+use frozen::with_peer;
+use record::case::Series;
 use record::event::Repeat;
-use record::metric::Metric;
-use session::fixtures::recorded_sites as sites;
+use session::fixtures::{check_offer, here, recorded_sites as sites, smoke};
 use session::params::{Settings, parse_values};
-use session::plan::{default_budget, plan};
+use session::plan::{default_budget, lacks, plan};
 use session::select::Selection;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -255,95 +256,45 @@ fn dependencies_exist_and_form_no_circle() {
 }
 
 #[test]
-fn cases_use_the_card_s_parameters_in_its_order() {
+fn every_experiment_keeps_its_contract_at_every_site() {
+    let others = fixtures::sites().into_iter().map(|site| ("of the fixtures".to_owned(), site));
+    let others: Vec<_> = others.collect();
     for preset in PRESETS {
-        for (host, site) in sites(preset) {
+        let recorded = sites(preset).into_iter().flat_map(|(host, site)| {
+            let joined = with_peer(site.clone());
+            [(host.clone(), site), (format!("{host} with a peer"), joined)]
+        });
+        for (host, site) in recorded.chain(others.iter().cloned()) {
             for (_, experiment) in all() {
-                let Some(offer) = offer(experiment, &site, preset) else {
-                    continue;
-                };
-                check_cases(&host, experiment, &offer);
-            }
-        }
-    }
-}
-
-fn check_cases(host: &str, experiment: &dyn Experiment, offer: &Offer) {
-    let card = experiment.card();
-    let names: Vec<&str> = card
-        .params
-        .iter()
-        .filter(|param| param.role == Role::Case)
-        .map(|param| param.name)
-        .collect();
-    let (mut seen, mut labels) = (BTreeSet::new(), BTreeSet::new());
-    assert!(!offer.series.is_empty(), "{host}: {} offers nothing and gives no reason", card.id);
-    for series in &offer.series {
-        assert_eq!(series.experiment, card.id);
-        assert!(labels.insert(series.label()), "{host}: series {} twice", series.label());
-        assert!(!series.cases.is_empty(), "{host}: series {} is empty", series.label());
-        for case in &series.cases {
-            let mut rest = names.iter();
-            for (name, value) in &case.id.0 {
-                assert!(
-                    rest.any(|have| have == name),
-                    "{host}: {} {}: {name} is out of order",
-                    card.id,
-                    case.id
-                );
-                let param = card.params.iter().find(|param| param.name == name).unwrap();
-                if let Domain::Symbols(symbols) = param.domain {
-                    let text = value.text().expect("a symbol");
-                    assert!(symbols.contains(&text), "{host}: {} {}: {text}", card.id, case.id);
+                if let Some(offer) = offer(experiment, &site, preset) {
+                    println!("{host} in {}", preset.name());
+                    check_offer(experiment, &site, &offer);
                 }
             }
-            assert!(seen.insert(case.id.to_string()), "{host}: {} {} twice", card.id, case.id);
         }
     }
 }
 
+/// What has files, or two ends, is rehearsed by tests of its own.
 #[test]
-fn every_case_has_a_sane_prior() {
-    for preset in [Preset::Quick, Preset::Thorough] {
-        for (host, site) in sites(preset) {
-            for (_, experiment) in all() {
-                let Some(offer) = offer(experiment, &site, preset) else {
-                    continue;
-                };
-                let metrics = |derived| {
-                    experiment.card().metrics.iter().filter(move |m: &&Metric| m.derived == derived)
-                };
-                for case in offer.series.iter().flat_map(|series| &series.cases) {
-                    metrics(false)
-                        .for_each(|metric| check_prior(&host, experiment, &site, case, metric));
-                }
-                for case in experiment.derivable(&site, &offer.series).into_iter().map(Case::new) {
-                    let predicted = metrics(true)
-                        .filter(|metric| experiment.predict(&site, None, &case, metric).is_some());
-                    assert!(
-                        predicted.count() >= 1,
-                        "{host}: {} {} has no prior",
-                        experiment.card().id,
-                        case.id
-                    );
-                }
-            }
+fn every_other_experiment_can_be_rehearsed_here() {
+    let site = here();
+    let mut count = 0;
+    for (_, experiment) in all().into_iter().filter(|(family, _)| !family.hidden) {
+        let card = experiment.card();
+        if let Some(skip) = lacks(card, &site) {
+            println!("{}: {}", card.id, skip.reason);
+        } else if !experiment.two_ended()
+            && offer(experiment, &site, Preset::Rehearsal).is_some_and(|of| !of.series.is_empty())
+        {
+            let begun = std::time::Instant::now();
+            let samples = smoke(experiment);
+            println!("{}: {} in {:?}", card.id, samples.len(), begun.elapsed());
+            assert!(!samples.is_empty(), "{}", card.id);
+            count += 1;
         }
     }
-}
-
-fn check_prior(host: &str, experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
-    let about = format!("{host}: {} {} {}", experiment.card().id, case.id, metric.name);
-    let prediction = experiment.predict(site, None, case, metric);
-    let prediction = prediction.unwrap_or_else(|| panic!("{about}: silence is not allowed"));
-    assert!(prediction.because.len() > 3, "{about}: because of what?");
-    if let Some(range) = prediction.range {
-        assert!(range.low.is_finite() && range.high.is_finite(), "{about}: {range:?}");
-        assert!(range.low <= range.likely && range.likely <= range.high, "{about}: {range:?}");
-    }
-    if let Some(bound) = prediction.bound {
-        assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
-    }
+    assert!(count >= 16, "{count}");
 }
 
 #[test]

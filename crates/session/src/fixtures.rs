@@ -7,7 +7,9 @@ use crate::params::Settings;
 use crate::plan::case_ns;
 use crate::site::{Files, site};
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{Card, DirFacts, Experiment, Known, Offer, Params, Preset, Site};
+use bench::experiment::{
+    Card, DirFacts, Domain, Experiment, Known, Offer, Params, Preset, Role, Site,
+};
 use bench::link::{CalibrateOrder, RoundOrder};
 use bench::measure::{Bench, calibrate};
 use host::{Host, Outside, Root};
@@ -65,15 +67,29 @@ pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer 
     let offer = experiment
         .series(site, &params(card, preset, &[]))
         .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
-    let mut seen = BTreeSet::new();
+    check_offer(experiment, site, &offer);
+    offer
+}
+
+/// Asserts what holds for what every experiment offers at every site.
+pub fn check_offer(experiment: &dyn Experiment, site: &Site, offer: &Offer) {
+    let card = experiment.card();
+    let metrics = |derived| card.metrics.iter().filter(move |metric| metric.derived == derived);
+    let (mut seen, mut labels) = (BTreeSet::new(), BTreeSet::new());
+    assert!(
+        !offer.series.is_empty() || !offer.skipped.is_empty(),
+        "{} offers nothing and gives no reason",
+        card.id
+    );
     for series in &offer.series {
         assert_eq!(series.experiment, card.id);
+        assert!(labels.insert(series.label()), "series {} twice", series.label());
         assert!(!series.cases.is_empty(), "{}", series.label());
         assert!(!experiment.round_cost(site, series).is_zero());
         for case in &series.cases {
             assert!(seen.insert(case.id.clone()), "{}: {} twice", card.id, case.id);
             check_names(card, &case.id);
-            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+            for metric in metrics(false) {
                 check_prior(experiment, site, case, metric);
             }
         }
@@ -82,34 +98,39 @@ pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer 
         check_names(card, &id);
         // A derived case has some of the derived metrics, and each that it has is predicted.
         let case = Case::new(id.clone());
-        let metrics = card.metrics.iter().filter(|metric| metric.derived);
-        let told = metrics.filter(|metric| experiment.predict(site, None, &case, metric).is_some());
+        let told =
+            metrics(true).filter(|metric| experiment.predict(site, None, &case, metric).is_some());
         assert_ne!(told.map(|metric| check_prior(experiment, site, &case, metric)).count(), 0);
     }
     for (id, skip) in &offer.skipped {
-        assert!(!seen.contains(id) && !skip.reason.is_empty(), "{}: {id}", card.id);
+        assert!(!seen.contains(id) && skip.reason.len() > 3, "{}: {id}", card.id);
     }
-    offer
 }
 
-/// Parameters of a case are the card's, in the card's order.
+/// Parameters of a case are the card's, in the card's order, and its symbols are those of their domains.
 fn check_names(card: &Card, id: &CaseId) {
-    let places: Vec<_> =
-        id.0.iter()
-            .map(|(name, _)| card.params.iter().position(|param| param.name == name))
-            .collect();
-    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{}: {id}", card.id);
+    let mut rest = card.params.iter().filter(|param| param.role == Role::Case);
+    for (name, value) in &id.0 {
+        let param = rest.find(|param| param.name == name);
+        let param = param.unwrap_or_else(|| panic!("{}: {id}: {name} is out of order", card.id));
+        if let Domain::Symbols(symbols) = param.domain {
+            assert!(value.text().is_some_and(|text| symbols.contains(&text)), "{}: {id}", card.id);
+        }
+    }
 }
 
 fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
-    let prediction = experiment.predict(site, None, case, metric).unwrap_or_else(|| {
-        panic!("{} {}: no prior of {}", experiment.card().id, case.id, metric.name)
-    });
-    assert!(!prediction.because.is_empty());
+    let about = format!("{} {} {}", experiment.card().id, case.id, metric.name);
+    let prediction = experiment.predict(site, None, case, metric);
+    let prediction = prediction.unwrap_or_else(|| panic!("{about}: no prior"));
+    assert!(prediction.because.len() > 3, "{about}: because of what?");
     if let Some(range) = prediction.range {
         let ordered = range.low <= range.likely && range.likely <= range.high;
         let finite = range.low.is_finite() && range.high.is_finite();
-        assert!(ordered && finite, "{} {}: {range:?}", experiment.card().id, case.id);
+        assert!(ordered && finite, "{about}: {range:?}");
+    }
+    if let Some(bound) = prediction.bound {
+        assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
     }
 }
 

@@ -382,7 +382,7 @@ fn offer(
     site: &Site,
 ) -> Result<Result<Offer, Skip>, NothingToDo> {
     let card = experiment.card();
-    if let Some(skip) = card.needs.iter().find_map(|need| missing(*need, site)) {
+    if let Some(skip) = lacks(card, site) {
         return Ok(Err(skip));
     }
     let mut offer = match experiment.series(site, params) {
@@ -413,8 +413,9 @@ fn offer(
     Ok(Ok(offer))
 }
 
-fn missing(need: Need, site: &Site) -> Option<Skip> {
-    match need {
+/// What an experiment needs and a site lacks.
+pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
+    card.needs.iter().find_map(|need| match need {
         Need::Root => (site.host.kernel.euid != Some(0))
             .then(|| Skip::because("it needs root").needs("run it as root")),
         Need::Directory => site.dir.is_none().then(|| {
@@ -427,9 +428,9 @@ fn missing(need: Need, site: &Site) -> Option<Skip> {
         Need::TwoCpus => (site.cpus.len() < 2).then(|| {
             Skip::because("only one CPU is allowed here").needs("--cpu with at least two CPUs")
         }),
-        Need::Arch(arch) => (std::env::consts::ARCH != arch)
+        Need::Arch(arch) => (std::env::consts::ARCH != *arch)
             .then(|| Skip::because(format!("it exists on {arch} only"))),
-    }
+    })
 }
 
 /// Stages are the topological levels of `after` among the chosen; the clock family, when chosen,

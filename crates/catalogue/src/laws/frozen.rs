@@ -55,6 +55,8 @@ impl Listing {
         };
         match prediction.range {
             Some(Range { low, likely, high }) => {
+                assert!(low <= likely && likely <= high, "{about}: {low} {likely} {high}");
+                assert!(low.is_finite() && high.is_finite(), "{about}: {low} {high}");
                 self.line(&format!("{kind}\t{about}"), &[low, likely, high]);
             }
             None => self.line(&format!("{kind} unknown\t{about}"), &[]),
@@ -67,7 +69,7 @@ impl Listing {
 }
 
 /// A far end beside loopback: the same machine once more.
-fn with_peer(site: Site) -> Site {
+pub(super) fn with_peer(site: Site) -> Site {
     let peer = Peer {
         name: "peer".to_owned(),
         address: std::net::Ipv4Addr::new(192, 0, 2, 1).into(),
