@@ -76,19 +76,20 @@ mod cells;
 mod game;
 
 use anyhow::{Context, Result};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Fields as _, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
     unknown,
 };
 use bench::measure::{Bench, Turns};
-use bench::pair;
-use game::{Game, Home};
+use bench::pair::{self, Class};
+use bench::{case, params, symbols};
+use game::Game;
 use host::Distance;
-use laws::Law;
 use laws::cpu::{self, coherence};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -115,6 +116,39 @@ const MATRIX: &str = "matrix";
 /// The largest number of a CPU that may be asked for.
 const CPU_MAX: u64 = 65_535;
 
+symbols! {
+    /// Who touches a line first: the party that measures, or the one that answers.
+    pub enum Home { First = "first", Second = "second" }
+}
+case! {
+    /// A distance class with a home, or a cell of the matrix.
+    pub struct Handed {
+        /// where the two parties run: SMT siblings, under one last-level cache, in one socket, in different
+        /// sockets (remote), or on CPUs of unknown distance (other); by default every class that this machine
+        /// has
+        pair: Option<Class>,
+        /// who touches the line first: the party that measures or the one that answers
+        home: Option<Home>,
+        /// CPU that touches the line first and measures; by default every CPU to measure on, as `whole` and
+        /// `sample` say
+        from: Option<u64> = Domain::Either(&["auto"], 0, CPU_MAX, Unit::Count),
+        /// CPU that answers; by default as for `from`
+        to: Option<u64> = Domain::Either(&["auto"], 0, CPU_MAX, Unit::Count),
+    }
+}
+
+impl Handed {
+    /// A case of a distance class.
+    fn class(pair: Class, home: Home) -> Handed {
+        Handed { pair: Some(pair), home: Some(home), from: None, to: None }
+    }
+
+    /// The two CPUs of a cell.
+    fn cell(&self) -> Option<[usize; 2]> {
+        Some([usize::try_from(self.from?).ok()?, usize::try_from(self.to?).ok()?])
+    }
+}
+
 static CARD: Card = Card {
     id: "cpu.core_to_core",
     title: "Hand-over of a cache line between CPUs",
@@ -123,51 +157,28 @@ static CARD: Card = Card {
         "one transfer: half a round trip of two transfers",
         Kind::Hardware,
     )],
-    params: &[
-        pair::PARAM,
-        Param {
-            name: "home",
-            doc: "who touches the line first: the party that measures or the one that answers",
-            domain: Domain::Symbols(&["first", "second"]),
-            defaults: ["first,second"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "from",
-            doc: "CPU that touches the line first and measures; auto: every CPU to measure on, as \
-                  `whole` and `sample` say",
-            domain: Domain::Either(&["auto"], 0, CPU_MAX, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "to",
-            doc: "CPU that answers; auto as for `from`",
-            domain: Domain::Either(&["auto"], 0, CPU_MAX, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "whole",
-            doc: "up to so many CPUs all ordered pairs of them are cells of the matrix",
-            domain: Domain::Integer { low: 0, high: CPU_MAX, unit: Unit::Count },
-            defaults: ["0", "2", "64"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "sample",
-            doc: "pairs that are sampled for each distance class where there are more CPUs",
-            domain: Domain::Integer { low: 0, high: 1000, unit: Unit::Count },
-            defaults: ["0", "0", "8"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "lines",
-            doc: "fresh lines of a case and round",
-            domain: Domain::Integer { low: 1, high: 1000, unit: Unit::Count },
-            defaults: ["8"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Handed::PARAMS,
+        &[
+            Param::setting(
+                "whole",
+                "up to so many CPUs all ordered pairs of them are cells of the matrix",
+                Domain::count(0, CPU_MAX),
+                ["0", "2", "64"],
+            ),
+            Param::setting(
+                "sample",
+                "pairs that are sampled for each distance class where there are more CPUs",
+                Domain::count(0, 1000),
+                ["0", "0", "8"],
+            ),
+            Param::setting(
+                "lines",
+                "fresh lines of a case and round",
+                Domain::count(1, 1000),
+                ["8"; 3],
+            ),
+        ]
     ],
     after: &["clock.rate"],
     needs: &[Need::TwoCpus],
@@ -176,77 +187,76 @@ static CARD: Card = Card {
 };
 
 impl Experiment for CoreToCore {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Handed;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("core_to_core.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let case = Duration::from_nanos(case_ns(series, site.case_ns)) + CASE_OVERHEAD;
+        let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
+        case.saturating_mul(cases).saturating_add(ROUND_OVERHEAD)
+    };
+
+    /// Those of the distance classes; the matrix follows from the settings.
+    fn cases(site: &Site, _: Preset) -> Vec<Handed> {
+        let classes = pair::classes(site).into_iter().filter(|class| *class != Class::Same);
+        classes
+            .flat_map(|class| Home::ALL.iter().map(move |home| Handed::class(class, *home)))
+            .collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("core_to_core.rs")
+    fn absent(site: &Site, case: &Handed, _: &Params) -> Option<Skip> {
+        match case.pair? {
+            Class::Same => Some(Skip::because("a CPU hands no cache line to itself")),
+            class => pair::of(site, class).err(),
+        }
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, cases: Vec<Handed>, params: &Params) -> Result<Offer, Skip> {
         if site.cpus.len() < 2 {
             return Err(Skip::because("there is one CPU to measure on: nobody to hand a line to")
                 .needs("a second CPU, allowed and named by --cpu"));
         }
-        let mut skipped = Vec::new();
-        let classes = class_cases(site, params, &mut skipped);
-        let matrix = cells::cells(site, params, &mut skipped);
+        let mut offer = Offer::default();
+        let classes =
+            cases.into_iter().map(|case| (CLASSES, Self::absent(site, &case, params), case));
+        let cells = cells::cells(site, params).into_iter().map(|(case, skip)| (MATRIX, skip, case));
+        for (name, skip, case) in classes.chain(cells) {
+            match skip {
+                Some(skip) => offer.skipped.push((case.id(), skip)),
+                None => offer.of(&CARD, name, Self::ORDER).cases.push(Case::new(case.id())),
+            }
+        }
         let lines = params.ints("lines").first().copied().unwrap_or(LINES);
-        let series = [(CLASSES, classes), (MATRIX, matrix)]
-            .into_iter()
-            .filter(|(_, cases)| !cases.is_empty())
-            .map(|(name, cases)| Series {
-                experiment: CARD.id.to_owned(),
-                name: name.to_owned(),
-                order: Order::Shuffled,
-                cases,
-                settings: [("lines".to_owned(), Value::Int(lines))].into(),
-            });
-        Ok(Offer { series: series.collect(), skipped })
+        for series in &mut offer.series {
+            series.settings = [("lines".to_owned(), Value::Int(lines))].into();
+        }
+        Ok(offer)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let case = Duration::from_nanos(case_ns(series, site.case_ns)) + CASE_OVERHEAD;
-        let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
-        case.saturating_mul(cases).saturating_add(ROUND_OVERHEAD)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            if let Some(symbol) = case.text("pair") {
-                let pair = pair::named(site, symbol)?;
-                pair::place(case, pair);
+            if let Some(class) = Handed::of(&case.id).and_then(|handed| handed.pair) {
+                pair::place(case, pair::of(site, class)?);
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        let Some(distance) = distance(site, case) else {
-            return known.is_none().then(|| unknown("unknown: no such pair of CPUs"));
+    fn law(facts: Facts, case: &Handed, _: &Case, _: &Metric) -> Option<Prediction> {
+        let Some(distance) = distance(facts.site, case) else {
+            return facts.known.is_none().then(|| unknown("unknown: no such pair of CPUs"));
         };
-        if let Some(known) = known {
-            cpu::measured_core_hz(known)?;
-            if !coherence::follows_core_clock(site, distance) {
-                return None;
-            }
-        }
-        let estimate = coherence::transfer(laws::Facts { site, known }, distance);
-        Some(Law::prediction(estimate))
+        let is_told = facts.known.is_none()
+            || cpu::knows_clock(facts) && coherence::follows_core_clock(facts.site, distance);
+        is_told.then(|| coherence::transfer(facts, distance).prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let lines = usize::try_from(series.setting("lines").unwrap_or(LINES))?;
-        bench.each(series, |bench, case| {
-            let (cpus, home) = parties(case)
-                .with_context(|| format!("{} was not resolved to two CPUs", case.id))?;
+        bench.each_of::<Handed>(series, |bench, case, handed| {
+            let cpus = handed.cell().or_else(|| pair::cpus(case));
+            let cpus = cpus.with_context(|| format!("{} was not resolved to two CPUs", case.id))?;
+            let home = handed.home.unwrap_or(Home::First);
             let game =
                 Game { cpus, home, lines, case_ns: case_ns(series, bench.order().case_ns) as f64 };
             bench.use_cpus(&cpus);
@@ -259,54 +269,15 @@ impl Experiment for CoreToCore {
     }
 }
 
-/// Cases of the distance classes, and why some are absent.
-fn class_cases(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Skip)>) -> Vec<Case> {
-    let present: Vec<&str> = match params.chosen("pair") {
-        Some(_) => params.texts("pair"),
-        None => pair::classes(site).into_iter().map(pair::Class::text).collect(),
-    };
-    let auto = params.chosen("pair").is_none();
-    let mut cases = Vec::new();
-    for symbol in present {
-        for home in params.texts("home") {
-            let id = CaseId::new().with("pair", symbol).with("home", home);
-            match pair::named(site, symbol) {
-                Ok(_) if symbol != "same" => cases.push(Case::new(id)),
-                // That a CPU has no line to hand to itself need not be told every time.
-                Ok(_) if auto => {}
-                Ok(_) => {
-                    let skip = Skip::because("a CPU hands no cache line to itself");
-                    skipped.push((id, skip));
-                }
-                Err(skip) => skipped.push((id, skip)),
-            }
-        }
-    }
-    cases
-}
-
 /// How far the two CPUs of a case are apart; `None`: there is no such case. The inner `None`: the
-/// kernel does not tell.
-fn distance(site: &Site, case: &Case) -> Option<Option<Distance>> {
-    let cpus = match case.text("pair") {
-        Some("same") => return None,
-        Some(symbol) => match pair::named(site, symbol) {
-            Ok(pair) => pair.cpus,
-            Err(_) => return None,
-        },
-        None => cells::cpus(&case.id)?,
+/// kernel does not know.
+fn distance(site: &Site, case: &Handed) -> Option<Option<Distance>> {
+    let cpus = match case.pair {
+        Some(Class::Same) => return None,
+        Some(class) => pair::of(site, class).ok()?.cpus,
+        None => case.cell()?,
     };
     Some(site.host.cpu.distance(cpus[0], cpus[1]))
-}
-
-/// Who measures, who answers, and who touches the line first.
-fn parties(case: &Case) -> Option<([usize; 2], Home)> {
-    match case.text("home") {
-        None => Some((cells::cpus(&case.id)?, Home::First)),
-        Some("first") => Some((pair::cpus(case)?, Home::First)),
-        Some("second") => Some((pair::cpus(case)?, Home::Second)),
-        Some(_) => None,
-    }
 }
 
 /// Measuring time of a case in a round, in ns.

@@ -63,25 +63,23 @@
 //! optimisation guides. Which figure is from where stands in the tables.
 
 mod mispredict;
-mod operations;
 
 use anyhow::{Context, Result, ensure};
+use bench::case;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded, unknown,
-    windows_round_cost,
+    Card, Fields as _, Params, Preset, Site, Skip, unknown, windows_round_cost,
 };
 use bench::measure::Bench;
 use host::Arch;
 use laws::Law;
-use laws::cpu::instruction::{Measure, chain_bound, instruction, is_wide};
-use laws::cpu::{measured_core_hz, taken_branches_bound};
+use laws::cpu::instruction::{Measure, Operation, instruction, instruction_bound};
+use laws::cpu::knows_clock;
 use metal::instruction::{self as body, Instruction};
-use operations::{Defined, NAMES, OPERATIONS, Operation};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Kind, Metric};
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -93,7 +91,14 @@ pub struct Instructions;
 
 const LATENCY: &str = "latency";
 const THROUGHPUT: &str = "reciprocal_throughput";
-const MISPREDICTED: &str = "branch_mispredicted";
+
+case! {
+    /// An operation.
+    pub struct Instructed {
+        /// the operation; by default in thorough all that this architecture has
+        instruction: Operation,
+    }
+}
 
 static CARD: Card = Card {
     id: "cpu.instruction",
@@ -110,116 +115,71 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[Param {
-        name: "instruction",
-        doc: "the operation; auto: all that this architecture has",
-        domain: Domain::Symbols(&NAMES),
-        defaults: [
-            "add_i64,mul_i64,div_u64,fma_f64x2,load_i64,compare_exchange_i64,fence_full,branch_mispredicted",
-            "move_i64,add_i64,add_shifted_i64,mul_i64,mul_wide_u64,div_u32,div_u64,shift_fixed_i64,shift_counted_i64,rotate_i64,popcount_i64,leading_zeros_i64,trailing_zeros_i64,byte_swap_i64,crc32_i64,select_i64,add_f64x2,add_f64x4,mul_f64x4,fma_f32x4,fma_f64x4,fma_f64x8,div_f64,sqrt_f64,add_i32x8,mul_i32x8,permute_i32x8,gather_i32x8,aes_round,to_vector_and_back,load_i64,store_i64,store_and_load_i64,exchange_i64,fetch_add_i64,compare_exchange_i64,fence_full,fence_load,fence_store,spin_hint,branch_taken,branch_not_taken,branch_mispredicted,call_and_return",
-            "auto",
-        ],
-        role: Role::Case,
-    }],
+    params: Instructed::PARAMS,
     after: &["clock.rate"],
     ..Card::PLAIN
 };
 
 impl Experiment for Instructions {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Instructed;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("instruction.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let cases = series.cases.iter().filter_map(|case| Instructed::of(&case.id));
+        windows_round_cost(site, cases.map(|case| case.instruction.row().defined.len()).sum())
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Instructed> {
+        let all = Operation::ALL.iter().copied();
+        let wanted = all.filter(|operation| operation.is_in(preset, site.host.cpu.arch));
+        wanted.map(|instruction| Instructed { instruction }).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("instruction.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let arch = site.host.cpu.arch;
-        let names = match params.chosen("instruction") {
-            Some(_) => params.texts("instruction"),
-            None => OPERATIONS
-                .iter()
-                .filter(|operation| operation.feature(arch).is_some())
-                .map(|operation| operation.name)
-                .collect(),
+    fn absent(site: &Site, case: &Instructed, _: &Params) -> Option<Skip> {
+        let cpu = &site.host.cpu;
+        let Some(feature) = case.instruction.feature(cpu.arch) else {
+            let arch = match cpu.arch {
+                Arch::X86_64 => "x86-64",
+                Arch::Aarch64 => "aarch64",
+            };
+            let name = case.instruction.text();
+            return Some(Skip::because(format!(
+                "{arch} has no instruction for `{name}`, or plumb has no body for it"
+            )));
         };
-        let (mut cases, mut skipped) = (Vec::new(), Vec::new());
-        for name in names {
-            let id = CaseId::new().with("instruction", name);
-            match absent(site, name) {
-                Some(skip) => skipped.push((id, skip)),
-                None => cases.push(Case::new(id)),
-            }
-        }
-        if cases.is_empty() {
-            return Err(Skip::because("this processor has none of the instructions asked for"));
-        }
-        let series = Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings: BTreeMap::new(),
-        };
-        Ok(Offer { series: vec![series], skipped })
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let windows =
-            series.cases.iter().filter_map(operation).map(|operation| match operation.defined {
-                Defined::Both => 2,
-                Defined::Latency | Defined::Throughput => 1,
-            });
-        windows_round_cost(site, windows.sum())
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let operation = operation(case)?;
-        let measure = match (metric.name.as_ref(), operation.defined) {
-            (LATENCY, Defined::Throughput) => {
-                return known.is_none().then(|| {
-                    unknown("no latency is defined: it has no result that another could wait for")
-                });
-            }
-            (LATENCY, _) => Measure::Latency,
-            (_, Defined::Latency) => {
-                return known.is_none().then(|| {
-                    unknown("no throughput is defined: the time lost to one wrong guess ends before the next")
-                });
-            }
-            _ => Measure::Throughput,
-        };
-        // Without the measured clock, earlier figures say nothing about instructions.
-        if let Some(known) = known {
-            measured_core_hz(known)?;
-        }
-        let prediction = instruction(laws::Facts { site, known }, operation.name, measure)
-            .map_or_else(unknown, Law::prediction);
-        Some(match (operation.name, measure) {
-            ("branch_taken", _) => bounded(prediction, taken_branches_bound(1.0, "a taken branch")),
-            ("call_and_return", _) => {
-                bounded(prediction, taken_branches_bound(2.0, "a call and its return"))
-            }
-            (name, Measure::Latency) if !renamed_away(name) => {
-                bounded(prediction, chain_bound(1.0))
-            }
-            _ => prediction,
+        (!feature.is_empty() && !cpu.has(feature)).then(|| {
+            Skip::because(format!("the processor lacks `{feature}`"))
+                .needs("a newer processor, or a hypervisor that shows the feature")
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn law(facts: Facts, case: &Instructed, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let operation = case.instruction;
+        let (measure, undefined) = match metric.name == LATENCY {
+            true => (
+                Measure::Latency,
+                "no latency is defined: it has no result that another could wait for",
+            ),
+            false => (
+                Measure::Throughput,
+                "no throughput is defined: the time lost to one wrong guess ends before the next",
+            ),
+        };
+        if !operation.row().defined.contains(&measure) {
+            return facts.known.is_none().then(|| unknown(undefined));
+        }
+        knows_clock(facts).then(|| Prediction {
+            bound: instruction_bound(operation, measure),
+            ..instruction(facts, operation, measure).map_or_else(unknown, Law::prediction)
+        })
+    }
+
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut bodies = body::Bench::new();
         let mut patterns = None;
-        bench.each(series, |bench, case| {
-            let name = case.text("instruction").unwrap_or_default();
-            if name == MISPREDICTED {
+        bench.each_of::<Instructed>(series, |bench, case, instructed| {
+            let name = instructed.instruction.text();
+            if instructed.instruction == Operation::BranchMispredicted {
                 let seed = bench.order().seed;
                 let patterns = patterns.get_or_insert_with(|| mispredict::Patterns::new(seed));
                 return patterns
@@ -233,7 +193,8 @@ impl Experiment for Instructions {
                 "the processor or the system lacks `{}` for {name}, though /proc/cpuinfo has it",
                 instruction.feature
             );
-            time(case, instruction, &mut bodies, bench)
+            let is_wide = instructed.instruction.is_wide();
+            time(case, instruction, is_wide, &mut bodies, bench)
         });
         Ok(())
     }
@@ -243,6 +204,7 @@ impl Experiment for Instructions {
 fn time(
     case: &Case,
     instruction: &Instruction,
+    is_wide: bool,
     bodies: &mut body::Bench,
     bench: &mut Bench,
 ) -> Result<()> {
@@ -253,7 +215,7 @@ fn time(
             black_box(bodies.run(instruction, body, n));
         })?;
         samples.at.insert("body".to_owned(), Value::Text(body.shown()));
-        if is_wide(instruction.name) && samples.core_hz.take().is_some() {
+        if is_wide && samples.core_hz.take().is_some() {
             samples.quantities.remove("core_hz");
             samples.notes.push(
                 "no cycles: a core may lower its clock for 64-byte arithmetic and raise it again \
@@ -263,34 +225,6 @@ fn time(
         }
     }
     Ok(())
-}
-
-fn operation(case: &Case) -> Option<&'static Operation> {
-    operations::find(case.text("instruction")?)
-}
-
-/// Why an operation is not measured here.
-fn absent(site: &Site, name: &str) -> Option<Skip> {
-    let cpu = &site.host.cpu;
-    let arch = match cpu.arch {
-        Arch::X86_64 => "x86-64",
-        Arch::Aarch64 => "aarch64",
-    };
-    match operations::find(name)?.feature(cpu.arch) {
-        None => Some(Skip::because(format!(
-            "{arch} has no instruction for `{name}`, or plumb has no body for it"
-        ))),
-        Some("") => None,
-        Some(feature) => (!cpu.has(feature)).then(|| {
-            Skip::because(format!("the processor lacks `{feature}`"))
-                .needs("a newer processor, or a hypervisor that shows the feature")
-        }),
-    }
-}
-
-/// Whether a core may do the operation at rename, in no cycle at all.
-fn renamed_away(name: &str) -> bool {
-    matches!(name, "move_i64" | "store_and_load_i64" | "push_and_pop_i64")
 }
 
 #[cfg(test)]

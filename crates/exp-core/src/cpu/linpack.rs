@@ -56,24 +56,25 @@
 //! "Locality of reference in LU decomposition with partial pivoting" (1997) for the panels.
 
 use anyhow::{Context, Result, ensure};
+use bench::case;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
-    bounded, predicted,
+    Card, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, bounded,
+    predicted,
 };
 use bench::measure::{Bench, WrongResult};
 use host::{format_cpus, parse_cpus};
-use laws::cpu::peak::thread_cpus;
+use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::{Bound, Prediction, Side};
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
 use residual::{THRESHOLD, scaled_residual};
 use solve::{Solver, System, block_columns};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 mod lu;
@@ -100,6 +101,16 @@ const START_NS: f64 = 2e6;
 /// Room for threads' buffers beside the matrix, in bytes each.
 const THREAD_BYTES: u64 = 4 << 20;
 
+case! {
+    /// A system of equations, and how many solve it.
+    pub struct Solved {
+        /// equations; sizes whose round would take too long in the preset are left out
+        n: u64 = Domain::count(2, 200_000),
+        /// threads, each on a CPU of its own, one of each core first; all: one on each allowed CPU
+        threads: Threads = Domain::Either(&["all"], 1, 4096, Unit::Count),
+    }
+}
+
 static CARD: Card = Card {
     id: "cpu.linpack",
     title: "Dense system of linear equations",
@@ -119,120 +130,91 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "n",
-            doc: "equations; sizes whose round would take too long in the preset are left out",
-            domain: Domain::Integer { low: 2, high: 200_000, unit: Unit::Count },
-            defaults: ["1000", "1000,2000", "500,1000,2000,4000,8000"],
-            role: Role::Case,
-        },
-        Param {
-            name: "threads",
-            doc: "threads, each on a CPU of its own, one of each core first; all: one on each allowed CPU",
-            domain: Domain::Either(&["all"], 1, 4096, Unit::Count),
-            defaults: ["1", "1,all", "1,all"],
-            role: Role::Case,
-        },
-    ],
+    params: Solved::PARAMS,
     after: &["clock.rate", "cpu.peak"],
     views: &[ViewCard::line("n", "rate").log_x()],
     ..Card::PLAIN
 };
 
 impl Experiment for Linpack {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Solved;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("linpack.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let cases = series.cases.iter().filter_map(|case| Solved::of(&case.id));
+        let all_ns: f64 = cases.map(|solved| case_cost_ns(site, &solved)).sum();
+        Duration::from_nanos(all_ns as u64) + Duration::from_millis(30)
+    };
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Solved> {
+        let (sizes, counts): (&[u64], &[Threads]) = match preset {
+            Preset::Rehearsal | Preset::Quick => (&[1000], &[Threads::Number(1)]),
+            Preset::Standard => (&[1000, 2000], &[Threads::Number(1), Threads::All]),
+            Preset::Thorough => {
+                (&[500, 1000, 2000, 4000, 8000], &[Threads::Number(1), Threads::All])
+            }
+        };
+        let of = |&n| counts.iter().map(move |&threads| Solved { n, threads });
+        sizes.iter().flat_map(of).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("linpack.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, mut cases: Vec<Solved>, params: &Params) -> Result<Offer, Skip> {
         let limit_ns = round_limit_ns(params.preset);
-        let mut offer = Offer::default();
-        let mut cases: Vec<Case> = Vec::new();
+        cases.sort_by_key(|solved| solved.n);
+        let (mut offer, mut taken) = (Offer::default(), Vec::new());
         let mut used_ns = 0.0;
-        let mut sizes = params.ints("n");
-        sizes.sort_unstable();
-        for n in sizes {
-            for threads in params.get("threads") {
-                let id = CaseId::new().with("n", n).with("threads", threads.clone());
-                let has_one = cases.iter().any(|case| case.id == case_id(n, 1));
-                let skip = unfit(site, &id, has_one).or_else(|| {
-                    let cost_ns = case_cost_ns(site, &id);
-                    (used_ns + cost_ns > limit_ns).then(|| too_long(cost_ns, limit_ns))
-                });
-                match skip {
-                    Some(skip) => offer.skipped.push((id, skip)),
-                    None => {
-                        used_ns += case_cost_ns(site, &id);
-                        cases.push(Case::new(id));
-                    }
+        for solved in cases {
+            let has_one = taken.contains(&Solved { threads: Threads::Number(1), ..solved });
+            let cost_ns = case_cost_ns(site, &solved);
+            let is_too_long = used_ns + cost_ns > limit_ns;
+            let skip = unfit(site, &solved, has_one)
+                .or_else(|| is_too_long.then(|| too_long(cost_ns, limit_ns)));
+            match skip {
+                Some(skip) => offer.skipped.push((solved.id(), skip)),
+                None => {
+                    used_ns += cost_ns;
+                    offer.of(&CARD, "", Self::ORDER).cases.push(Case::new(solved.id()));
+                    taken.push(solved);
                 }
             }
         }
-        if cases.is_empty() {
+        if offer.series.is_empty() {
             let first = offer.skipped.into_iter().next();
             return Err(first.map_or_else(|| Skip::because("no sizes"), |(_, skip)| skip));
         }
-        offer.series = vec![Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings: BTreeMap::new(),
-        }];
         Ok(offer)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let cases = series.cases.iter().map(|case| case_cost_ns(site, &case.id));
-        Duration::from_nanos(cases.sum::<f64>() as u64) + Duration::from_millis(30)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let cpus = thread_cpus(site, threads_of(&case.id, site.cpus.len()));
-            let text = Value::Text(format_cpus(&cpus));
+            let threads = Solved::of(&case.id).map_or(1, |solved| solved.threads.count(site));
+            let text = Value::Text(format_cpus(&thread_cpus(site, threads)));
             case.at.insert("cpus".to_owned(), text);
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
+    fn law(facts: Facts, case: &Solved, _: &Case, metric: &Metric) -> Option<Prediction> {
         if metric.name == "residual" {
             // Speeds say nothing about it.
-            return known.is_none().then(|| bounded(residual_prior(), residual_bound()));
+            return facts.known.is_none().then(|| bounded(residual_prior(), residual_bound()));
         }
-        if let Some(known) = known {
-            cpu::measured_core_hz(known)?;
-        }
-        let solve = solve_of(site, &case.id);
-        Some(bounded(
-            solve_rate(laws::Facts { site, known }, solve).prediction(),
-            solve_bound(site, solve.threads),
-        ))
+        let solve = solve_of(facts.site, case);
+        let bound = solve_bound(facts.site, solve.threads);
+        cpu::knows_clock(facts).then(|| solve_rate(facts, solve).bounded(bound).prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each(series, |bench, case| {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each_of::<Solved>(series, |bench, case, solved| {
             bench.takes_memory_for([case]);
-            solve_case(case, bench)
+            solve_case(case, &solved, bench)
         });
         Ok(())
     }
 }
 
 /// Solves systems of one case until its time is over, and writes down the rates and residuals.
-fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
+fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
     let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
     let mut cpus = parse_cpus(cpus);
     // The measuring thread is the first of them.
@@ -243,7 +225,7 @@ fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
     bench.use_cpus(&cpus);
     let n = match bench.order().rehearsal {
         true => REHEARSAL_N,
-        false => usize::try_from(case.id.int("n").context("a case has n")?)?,
+        false => usize::try_from(solved.n)?,
     };
     let block = block_columns(n, threads);
     let mut solver = Solver::new(n, block, &cpus)?;
@@ -280,32 +262,21 @@ fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn case_id(n: u64, threads: u64) -> CaseId {
-    CaseId::new().with("n", n).with("threads", threads)
-}
-
-/// Threads of a case where there are so many CPUs.
-fn threads_of(id: &CaseId, cpus: usize) -> usize {
-    let number = id.int("threads").and_then(|number| usize::try_from(number).ok());
-    number.unwrap_or(cpus).max(1)
-}
-
-fn solve_of(site: &Site, id: &CaseId) -> Solve {
-    let n = id.int("n").unwrap_or(0);
-    let threads = threads_of(id, site.cpus.len());
-    let equations = usize::try_from(n).unwrap_or(usize::MAX);
-    Solve { n, threads, blocks: equations.div_ceil(block_columns(equations, threads)) }
+fn solve_of(site: &Site, case: &Solved) -> Solve {
+    let threads = case.threads.count(site);
+    let equations = usize::try_from(case.n).unwrap_or(usize::MAX);
+    Solve { n: case.n, threads, blocks: equations.div_ceil(block_columns(equations, threads)) }
 }
 
 /// Why a case cannot be here, whatever its time.
-fn unfit(site: &Site, id: &CaseId, has_one: bool) -> Option<Skip> {
-    let solve = solve_of(site, id);
+fn unfit(site: &Site, case: &Solved, has_one: bool) -> Option<Skip> {
+    let solve = solve_of(site, case);
     let cpus = site.cpus.len();
     if solve.threads > cpus {
         let reason = format!("{} threads, but {cpus} CPUs are allowed", solve.threads);
         return Some(Skip::because(reason).needs("more allowed CPUs, or fewer threads"));
     }
-    if id.int("threads").is_none() && solve.threads == 1 && has_one {
+    if case.threads == Threads::All && solve.threads == 1 && has_one {
         return Some(Skip::because("one CPU is allowed: the same as threads=1").needs("two CPUs"));
     }
     let equations = usize::try_from(solve.n).unwrap_or(usize::MAX);
@@ -344,9 +315,9 @@ fn round_limit_ns(preset: Preset) -> f64 {
 
 /// What a case takes of a round: its time, or one solve with all that belongs to it if that is
 /// longer.
-fn case_cost_ns(site: &Site, id: &CaseId) -> f64 {
-    let solve = solve_of(site, id);
-    let rate = solve_rate(laws::Facts::prior(site), solve).range.likely;
+fn case_cost_ns(site: &Site, case: &Solved) -> f64 {
+    let solve = solve_of(site, case);
+    let rate = solve_rate(Facts::prior(site), solve).range.likely;
     let solving_ns = solve_operations(solve.n) / rate * 1e9;
     let elements = (solve.n as f64).powi(2);
     let one_ns = solving_ns + ELEMENT_NS * elements + START_NS;

@@ -4,10 +4,13 @@
 //! sources and with what of it is from memory. A design that neither has gets an interval over all
 //! designs of its architecture.
 
-use super::{clocked, core, core_costs, cycles_of, least_cycles};
+mod operations;
+
+use super::{clocked, core, core_costs, cycles_of, least_cycles, taken_branches_bound};
 use crate::{Facts, Law, range};
 use bench::experiment::Site;
 use host::{Arch, Core};
+pub use operations::Operation;
 use record::event::{Bound, Range};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -112,61 +115,50 @@ fn design(core: Core) -> Option<&'static str> {
 /// Cycles of a value from a store to the load of it, at most.
 const FORWARDED_CYCLES: f64 = 6.0;
 
-/// Whether an operation is on 512 bits.
-pub fn is_wide(name: &str) -> bool {
-    name.ends_with("x16") && !name.contains("i8") || name.ends_with("f64x8")
-}
-
-/// How far a published figure may be from what this method measures, as factors below and above.
-struct Slack {
-    below: f64,
-    above: f64,
-    because: &'static str,
-}
+/// How far a published figure may be from what this method measures, as factors below and above, and why.
+type Slack = (f64, f64, &'static str);
 
 /// Instructions whose cost is more than that of an execution unit.
-fn slack(site: &Site, name: &str, measure: Measure, published: f64) -> Slack {
-    let of = |below, above, because| Slack { below, above, because };
-    match name {
-        "exchange_i64" | "fetch_add_i64" | "compare_exchange_i64" | "load_store_exclusive_i64" => {
-            of(1.35, 1.35, "locked operations wait for what is before them")
+fn slack(site: &Site, operation: Operation, measure: Measure, published: f64) -> Slack {
+    use Operation::*;
+    match operation {
+        ExchangeI64 | FetchAddI64 | CompareExchangeI64 | LoadStoreExclusiveI64 => {
+            (1.35, 1.35, "locked operations wait for what is before them")
         }
-        "fence_full" | "fence_load" | "fence_store" | "fence_instruction" => {
-            of(1.8, 1.8, "a fence waits for what is before it, and microcode changes it")
+        FenceFull | FenceLoad | FenceStore | FenceInstruction => {
+            (1.8, 1.8, "a fence waits for what is before it, and microcode changes it")
         }
-        "spin_hint" => of(8.0, 1.8, "the pause is the maker's choice, model by model"),
-        "gather_i32x8" => gather_slack(site),
-        "div_u32" | "div_u64" | "div_f64" | "div_f64x4" | "div_f64x8" | "sqrt_f64" => {
-            of(1.35, 1.3, "dividers take longer for some operands")
+        SpinHint => (8.0, 1.8, "the pause is the maker's choice, model by model"),
+        GatherI32x8 => gather_slack(site),
+        DivU32 | DivU64 | DivF64 | DivF64x4 | DivF64x8 | SqrtF64 => {
+            (1.35, 1.3, "dividers take longer for some operands")
         }
-        "branch_mispredicted" => {
-            of(1.35, 1.35, "the front end refills from one cache or the other")
-        }
-        "branch_taken" => of(2.2, 2.2, "how dense branches may lie"),
-        "branch_not_taken" => of(1.6, 2.2, "how dense branches may lie"),
-        "nop" => of(1.3, 1.4, "the front end is rarely as wide as it is said to be"),
-        "move_i64" => of(
+        BranchMispredicted => (1.35, 1.35, "the front end refills from one cache or the other"),
+        BranchTaken => (2.2, 2.2, "how dense branches may lie"),
+        BranchNotTaken => (1.6, 2.2, "how dense branches may lie"),
+        Nop => (1.3, 1.4, "the front end is rarely as wide as it is said to be"),
+        // Not renamed away, it takes a cycle.
+        MoveI64 => (
             1.3,
-            // Not renamed away, it takes a cycle.
             1.35_f64.max(1.1 / published),
             "renaming removes moves, or none where microcode switched it off",
         ),
-        "store_and_load_i64" | "push_and_pop_i64" => of(
+        // Not renamed away, the value takes the way through the store buffer.
+        StoreAndLoadI64 | PushAndPopI64 => (
             1.7,
-            // Not renamed away, the value takes the way through the store buffer.
             1.35_f64.max(FORWARDED_CYCLES / published),
             "renaming removes the way through memory, for some addresses and on some designs",
         ),
-        "to_vector_and_back" => of(1.3, 1.4, "the two ways are not published alike"),
-        _ if is_wide(name) => of(
+        ToVectorAndBack => (1.3, 1.4, "the two ways are not published alike"),
+        _ if operation.is_wide() => (
             1.4,
             1.35,
             "of two 512-bit units one is farther, or fused off, and such code lowers the clock",
         ),
         _ if measure == Measure::Throughput => {
-            of(1.25, 1.3, "a loop fills the ports nearly, and the published figure is one")
+            (1.25, 1.3, "a loop fills the ports nearly, and the published figure is one")
         }
-        _ => of(1.06, 1.1, "whole cycles"),
+        _ => (1.06, 1.1, "whole cycles"),
     }
 }
 
@@ -181,27 +173,40 @@ fn gather_slack(site: &Site) -> Slack {
         Some(_) => (8.0, "microcode against gather data sampling may slow it"),
         None => (8.0, "unknown whether microcode against gather data sampling slows it"),
     };
-    Slack { below: 1.25, above, because }
+    (1.25, above, because)
 }
 
-/// An instruction's latency or reciprocal throughput, in ns; the reason where nothing is published.
+/// An instruction's latency or reciprocal throughput, in ns.
 ///
 /// # Errors
 /// No design of the architecture has a figure.
-pub fn instruction(facts: Facts, name: &str, measure: Measure) -> Result<Law, String> {
-    let (cycles, source, why) = cycles(facts.site, name, measure)?;
-    Ok(clocked(facts, cycles_of(cycles, name, &source).and(why)))
+pub fn instruction(facts: Facts, operation: Operation, measure: Measure) -> Result<Law, String> {
+    let (cycles, source, why) = cycles(facts.site, operation, measure)?;
+    Ok(clocked(facts, cycles_of(cycles, operation.text(), &source).and(why)))
+}
+
+/// What no correct figure of an operation passes.
+pub fn instruction_bound(operation: Operation, measure: Measure) -> Option<Bound> {
+    match operation {
+        Operation::BranchTaken => Some(taken_branches_bound(1.0, "a taken branch")),
+        Operation::CallAndReturn => Some(taken_branches_bound(2.0, "a call and its return")),
+        _ => (measure == Measure::Latency && !operation.is_renamed_away()).then(|| {
+            // A chain cannot be faster than a cycle for each instruction that the core executes.
+            least_cycles(1.0, "dependent instructions, a cycle each at least".to_owned())
+        }),
+    }
 }
 
 fn cycles(
     site: &Site,
-    name: &str,
+    operation: Operation,
     measure: Measure,
 ) -> Result<(Range, String, &'static str), String> {
-    if name == "call_and_return" {
+    if operation == Operation::CallAndReturn {
         let (costs, source) = core_costs(site);
         return Ok((costs.call, source, "placement of the code"));
     }
+    let name = operation.text();
     let table = Table::of(site.host.cpu.arch);
     let core = core(site);
     let own = design(core).and_then(|design| {
@@ -221,7 +226,7 @@ fn cycles(
             (range(*least, all[all.len() / 2], *most), source)
         }
     };
-    let Slack { mut below, mut above, because } = slack(site, name, measure, cycles.high);
+    let (mut below, mut above, because) = slack(site, operation, measure, cycles.high);
     if site.host.cpu.arch == Arch::Aarch64 {
         // The table is from memory.
         (below, above) = (below * 1.3, above * 1.4);
@@ -240,17 +245,9 @@ pub fn published_latency(arch: Arch, core: Core, name: &str) -> Option<u64> {
     (cycles >= 1.0 && cycles.fract() == 0.0).then_some(cycles as u64)
 }
 
-/// A chain cannot be faster than a cycle for each instruction that the core executes.
-pub fn chain_bound(instructions: f64) -> Bound {
-    least_cycles(
-        instructions,
-        format!("{instructions} dependent instructions, a cycle each at least"),
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{AARCH64, Measure, X86_64, cycles, design, published_latency};
+    use super::{AARCH64, Measure, Operation, X86_64, cycles, design, published_latency};
     use bench::experiment::fixtures::bare_site;
     use host::{Arch, Core};
 
@@ -292,12 +289,14 @@ mod tests {
     fn an_unknown_design_gets_all_of_its_architecture_and_a_known_one_its_own() {
         let mut site = bare_site();
         site.host.cpu.arch = Arch::X86_64;
-        let (any, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
+        let (any, ..) =
+            cycles(&site, Operation::MulI64, Measure::Latency).expect("it is in the table");
         assert!(any.low < 3.0 && any.likely == 3.0 && any.high > 5.0, "{any:?}");
         site.host.cpu.microarchitecture.core = Core::GoldenCove;
-        let (own, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
+        let (own, ..) =
+            cycles(&site, Operation::MulI64, Measure::Latency).expect("it is in the table");
         assert!(own.low > 2.7 && own.high < 3.5, "{own:?}");
-        assert!(cycles(&site, "no_such", Measure::Latency).is_err());
+        assert!(cycles(&site, Operation::MulAddI64, Measure::Latency).is_err(), "of Arm");
     }
 
     #[test]
@@ -319,9 +318,10 @@ mod tests {
         let mut site = bare_site();
         site.host.cpu.arch = Arch::X86_64;
         site.host.cpu.microarchitecture.core = Core::RedwoodCove;
-        for name in ["store_and_load_i64", "push_and_pop_i64"] {
-            let (cycles, ..) = cycles(&site, name, Measure::Latency).expect("it is in the table");
-            assert!(cycles.low < 0.5 && cycles.high > 5.5, "{name}: {cycles:?}");
+        for operation in [Operation::StoreAndLoadI64, Operation::PushAndPopI64] {
+            let (cycles, ..) =
+                cycles(&site, operation, Measure::Latency).expect("it is in the table");
+            assert!(cycles.low < 0.5 && cycles.high > 5.5, "{operation:?}: {cycles:?}");
         }
     }
 }

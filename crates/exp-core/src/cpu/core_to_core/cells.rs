@@ -1,24 +1,16 @@
 //! The cells of the matrix: which pairs of CPUs, by their numbers.
 
-use super::CARD;
+use super::Handed;
 use bench::experiment::{Params, Site, Skip};
 use bench::pair::Class;
-use record::case::Case;
-use record::key::CaseId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// CPUs whose pairs are looked through for a sample, spread over the machine: each with all others,
 /// so that looking stays linear in the number of CPUs.
 const ANCHORS: usize = 16;
 
-/// The two CPUs of a cell.
-pub(super) fn cpus(id: &CaseId) -> Option<[usize; 2]> {
-    let cpu = |name: &str| usize::try_from(id.int(name)?).ok();
-    Some([cpu("from")?, cpu("to")?])
-}
-
 /// The cells that the parameters ask for, and why some are absent.
-pub(super) fn cells(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Skip)>) -> Vec<Case> {
+pub(super) fn cells(site: &Site, params: &Params) -> Vec<(Handed, Option<Skip>)> {
     let mut cpus = site.cpus.clone();
     cpus.sort_unstable();
     cpus.dedup();
@@ -30,25 +22,16 @@ pub(super) fn cells(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Ski
             product(&from.unwrap_or_else(all), &to.unwrap_or_else(all))
         }
     };
-    let mut cases = Vec::new();
-    for [from, to] in pairs {
-        let id = CaseId::new().with("from", from).with("to", to);
+    let cell = |[from, to]: [u64; 2]| {
         let absent =
             [from, to].into_iter().find(|cpu| !cpus.iter().any(|have| *have as u64 == *cpu));
-        match absent {
-            Some(cpu) => {
-                let skip = Skip::because(format!("CPU {cpu} is not among those to measure on"));
-                skipped.push((id, skip.needs(format!("--cpu with {cpu} in its list"))));
-            }
-            None => cases.push(Case::new(id)),
-        }
-    }
-    debug_assert!(cases.iter().all(|case| cpus_differ(&case.id)), "{}", CARD.id);
-    cases
-}
-
-fn cpus_differ(id: &CaseId) -> bool {
-    cpus(id).is_some_and(|[from, to]| from != to)
+        let skip = absent.map(|cpu| {
+            Skip::because(format!("CPU {cpu} is not among those to measure on"))
+                .needs(format!("--cpu with {cpu} in its list"))
+        });
+        (Handed { pair: None, home: None, from: Some(from), to: Some(to) }, skip)
+    };
+    pairs.into_iter().map(cell).collect()
 }
 
 /// All ordered pairs of different CPUs.
@@ -67,25 +50,20 @@ fn automatic(site: &Site, cpus: &[usize], params: &Params) -> Vec<[u64; 2]> {
     if cpus.len() <= setting("whole") {
         return product(&numbers, &numbers);
     }
-    let pairs =
-        sample(cpus, setting("sample"), |a, b| Class::from(site.host.cpu.distance(a, b)).text());
+    let pairs = sample(cpus, setting("sample"), |a, b| site.host.cpu.distance(a, b).into());
     let both = |[a, b]: [usize; 2]| [[a as u64, b as u64], [b as u64, a as u64]];
     pairs.into_iter().flat_map(both).collect()
 }
 
 /// At most `count` pairs of each class, spread evenly over those that [`ANCHORS`] CPUs have; the same
 /// whenever it is asked.
-fn sample(
-    cpus: &[usize],
-    count: usize,
-    class: impl Fn(usize, usize) -> &'static str,
-) -> Vec<[usize; 2]> {
+fn sample(cpus: &[usize], count: usize, class: impl Fn(usize, usize) -> Class) -> Vec<[usize; 2]> {
     let mut classes: BTreeMap<&str, BTreeSet<[usize; 2]>> = BTreeMap::new();
     if count > 0 {
         for anchor in spread(cpus, ANCHORS) {
             for other in cpus.iter().filter(|other| **other != anchor) {
                 let pair = [anchor.min(*other), anchor.max(*other)];
-                classes.entry(class(anchor, *other)).or_default().insert(pair);
+                classes.entry(class(anchor, *other).text()).or_default().insert(pair);
             }
         }
     }
@@ -106,6 +84,7 @@ fn spread<T: Copy>(items: &[T], count: usize) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::{product, sample, spread};
+    use bench::pair::Class;
 
     #[test]
     fn a_product_has_both_directions_and_no_diagonal() {
@@ -125,14 +104,14 @@ mod tests {
         let cpus: Vec<usize> = (0..256).collect();
         // Siblings 128 apart, as the kernel numbers them.
         let class = |a: usize, b: usize| match a.abs_diff(b) {
-            128 => "smt",
-            _ if a % 128 / 8 == b % 128 / 8 => "llc",
-            _ => "socket",
+            128 => Class::Smt,
+            _ if a % 128 / 8 == b % 128 / 8 => Class::Llc,
+            _ => Class::Socket,
         };
         let pairs = sample(&cpus, 8, class);
-        for name in ["smt", "llc", "socket"] {
+        for name in [Class::Smt, Class::Llc, Class::Socket] {
             let of_class = pairs.iter().filter(|[a, b]| class(*a, *b) == name);
-            assert_eq!(of_class.count(), 8, "{name}");
+            assert_eq!(of_class.count(), 8, "{name:?}");
         }
         let mut firsts: Vec<usize> = pairs.iter().map(|[a, _]| a / 64).collect();
         firsts.sort_unstable();

@@ -1,5 +1,6 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
+use super::Home;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bench::measure::{Bench, Quartet, Timer, Turns, Watch, abba, samples};
 use host::refused;
@@ -20,15 +21,6 @@ const SPINS_SECOND: u64 = 1 << 12;
 const OVER: usize = usize::MAX;
 /// Transfers of a round trip.
 const TRANSFERS: u64 = 2;
-
-/// Who touches a line first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
-    /// The party that measures.
-    First,
-    /// The party that answers.
-    Second,
-}
 
 /// A game to play.
 #[derive(Clone, Copy, Debug)]
