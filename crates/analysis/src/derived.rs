@@ -6,6 +6,7 @@ use super::measured::{blank, settle_predictions};
 use record::event::{Derived, Ending, PlannedExperiment, PredictionKind};
 use record::key::{CaseId, Key};
 use record::metric::Metric;
+use record::note::{Note, NoteKind};
 use record::run::Run;
 use stats::quantile::median;
 
@@ -49,10 +50,9 @@ fn of_value(
     figure.at.clone_from(&derived.at);
     figure.notes.extend(derived.notes.iter().cloned());
     if derived.presence < CERTAIN {
-        figure.notes.push(format!(
-            "uncertain: found in {:.0} % of the resamples",
-            derived.presence * 100.0
-        ));
+        let share = derived.presence * 100.0;
+        let text = format!("uncertain: found in {share:.0} % of the resamples");
+        figure.notes.push(Note::of(NoteKind::Uncertain, text));
     }
     if metric.unit.is_time() {
         let clocks: Vec<f64> = run

@@ -5,6 +5,7 @@ use super::verdict::Verdict;
 use record::event::{Ending, Prediction};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
+use record::note::Notes;
 use std::collections::BTreeMap;
 
 /// One case's metric, or a case or experiment that has no figure and why. All quantities are in
@@ -54,9 +55,9 @@ pub struct Figure {
     /// Round by round; empty for derived figures.
     pub rounds: Vec<RoundPoint>,
     /// What a reader must know.
-    pub notes: Vec<String>,
+    pub notes: Notes,
     /// Those of them that the experiment itself wrote.
-    pub told: Vec<String>,
+    pub told: Notes,
 }
 
 /// Whether others used the core while the samples were taken that an estimate rests on (METHOD §2a).
@@ -206,8 +207,8 @@ impl Figure {
             no_cycles: None,
             stats: None,
             rounds: Vec::new(),
-            notes: Vec::new(),
-            told: Vec::new(),
+            notes: Notes::default(),
+            told: Notes::default(),
         }
     }
 

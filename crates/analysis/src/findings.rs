@@ -10,6 +10,7 @@ use super::misses::{self, Miss};
 use super::names::Names;
 use super::verdict::Verdict;
 use record::event::{End, Ending, PredictionKind, RoundStatus, Unusable};
+use record::note::NoteKind;
 use record::quantity::digits;
 use record::run::Run;
 use record::shown::{range, shown};
@@ -304,8 +305,7 @@ fn of_group(run: &Run, group: &Group) -> Vec<Finding> {
         ));
     }
     for figure in &group.figures {
-        let mut notes = figure.notes.iter();
-        if let Some(note) = notes.find(|note| note.starts_with("suspicious")) {
+        if let Some(note) = figure.notes.of(NoteKind::Suspicious) {
             all.push(finding(
                 Severity::Warning,
                 group.about,
@@ -352,19 +352,17 @@ fn censored(group: &Group) -> Option<Finding> {
 /// experiments that have most of them first.
 fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
     let kinds = [
-        ("two modes", ["has two modes", "have two modes"]),
-        ("uncertain", ["is uncertain", "are uncertain"]),
+        (NoteKind::TwoModes, ["has two modes", "have two modes"]),
+        (NoteKind::Uncertain, ["is uncertain", "are uncertain"]),
     ];
     kinds
         .into_iter()
-        .filter_map(|(start, [one, many])| {
+        .filter_map(|(kind, [one, many])| {
             let mut counts: Vec<(&str, usize)> = by_experiment(figures)
                 .iter()
                 .filter_map(|group| Some((group.first()?.experiment.as_str(), group)))
                 .map(|(experiment, group)| {
-                    let noted = group
-                        .iter()
-                        .filter(|figure| figure.notes.iter().any(|note| note.starts_with(start)));
+                    let noted = group.iter().filter(|figure| figure.notes.has(kind));
                     (experiment, noted.count())
                 })
                 .filter(|(_, count)| *count > 0)
@@ -387,9 +385,9 @@ fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
 /// One finding per kind of note that several figures may carry.
 fn noted(group: &Group) -> Vec<Finding> {
     let kinds = [
-        ("disturbed:", ["rests", "rest"], "on disturbed rounds", Severity::Warning),
+        (NoteKind::Disturbed, ["rests", "rest"], "on disturbed rounds", Severity::Warning),
         (
-            "cache:",
+            NoteKind::Cache,
             ["comes", "come"],
             "in part or whole from a cache and not from the device",
             Severity::Warning,
@@ -397,11 +395,11 @@ fn noted(group: &Group) -> Vec<Finding> {
     ];
     kinds
         .into_iter()
-        .filter_map(|(start, [one, many], what, severity)| {
+        .filter_map(|(kind, [one, many], what, severity)| {
             let names: Vec<String> = group
                 .figures
                 .iter()
-                .filter(|figure| figure.notes.iter().any(|note| note.starts_with(start)))
+                .filter(|figure| figure.notes.has(kind))
                 .map(|figure| group.name(figure))
                 .collect();
             let subject = match names.len() {

@@ -4,6 +4,7 @@ use super::bound::BoundCheck;
 use super::figure::{Figure, Stats};
 use super::index::RoundSamples;
 use record::event::{MEMORY_PROBE, Raw, Samples, Side};
+use record::note::{Note, NoteKind, Notes};
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
@@ -18,73 +19,59 @@ const VOIDED: f64 = 0.01;
 /// Loads from main memory beside the samples are held against the figure where so many rounds have them.
 const LEAST_PAIRS: usize = 6;
 
-/// How notes begin that say why a round has no core clock: the figure's own note counts them.
-const NO_CLOCK: &[&str] = &[
-    "the core clock moved over the case",
-    "no core clock before the case",
-    "no core clock after the case",
-];
-
 /// Notes that a measured figure's statistics give.
-pub fn of(
-    run: &Run,
-    figure: &Figure,
-    rounds: &[(RoundSamples, f64)],
-    is_event: bool,
-) -> Vec<String> {
+pub fn of(run: &Run, figure: &Figure, rounds: &[(RoundSamples, f64)], is_event: bool) -> Notes {
     let Some((metric, stats)) = figure.metric.as_ref().zip(figure.stats.as_ref()) else {
-        return Vec::new();
+        return Notes::default();
     };
-    let mut notes = Vec::new();
+    let mut notes = Notes::default();
     notes.extend(disturbed(stats, metric.unit));
     if is_event && metric.unit.is_time() {
         notes.extend(at_resolution(run, stats, metric.unit));
     }
     notes.extend(censored(stats, metric.unit));
-    notes.extend(modes(stats, metric.unit));
+    notes.extend(modes(stats, metric.unit).map(|text| Note::of(NoteKind::TwoModes, text)));
     notes.extend(voided(run, rounds));
     notes.extend(segments(figure));
     notes.extend(beside_memory(figure, rounds));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
-        notes.push(beyond(check, metric.unit));
+        notes.push(Note::of(NoteKind::Suspicious, beyond(check, metric.unit)));
     }
     notes.extend(figure.no_cycles.iter().map(|why| format!("no cycles: {why}")));
     notes
 }
 
 /// What the experiment itself noted, each once.
-pub fn told(rounds: &[(RoundSamples, f64)]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
-        for note in &samples.notes {
-            let is_counted = NO_CLOCK.iter().any(|begin| note.starts_with(begin));
-            if !is_counted && !notes.contains(note) {
-                notes.push(note.clone());
-            }
+/// What says why a round has no core clock is left out: the figure's own note counts those.
+pub fn told(rounds: &[(RoundSamples, f64)]) -> Notes {
+    let mut notes = Notes::default();
+    for note in rounds.iter().flat_map(|(round, _)| &round.samples).flat_map(|of| &of.notes) {
+        if note.kind != NoteKind::NoClock && !notes.contains(note) {
+            notes.push(note.clone());
         }
     }
     notes
 }
 
-fn disturbed(stats: &Stats, unit: Unit) -> Option<String> {
+fn disturbed(stats: &Stats, unit: Unit) -> Option<Note> {
     if stats.disturbed == 0 {
         return None;
     }
     if !stats.used_disturbed {
         // The median of all stands among the statistics.
-        return Some(format!(
-            "{} of {} rounds were disturbed and left out",
-            stats.disturbed, stats.rounds
-        ));
+        let text =
+            format!("{} of {} rounds were disturbed and left out", stats.disturbed, stats.rounds);
+        return Some(text.into());
     }
     let quiet = match stats.median_undisturbed {
         Some(median) => format!("the undisturbed ones alone give {}", render(median, unit)),
         None => "none was undisturbed".to_owned(),
     };
-    Some(format!(
+    let text = format!(
         "disturbed: {} of {} rounds were, too many to leave out; {quiet}",
         stats.disturbed, stats.rounds
-    ))
+    );
+    Some(Note::of(NoteKind::Disturbed, text))
 }
 
 fn censored(stats: &Stats, unit: Unit) -> Option<String> {

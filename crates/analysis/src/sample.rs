@@ -361,7 +361,7 @@ fn samples(series: &str, n: u32, case: CaseId, metric: &str, raw: Raw) -> Event 
         core_hz: Some(CORE_HZ * (1.0 + 0.001 * wobble(u64::from(n)))),
         quantities: BTreeMap::new(),
         at: BTreeMap::from([("cpu".to_owned(), 1.into())]),
-        notes: vec![],
+        notes: Default::default(),
     })
 }
 

@@ -9,6 +9,7 @@ use super::score::score;
 use super::verdict::Verdict;
 use record::event::{Ending, Event, PredictionKind, Raw, RoundStatus};
 use record::key::{CaseId, Key};
+use record::note::Note;
 use record::run::Run;
 
 fn of<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) -> &'a Figure {
@@ -323,7 +324,7 @@ fn a_round_without_a_core_clock_leaves_the_figure_without_cycles() {
     let others = "what a reader must know";
     for samples in run.samples.iter_mut().filter(|one| one.round == 1) {
         samples.core_hz = None;
-        samples.notes = vec![moved.to_owned(), others.to_owned()];
+        samples.notes = vec![Note::no_clock(moved), others.into()].into();
     }
     let figures = figures(&run);
     let getppid = CaseId::new().with("call", "getppid");
@@ -341,7 +342,7 @@ fn what_a_cache_gave_is_a_finding() {
             && samples.case == sample::rung(65536)
         {
             let note = "cache: 37 % of what was read did not come from the device";
-            samples.notes.push(note.to_owned());
+            samples.notes.push(Note::cache(note));
         }
     });
     let found = findings(&run, &figures(&run));

@@ -1,9 +1,11 @@
-//! What records of earlier formats lack, completed as they are read: parameters of keys, conditions of predictions.
+//! What records of earlier formats lack, completed as they are read: parameters of keys, conditions
+//! of predictions, kinds of notes.
 
 use crate::event::{Condition, Event, Prediction};
+use crate::note::{Note, NoteKind};
 
-/// The format since which a prediction has its conditions.
-const CONDITIONS_SINCE: u32 = 3;
+/// The format since which a prediction has its conditions, and a note its kind.
+const KINDS_SINCE: u32 = 3;
 /// What the sentences of earlier formats call them.
 const WORDS: [(&str, Condition); 10] = [
     ("page-table isolation", Condition::PageTableIsolation),
@@ -25,6 +27,22 @@ impl Prediction {
     }
 }
 
+/// How the notes of earlier formats begin.
+const BEGINNINGS: [(&str, NoteKind); 5] = [
+    ("cache:", NoteKind::Cache),
+    ("power:", NoteKind::Power),
+    ("the core clock moved over the case", NoteKind::NoClock),
+    ("no core clock before the case", NoteKind::NoClock),
+    ("no core clock after the case", NoteKind::NoClock),
+];
+
+impl Note {
+    fn complete(&mut self) {
+        let of = BEGINNINGS.iter().find(|(words, _)| self.text.starts_with(words));
+        self.kind = of.map_or(self.kind, |(_, kind)| *kind);
+    }
+}
+
 impl Event {
     /// Completes an event of a record of this format ([`crate::key::CaseId::complete`]).
     pub(crate) fn complete(&mut self, format: u32) {
@@ -40,11 +58,16 @@ impl Event {
             }
             Event::Prediction(of) => {
                 of.case.complete(&of.experiment);
-                if format < CONDITIONS_SINCE {
+                if format < KINDS_SINCE {
                     of.prediction.complete();
                 }
             }
-            Event::Samples(of) => of.case.complete(experiment(&of.series)),
+            Event::Samples(of) => {
+                of.case.complete(experiment(&of.series));
+                if format < KINDS_SINCE {
+                    of.notes.iter_mut().for_each(Note::complete);
+                }
+            }
             Event::Histogram(of) => of.case.complete(experiment(&of.series)),
             Event::Trace(of) => of.case.complete(experiment(&of.series)),
             Event::Round(round) => {

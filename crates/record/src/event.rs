@@ -2,6 +2,7 @@
 
 use crate::crosscheck;
 use crate::key::{CaseId, Value};
+use crate::note::Notes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -471,8 +472,8 @@ pub struct Samples {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Value>,
     /// What a reader of the figure must know.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    pub notes: Notes,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]

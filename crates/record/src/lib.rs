@@ -11,6 +11,7 @@ pub mod crosscheck;
 pub mod event;
 pub mod key;
 pub mod metric;
+pub mod note;
 pub mod plain;
 pub mod plan;
 pub mod quantity;

@@ -341,7 +341,7 @@ fn of_figure(figure: Figure) -> FlatFigure {
         reason: figure.reason,
         needed: figure.needed,
         measured,
-        notes: figure.notes,
+        notes: figure.notes.texts(),
     }
 }
 

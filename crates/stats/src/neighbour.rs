@@ -116,7 +116,7 @@ fn samples(visit: u32, quartets: Vec<(f64, f64)>) -> Samples {
         core_hz: None,
         quantities: BTreeMap::new(),
         at: BTreeMap::new(),
-        notes: Vec::new(),
+        notes: Default::default(),
     }
 }
 

@@ -213,7 +213,7 @@ mod tests {
             core_hz: None,
             quantities: BTreeMap::new(),
             at: BTreeMap::new(),
-            notes: Vec::new(),
+            notes: Default::default(),
         };
         let histogram = |buckets: &[(u64, u64)], above| Histogram {
             series: "s".to_owned(),

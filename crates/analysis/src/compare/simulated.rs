@@ -111,7 +111,7 @@ fn of_round(experiment: usize, n: u32, number: u64, value: f64) -> Samples {
         core_hz: None,
         quantities: BTreeMap::new(),
         at: BTreeMap::new(),
-        notes: vec![],
+        notes: Default::default(),
     }
 }
 

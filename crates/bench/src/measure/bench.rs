@@ -41,6 +41,7 @@ use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Series};
 use record::event::{Calibration, Histogram, Samples, Trace};
+use record::note::{Note, Notes};
 use stats::histogram::Histogram as Distribution;
 use stats::quantile::median;
 use stats::trend;
@@ -276,7 +277,7 @@ impl Bench {
         values: impl Into<Values<'v>>,
     ) -> Result<&mut Samples> {
         let Values { of, width, is_apart } = values.into();
-        let mut notes = Vec::new();
+        let mut notes = Notes::default();
         let of = match of {
             Of::Quartets { k, turns } => {
                 ensure!(k > 0, "{metric} of {}: batches of nothing", case.id);
@@ -292,7 +293,7 @@ impl Bench {
             }
             false => {
                 let around = self.around.after_case(&case.id);
-                around.map_err(|reason| notes.push(reason)).ok()
+                around.map_err(|reason| notes.push(Note::no_clock(reason))).ok()
             }
         };
         let samples = self.book.values(case, metric, of, core_hz)?;

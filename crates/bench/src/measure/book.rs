@@ -163,7 +163,7 @@ impl Book {
             width: Vec::new(),
             quantities,
             at: case.at.clone(),
-            notes: Vec::new(),
+            notes: Default::default(),
         });
         Ok(self.samples.last_mut().expect("one was just added"))
     }

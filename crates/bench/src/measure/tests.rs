@@ -117,7 +117,7 @@ fn a_body_that_takes_no_time_ends_with_a_note() {
         with_bench(|mut bench| bench.time(&case(), "nothing", |_| ()).expect("times").clone());
     let values = samples.raw.samples();
     assert!(values.iter().all(|ns| ns.abs() < 1.0), "{values:?}");
-    let notes = samples.notes.join("\n");
+    let notes = samples.notes.texts().join("\n");
     assert!(notes.contains("the batch search ended at its cap"), "{notes}");
 }
 
@@ -202,7 +202,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let thinned = samples[1].raw.samples();
     assert_eq!(thinned.len(), 50_000_usize.div_ceil(3));
     assert_eq!(thinned[..3], [0.0, 3.0, 6.0]);
-    let notes = samples[1].notes.join("\n");
+    let notes = samples[1].notes.texts().join("\n");
     assert!(notes.contains("one in 3 is listed"), "{notes}");
     assert_eq!(histograms.len(), 1);
     let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();

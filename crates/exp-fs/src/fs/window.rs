@@ -294,7 +294,7 @@ mod tests {
             core_hz: None,
             quantities: BTreeMap::new(),
             at: BTreeMap::new(),
-            notes: Vec::new(),
+            notes: Default::default(),
         };
         found.describe(&mut samples, 4096.0);
         let of = |name: &str| samples.quantities[name];

@@ -16,6 +16,7 @@ use record::event::{
 };
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric, Over};
+use record::note::Note;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use views::view;
@@ -259,7 +260,7 @@ fn measured() -> impl Strategy<Value = Event> {
                     core_hz,
                     quantities,
                     at: BTreeMap::from([(word.clone(), Value::Int(u64::MAX))]),
-                    notes: vec![word],
+                    notes: vec![Note::cache(word.as_str()), word.into()].into(),
                 })
             });
     let buckets = prop::collection::vec((any::<u64>(), any::<u64>()), 0..3);

@@ -6,6 +6,7 @@ use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::names::Names;
 use record::event::{Ending, PlannedExperiment};
+use record::note::NoteKind;
 
 /// An experiment with its figures and what they are called.
 #[derive(Clone, Copy)]
@@ -39,11 +40,11 @@ pub(super) fn of_figures(told: Told) -> Vec<(Severity, String)> {
     let mut remarks: Vec<Remark> = Vec::new();
     for figure in told.figures {
         for note in &figure.notes {
-            let severity = match note.starts_with("disturbed:") || note.starts_with("suspicious") {
-                true => Severity::Warning,
-                false => Severity::Note,
+            let severity = match note.kind {
+                NoteKind::Disturbed | NoteKind::Suspicious => Severity::Warning,
+                _ => Severity::Note,
             };
-            remarks.push((severity, figure, note.clone()));
+            remarks.push((severity, figure, note.text.clone()));
         }
         remarks.extend(efficiency(figure).map(|text| (Severity::Note, *figure, text)));
     }
@@ -64,7 +65,7 @@ fn efficiency(figure: &Figure) -> Option<String> {
 pub(super) fn of_experiment(told: Told) -> Vec<(Severity, String)> {
     let notes = told.figures.iter().flat_map(|figure| {
         let texts = figure.told.iter();
-        texts.map(move |note| (Severity::Note, *figure, note.clone()))
+        texts.map(move |note| (Severity::Note, *figure, note.text.clone()))
     });
     merged(told, notes.collect())
 }

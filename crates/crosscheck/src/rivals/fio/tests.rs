@@ -173,7 +173,7 @@ fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str,
         core_hz: None,
         quantities: BTreeMap::from([(quantity.0.to_owned(), quantity.1)]),
         at: BTreeMap::new(),
-        notes: Vec::new(),
+        notes: Default::default(),
     }
 }
 

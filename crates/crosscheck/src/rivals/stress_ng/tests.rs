@@ -153,7 +153,7 @@ fn cpu_time_is_the_mean_of_the_rows_rounds() {
             .into_iter()
             .collect(),
         at: BTreeMap::new(),
-        notes: Vec::new(),
+        notes: Default::default(),
     };
     let other = CaseId::new().with("pair", "same").with("stack", "bare");
     let mut rounds = vec![

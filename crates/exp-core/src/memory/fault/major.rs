@@ -10,6 +10,7 @@ use metal::memory::base_page_bytes;
 use metal::process::rusage_thread;
 use record::case::{Case, Series};
 use record::key::Value;
+use record::note::Note;
 use record::quantity::render;
 use record::unit::Unit;
 use std::fs::File;
@@ -367,7 +368,7 @@ impl Singles {
         samples.notes.extend(overlap);
         cold.describe(case, samples);
         if self.cached > 0 {
-            samples.notes.push(format!("cache: {told}; they are left out"));
+            samples.notes.push(Note::cache(format!("cache: {told}; they are left out")));
         }
         if unknown {
             samples.notes.push(NOT_COUNTED.to_owned());

@@ -4,6 +4,7 @@ use bench::device::{
     device_read_bytes, device_written_bytes, process_read_bytes, process_written_bytes,
 };
 use record::event::Samples;
+use record::note::Note;
 use record::quantity::render;
 use record::unit::Unit;
 use std::time::{Duration, Instant};
@@ -127,7 +128,7 @@ impl Moved {
         (self.asked > 0).then(|| missing as f64 / self.asked as f64)
     }
 
-    /// Puts what was counted beside a case's figure, and a note beginning `cache:` where it does not
+    /// Puts what was counted beside a case's figure, and a note of kind [`record::note::NoteKind::Cache`] where it does not
     /// add up.
     pub(in crate::fs) fn describe(&self, samples: &mut Samples) {
         let quantities = &mut samples.quantities;
@@ -144,10 +145,10 @@ impl Moved {
         samples.notes.extend(self.note());
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Note> {
         let Some(share) = self.cache_share() else {
             let what = "nobody counts what the device did: /proc/self/io is missing, and no device is known";
-            return (self.asked > 0).then(|| what.to_owned());
+            return (self.asked > 0).then(|| what.into());
         };
         let (verb, given) = match self.way {
             Way::Read => ("read", "came from"),
@@ -159,13 +160,13 @@ impl Moved {
             None => "no device that is counted",
         };
         (share > SHARE_UNTOLD).then(|| {
-            format!(
+            Note::cache(format!(
                 "cache: {:.0} % of {} {verb} {given} {device} (the process was counted {}, the device {})",
                 share * 100.0,
                 render(self.asked as f64, Unit::B),
                 told(self.own),
                 told(self.device)
-            )
+            ))
         })
     }
 }

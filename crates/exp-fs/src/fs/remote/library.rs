@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Bench;
 use metal::nfs::{Address, Library, NfsFile};
 use record::case::{Case, Series};
+use record::note::Note;
 use record::quantity::render;
 use record::unit::Unit;
 use std::time::{Duration, Instant};
@@ -161,14 +162,14 @@ fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
 
 /// Share of what was asked for that did not come over the connection, and what is to be said of it: nothing
 /// where each read brought its block and the heads of its answer.
-fn account(asked: u64, came: u64) -> Option<(f64, Option<String>)> {
+fn account(asked: u64, came: u64) -> Option<(f64, Option<Note>)> {
     let share = share_from_cache(asked, came)?;
     let times = came as f64 / asked as f64;
     let ahead = (times > 1.0 + HEADS_MOST).then(|| {
-        format!(
+        Note::cache(format!(
             "cache: the server sent {times:.1} times what was asked for: something reads ahead, and reads find \
              in memory what came before (TCP_INFO)"
-        )
+        ))
     });
     Some((share, cache_note(share, "TCP_INFO").or(ahead)))
 }

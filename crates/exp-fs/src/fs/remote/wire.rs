@@ -7,6 +7,7 @@ use bench::measure::Bench;
 use host::mountstats::{Bytes, MountStats, Operation, of};
 use record::case::Case;
 use record::event::Samples;
+use record::note::Note;
 
 /// What NFS calls a read.
 const READ: &str = "READ";
@@ -45,12 +46,12 @@ pub(super) fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
 }
 
 /// What is said where the server gave less than was asked for, and who counted that.
-pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<String> {
+pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<Note> {
     (share > SHARE_UNTOLD).then(|| {
-        format!(
+        Note::cache(format!(
             "cache: {:.0} % of what was read did not come from the server ({counted_by})",
             share * 100.0
-        )
+        ))
     })
 }
 

@@ -11,6 +11,7 @@ use metal::storage::Way;
 use record::case::Case;
 use record::event::Samples;
 use record::key::Value;
+use record::note::Note;
 use stats::quantile::median;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -357,7 +358,7 @@ impl Seen {
         plan.settled.write(&mut samples.quantities);
         samples.notes.extend(plan.settled.note());
         describe(case, party, samples);
-        samples.notes.extend(power(case, median_ns, flushes));
+        samples.notes.extend(power(case, median_ns, flushes).map(Note::power));
         samples.notes.extend(crowd(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
         if !self.calls.is_empty() {
             bench.record(case, "sync", self.calls)?;

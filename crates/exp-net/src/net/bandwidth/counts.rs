@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, WrongResult};
 use record::case::Case;
 use record::key::Value;
+use record::note::Notes;
 use stats::trend;
 
 /// What stands beside figures of loopback.
@@ -119,7 +120,7 @@ fn listed(cpus: &[usize]) -> Option<Value> {
     }
 }
 
-fn remarks(notes: &mut Vec<String>, shape: &Shape) {
+fn remarks(notes: &mut Notes, shape: &Shape) {
     use crate::net::place::TWO_HOSTS;
     if shape.ends != TWO_HOSTS {
         notes.push(NO_LINK.to_owned());

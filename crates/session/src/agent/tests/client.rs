@@ -82,7 +82,7 @@ fn samples(series: &str, round: u32) -> FromWorker {
         core_hz: None,
         quantities: Default::default(),
         at: Default::default(),
-        notes: Vec::new(),
+        notes: Default::default(),
     })
 }
 

@@ -1,0 +1,210 @@
+//! What a reader of a figure must know, with its kind where something is decided by it.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use std::ops::Deref;
+
+/// What kind of thing a note says. Decisions are made by it, never by the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// Nothing is decided by it.
+    #[default]
+    Plain,
+    /// Bytes that should have come from a device or a server came from a cache.
+    Cache,
+    /// A sync that may not outlive a loss of power.
+    Power,
+    /// The round has no core clock.
+    NoClock,
+    /// The figure rests on disturbed rounds.
+    Disturbed,
+    /// It passes a bound, but not for certain.
+    Suspicious,
+    /// Its samples have two modes.
+    TwoModes,
+    /// A derived value that many resamples do not give.
+    Uncertain,
+    /// One that a newer plumb knows.
+    #[serde(other)]
+    Other,
+}
+
+/// A sentence about a figure. Written as plain text where its kind is plain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What kind of thing it says.
+    pub kind: NoteKind,
+    /// The sentence.
+    pub text: String,
+}
+
+impl Note {
+    /// A note of this kind.
+    pub fn of(kind: NoteKind, text: impl Into<String>) -> Note {
+        Note { kind, text: text.into() }
+    }
+
+    /// Bytes that should have come from a device or a server came from a cache.
+    pub fn cache(text: impl Into<String>) -> Note {
+        Note::of(NoteKind::Cache, text)
+    }
+
+    /// A sync that may not outlive a loss of power.
+    pub fn power(text: impl Into<String>) -> Note {
+        Note::of(NoteKind::Power, text)
+    }
+
+    /// Why the round has no core clock.
+    pub fn no_clock(text: impl Into<String>) -> Note {
+        Note::of(NoteKind::NoClock, text)
+    }
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Note {
+        Note::of(NoteKind::Plain, text)
+    }
+}
+
+impl From<&str> for Note {
+    fn from(text: &str) -> Note {
+        text.to_owned().into()
+    }
+}
+
+impl Deref for Note {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq<str> for Note {
+    fn eq(&self, text: &str) -> bool {
+        self.text == text
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        to.write_str(&self.text)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Form<Text> {
+    Plain(Text),
+    OfKind { kind: NoteKind, text: Text },
+}
+
+impl Serialize for Note {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.kind {
+            NoteKind::Plain => Form::Plain(&self.text).serialize(to),
+            kind => Form::OfKind { kind, text: &self.text }.serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Note {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Note, D::Error> {
+        Ok(match Form::<String>::deserialize(from)? {
+            Form::Plain(text) => text.into(),
+            Form::OfKind { kind, text } => Note { kind, text },
+        })
+    }
+}
+
+/// Notes in the order in which they were made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Notes(Vec<Note>);
+
+impl Notes {
+    /// Adds one; a text is a plain one.
+    pub fn push(&mut self, note: impl Into<Note>) {
+        self.0.push(note.into());
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes the last one away.
+    pub fn pop(&mut self) -> Option<Note> {
+        self.0.pop()
+    }
+
+    /// Takes all away.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether any is of this kind.
+    pub fn has(&self, kind: NoteKind) -> bool {
+        self.of(kind).is_some()
+    }
+
+    /// The first of this kind.
+    pub fn of(&self, kind: NoteKind) -> Option<&Note> {
+        self.0.iter().find(|note| note.kind == kind)
+    }
+
+    /// What they say, without their kinds.
+    pub fn texts(&self) -> Vec<String> {
+        self.0.iter().map(|note| note.text.clone()).collect()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Note> {
+        self.0.iter_mut()
+    }
+}
+
+impl Deref for Notes {
+    type Target = [Note];
+
+    fn deref(&self) -> &[Note] {
+        &self.0
+    }
+}
+
+impl<T: Into<Note>> Extend<T> for Notes {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, notes: I) {
+        self.0.extend(notes.into_iter().map(Into::into));
+    }
+}
+
+impl<T: Into<Note>> FromIterator<T> for Notes {
+    fn from_iter<I: IntoIterator<Item = T>>(notes: I) -> Notes {
+        Notes(notes.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Note>> From<Vec<T>> for Notes {
+    fn from(notes: Vec<T>) -> Notes {
+        notes.into_iter().collect()
+    }
+}
+
+impl<'notes> IntoIterator for &'notes Notes {
+    type Item = &'notes Note;
+    type IntoIter = std::slice::Iter<'notes, Note>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl IntoIterator for Notes {
+    type Item = Note;
+    type IntoIter = std::vec::IntoIter<Note>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
