@@ -1,3 +1,4 @@
+use crate::signal;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
