@@ -188,7 +188,7 @@ fn is_large(site: &Site) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Fabric, fabric, follows_core_clock, transfer};
-    use Facts;
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use host::{Core, Distance};

@@ -132,7 +132,7 @@ fn peak_of_one(facts: Facts) -> Law {
 #[cfg(test)]
 mod tests {
     use super::{Solve, solve_bound, solve_operations, solve_rate};
-    use Facts;
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use record::key::{CaseId, Key};

@@ -122,7 +122,7 @@ fn state_bytes(site: &Site) -> (f64, String) {
 #[cfg(test)]
 mod tests {
     use super::{Operation, signal, state_bytes};
-    use Facts;
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use record::key::{CaseId, Key};
