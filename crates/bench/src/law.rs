@@ -111,10 +111,11 @@ impl Law {
         self
     }
 
-    /// Takes another law's reasons and conditions, behind its own.
+    /// Takes another law's reasons and conditions, behind its own; a reason that both have stands once.
     #[must_use]
     pub fn with(mut self, other: &Law) -> Law {
-        self.parts.extend(other.parts.iter().cloned());
+        let new = other.parts.iter().filter(|part| !self.parts.contains(part));
+        self.parts.extend(new.cloned().collect::<Vec<_>>());
         self.count_in(&other.conditions);
         self
     }

@@ -228,7 +228,12 @@ pub fn time_of(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law 
 
 /// The kernel's work in cycles as ns; in a virtual machine up to 1.3 times as much.
 pub fn kernel_time(facts: Facts, cycles: Range, why: impl std::fmt::Display) -> Law {
-    let time = clocked(facts, Law::software(cycles, why));
+    in_kernel(facts, Law::software(cycles, why))
+}
+
+/// Cycles of kernel code as ns; a virtual machine's nested page tables stretch them.
+pub fn in_kernel(facts: Facts, cycles: Law) -> Law {
+    let time = clocked(facts, cycles);
     match is_guest(facts.site) {
         true => time.widened(1.0, 1.3, "").counting(Condition::Hypervisor),
         false => time,

@@ -13,12 +13,13 @@ pub mod signal;
 pub mod switch;
 pub mod thread;
 
-use super::{Law, difference, product, range, scaled, sum};
-use crate::cpu;
+use super::{Facts, Law, range, sum};
+use crate::cpu::{self, clocked};
 use bench::experiment::{Known, Site};
 use host::{Arch, Host};
 use record::event::{Condition, Range};
 use record::key::CaseId;
+use std::fmt::Display;
 
 /// Entry, dispatch and exit without any mitigation, in cycles.
 const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
@@ -76,34 +77,41 @@ fn kernel_clock(site: &Site) -> Range {
 
 /// The way in and out of the kernel, in ns: measured where `os.syscall` or `clock.read` is known, else
 /// from the mitigations.
-pub fn entry(site: &Site, known: Option<&Known>) -> Law {
-    known.and_then(|known| measured_entry(site, known)).unwrap_or_else(|| stated_entry(site))
+pub fn entry(facts: Facts) -> Law {
+    call(facts, 0.03)
 }
 
-/// From `getpid`, which is nothing else; before that is known from `clock_gettime` as a system call, less
-/// what it does in the kernel.
-fn measured_entry(site: &Site, known: &Known) -> Option<Law> {
-    if let Some(call) = measured_call(known, "getpid") {
-        return Some(Law::of(
-            range(0.97 * call, call, 1.03 * call),
-            format!("getpid took {call:.0} ns (measured by os.syscall)"),
-        ));
+/// A system call without a service, in ns: `getpid`, which is nothing but the way in and out, within `share`
+/// where it is measured; else the way by the mitigations, or by what `clock_gettime` took.
+pub fn call(facts: Facts, share: f64) -> Law {
+    match measured_call(facts.known, "getpid") {
+        Some(ns) => Law::measured(ns, share, took("getpid", ns)),
+        None => entry_by_clock(facts).unwrap_or_else(|| stated_entry(facts.site)),
     }
-    let call = measured_read(known, "clock_gettime_syscall")?;
-    let service = cpu::time_of(crate::Facts { site, known: Some(known) }, kernel_clock(site), "");
-    let entry = difference(range(0.97 * call, call, 1.03 * call), service.range);
+}
+
+/// From `clock_gettime` as a system call, less what it does in the kernel.
+fn entry_by_clock(facts: Facts) -> Option<Law> {
+    let call = measured_read(facts.known?, "clock_gettime_syscall")?;
+    let service = Law::software(kernel_clock(facts.site), "of which the clock itself is a part");
+    let measured = Law::of(
+        range(0.97 * call, call, 1.03 * call),
+        format!("clock_gettime as a system call took {call:.0} ns (measured by clock.read)"),
+    );
+    let entry = measured - clocked(facts, service);
     // A kernel whose clock is slow (a trapped device) leaves nothing to learn about the entry.
-    (entry.low > 0.25 * call && !falls_back(site)).then(|| Law::of(entry, format!(
-            "clock_gettime as a system call took {call:.0} ns (measured by clock.read), of which \
-             the clock itself {:.0}{}",
-            service.range.likely, service.because()
-        )))
+    (entry.range.low > 0.25 * call && !falls_back(facts.site)).then_some(entry)
 }
 
 /// What `os.syscall` measured of a call, in ns.
-pub fn measured_call(known: &Known, call: &str) -> Option<f64> {
+pub fn measured_call<'run>(known: impl Into<Option<&'run Known>>, call: &str) -> Option<f64> {
     let case = CaseId::new().with("call", call);
-    known.get("os.syscall", &case, "latency").filter(|ns| *ns > 0.0)
+    known.into()?.get("os.syscall", &case, "latency").filter(|ns| *ns > 0.0)
+}
+
+/// Says so.
+fn took(call: &str, ns: f64) -> String {
+    format!("{call} took {ns:.0} ns (measured by os.syscall)")
 }
 
 /// A cost that `clock.read` measured, in ns.
@@ -113,45 +121,27 @@ pub fn measured_read(known: &Known, clock: &str) -> Option<f64> {
 
 /// From the mitigations that the kernel states.
 fn stated_entry(site: &Site) -> Law {
-    let mut cycles = BARE_ENTRY;
-    let mut parts = Vec::new();
-    for (name, part) in mitigations(site) {
-        cycles = sum(cycles, part);
-        parts.push(format!("{name} +{:.0}", part.likely));
-    }
-    let mitigated = match parts.is_empty() {
-        true => "no mitigation that costs".to_owned(),
-        false => format!("mitigations ({})", parts.join(", ")),
-    };
-    let because = format!(
-        "base hardware: 120 to 280 cycles of entry and exit; software: {mitigated}, {:.0} to {:.0} \
-         cycles in all",
-        cycles.low, cycles.high
-    );
-    let mut estimate = cpu::time_of(crate::Facts::prior(site), cycles, &because);
-    if Words(&site.host).isolates_tables() {
-        estimate = estimate.counting(Condition::PageTableIsolation);
-    }
-    let estimate = match site.host.kernel.mitigations.is_empty() {
-        true => estimate.widened(1.1, 3.0, "the kernel does not state its mitigations"),
-        false => estimate,
-    };
-    match sandbox(site) {
-        Some((below, above, why)) => {
-            estimate.widened(below, above, why).counting(Condition::Seccomp)
-        }
-        None => estimate,
-    }
-}
-
-/// What stands between the process and the kernel, with the factors by which it widens.
-fn sandbox(site: &Site) -> Option<(f64, f64, String)> {
+    let words = Words(&site.host);
     let kernel = &site.host.kernel;
-    if kernel.container.runtime.as_deref() == Some("gvisor") {
-        return Some((1.0, 40.0, "gVisor serves the calls itself".to_owned()));
+    let mut cycles = Law::hardware(
+        BARE_ENTRY,
+        format!("{} to {} cycles of entry and exit", BARE_ENTRY.low, BARE_ENTRY.high),
+    );
+    for (_, name, part) in MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)) {
+        cycles = cycles + Law::software(*part, format!("{name}, {:.0} cycles", part.likely));
     }
-    (kernel.seccomp == Some(2))
-        .then(|| (1.0, 1.5, "a seccomp filter runs at every call".to_owned()))
+    let mut law = clocked(Facts::prior(site), cycles)
+        .counting_if(words.isolates_tables(), Condition::PageTableIsolation);
+    if kernel.mitigations.is_empty() {
+        law = law.widened(1.1, 3.0, "the kernel does not state its mitigations");
+    }
+    if kernel.container.runtime.as_deref() == Some("gvisor") {
+        law.widened(1.0, 40.0, "gVisor serves the calls itself").counting(Condition::Seccomp)
+    } else if kernel.seccomp == Some(2) {
+        law.widened(1.0, 1.5, "a seccomp filter runs at every call").counting(Condition::Seccomp)
+    } else {
+        law
+    }
 }
 
 /// What the kernel says about its vulnerabilities.
@@ -254,45 +244,24 @@ static MITIGATIONS: &[Mitigation] = &[
     ),
 ];
 
-/// The mitigations in force with the cycles that they add.
-fn mitigations(site: &Site) -> impl Iterator<Item = (&'static str, Range)> {
-    let words = Words(&site.host);
-    MITIGATIONS
-        .iter()
-        .filter(move |(applies, _, _)| applies(&words))
-        .map(|(_, name, cycles)| (*name, *cycles))
-}
-
 /// System calls with their service, in ns for all of them.
-pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Law {
+pub fn system_call(facts: Facts, service: Service) -> Law {
     let Service { ways, cycles, what } = service;
-    let entry = entry(site, known);
-    let ways = scaled(entry.range, ways);
-    let work = match cycles.high > 0.0 {
-        true => service_ns(site, known, cycles),
-        false => cycles,
-    };
-    let because = match cycles.high > 0.0 {
-        true => format!(
-            "{}; software: {what}, {:.0} to {:.0} cycles of service",
-            entry.because(),
-            cycles.low,
-            cycles.high
-        ),
-        false => format!("{}; software: {what}", entry.because()),
-    };
-    Law::of(sum(ways, work), because)
+    let mut entries = entry(facts).times(ways);
+    if ways > 1.0 {
+        entries = entries.and(format!("{ways} calls"));
+    }
+    match cycles.high > 0.0 {
+        true => entries + kernel_work(facts, cycles, what),
+        false => entries + Law::software(cycles, what),
+    }
 }
 
-/// Cycles of kernel code as ns; a virtual machine's nested page tables stretch them.
-fn service_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    let guarded = range(cycles.low.max(1.0), cycles.likely.max(1.0), cycles.high);
-    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
-    let time = product(guarded, super::inverse(1e9, clock));
-    match cpu::is_guest(site) {
-        true => range(time.low, time.likely, 1.3 * time.high),
-        false => time,
-    }
+/// Cycles of kernel code as ns, with what that does.
+pub fn kernel_work(facts: Facts, cycles: Range, what: impl Display) -> Law {
+    let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
+    let least = range(cycles.low.max(1.0), cycles.likely.max(1.0), cycles.high);
+    cpu::kernel_time(facts, least, told)
 }
 
 /// Whether the clock source makes the vDSO fall back to the system call.
@@ -311,95 +280,66 @@ fn slow_source(site: &Site) -> Option<&str> {
 }
 
 /// `clock_gettime` through the C library, in ns.
-pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Law {
-    if slow_source(site).is_some() {
-        return clock_by_call(site, known).and("the vDSO falls back to the system call");
+pub fn clock_by_library(facts: Facts) -> Law {
+    let site = facts.site;
+    if falls_back(site) {
+        return clock_by_call(facts).and("the vDSO falls back to the system call");
     }
-    let estimate = cpu::vdso_read(crate::Facts { site, known });
+    let law = cpu::vdso_read(facts);
     match site.host.kernel.clock_source.current.as_deref() {
-        Some("tsc" | "arch_sys_counter") => estimate,
-        Some(source) => estimate
-            .widened(
-                1.0,
-                1.6,
-                format!("clock source {source}, which adds a page of the hypervisor's"),
-            )
+        Some("tsc" | "arch_sys_counter") => law,
+        Some(source) => law
+            .widened(1.0, 1.6, format!("clock source {source} adds a page of the hypervisor's"))
             .counting(Condition::ClockSource)
             .counting(Condition::Hypervisor),
-        None => estimate.widened(
-            1.0,
-            12.0,
-            "the clock source is not told, and may be none that the vDSO can read",
-        ),
+        None => law.widened(1.0, 12.0, "nothing states the clock source; the vDSO may read none"),
     }
 }
 
 /// `clock_gettime` as a system call, in ns.
-pub fn clock_by_call(site: &Site, known: Option<&Known>) -> Law {
+pub fn clock_by_call(facts: Facts) -> Law {
     let what = "the time of day computed and copied out";
-    let call = system_call(site, known, Service::new(1.0, kernel_clock(site), what));
-    let Some(source) = slow_source(site) else {
+    let call = system_call(facts, Service::new(1.0, kernel_clock(facts.site), what));
+    let Some(source) = slow_source(facts.site) else {
         return call;
     };
-    let call = call.counting(Condition::ClockSource);
-    let device = match (source, cpu::is_guest(site)) {
+    let device = match (source, cpu::is_guest(facts.site)) {
         ("jiffies" | "refined-jiffies" | "xen", _) => range(5.0, 20.0, 80.0),
         (_, false) => range(300.0, 800.0, 1_600.0),
         (_, true) => range(1_000.0, 4_000.0, 40_000.0),
     };
-    let range = sum(call.range, device);
-    call.at(range).and(format!(
-        "a read of the clock source {source}, {:.0} to {:.0} ns",
-        device.low, device.high
-    ))
+    let read = format!("clock source {source} read, {} to {} ns", device.low, device.high);
+    call.counting(Condition::ClockSource) + Law::hardware(device, read)
 }
 
 /// `time()` through the C library, in ns: a word of the vDSO's page.
-pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Law {
-    let cycles = match site.host.cpu.arch {
+pub fn seconds_by_library(facts: Facts) -> Law {
+    let cycles = match facts.site.host.cpu.arch {
         // Arm has no `time` in its vDSO: the library calls clock_gettime of the coarse clock.
         Arch::Aarch64 => range(8.0, 20.0, 45.0),
         Arch::X86_64 => range(2.0, 4.5, 9.0),
     };
-    let because = format!(
-        "base hardware: a load and a call; software: the vDSO's page of seconds, {:.0} to {:.0} cycles",
+    let what = format!(
+        "a call and a load from the vDSO's page of seconds, {} to {} cycles",
         cycles.low, cycles.high
     );
-    cpu::time_of(crate::Facts { site, known }, cycles, &because)
+    clocked(facts, Law::hardware(cycles, what))
 }
 
 /// One empty operation of io_uring in a batch of `depth` to a call, in ns.
-pub fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Law {
-    let entry = entry(site, known);
-    let ways = scaled(entry.range, 1.0 / depth as f64);
-    let cycles = range(85.0, 160.0, 280.0);
-    Law::of(
-        sum(ways, service_ns(site, known, cycles)),
-        format!(
-            "{}, shared by {depth} operations; software: a request made, run and completed, {:.0} to {:.0} cycles",
-            entry.because(),
-            cycles.low,
-            cycles.high
-        ),
-    )
+pub fn ring_nop(facts: Facts, depth: u64) -> Law {
+    let shared =
+        entry(facts).times(1.0 / depth as f64).and(format!("shared by {depth} operations"));
+    let what = "a request made, run and completed";
+    shared + kernel_work(facts, range(85.0, 160.0, 280.0), what)
 }
 
 /// The first system call of a child just made, in ns, with the two clock reads around it.
-pub fn first_call_of_child(site: &Site, known: Option<&Known>) -> Law {
-    let entry = entry(site, known);
-    let cold = range(20.0, 110.0, 700.0);
-    let pair = cpu::counter_read(site, cpu::CounterRead::Window);
-    Law::of(
-        sum(sum(entry.range, service_ns(site, known, cold)), pair.range),
-        format!(
-            "{}; software: {:.0} to {:.0} cycles because the child runs on cold caches and \
-             predictors, and the window's own {:.0} ns",
-            entry.because(),
-            cold.low,
-            cold.high,
-            pair.range.likely
-        ),
-    )
+pub fn first_call_of_child(facts: Facts) -> Law {
+    let what = "cold caches and predictors of the child";
+    entry(facts)
+        + kernel_work(facts, range(20.0, 110.0, 700.0), what)
+        + cpu::counter_read(facts.site, cpu::CounterRead::Window)
 }
 
 #[cfg(test)]

@@ -205,12 +205,12 @@ fn cost(site: &Site, read: ClockRead) -> Law {
         ClockRead::Rdtscp | ClockRead::CntvctIsb => counter_read(site, CounterRead::Ordered),
         ClockRead::FencedPair => counter_read(site, CounterRead::Pair),
         ClockRead::CpuidPair => counter_read(site, CounterRead::CpuidPair),
-        ClockRead::ClockGettimeVdso => os::clock_by_library(site, None),
+        ClockRead::ClockGettimeVdso => os::clock_by_library(Facts::prior(site)),
         ClockRead::Instant => {
-            os::clock_by_library(site, None).and("Rust's Instant adds only a check")
+            os::clock_by_library(Facts::prior(site)).and("Rust's Instant adds only a check")
         }
-        ClockRead::ClockGettimeSyscall => os::clock_by_call(site, None),
-        ClockRead::Time => os::seconds_by_library(site, None),
+        ClockRead::ClockGettimeSyscall => os::clock_by_call(Facts::prior(site)),
+        ClockRead::Time => os::seconds_by_library(Facts::prior(site)),
     }
 }
 

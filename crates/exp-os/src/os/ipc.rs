@@ -321,8 +321,8 @@ impl Experiment for Ipc {
             return None;
         }
         let estimate = match &*metric.name {
-            "round_trip" => ipc::round_trip(site, known, way),
-            _ => ipc::bandwidth(site, known, way),
+            "round_trip" => ipc::round_trip(Facts { site, known }, way),
+            _ => ipc::bandwidth(Facts { site, known }, way),
         };
         Some(estimate.prediction())
     }

@@ -310,7 +310,7 @@ impl Experiment for Process {
     }
 
     fn law(facts: Facts, case: &Creation, at: &Case, metric: &Metric) -> Option<Prediction> {
-        let Facts { site, known } = facts;
+        let known = facts.known;
         if known.is_some_and(|known| law::measured_mapping(known).is_none()) {
             // Without the measured mapping, earlier figures add nothing.
             return None;
@@ -321,7 +321,7 @@ impl Experiment for Process {
             ));
         }
         let huge = case.pages == Kept::Huge;
-        let creation = law::creation(site, known, case.call, case.resident, huge);
+        let creation = law::creation(facts, case.call, case.resident, huge);
         let moment = match metric.name.as_ref() {
             "return" => Some(creation.returned),
             "first_instruction" => creation.first,
@@ -353,16 +353,16 @@ impl Experiment for Process {
     }
 
     fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
-        let Facts { site, known } = facts;
+        let known = facts.known;
         if known.is_some_and(|known| law::measured_mapping(known).is_none()) {
             return None;
         }
         if metric.name == "process_to_thread" {
-            let ratio = law::process_to_thread(site, known, case.int("resident")?)?;
+            let ratio = law::process_to_thread(facts, case.int("resident")?)?;
             return Some(ratio.prediction());
         }
         let slope: derive::Slope = Fields::of(case).filter(|_| case.int("resident").is_none())?;
-        let (returned, reaped) = law::per_page(site, known, slope.call, slope.pages == Kept::Huge);
+        let (returned, reaped) = law::per_page(facts, slope.call, slope.pages == Kept::Huge);
         let of = if metric.name == "return_per_page" { returned } else { reaped };
         Some(of.prediction())
     }

@@ -85,6 +85,7 @@ use bench::experiment::{
 use bench::measure::Bench;
 use host::counters::Snapshot;
 use host::{Outside, Root};
+use laws::Facts;
 use laws::os::schedule as law;
 use metal::clock::{Clock, getres_ns};
 use metal::gaps::Gap;
@@ -198,7 +199,7 @@ impl Experiment for Schedule {
         let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
         for processes in params.ints("processes") {
             let id = CaseId::new().with("processes", processes);
-            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let least_ns = SLICES_MIN * law::slice(site, processes).range.likely;
             let window_ns = window_ns(&series, processes, tick_ns, least_ns);
             let bytes = processes * (room(window_ns) * size_of::<Gap>()) as u64;
             match bytes > site.memory_bytes {
@@ -226,7 +227,7 @@ impl Experiment for Schedule {
         let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
         let cases = series.cases.iter().map(|case| {
             let processes = case.int("processes").unwrap_or(2);
-            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let least_ns = SLICES_MIN * law::slice(site, processes).range.likely;
             let window_ns = window_ns(series, processes, tick_ns, least_ns);
             Duration::from_nanos(window_ns as u64) + PROCESS * processes as u32
         });
@@ -236,7 +237,7 @@ impl Experiment for Schedule {
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             let processes = case.int("processes").unwrap_or(2);
-            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let least_ns = SLICES_MIN * law::slice(site, processes).range.likely;
             case.at.insert(LEAST.to_owned(), (least_ns.round() as u64).into());
         }
         Ok(series)
@@ -252,15 +253,16 @@ impl Experiment for Schedule {
         let processes = case.int("processes")?;
         if let Some(known) = known {
             return match metric.name.as_ref() {
-                "switch" => law::measured_switch(known)
-                    .map(|_| law::switch(site, Some(known), processes).prediction()),
+                "switch" => law::measured_switch(known).map(|_| {
+                    law::switch(Facts { site, known: Some(known) }, processes).prediction()
+                }),
                 _ => None,
             };
         }
         let estimate = match metric.name.as_ref() {
             "slice" => law::slice(site, processes),
             "slice_ticks" => law::slice_ticks(site, processes),
-            "switch" => law::switch(site, None, processes),
+            "switch" => law::switch(Facts::prior(site), processes),
             "on_tick" => law::on_tick(site),
             "rotation" if processes == 2 => {
                 return Some(unknown("two processes can but take turns: no figure"));

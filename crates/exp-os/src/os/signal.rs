@@ -57,12 +57,12 @@
 //! fpu/signal.c; signal(7), sigreturn(2). The intervals' sources stand in `predict/os/signal.rs`.
 
 use anyhow::{Context, Result, ensure};
+use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Preset, Site, ViewCard};
 use bench::measure::Bench;
-use bench::{case, symbols};
 use laws::os::measured_call;
-use laws::os::signal::{self, SignalWork};
+use laws::os::signal::{self, Operation};
 use metal::signal::{Catcher, Faults};
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -76,18 +76,6 @@ pub struct Signal;
 
 /// The signal that is sent: SIGUSR1, which is free for a program's own use.
 const SIGUSR1: i32 = 10;
-
-symbols! {
-    /// What is repeated.
-    pub enum Operation {
-        Install = "install",
-        Mask = "mask",
-        Ignored = "ignored",
-        Catch = "catch",
-        SelfKill = "self_kill",
-        Fault = "fault",
-    }
-}
 
 case! {
     /// An operation.
@@ -130,15 +118,7 @@ impl Experiment for Signal {
             // Without the measured way into the kernel, earlier figures add next to nothing.
             measured_call(known, "getpid")?;
         }
-        let work = match case.operation {
-            Operation::Install => SignalWork::Install,
-            Operation::Mask => SignalWork::Mask,
-            Operation::Ignored => SignalWork::Ignored,
-            Operation::Catch => SignalWork::Catch,
-            Operation::SelfKill => SignalWork::SelfKill,
-            Operation::Fault => SignalWork::Fault,
-        };
-        Some(signal::signal(facts.site, facts.known, work).prediction())
+        Some(signal::signal(facts, case.operation).prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

@@ -103,6 +103,7 @@ use bench::measure::{Bench, Clock};
 use bench::pair::{self, Class};
 use circle::{Circle, Kind as Parties, Plan};
 use host::refused;
+use laws::Facts;
 use laws::Law;
 use laws::os::switch::{self as law, Mechanism};
 use metal::clock::monotonic_raw_ns;
@@ -299,7 +300,7 @@ impl Experiment for Switch {
         let via = case.text("via").unwrap_or_default();
         if via == "first_run" {
             return Some(match metric.name.as_ref() {
-                "handover" => law::first_run(site, known).prediction(),
+                "handover" => law::first_run(Facts { site, known }).prediction(),
                 _ if known.is_some() => return None,
                 _ => unknown("a child's first run is one event; no party does the same alone"),
             });
@@ -308,9 +309,9 @@ impl Experiment for Switch {
             return known.is_none().then(|| unknown(format!("unknown: no hand-over via `{via}`")));
         };
         let estimate: Law = match metric.name.as_ref() {
-            "one_party" => law::one_party(site, known, &mechanism),
-            "switch" => law::switch(site, known, &mechanism),
-            _ => law::handover(site, known, &mechanism),
+            "one_party" => law::one_party(Facts { site, known }, &mechanism),
+            "switch" => law::switch(Facts { site, known }, &mechanism),
+            _ => law::handover(Facts { site, known }, &mechanism),
         };
         Some(estimate.prediction())
     }

@@ -58,14 +58,12 @@ mod apparatus;
 use anyhow::{Context, Result, bail, ensure};
 use apparatus::{Calls, PAGE_BYTES, Pools, Quartet, clocks, read, serve};
 use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-};
+use bench::experiment::{Card, Domain, Fields, Offer, Param, Params, Preset, Site, Skip, ViewCard};
 use bench::measure::{Bench, Clock, Turns};
 use bench::{case, params, rows};
 use host::{Arch, refused};
 use laws::os::{self, Service};
-use laws::{Law, around, range};
+use laws::{Law, range};
 use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::ClockRead;
 use metal::{process, raw};
@@ -101,9 +99,9 @@ enum Work {
     /// Ways into the kernel and back, and a service.
     Service(Service),
     /// What clock.read calls the same.
-    Clock(&'static str, fn(&Site, Option<&Known>) -> Law),
+    Clock(&'static str, fn(Facts) -> Law),
     /// Another, by the setting of its series.
-    Other(fn(&Site, Option<&Known>, u64) -> Law),
+    Other(fn(Facts, u64) -> Law),
 }
 
 /// How a call is timed.
@@ -211,7 +209,7 @@ rows! {
         ),
         UringNop = "uring_nop" => quick( Work::Other(os::ring_nop), Time::Ring),
         FirstInChild = "first_in_child" => quick(
-            Work::Other(|site, known, _| os::first_call_of_child(site, known)), Time::Child),
+            Work::Other(|facts, _| os::first_call_of_child(facts)), Time::Child),
     }
 }
 
@@ -300,23 +298,19 @@ impl Experiment for Syscall {
     }
 
     fn law(facts: Facts, case: &Called, at: &Case, _: &Metric) -> Option<Prediction> {
-        let Facts { site, known } = facts;
         let law = &case.call.row().law;
-        let estimate = match (law, known) {
+        let estimate = match (law, facts.known) {
             (Work::Clock(clock, _), Some(known)) => {
                 let ns = os::measured_read(known, clock)?;
-                Law::of(
-                    around(ns, 0.15),
-                    format!("clock.read measured the same call: {ns:.1} ns; both shares are in it"),
-                )
+                Law::measured(ns, 0.15, format!("{ns:.1} ns (measured by clock.read)"))
             }
-            (Work::Clock(_, law), None) => law(site, None),
+            (Work::Clock(_, law), None) => law(facts),
             // Without the measured entry, earlier figures add nothing.
             (_, Some(known)) if os::measured_read(known, "clock_gettime_syscall").is_none() => {
                 return None;
             }
-            (Work::Service(service), _) => os::system_call(site, known, *service),
-            (Work::Other(law), _) => law(site, known, at.int("depth").unwrap_or(1)),
+            (Work::Service(service), _) => os::system_call(facts, *service),
+            (Work::Other(law), _) => law(facts, at.int("depth").unwrap_or(1)),
         };
         Some(estimate.prediction())
     }

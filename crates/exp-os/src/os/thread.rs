@@ -312,7 +312,7 @@ impl Experiment for Thread {
     }
 
     fn law(facts: Facts, made: &Made, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let Facts { site, known } = facts;
+        let known = facts.known;
         let moment = match metric.name.as_ref() {
             "return" => Moment::Return,
             "first_instruction" => Moment::First,
@@ -332,7 +332,7 @@ impl Experiment for Thread {
             stack: made.stack.unwrap_or(Stack::Cached),
             company: made.company(),
         };
-        Some(law::time(site, known, thread, moment).prediction())
+        Some(law::time(facts, thread, moment).prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {

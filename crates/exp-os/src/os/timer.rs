@@ -189,7 +189,7 @@ impl Experiment for Timer {
                 }
                 let what = "a timer put into the tree and taken out";
                 let pair = Service::new(2.0, range(150.0, 450.0, 1_800.0), what);
-                os::system_call(site, known, pair)
+                os::system_call(facts, pair)
             }
             (Some(delay), "lateness") if known.is_none_or(law::tells) => {
                 let sleep = Sleep {

@@ -5,7 +5,7 @@ use super::{BANDWIDTH, per_second};
 use crate::device::reading;
 use crate::memory::fault::measured_copy;
 use crate::os::{Service, measured_call, system_call};
-use crate::{Law, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -104,7 +104,7 @@ pub fn hit(site: &Site, known: Option<&Known>) -> Law {
             format!("software: pread of a cached page took {ns:.0} ns (measured by os.syscall)"),
         ),
         None => {
-            let law = system_call(site, known, Service::READ_PAGE);
+            let law = system_call(Facts { site, known }, Service::READ_PAGE);
             (product(law.range, ROW_OVER_ONE), law.because())
         }
     };

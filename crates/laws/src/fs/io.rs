@@ -12,7 +12,7 @@ use super::limit::{self, Limit};
 use crate::cpu::{is_guest, time_of};
 use crate::device::{self, FLASH, FLASH_NVME, SPINNING};
 use crate::os::{entry, measured_read};
-use crate::{Law, around, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site, unknown};
 use host::block::Disk;
 use measured::{measured, measured_cpu, streamed};
@@ -418,7 +418,7 @@ impl<'law> Basis<'law> {
             what = "a request and a flush, each slept for";
         }
         let cost = time_of(
-            crate::Facts { site: self.site, known: self.known },
+            Facts { site: self.site, known: self.known },
             cycles,
             &format!("software: {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
         );
@@ -528,7 +528,7 @@ fn told(class: &str, what: &str, ns: Range) -> String {
 
 /// The kernel's part of an operation through the page cache, and the copy.
 fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Law {
-    let way = entry(site, known);
+    let way = entry(Facts { site, known });
     let more = request.pages() - 1.0;
     let (cycles, what) = match request.is_read {
         true => (sum(LOOK_UP, scaled(NEXT_PAGE, more)), "pages looked up"),
@@ -538,7 +538,7 @@ fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Law {
         "cold" => sum(cycles, scaled(FETCHED, 0.5)),
         _ => cycles,
     };
-    let work = time_of(crate::Facts { site, known }, cycles, "");
+    let work = time_of(Facts { site, known }, cycles, "");
     let copy = product(range(request.block, request.block, request.block), inverse(1.0, COPY));
     Law::of(
         sum(sum(way.range, work.range), copy),

@@ -2,8 +2,8 @@
 //! twice, and which nowhere at all.
 
 use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device};
-use crate::os::{entry, measured_call};
-use crate::{Law, around, product, range, scaled};
+use crate::os;
+use crate::{Facts, Law, around, product, range, scaled};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -228,12 +228,7 @@ pub fn times(count: Range, each: Range) -> Range {
 
 /// The way in and out of the kernel: getpid where os.syscall measured it.
 pub fn way(site: &Site, known: Option<&Known>) -> Law {
-    match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => {
-            Law::of(around(ns, 0.1), format!("getpid took {ns:.0} ns (measured by os.syscall)"))
-        }
-        None => entry(site, known),
-    }
+    os::call(Facts { site, known }, 0.1)
 }
 
 /// For estimates of what a daemon or a server does: a round trip to it.

@@ -10,7 +10,7 @@ use crate::cpu::{is_guest, time_of};
 use crate::device::reading;
 use crate::memory::fault::measured_copy;
 use crate::os::{Service, measured_call, system_call};
-use crate::{Law, around, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use host::block::Disk;
 use record::event::Range;
@@ -135,7 +135,7 @@ pub fn cpu(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
     }
     let copy = copy.or_else(|| cached(site, None, read))?;
     let kernel = kernel(site, known);
-    let page = time_of(crate::Facts { site, known }, PAGE_IN, "").range;
+    let page = time_of(Facts { site, known }, PAGE_IN, "").range;
     let (ns, what) = match (read.way, read.random) {
         (Way::Ahead, false) => {
             // A request for many blocks, shared by them.
@@ -202,7 +202,7 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
             format!("the same page again and again took {ns:.0} ns (measured by os.syscall)"),
         ),
         None => {
-            let call = system_call(site, known, Service::READ_PAGE);
+            let call = system_call(Facts { site, known }, Service::READ_PAGE);
             (call.range, call.because())
         }
     };
@@ -224,7 +224,7 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
     let moved = product(inverse(BLOCK_BYTES, rate), share);
     let mut ns = sum(base, moved);
     if read.random {
-        ns = sum(ns, time_of(crate::Facts { site, known }, NO_ORDER, "").range);
+        ns = sum(ns, time_of(Facts { site, known }, NO_ORDER, "").range);
     }
     let estimate = Law::of(
         ns,
@@ -251,7 +251,7 @@ fn alone(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option
     let wait = if read.random { device.random_ns } else { device.next_ns };
     let mut ns = sum(wait, kernel(site, known));
     if read.way == Way::Alone {
-        ns = sum(ns, time_of(crate::Facts { site, known }, PAGE_IN, "").range);
+        ns = sum(ns, time_of(Facts { site, known }, PAGE_IN, "").range);
     }
     let estimate = Law::of(
         ns,
@@ -304,7 +304,7 @@ fn ahead_in_order(site: &Site, known: Option<&Known>, below: Below, read: Read) 
         return None;
     }
     let copy = cached(site, known, read).or_else(|| cached(site, None, read))?;
-    let page = time_of(crate::Facts { site, known }, PAGE_IN, "").range;
+    let page = time_of(Facts { site, known }, PAGE_IN, "").range;
     let (transfer, from) = match per_page {
         Some(ns) => (
             product(range(0.5, 1.0, 2.0), range(ns, ns, ns)),
@@ -383,9 +383,9 @@ fn unless_plain(site: &Site, below: Below, estimate: Law, read: Read) -> Law {
 
 /// What is not the device's of a read that it answers, in ns.
 pub fn kernel(site: &Site, known: Option<&Known>) -> Range {
-    let kernel = time_of(crate::Facts { site, known }, DEVICE_READ, "").range;
+    let kernel = time_of(Facts { site, known }, DEVICE_READ, "").range;
     match is_guest(site) {
-        true => sum(kernel, time_of(crate::Facts { site, known }, GUEST_READ, "").range),
+        true => sum(kernel, time_of(Facts { site, known }, GUEST_READ, "").range),
         false => kernel,
     }
 }

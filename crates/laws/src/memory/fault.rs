@@ -12,9 +12,9 @@ mod device;
 pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 
 use crate::cpu::{is_guest, time_of};
-use crate::os::signal::{EXCEPTION, SignalWork, signal};
-use crate::os::{entry, measured_call};
-use crate::{Law, around, inverse, product, range, scaled, sum};
+use crate::os::signal::{EXCEPTION, Operation, signal};
+use crate::os::{self, measured_call};
+use crate::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Condition, Range};
 use record::key::CaseId;
@@ -182,12 +182,7 @@ pub fn is_known(known: &Known, fault: Minor) -> bool {
 
 /// The way in and out of an exception.
 fn way(site: &Site, known: Option<&Known>) -> Law {
-    let call = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => {
-            Law::of(around(ns, 0.05), format!("getpid took {ns:.0} ns (measured by os.syscall)"))
-        }
-        None => entry(site, known),
-    };
+    let call = os::call(Facts { site, known }, 0.05);
     Law::of(
         product(call.range, EXCEPTION),
         format!("an exception's way in and out; {}", call.because()),
@@ -201,12 +196,9 @@ fn protect(site: &Site, known: Option<&Known>) -> Law {
             range(0.85 * ns, ns, 1.3 * ns),
             format!("a refused store and its handler took {ns:.0} ns (measured by os.signal)"),
         ),
-        None => signal(site, known, SignalWork::Fault),
+        None => signal(Facts { site, known }, Operation::Fault),
     };
-    let call = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => around(ns, 0.05),
-        None => entry(site, known).range,
-    };
+    let call = os::call(Facts { site, known }, 0.05).range;
     let work = sum(call, kernel_ns(site, known, PROTECT));
     Law::of(
         sum(fault.range, work),
@@ -225,7 +217,7 @@ fn measured_fault(known: &Known) -> Option<f64> {
 }
 
 fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    time_of(crate::Facts { site, known }, cycles, "").range
+    time_of(Facts { site, known }, cycles, "").range
 }
 
 /// Bytes moved at a rate (bytes per ns, and where that is from): the time, the bytes, and from what.

@@ -14,7 +14,7 @@ pub use shares::share;
 
 use super::{Kind, Transport, Waking, Way, core_rate, goodput, link_rate};
 use crate::os::{self, measured_call};
-use crate::{Law, around, cpu, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub fn copy_rate(site: &Site, known: Option<&Known>) -> (Range, String) {
             ),
         );
     }
-    let clock = cpu::best_core_clock(crate::Facts { site, known });
+    let clock = cpu::best_core_clock(Facts { site, known });
     let (clock, from) = (clock.range, clock.because());
     (
         product(COPY, clock),
@@ -136,7 +136,7 @@ struct Work {
 }
 
 fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
-    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
+    let clock = cpu::best_core_clock(Facts { site, known }).range;
     let ns = |cycles: Range| {
         let time = product(cycles, inverse(1e9, clock));
         match cpu::is_guest(site) {
@@ -144,15 +144,8 @@ fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
             false => time,
         }
     };
-    let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => {
-            (around(ns, 0.06), format!("{ns:.0} ns a call (getpid, measured by os.syscall)"))
-        }
-        None => {
-            let entry = os::entry(site, known);
-            (entry.range, entry.because())
-        }
-    };
+    let call = os::call(Facts { site, known }, 0.06);
+    let (call, call_from) = (call.range, call.because());
     let message = flow.message as f64;
     let segments = message / SEGMENT_BYTES;
     let (copy, copy_from) = copy_rate(site, known);

@@ -8,7 +8,7 @@
 
 use super::{Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
 use crate::os::{self, measured_call};
-use crate::{Law, around, cpu, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::case::Case;
 use record::event::Range;
@@ -151,16 +151,8 @@ impl Fresh<'_> {
 
     /// The same in a warm loop.
     fn warm_call(&self, cycles: Range, what: &str) -> Law {
-        let (entry, from) = match self.known.and_then(|known| measured_call(known, "getpid")) {
-            Some(ns) => (
-                around(ns, 0.06),
-                format!("a system call of {ns:.0} ns (getpid, measured by os.syscall)"),
-            ),
-            None => {
-                let entry = os::entry(self.site, self.known);
-                (entry.range, format!("a system call ({})", entry.because()))
-            }
-        };
+        let call = os::call(Facts { site: self.site, known: self.known }, 0.06);
+        let (entry, from) = (call.range, format!("a system call ({})", call.because()));
         Law::of(
             sum(entry, self.warm(cycles)),
             format!("software: {from}; {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
@@ -182,7 +174,7 @@ impl Fresh<'_> {
 
     /// So many cycles in a warm loop, in ns.
     fn warm(&self, cycles: Range) -> Range {
-        let clock = cpu::best_core_clock(crate::Facts { site: self.site, known: self.known }).range;
+        let clock = cpu::best_core_clock(Facts { site: self.site, known: self.known }).range;
         let mut ns = product(cycles, inverse(1e9, clock));
         if cpu::is_guest(self.site) {
             ns.high *= 1.3;

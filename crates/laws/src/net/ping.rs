@@ -6,7 +6,7 @@
 
 use super::{Kind, Transport, Waking, Way, round_trip, stack};
 use crate::os::{self, measured_call};
-use crate::{Law, around, cpu, difference, inverse, product, range, sum};
+use crate::{Facts, Law, around, cpu, difference, inverse, product, range, sum};
 use bench::experiment::{Known, Site};
 use record::event::Range;
 use record::key::CaseId;
@@ -65,18 +65,10 @@ pub fn parts(
     bytes: u64,
     arrivals: Arrivals,
 ) -> Parts {
-    let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => (
-            around(ns, 0.06),
-            format!("a system call of {ns:.0} ns (getpid, measured by os.syscall)"),
-        ),
-        None => {
-            let entry = os::entry(site, known);
-            (entry.range, format!("a system call ({})", entry.because()))
-        }
-    };
+    let call = os::call(Facts { site, known }, 0.06);
+    let (call, call_from) = (call.range, format!("a system call ({})", call.because()));
     let ns = |cycles: Range| {
-        let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
+        let clock = cpu::best_core_clock(Facts { site, known }).range;
         let mut time = product(cycles, inverse(1e9, clock));
         if cpu::is_guest(site) {
             time.high *= 1.3;
@@ -137,7 +129,7 @@ fn beyond(site: &Site, way: &Way<'_>, bytes: u64, arrivals: Arrivals) -> (Range,
     let trip = round_trip(way, Transport::Icmp, bytes, bytes);
     let there = stack::far_site(site);
     let there = there.as_ref().unwrap_or(site);
-    let clock = cpu::best_core_clock(crate::Facts::prior(there)).range;
+    let clock = cpu::best_core_clock(Facts::prior(there)).range;
     let mut answer = product(ANSWER, inverse(1e9, clock));
     // Its CPU slept, or not.
     let waking = match arrivals {

@@ -9,7 +9,7 @@ use super::{
     Kind, Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, sleeps, stack_cost,
 };
 use crate::os::{self, ipc};
-use crate::{Law, around, cpu, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, around, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use record::event::Range;
@@ -206,7 +206,7 @@ fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
     let is_ipc = of.protocol == Protocol::Unix && waking != Waking::Nobody;
     let mut all = if is_ipc {
         let way = ipc::Way { via: ipc::Via::UnixStream, pair: pair(site, of.ends), size: of.bytes };
-        ipc::round_trip(site, known, &way)
+        ipc::round_trip(Facts { site, known }, &way)
     } else {
         let one = stack(site, known, of.protocol, waking);
         let copied = copies(site, known, of);
@@ -293,13 +293,8 @@ fn stack(site: &Site, known: Option<&Known>, protocol: Protocol, waking: Waking)
     if protocol != Protocol::Unix {
         return stack_cost(site, known, transport(protocol), waking);
     }
-    let (calls, from) = match known.and_then(|known| os::measured_call(known, "getpid")) {
-        Some(ns) => (around(ns, 0.06), format!("{ns:.0} ns (getpid, measured by os.syscall)")),
-        None => {
-            let entry = os::entry(site, known);
-            (entry.range, entry.because())
-        }
-    };
+    let call = os::call(Facts { site, known }, 0.06);
+    let (calls, from) = (call.range, call.because());
     let mut all = Law::of(
         sum(scaled(calls, 2.0), cycles(site, known, UNIX_MESSAGE)),
         format!("software: 2 system calls of {from}; a socket buffer made, queued and freed"),
@@ -327,7 +322,7 @@ fn copies(site: &Site, known: Option<&Known>, of: Exchange) -> Range {
 
 /// Cycles in ns.
 fn cycles(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
+    let clock = cpu::best_core_clock(Facts { site, known }).range;
     let mut time = product(cycles, inverse(1e9, clock));
     if cpu::is_guest(site) {
         time.high *= 1.3;

@@ -5,9 +5,9 @@
 //! of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles for a round trip between two
 //! processes on one CPU. They were adjusted to no other machine.
 
+use crate::os;
 use crate::os::switch::{self, Mechanism};
-use crate::os::{self, measured_call};
-use crate::{Law, around, cpu, product, range, scaled, sum};
+use crate::{Facts, Law, around, cpu, product, range, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use record::event::Range;
@@ -40,19 +40,10 @@ pub enum Waking {
 /// One send and one receive of a small message at one end, with the protocols' work both ways and the waking
 /// of the receiver, in ns. Measured system calls and switches are used where they are known.
 pub fn stack_cost(site: &Site, known: Option<&Known>, transport: Transport, waking: Waking) -> Law {
-    let (calls, calls_from) = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => (
-            scaled(around(ns, 0.06), 2.0),
-            format!("2 system calls of {ns:.0} ns (getpid, measured by os.syscall)"),
-        ),
-        None => {
-            let entry = os::entry(site, known);
-            let calls = scaled(entry.range, 2.0);
-            (calls, format!("2 system calls ({})", entry.because()))
-        }
-    };
+    let calls = os::call(Facts { site, known }, 0.06).times(2.0);
+    let (calls, calls_from) = (calls.range, format!("2 system calls ({})", calls.because()));
     let cycles = services(transport);
-    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
+    let clock = cpu::best_core_clock(Facts { site, known }).range;
     let mut work = product(cycles, super::super::inverse(1e9, clock));
     if cpu::is_guest(site) {
         work.high *= 1.3;
@@ -123,7 +114,7 @@ pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Law> 
             Some(ns) => {
                 Law::of(around(ns, 0.3), format!("a switch of {ns:.0} ns (measured by os.switch)"))
             }
-            None => switch::switch(site, known, &by_pipe(Class::Same)),
+            None => switch::switch(Facts { site, known }, &by_pipe(Class::Same)),
         }),
         Waking::Other => {
             // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
@@ -136,11 +127,11 @@ pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Law> 
                         pair.text()
                     ),
                 ),
-                None => switch::switch(site, known, &by_pipe(pair)),
+                None => switch::switch(Facts { site, known }, &by_pipe(pair)),
             })
         }
-        Waking::Interrupt => Some(switch::switch(site, None, &by_pipe(Class::Llc))),
-        Waking::Sparse => Some(switch::switch(site, None, &by_pipe(Class::Llc)).widened(
+        Waking::Interrupt => Some(switch::switch(Facts::prior(site), &by_pipe(Class::Llc))),
+        Waking::Sparse => Some(switch::switch(Facts::prior(site), &by_pipe(Class::Llc)).widened(
             1.0,
             4.0,
             "after a pause the CPU sleeps deeper",
@@ -172,7 +163,7 @@ pub(super) fn woken_by_kernel(
 pub fn sleeps(site: &Site, known: Option<&Known>, transport: Transport, bytes: u64) -> Range {
     let way = Way::of(site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let clock = cpu::best_core_clock(crate::Facts { site, known }).range;
+    let clock = cpu::best_core_clock(Facts { site, known }).range;
     let mut each = product(SLEEP, super::super::inverse(1e9, clock));
     if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
         each = sum(each, asked);

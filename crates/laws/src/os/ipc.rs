@@ -1,12 +1,12 @@
 //! Laws of messages between processes: calls, services, copies, and who must be woken.
 
-use super::{entry, measured_call, measured_read};
-use crate::cpu::{best_core_clock, is_guest};
-use crate::{Law, around, inverse, product, range, scaled, sum};
+use super::{call, kernel_work, measured_call, measured_read};
+use crate::cpu::clocked;
+use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::key::CaseId;
 
 symbols! {
@@ -129,15 +129,10 @@ pub fn adds(known: &Known) -> bool {
 /// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls by
 /// one party.
 pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
+    let sought = [("via", "pipe"), ("parties", "processes"), ("pair", pair.text())];
     let of = |metric: &str| {
-        let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
-        let mut figures = known.of("os.switch", metric);
-        let found = figures.find(|(case, _)| {
-            is(case, "via", "pipe")
-                && is(case, "parties", "processes")
-                && is(case, "pair", pair.text())
-        });
-        found.map(|(_, ns)| ns)
+        let is = |case: &CaseId| sought.iter().all(|(name, text)| case.text(name) == Some(text));
+        known.of("os.switch", metric).find(|(case, _)| is(case)).map(|(_, ns)| ns)
     };
     let ns = match pair {
         Class::Same => of("switch")?,
@@ -147,55 +142,35 @@ pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
 }
 
 /// A message there and one of the same size back, in ns.
-pub fn round_trip(site: &Site, known: Option<&Known>, way: &Way) -> Law {
-    let parts = Parts::of(site, known, way);
-    let one_way = [parts.service, parts.copies, parts.handover]
-        .into_iter()
-        .fold(scaled(parts.call, 2.0), sum);
-    Law::of(
-        scaled(one_way, 2.0),
-        format!(
-            "each way 2 system calls, {} and two copies: {}",
-            match way.pair {
-                Class::Same => "a switch",
-                _ => "a CPU woken",
-            },
-            parts.because
-        ),
-    )
+pub fn round_trip(facts: Facts, way: &Way) -> Law {
+    let Parts { call, service, copies, handover, .. } = Parts::of(facts, way);
+    let one_way = call.times(2.0).and("two calls each way") + service + copies + handover;
+    one_way.times(2.0)
 }
 
 /// Bytes a second one way.
-pub fn bandwidth(site: &Site, known: Option<&Known>, way: &Way) -> Law {
-    let parts = Parts::of(site, known, way);
-    let work = sum(scaled(parts.call, parts.calls), sum(parts.service, parts.copies));
-    let switches = switches(site, way);
-    let (message, how) = if way.pair == Class::Same {
-        let shared = product(switches, parts.handover);
-        let how = format!("{:.2} to {:.2} switches a message", switches.low, switches.high);
-        (sum(work, shared), how)
+pub fn bandwidth(facts: Facts, way: &Way) -> Law {
+    let Parts { call, calls, service, copies, handover } = Parts::of(facts, way);
+    let work = call.times(calls).and(format!("{calls} calls a message")) + service + copies;
+    let switches = switches(facts.site, way);
+    let (fewest, most) = (switches.low, switches.high);
+    let message = if way.pair == Class::Same {
+        work + handover.by(switches).and(format!("{fewest:.2} to {most:.2} switches a message"))
     } else {
         // Each party has its half, and they overlap, but contend for the buffer's lines; and as the
         // buffer fills and empties, the one that is faster waits for the other and must be woken.
-        let (fewest, handover) = (switches.low, parts.handover);
-        let message = Range {
-            low: 0.45 * work.low,
-            likely: work.likely + fewest * handover.likely,
-            high: 3.0 * work.high + 2.0 * fewest * handover.high,
-        };
-        let how = format!(
-            "the parties overlap and contend, and one is woken {fewest:.4} to {:.4} times",
-            2.0 * fewest
+        let (alone, woken) = (work.range, handover.range);
+        let overlapped = range(
+            0.45 * alone.low,
+            alone.likely + fewest * woken.likely,
+            3.0 * alone.high + 2.0 * fewest * woken.high,
         );
-        (message, how)
+        let twice = 2.0 * fewest;
+        (work + handover).at(overlapped).and(format!(
+            "the parties overlap and contend, and one is woken {fewest:.4} to {twice:.4} times"
+        ))
     };
-    Law::of(
-        inverse(1e9 * way.size as f64, message),
-        format!(
-            "for each message {:.1} system calls and two copies; {how}: {}",
-            parts.calls, parts.because
-        ),
-    )
+    message.inverse(1e9 * way.size as f64)
 }
 
 /// Switches for each message where both parties share a CPU: from two for each buffer that fills up
@@ -225,35 +200,18 @@ fn switches(site: &Site, way: &Way) -> Range {
 
 /// What a message's way is made of, in ns.
 struct Parts {
-    call: Range,
+    call: Law,
     /// System calls of a message that nobody waits for.
     calls: f64,
-    service: Range,
-    copies: Range,
+    service: Law,
+    copies: Law,
     /// What a hand-over takes beyond the calls.
-    handover: Range,
-    because: String,
+    handover: Law,
 }
 
 impl Parts {
-    fn of(site: &Site, known: Option<&Known>, way: &Way) -> Parts {
-        let same = way.pair == Class::Same;
-        let clock = best_core_clock(crate::Facts { site, known });
-        let (clock, clock_from) = (clock.range, clock.because());
-        let ns = |cycles: Range| product(cycles, inverse(1e9, clock));
-        let stretched = |time: Range| match is_guest(site) {
-            true => range(time.low, time.likely, 1.3 * time.high),
-            false => time,
-        };
-        let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
-            Some(ns) => {
-                (around(ns, 0.06), format!("{ns:.0} ns a call (getpid, measured by os.syscall)"))
-            }
-            None => {
-                let entry = entry(site, known);
-                (entry.range, entry.because())
-            }
-        };
+    fn of(facts: Facts, way: &Way) -> Parts {
+        let is_same = way.pair == Class::Same;
         let service = way.via.service();
         // The first page is the message's.
         let pages = (way.size as f64 / 4096.0).ceil() - 1.0;
@@ -261,58 +219,44 @@ impl Parts {
         if pages > 0.0 && service.page.high > 0.0 {
             cycles = sum(cycles, scaled(service.page, pages));
         }
-        let rate = match same {
-            true if COPIES_AT_A_TIME * way.size as f64 > NEAR_BYTES => COPY_BEYOND,
-            true => COPY_NEAR,
-            false => COPY_FAR,
+        let (rate, whence) = match is_same {
+            true if COPIES_AT_A_TIME * way.size as f64 > NEAR_BYTES => (COPY_BEYOND, ""),
+            true => (COPY_NEAR, ""),
+            false => (COPY_FAR, " out of another core's cache"),
         };
-        let copies = ns(inverse(2.0 * way.size as f64, rate));
-        let (handover, handover_from) =
-            match known.and_then(|known| measured_switch(known, way.pair)) {
-                Some(ns) => (
-                    around(ns, 0.25),
-                    format!("{ns:.0} ns a hand-over beyond its calls (measured by os.switch)"),
-                ),
-                None if same => (
-                    stretched(ns(SWITCH)),
-                    format!("{:.0} to {:.0} cycles a switch", SWITCH.low, SWITCH.high),
-                ),
-                None => waking(site),
-            };
-        let because = format!(
-            "base hardware: {:.1} to {:.1} B a cycle of copying{}, {clock_from}; software: {call_from}; {}, \
-             {:.0} to {:.0} cycles; {handover_from}",
-            rate.low,
-            rate.high,
-            if same { "" } else { " out of another core's cache" },
-            service.what,
-            cycles.low,
-            cycles.high
-        );
+        let copied = format!("{} to {} B copied a cycle{whence}", rate.low, rate.high);
+        let copies = Law::hardware(inverse(2.0 * way.size as f64, rate), copied);
+        let measured = facts.known.and_then(|known| measured_switch(known, way.pair));
+        let handover = match measured {
+            Some(ns) => Law::measured(
+                ns,
+                0.25,
+                format!("{ns:.0} ns a hand-over beyond its calls (measured by os.switch)"),
+            ),
+            None if is_same => kernel_work(facts, SWITCH, "a switch"),
+            None => waking(facts.site),
+        };
         Parts {
-            call,
+            call: call(facts, 0.06),
             calls: if way.via == Via::ShmFutex { 0.1 } else { 2.0 },
-            service: stretched(ns(cycles)),
-            copies,
+            service: kernel_work(facts, cycles, service.what),
+            copies: clocked(facts, copies),
             handover,
-            because,
         }
     }
 }
 
 /// An idle CPU woken, in ns.
-fn waking(site: &Site) -> (Range, String) {
-    let told = site.host.kernel.virtualisation.is_guest.is_some();
-    let (range, what) = match (is_guest(site), told) {
-        (true, _) => (WAKE_GUEST, "an idle CPU woken, by the hypervisor where it has halted"),
-        (false, true) => (WAKE, "an idle CPU woken out of a light sleep"),
-        (false, false) => (
-            range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high),
-            "an idle CPU woken; nothing tells whether this is a virtual machine",
-        ),
-    };
-    let because = format!("{what}, {:.1} to {:.0} us", range.low / 1e3, range.high / 1e3);
-    (range, because)
+fn waking(site: &Site) -> Law {
+    let unknown = range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high);
+    match site.host.kernel.virtualisation.is_guest {
+        Some(true) => {
+            Law::of(WAKE_GUEST, "an idle CPU woken, by the hypervisor where it has halted")
+                .counting(Condition::Hypervisor)
+        }
+        Some(false) => Law::of(WAKE, "an idle CPU woken out of a light sleep"),
+        None => Law::of(unknown, "an idle CPU woken, perhaps of a virtual machine"),
+    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 //! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and a
 //! page-table copy for a fork, with a factor of two either way.
 
-use super::{Service, measured_call, system_call};
-use crate::{Law, cpu, product, range, scaled, sum};
+use super::{Service, measured_call, system_call, took};
+use crate::cpu::{clocked, is_guest};
+use crate::{Facts, Law, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::symbols;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 symbols! {
     /// A call that makes a process.
@@ -41,12 +42,9 @@ pub struct Creation {
 impl Creation {
     /// One of a sequence, in ns: the mean has the work that the kernel puts off beyond the reaping.
     pub fn in_sequence(&self) -> Law {
-        let reaped = self.reaped.range;
-        Law::of(
-            range(reaped.low, 1.1 * reaped.likely, 1.3 * reaped.high),
-            self.reaped.because().clone(),
-        )
-        .and("and up to 30 % for what the kernel frees later")
+        let Range { low, likely, high } = self.reaped.range;
+        let mean = self.reaped.clone().at(range(low, 1.1 * likely, 1.3 * high));
+        mean.and("up to 30 % for what the kernel frees later")
     }
 }
 
@@ -153,40 +151,27 @@ pub fn resident_pages(site: &Site, bytes: u64, huge: bool) -> u64 {
 }
 
 /// A creation by `call` in a parent with `bytes` of resident memory.
-pub fn creation(
-    site: &Site,
-    known: Option<&Known>,
-    call: Call,
-    bytes: u64,
-    huge: bool,
-) -> Creation {
+pub fn creation(facts: Facts, call: Call, bytes: u64, huge: bool) -> Creation {
     let work = work(call);
-    let pages = match work.copies {
-        true => resident_pages(site, bytes, huge) as f64,
-        false => 0.0,
+    let pages = resident_pages(facts.site, bytes, huge) as f64;
+    let cycles_of = |own: Range, page: Range| {
+        let own = Law::software(own, work.what);
+        if !work.copies {
+            return own.and("the parent's page tables are not copied");
+        }
+        let of_pages = format!("{pages:.0} pages at {:.0} to {:.0} cycles", page.low, page.high);
+        own + Law::software(scaled(page, pages), of_pages)
     };
     let (copied, dropped) = page_cycles(huge);
-    let with_pages = |own: Range, page: Range| match work.copies {
-        true => sum(own, scaled(page, pages)),
-        false => own,
-    };
-    let returned = with_pages(work.returned, copied);
-    let told = |cycles: Range| {
-        let (time, from) = kernel_ns(site, known, cycles);
-        let share = match work.copies {
-            true => format!(
-                "{pages:.0} pages of the parent at {:.0} to {:.0} cycles until the return, {:.0} to \
-                 {:.0} until the end",
-                copied.low, copied.high, dropped.low, dropped.high
-            ),
-            false => "the parent's page tables are not copied".to_owned(),
-        };
-        Law::of(time, format!("{from}; software: {}; {share}", work.what))
-    };
+    let returned = cycles_of(work.returned, copied);
+    let first = work.first.map(|first| {
+        let moment = before_or_after(returned.range, first);
+        in_memory_management(facts, returned.clone().at(moment))
+    });
     Creation {
-        first: work.first.map(|first| told(before_or_after(returned, first))),
-        returned: told(returned),
-        reaped: told(with_pages(work.reaped, dropped)),
+        first,
+        returned: in_memory_management(facts, returned),
+        reaped: in_memory_management(facts, cycles_of(work.reaped, dropped)),
     }
 }
 
@@ -201,55 +186,34 @@ fn before_or_after(returned: Range, distance: Range) -> Range {
 }
 
 /// What a page of the parent adds until the return and until the child is reaped, in ns.
-pub fn per_page(site: &Site, known: Option<&Known>, call: Call, huge: bool) -> (Law, Law) {
-    if !work(call).copies {
-        let nothing = || {
-            // A slope of noise over some thousand pages.
-            let noise = if huge { 60.0 } else { 0.6 };
-            Law::new(
-                -noise,
-                0.0,
-                noise,
-                "base hardware: none; software: the parent's page tables are not copied, so that its \
-                 size costs nothing",
-            )
-        };
-        return (nothing(), nothing());
-    }
-    let told = |cycles: Range| {
-        let (time, from) = kernel_ns(site, known, cycles);
-        Law::of(
-            time,
-            format!(
-                "{from}; software: a table entry copied and a page counted, {:.0} to {:.0} cycles",
-                cycles.low, cycles.high
-            ),
-        )
-    };
+pub fn per_page(facts: Facts, call: Call, huge: bool) -> (Law, Law) {
     let (copied, dropped) = page_cycles(huge);
-    (told(copied), told(dropped))
+    let of = |cycles: Range| {
+        if work(call).copies {
+            let what = format!(
+                "a table entry copied and a page counted, {} to {} cycles",
+                cycles.low, cycles.high
+            );
+            return in_memory_management(facts, Law::software(cycles, what));
+        }
+        // A slope of noise over some thousand pages.
+        let noise = if huge { 60.0 } else { 0.6 };
+        Law::software(range(-noise, 0.0, noise), "the parent's page tables are not copied")
+    };
+    (of(copied), of(dropped))
 }
 
 /// A reaped fork over a thread made and joined: from the measured thread where there is one.
-pub fn process_to_thread(site: &Site, known: Option<&Known>, bytes: u64) -> Option<Law> {
-    let Some(known) = known else {
-        return Some(Law::new(
-            4.0,
-            9.0,
-            20.0,
-            "base hardware: none; software: a thread needs a task and a stack, a process an address \
-             space and page tables besides, which its exit drops again",
+pub fn process_to_thread(facts: Facts, bytes: u64) -> Option<Law> {
+    let Some(known) = facts.known else {
+        return Some(Law::software(
+            range(4.0, 9.0, 20.0),
+            "a process needs an address space and page tables besides a thread's task and stack",
         ));
     };
     let thread = thread_ns(known)?;
-    let fork = creation(site, Some(known), Call::Fork, bytes, false).reaped;
-    Some(Law::of(
-        scaled(fork.range, 1.0 / thread),
-        format!(
-            "a thread was made and joined in {thread:.0} ns (measured by os.thread); {}",
-            fork.because()
-        ),
-    ))
+    let fork = creation(facts, Call::Fork, bytes, false).reaped.times(1.0 / thread);
+    Some(fork.and(format!("a thread took {thread:.0} ns, made and joined (measured by os.thread)")))
 }
 
 /// The cheapest thread that os.thread made and joined alone, through the C library and on its
@@ -271,43 +235,34 @@ pub fn measured_mapping(known: &Known) -> Option<f64> {
     measured_call(known, "mmap_munmap")
 }
 
-/// Cycles of the kernel's memory management as ns, and from what. A measured mapping says how this
-/// kernel, its mitigations and its configuration compare with what the laws expect of it, and narrows
-/// the interval; before, entry and clock are all there is to go by.
-fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, String) {
-    let time = cpu::time_of(crate::Facts { site, known }, cycles, "");
-    let measured = known.and_then(measured_mapping);
-    let Some((measured, known)) = measured.zip(known) else {
-        let (below, above, why) = match cpu::is_guest(site) {
-            true => (1.0, 1.5, "; a virtual machine walks two sets of page tables"),
-            false => (1.25, 1.0, ""),
+/// Cycles of the kernel's memory management as ns. A measured mapping says how this kernel, its
+/// mitigations and its configuration compare with what the laws expect of it, and narrows the interval;
+/// before, entry and clock are all there is to go by.
+fn in_memory_management(facts: Facts, cycles: Law) -> Law {
+    let time = clocked(facts, cycles);
+    let Some(measured) = facts.known.and_then(measured_mapping) else {
+        return match is_guest(facts.site) {
+            true => time
+                .widened(1.0, 1.5, "a virtual machine walks two sets of page tables")
+                .counting(Condition::NestedPaging),
+            false => time.widened(1.25, 1.0, ""),
         };
-        let stretched = range(time.range.low / below, time.range.likely, time.range.high * above);
-        let from = format!("base hardware{}{why}", time.because());
-        return (stretched, from);
     };
-    let expected = system_call(site, Some(known), Service::MAP).range.likely;
-    let ratio = measured / expected;
+    let ratio = measured / system_call(facts, Service::MAP).range.likely;
     // The measured mapping shares code with a fork, but not all of it: half of what it differs by is
     // taken over (as the root of a ratio).
     let shared = ratio.sqrt();
-    let kernel = range(0.75 * shared, shared, 1.3 * shared);
-    let narrowed = range(
-        time.range.likely * (time.range.low / time.range.likely).powf(0.75),
-        time.range.likely,
-        time.range.likely * (time.range.high / time.range.likely).powf(0.75),
-    );
-    let from = format!(
-        "base hardware{}; mmap and munmap took {measured:.0} ns (measured by os.syscall), {ratio:.2} of \
-         what is usual",
-        time.because()
-    );
-    (product(narrowed, kernel), from)
+    let Range { low, likely, high } = time.range;
+    let narrowed =
+        range(likely * (low / likely).powf(0.75), likely, likely * (high / likely).powf(0.75));
+    time.at(narrowed)
+        .by(scaled(range(0.75, 1.0, 1.3), shared))
+        .and(format!("{}, {ratio:.2} of what is usual", took("mmap and munmap", measured)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, creation, measured_mapping, per_page, process_to_thread, thread_ns};
+    use super::{Call, Facts, creation, measured_mapping, per_page, process_to_thread, thread_ns};
     use bench::experiment::Known;
     use bench::experiment::fixtures::sites;
     use record::key::{CaseId, Key};
@@ -325,7 +280,7 @@ mod tests {
             for known in [None, Some(&known(900.0))] {
                 for &call in Call::ALL {
                     for huge in [false, true] {
-                        let creation = creation(&site, known, call, 1 << 26, huge);
+                        let creation = creation(Facts { site: &site, known }, call, 1 << 26, huge);
                         let first = creation.first.as_ref();
                         for estimate in
                             [&creation.returned, &creation.reaped].into_iter().chain(first)
@@ -352,10 +307,10 @@ mod tests {
     fn only_calls_that_copy_tables_grow_with_the_parent() {
         let site = &sites()[0];
         for &call in Call::ALL {
-            let at = |bytes| creation(site, None, call, bytes, false).returned;
+            let at = |bytes| creation(Facts::prior(site), call, bytes, false).returned;
             let grows = at(1 << 30).range.likely > 10.0 * at(1 << 20).range.likely;
             assert_eq!(grows, call == Call::Clone3 || call.text().starts_with("fork"), "{call:?}");
-            let (slope, _) = per_page(site, None, call, false);
+            let (slope, _) = per_page(Facts::prior(site), call, false);
             assert_eq!(slope.range.likely > 0.0, grows, "{call:?}");
             // The slope is that of the law itself.
             let pages = ((1 << 30) - (1 << 20)) as f64 / 4096.0;
@@ -370,11 +325,11 @@ mod tests {
         let at = |ns: f64| {
             let known = known(ns);
             assert_eq!(measured_mapping(&known), Some(ns));
-            creation(site, Some(&known), Call::Fork, 1 << 20, false).reaped.range
+            creation(Facts { site, known: Some(&known) }, Call::Fork, 1 << 20, false).reaped.range
         };
         let (quick, slow) = (at(500.0), at(1500.0));
         assert!((slow.likely / quick.likely - 3.0_f64.sqrt()).abs() < 1e-9);
-        let prior = creation(site, None, Call::Fork, 1 << 20, false).reaped.range;
+        let prior = creation(Facts::prior(site), Call::Fork, 1 << 20, false).reaped.range;
         assert!(quick.high / quick.low < prior.high / prior.low, "knowing narrows");
     }
 
@@ -382,7 +337,8 @@ mod tests {
     fn the_ratio_takes_the_cheapest_thread_of_the_library_on_one_cpu() {
         let mut known = known(900.0);
         assert_eq!(thread_ns(&known), None);
-        assert_eq!(process_to_thread(&sites()[0], Some(&known), 1 << 20), None);
+        let site = &sites()[0];
+        assert_eq!(process_to_thread(Facts { site, known: Some(&known) }, 1 << 20), None);
         for (pair, stack, ns) in [
             ("same", "cached", 20e3),
             ("same", "fresh", 30e3),
@@ -393,7 +349,9 @@ mod tests {
             known.insert(Key::new("os.thread", &case, "create_join"), ns);
         }
         assert_eq!(thread_ns(&known), Some(20e3));
-        let ratio = process_to_thread(&sites()[0], Some(&known), 1 << 20).expect("told");
-        assert!(ratio.because().contains("20000 ns"), "{ratio:?}");
+        let facts = Facts { site, known: Some(&known) };
+        let fork = creation(facts, Call::Fork, 1 << 20, false).reaped.range;
+        let ratio = process_to_thread(facts, 1 << 20).expect("a thread is known").range;
+        assert!((ratio.likely - fork.likely / 20e3).abs() < 1e-9);
     }
 }

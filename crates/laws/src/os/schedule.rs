@@ -30,7 +30,7 @@
 
 use super::switch::{Mechanism, Via};
 use crate::noise::activity::tick_cost;
-use crate::{Law, around, cpu, range, sum};
+use crate::{Facts, Law, cpu, range, scaled};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use host::limits::CpuQuota;
@@ -67,6 +67,8 @@ const SLICES_FREE: f64 = 4.0;
 /// What the switch takes from a slice, as a share of a tick.
 const SWITCH_SHARE: f64 = 0.002;
 
+const UNKNOWN_TICK: &str = "to the next tick, whose rate is unknown (100 to 1000 a second)";
+
 /// For how long a process may run before another's turn comes, and why.
 struct Allowed {
     ns: Range,
@@ -80,11 +82,6 @@ pub fn tick_ns(site: &Site) -> Option<f64> {
     site.host.kernel.hz.map(|hz| 1e9 / f64::from(hz.max(1)))
 }
 
-/// The likely slice, in ns.
-pub fn slice_likely_ns(site: &Site, processes: u64) -> f64 {
-    slice(site, processes).range.likely
-}
-
 /// One process' time on the CPU until another's, in ns.
 pub fn slice(site: &Site, processes: u64) -> Law {
     let free = slice_without_quota(site, processes);
@@ -92,13 +89,12 @@ pub fn slice(site: &Site, processes: u64) -> Law {
         return free;
     };
     let (turn_ns, period_ns) = (quota.quota_us as f64 * 1e3, quota.period_us as f64 * 1e3);
+    let Range { low, likely, high } = free.range;
     // Of four slices or more between two stops, the usual one is not stopped.
-    if turn_ns >= SLICES_FREE * free.range.high {
+    if turn_ns >= SLICES_FREE * high {
         return free;
     }
-    let Range { low, likely, high } = free.range;
-    Law::of(range(0.05 * low, likely, high + period_ns), free.because())
-    .and(format!(
+    free.at(range(0.05 * low, likely, high + period_ns)).and(format!(
         "a quota stops the processes after each {:.1} ms, in the middle of slices, until {:.0} ms are over",
         turn_ns / 1e6,
         period_ns / 1e6
@@ -107,78 +103,46 @@ pub fn slice(site: &Site, processes: u64) -> Law {
 
 fn slice_without_quota(site: &Site, processes: u64) -> Law {
     let allowed = allowed(site, processes);
-    match tick_ns(site) {
-        Some(tick_ns) => slice_at(&allowed, tick_ns),
-        None => {
-            let each = TICKS_NS.map(|tick_ns| slice_at(&allowed, tick_ns).range);
-            let ends = |low: f64, of: &Range| low.min(of.low);
-            let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
-            Law::new(
-                each.iter().fold(f64::INFINITY, ends),
-                slice_at(&allowed, TICK_USUAL_NS).range.likely,
-                high,
-                format!(
-                    "software: {}, then to the next tick, of which nobody told the rate (100 to 1000 a \
-                     second)",
-                    allowed.because
-                ),
-            )
-        }
+    if let Some(tick_ns) = tick_ns(site) {
+        return slice_at(&allowed, tick_ns);
     }
+    let each = TICKS_NS.map(|tick_ns| slice_at(&allowed, tick_ns).range);
+    let low = each.iter().fold(f64::INFINITY, |low, of| low.min(of.low));
+    let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
+    let likely = slice_at(&allowed, TICK_USUAL_NS).range.likely;
+    Law::software(range(low, likely, high), allowed.because).and(UNKNOWN_TICK)
 }
 
 /// The same in ticks.
 pub fn slice_ticks(site: &Site, processes: u64) -> Law {
-    let tick_ns = match tick_ns(site) {
-        Some(tick_ns) => tick_ns,
-        None => {
-            let (short, long) = (TICKS_NS[0], TICKS_NS[3]);
-            let allowed = allowed(site, processes);
-            let [most, least] = [short, long].map(|tick_ns| {
-                let of = slice_at(&allowed, tick_ns).range;
-                (of.low / tick_ns, of.high / tick_ns)
-            });
-            let likely = slice_at(&allowed, TICK_USUAL_NS).range.likely / TICK_USUAL_NS;
-            return Law::new(
-                least.0.min(most.0),
-                likely,
-                most.1.max(least.1),
-                format!("software: {}; nobody told the tick's rate", allowed.because),
-            );
-        }
-    };
-    slice(site, processes).times(1.0 / tick_ns)
+    if let Some(tick_ns) = tick_ns(site) {
+        return slice(site, processes).times(1.0 / tick_ns);
+    }
+    let allowed = allowed(site, processes);
+    let in_ticks = |tick_ns: f64| scaled(slice_at(&allowed, tick_ns).range, 1.0 / tick_ns);
+    let (most, least) = (in_ticks(TICKS_NS[0]), in_ticks(TICKS_NS[3]));
+    let likely = in_ticks(TICK_USUAL_NS).likely;
+    let ends = range(least.low.min(most.low), likely, most.high.max(least.high));
+    Law::software(ends, allowed.because).and(UNKNOWN_TICK)
 }
 
 fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
-    let tick_ms = tick_ns / 1e6;
     if allowed.is_timed {
         let Range { low, likely, high } = allowed.ns;
-        return Law::new(
-            0.9 * low,
-            likely,
-            (1.1 * high).max(likely + tick_ns),
-            format!(
-                "software: {}, ended by a timer of the scheduler's own (HRTICK)",
-                allowed.because
-            ),
-        );
+        let ends = range(0.9 * low, likely, (1.1 * high).max(likely + tick_ns));
+        return Law::software(ends, &allowed.because)
+            .and("a timer of the scheduler's own (HRTICK)");
     }
     let [least, likely, most] = ticks(allowed.ns, tick_ns);
-    let told = match (least == most, most) {
-        (true, 1.0) => "one tick".to_owned(),
-        (true, most) => format!("{most:.0} ticks"),
-        (false, most) => format!("{least:.0} to {most:.0} ticks"),
-    };
-    Law::new(
+    let ends = range(
         least * tick_ns * (1.0 - SHORTER),
         likely * tick_ns * (1.0 - SWITCH_SHARE),
         most * tick_ns * (1.0 + EARLY),
-        format!(
-            "software: {}, then to the next tick of {tick_ms:.3} ms: {told}, less the switch",
-            allowed.because
-        ),
-    )
+    );
+    Law::software(ends, &allowed.because).and(format!(
+        "to the next tick of {:.3} ms, {least:.0} to {most:.0} ticks, less the switch",
+        tick_ns / 1e6
+    ))
 }
 
 /// Whole ticks after which a process has run for what it is allowed: at least, likely, at most.
@@ -359,77 +323,57 @@ pub fn measured_switch(known: &Known) -> Option<(f64, &'static str)> {
 }
 
 /// From the last read of one process to the first of the next, in ns.
-pub fn switch(site: &Site, known: Option<&Known>, processes: u64) -> Law {
-    let tick = tick_cost(site);
-    let switch = match known.and_then(measured_switch) {
-        Some((ns, by)) => Law::of(
-            around(ns, 1.0),
+pub fn switch(facts: Facts, processes: u64) -> Law {
+    let switch = match facts.known.and_then(measured_switch) {
+        Some((ns, by)) => Law::measured(
+            ns,
+            1.0,
             format!("a switch between processes took {ns:.0} ns (os.switch by {by})"),
         ),
-        None => super::switch::switch(
-            site,
-            known,
-            &Mechanism {
-                via: Via::Yield,
-                processes: true,
-                pair: Class::Same,
-                size: processes,
-                working_set: 0,
-            },
-        ),
+        None => {
+            let (via, pair) = (Via::Yield, Class::Same);
+            let of = Mechanism { via, processes: true, pair, size: processes, working_set: 0 };
+            super::switch::switch(facts, &of)
+        }
     };
-    Law::of(sum(tick.range, switch.range), format!("{}; then {}", tick.because(), switch.because()))
+    tick_cost(facts.site) + switch
 }
 
 /// Share of switches on a tick.
 pub fn on_tick(site: &Site) -> Law {
+    let low = if cpu::is_guest(site) { 0.75 } else { 0.9 };
     match site.host.kernel.scheduler.feature("HRTICK") {
-        Some(true) => Law::new(
-            0.0,
-            0.1,
-            0.6,
-            "software: HRTICK is on, a timer of the scheduler's own ends slices",
+        Some(true) => Law::software(
+            range(0.0, 0.1, 0.6),
+            "HRTICK is on, a timer of the scheduler's own ends slices",
         ),
-        _ => Law::new(
-            if cpu::is_guest(site) { 0.75 } else { 0.9 },
-            1.0,
-            1.0,
-            "software: processes that never wait are preempted by the tick alone, but for others that \
-             come between",
+        _ => Law::software(
+            range(low, 1.0, 1.0),
+            "the tick alone preempts processes that never wait, but for others that come between",
         ),
     }
 }
 
 /// Share of switches to the one that has waited longest, of more than two.
 pub fn rotation() -> Law {
-    Law::new(
-        0.4,
-        0.9,
-        1.0,
-        "software: the scheduler takes the process that has had least, which is the one that has waited \
+    Law::software(
+        range(0.4, 0.9, 1.0),
+        "the scheduler takes the process that has had least, which is the one that has waited \
          longest as long as slices are equal; of equals it takes any",
     )
 }
 
 /// Jain's index.
 pub fn fairness(site: &Site) -> Law {
-    let because = "software: equal priorities have equal time, but for a slice more or less at the \
-                   window's ends";
-    let quota = quota(site).is_some();
-    match site.host.kernel.scheduler.extension.is_some() || quota {
-        true => Law::new(
-            0.5,
-            0.97,
-            1.0,
-            match quota {
-                true => {
-                    "software: equal priorities have equal time, but a quota leaves room for few slices, \
-                         which need not come out even"
-                }
-                false => because,
-            },
-        ),
-        false => Law::new(0.93, 0.995, 1.0, because),
+    let because =
+        "equal priorities have equal time, but for a slice more or less at the window's ends";
+    if quota(site).is_some() {
+        let few = "a quota leaves room for few slices, which need not come out even";
+        return Law::software(range(0.5, 0.97, 1.0), few);
+    }
+    match site.host.kernel.scheduler.extension.is_some() {
+        true => Law::software(range(0.5, 0.97, 1.0), because),
+        false => Law::software(range(0.93, 0.995, 1.0), because),
     }
 }
 
@@ -438,18 +382,11 @@ pub fn interrupted(site: &Site, processes: u64) -> Law {
     let tick_ns = tick_ns(site).unwrap_or(TICK_USUAL_NS);
     let ticks = (slice(site, processes).range.likely / tick_ns).round().max(1.0);
     let cost = tick_cost(site);
-    // Those ticks at whose end the same process goes on.
-    let likely = cost.range.likely / tick_ns * (ticks - 1.0) / ticks + 1e-4;
+    let Range { likely, high, .. } = scaled(cost.range, 1.0 / tick_ns);
     let others = if cpu::is_guest(site) { 0.05 } else { 0.01 };
-    Law::new(
-        0.0,
-        likely,
-        cost.range.high / tick_ns + others,
-        format!(
-            "{}, where it does not end a slice of {ticks:.0}; and other interrupts",
-            cost.because()
-        ),
-    )
+    // Those ticks at whose end the same process goes on.
+    cost.at(range(0.0, likely * (ticks - 1.0) / ticks + 1e-4, high + others))
+        .and(format!("where a tick does not end a slice of {ticks:.0}; and other interrupts"))
 }
 
 /// The control group's quota, where it is less than the CPU that the processes want.
@@ -461,25 +398,21 @@ fn quota(site: &Site) -> Option<&CpuQuota> {
 /// Share of the time that no process had.
 pub fn lost(site: &Site, processes: u64) -> Law {
     let slice = slice(site, processes).range;
-    let (switch, inside) = (switch(site, None, processes), interrupted(site, processes));
-    let own = Law::new(
-        0.5 * switch.range.low / slice.high,
-        switch.range.likely / slice.likely + inside.range.likely,
-        (switch.range.high / slice.low + inside.range.high).min(1.0),
-        format!("a switch a slice: {}; {}", switch.because(), inside.because()),
+    let (switch, inside) = (switch(Facts::prior(site), processes), interrupted(site, processes));
+    let Range { low, likely, high } = switch.range;
+    let own = range(
+        0.5 * low / slice.high,
+        likely / slice.likely + inside.range.likely,
+        (high / slice.low + inside.range.high).min(1.0),
     );
+    let law = switch.and("once a slice").with(&inside).at(own);
     let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
-        return own;
+        return law;
     };
     // A window that is short against the quota's periods may lie in one or the other.
-    let Range { low, likely, .. } = own.range;
-    Law::of(
-        range(low, likely.max(1.0 - allowed), 1.0 - 0.3 * allowed),
-        format!(
-            "a quota of {allowed:.2} CPUs for the control group, of which the processes want one; {}",
-            own.because()
-        ),
-    )
+    law.at(range(own.low, own.likely.max(1.0 - allowed), 1.0 - 0.3 * allowed)).and(format!(
+        "a quota of {allowed:.2} CPUs for the control group, of which the processes want one"
+    ))
 }
 
 #[cfg(test)]

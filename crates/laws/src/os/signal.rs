@@ -8,11 +8,31 @@
 //! AMX's tiles (8 KiB) only where a process asked for them. Arm's frame reserves 4 KiB, of which 528
 //! bytes are the vector registers; SVE adds its own.
 
-use super::{entry, measured_call, service_ns};
-use crate::{Law, around, product, range, sum};
-use bench::experiment::{Known, Site};
+use super::call;
+use crate::cpu::in_kernel;
+use crate::{Facts, Law, inverse, range, sum};
+use bench::experiment::Site;
+use bench::symbols;
 use host::Arch;
 use record::event::Range;
+
+symbols! {
+    /// What is done with a signal.
+    pub enum Operation {
+        /// `rt_sigaction`.
+        Install = "install",
+        /// `rt_sigprocmask`.
+        Mask = "mask",
+        /// `tgkill` of a signal that is ignored.
+        Ignored = "ignored",
+        /// `tgkill` to the own thread, the handler, `rt_sigreturn`.
+        Catch = "catch",
+        /// `kill` of the own process, the handler, `rt_sigreturn`.
+        SelfKill = "self_kill",
+        /// A store to a page that may only be read, the handler, `rt_sigreturn`.
+        Fault = "fault",
+    }
+}
 
 /// An exception's way in and out, over a system call's: it saves all registers and leaves by `iret`.
 pub const EXCEPTION: Range = range(0.6, 1.3, 3.5);
@@ -34,105 +54,43 @@ const FORBIDDEN: Range = range(250.0, 600.0, 1600.0);
 const DISPOSE: Range = range(35.0, 110.0, 320.0);
 const MASK: Range = range(30.0, 95.0, 300.0);
 
-/// What is done with a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignalWork {
-    /// `rt_sigaction`.
-    Install,
-    /// `rt_sigprocmask`.
-    Mask,
-    /// `tgkill` of a signal that is ignored.
-    Ignored,
-    /// `tgkill` to the own thread, the handler, `rt_sigreturn`.
-    Catch,
-    /// `kill` of the own process, the handler, `rt_sigreturn`.
-    SelfKill,
-    /// A store to a page that may only be read, the handler, `rt_sigreturn`.
-    Fault,
-}
-
-impl SignalWork {
-    /// System calls, whether an exception comes before them, the kernel's work, what it is, and
-    /// whether a frame is built.
-    fn cost(self) -> (f64, bool, Vec<Range>, &'static str, bool) {
-        match self {
-            SignalWork::Install => (1.0, false, vec![DISPOSE], "a disposition exchanged", false),
-            SignalWork::Mask => (1.0, false, vec![MASK], "a mask changed", false),
-            SignalWork::Ignored => (
-                1.0,
-                false,
-                vec![DROP],
-                "a thread looked up, the signal found to be ignored",
-                false,
-            ),
-            SignalWork::Catch => (
-                2.0,
-                false,
-                vec![SEND, FRAME, RETURN],
-                "a signal queued and taken, a frame built and read back",
-                true,
-            ),
-            SignalWork::SelfKill => (
-                2.0,
-                false,
-                vec![SEND, CHOOSE, FRAME, RETURN],
-                "a process looked up, a signal queued and taken, a frame built and read back",
-                true,
-            ),
-            SignalWork::Fault => (
-                1.0,
-                true,
-                vec![FORBIDDEN, SEND, FRAME, RETURN],
-                "a page fault refused, a signal forced, a frame built and read back",
-                true,
-            ),
+/// What the kernel does for an operation, and what that is.
+fn services(operation: Operation) -> (&'static [Range], &'static str) {
+    match operation {
+        Operation::Install => (&[DISPOSE], "a disposition exchanged"),
+        Operation::Mask => (&[MASK], "a mask changed"),
+        Operation::Ignored => (&[DROP], "a thread looked up, the signal found to be ignored"),
+        Operation::Catch => {
+            (&[SEND, FRAME, RETURN], "a signal queued and taken, a frame built and read back")
         }
+        Operation::SelfKill => (
+            &[SEND, CHOOSE, FRAME, RETURN],
+            "a process looked up, a signal queued and taken, a frame built and read back",
+        ),
+        Operation::Fault => (
+            &[FORBIDDEN, SEND, FRAME, RETURN],
+            "a page fault refused, a signal forced, a frame built and read back",
+        ),
     }
 }
 
 /// One operation, in ns.
-pub fn signal(site: &Site, known: Option<&Known>, work: SignalWork) -> Law {
-    let way = known
-        .and_then(|known| measured_call(known, "getpid"))
-        .map_or_else(|| entry(site, known), from_call);
-    let (calls, is_exception, services, what, has_frame) = work.cost();
-    let mut cycles = services.into_iter().reduce(sum).unwrap_or_else(|| range(0.0, 0.0, 0.0));
-    let mut software = what.to_owned();
-    if has_frame {
-        let (bytes, from) = state_bytes(site);
-        let copied = product(range(bytes, bytes, bytes), inverse(STATE_BYTES_PER_CYCLE));
-        cycles = sum(cycles, copied);
-        software = format!("{software} with {bytes:.0} bytes of state ({from})");
+pub fn signal(facts: Facts, operation: Operation) -> Law {
+    let (services, what) = services(operation);
+    let all = services.iter().copied().reduce(sum).unwrap_or(range(0.0, 0.0, 0.0));
+    let mut cycles = Law::software(all, format!("{what}, {} to {} cycles", all.low, all.high));
+    if services.contains(&FRAME) {
+        let (bytes, from) = state_bytes(facts.site);
+        let state = format!("{bytes:.0} bytes of state ({from})");
+        cycles = cycles + Law::hardware(inverse(bytes, STATE_BYTES_PER_CYCLE), state);
     }
-    let scaled = |factor: f64| {
-        let Range { low, likely, high } = way.range;
-        range(factor * low, factor * likely, factor * high)
+    let way = call(facts, 0.06);
+    let ways = match operation {
+        Operation::Fault => way.clone() + way.by(EXCEPTION).and("an exception's way in and out"),
+        Operation::Catch | Operation::SelfKill => way.times(2.0).and("two ways into the kernel"),
+        _ => way,
     };
-    let mut ways = scaled(calls);
-    if is_exception {
-        ways = sum(ways, product(way.range, EXCEPTION));
-    }
-    let ways_told = match is_exception {
-        true => "an exception's way in and out and a system call's".to_owned(),
-        false if calls > 1.0 => "two ways into the kernel and back".to_owned(),
-        false => "one way into the kernel and back".to_owned(),
-    };
-    Law::of(
-        sum(ways, service_ns(site, known, cycles)),
-        format!(
-            "{ways_told}; {}; software: {software}, {:.0} to {:.0} cycles",
-            way.because(),
-            cycles.low,
-            cycles.high
-        ),
-    )
-}
-
-fn from_call(ns: f64) -> Law {
-    Law::of(
-        around(ns, 0.06),
-        format!("base hardware: getpid took {ns:.0} ns (measured by os.syscall)"),
-    )
+    ways + in_kernel(facts, cycles)
 }
 
 /// Bytes of the processor's state in a signal frame, and from what.
@@ -161,38 +119,21 @@ fn state_bytes(site: &Site) -> (f64, String) {
     (bytes, parts.join(", "))
 }
 
-/// `1 / a`, for positive `a`.
-fn inverse(a: Range) -> Range {
-    crate::inverse(1.0, a)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SignalWork, signal, state_bytes};
+    use super::{Operation, signal, state_bytes};
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use record::key::{CaseId, Key};
 
-    const WORKS: [SignalWork; 6] = [
-        SignalWork::Install,
-        SignalWork::Mask,
-        SignalWork::Ignored,
-        SignalWork::Catch,
-        SignalWork::SelfKill,
-        SignalWork::Fault,
-    ];
-
     #[test]
-    fn every_work_has_an_ordered_interval_and_a_frame_costs_more_than_none() {
+    fn a_frame_costs_more_than_none() {
         for site in sites() {
-            let likely = WORKS.map(|work| {
-                let range = signal(&site, None, work).range;
-                let ordered = range.low <= range.likely && range.likely <= range.high;
-                assert!(0.0 < range.low && ordered, "{work:?}: {range:?}");
-                range.likely
-            });
-            let most_without = likely[..3].iter().copied().fold(0.0, f64::max);
-            assert!(likely[3..].iter().all(|ns| *ns > 1.5 * most_without));
+            let likely = |operation| signal(Facts::prior(&site), operation).range.likely;
+            let (without, with) = Operation::ALL.split_at(3);
+            let most = without.iter().map(|one| likely(*one)).fold(0.0, f64::max);
+            assert!(with.iter().all(|one| likely(*one) > 1.5 * most));
         }
     }
 
@@ -215,14 +156,15 @@ mod tests {
             known.insert(Key::new("os.syscall", &getpid, "latency"), ns);
             known
         };
-        for work in WORKS {
-            let fast = signal(&site, Some(&known(60.0)), work);
-            let slow = signal(&site, Some(&known(600.0)), work);
-            assert!(fast.because().contains("os.syscall"), "{}", fast.because());
-            assert!(slow.range.likely > fast.range.likely + 500.0, "{work:?}");
+        let at = |known: Option<&Known>, operation| {
+            signal(Facts { site: &site, known }, operation).range
+        };
+        for &operation in Operation::ALL {
+            let [fast, slow] = [60.0, 600.0].map(|ns| at(Some(&known(ns)), operation));
+            assert!(slow.likely > fast.likely + 500.0, "{operation:?}");
         }
         let install = |known: Option<&Known>| {
-            let range = signal(&site, known, SignalWork::Install).range;
+            let range = at(known, Operation::Install);
             range.high - range.low
         };
         assert!(install(Some(&known(60.0))) < install(None));

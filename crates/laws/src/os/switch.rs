@@ -4,8 +4,9 @@
 //! Cycles are starting values for Linux 6.x from memory of usual figures (`perf bench sched pipe`,
 //! lmbench lat_ctx: 0.6 to 1.5 µs for a switch on server cores of 3 GHz), adjusted to no machine.
 
-use super::{Service, Words, entry, measured_call, service_ns, system_call};
-use crate::{Law, around, cpu, product, range, scaled, sum};
+use super::{Service, Words, call, kernel_work, measured_call, system_call, took};
+use crate::cpu::{clocked, in_kernel, is_guest};
+use crate::{Facts, Law, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
 use host::Arch;
@@ -44,57 +45,27 @@ pub fn tells(known: &Known) -> bool {
     measured_call(known, "getpid").is_some()
 }
 
-/// Entry and exit `times` times, in ns: by the measured `getpid`, else by the mitigations.
-fn ways(site: &Site, known: Option<&Known>, times: f64) -> Law {
-    let one = match known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => {
-            Law::of(around(ns, 0.1), format!("getpid took {ns:.0} ns (measured by os.syscall)"))
-        }
-        None => entry(site, known),
-    };
-    Law::of(scaled(one.range, times), format!("{times:.0} x entry and exit ({})", one.because()))
-}
-
 /// The calls of one hand-over by one party alone, with the sum of its array in the nearest cache
 /// that holds it, in ns.
-pub fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
-    let calls = match of.via {
-        Via::Yield => match known.and_then(|known| measured_call(known, "sched_yield")) {
-            Some(ns) => Law::of(
-                around(ns, 0.15),
-                format!("sched_yield took {ns:.0} ns (measured by os.syscall)"),
-            ),
-            None => system_call(site, known, Service::YIELD),
-        },
-        via => {
+pub fn one_party(facts: Facts, of: &Mechanism) -> Law {
+    let calls = match (of.via, measured_call(facts.known, "sched_yield")) {
+        (Via::Yield, Some(ns)) => Law::measured(ns, 0.15, took("sched_yield", ns)),
+        (Via::Yield, None) => system_call(facts, Service::YIELD),
+        (via, _) => {
             let (cycles, what) = services(via);
-            let ways = ways(site, known, 2.0);
-            Law::of(
-                sum(ways.range, service_ns(site, known, cycles)),
-                format!(
-                    "{}; software: {what}, {:.0} to {:.0} cycles",
-                    ways.because(),
-                    cycles.low,
-                    cycles.high
-                ),
-            )
+            call(facts, 0.1).times(2.0).and("two calls") + kernel_work(facts, cycles, what)
         }
     };
     let lines = of.working_set.div_ceil(64);
     if lines == 0 {
         return calls;
     }
-    let (per_line, from) = hot_line(site, of.working_set);
-    let hot = cpu::time_of(crate::Facts { site, known }, scaled(per_line, lines as f64), "");
-    Law::of(
-        sum(calls.range, hot.range),
-        format!(
-            "{}; {lines} lines summed from {from}, {:.0} to {:.0} cycles each",
-            calls.because(),
-            per_line.low,
-            per_line.high
-        ),
-    )
+    let (per_line, from) = hot_line(facts.site, of.working_set);
+    let summed = format!(
+        "{lines} lines summed from {from}, {} to {} cycles each",
+        per_line.low, per_line.high
+    );
+    calls + clocked(facts, Law::hardware(scaled(per_line, lines as f64), summed))
 }
 
 /// Cycles of the two services of a hand-over beyond entry and exit.
@@ -131,60 +102,50 @@ fn cache_sizes(site: &Site) -> [Option<u64>; 3] {
 }
 
 /// What a hand-over takes beyond the calls of one party, in ns.
-pub fn switch(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
+pub fn switch(facts: Facts, of: &Mechanism) -> Law {
     match of.pair {
-        Class::Same => refilled(site, known, of, on_one_cpu(site, known, of)),
-        distance => across(site, known, of, distance),
+        Class::Same => refilled(facts, of, on_one_cpu(facts, of)),
+        distance => across(facts, of, distance),
     }
 }
 
 /// One hand-over whole, in ns.
-pub fn handover(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
-    let (calls, switch) = (one_party(site, known, of), switch(site, known, of));
-    Law::of(
-        sum(calls.range, switch.range),
-        format!("{}; then {}", calls.because(), switch.because()),
-    )
+pub fn handover(facts: Facts, of: &Mechanism) -> Law {
+    one_party(facts, of) + switch(facts, of)
 }
 
 /// The switch on one CPU, caches apart.
-fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Law {
-    let (mut cycles, mut because) = match of.via {
-        Via::Yield => (
-            range(450.0, 1100.0, 2900.0),
-            "software: the scheduler's choice, base hardware: the state of a thread".to_owned(),
-        ),
+fn on_one_cpu(facts: Facts, of: &Mechanism) -> Law {
+    let site = facts.site;
+    let (own, what) = match of.via {
+        Via::Yield => (range(450.0, 1100.0, 2900.0), "the scheduler's choice, a thread's state"),
         _ => (
             range(1050.0, 2100.0, 4400.0),
-            "software: a wake-up and the scheduler's choice, base hardware: the state of a thread"
-                .to_owned(),
+            "a wake-up, the scheduler's choice and a thread's state",
         ),
     };
+    let mut cycles = Law::software(own, format!("{what}, {} to {} cycles", own.low, own.high));
     if of.processes {
-        cycles = sum(cycles, range(80.0, 350.0, 1300.0));
-        because += ", another address space and its misses in the TLB";
+        let space = range(80.0, 350.0, 1300.0);
+        cycles = cycles + Law::hardware(space, "another address space and its misses in the TLB");
     }
     if let Some(why) = emptied_tlb(site, of) {
-        cycles = sum(cycles, range(250.0, 1700.0, 6000.0));
-        because += &format!(", which is emptied ({why})");
+        let emptied = range(250.0, 1700.0, 6000.0);
+        cycles = cycles + Law::hardware(emptied, format!("the TLB emptied ({why})"));
     }
     if Words(&site.host).says("spectre_v2", "IBPB: always-on") && of.processes {
-        cycles = sum(cycles, range(1000.0, 3000.0, 9000.0));
-        because += ", IBPB at each change of process";
+        let barrier = range(1000.0, 3000.0, 9000.0);
+        cycles = cycles + Law::software(barrier, "IBPB at each change of process");
     }
-    let estimate = Law::of(
-        service_ns(site, known, cycles),
-        format!("{because}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
-    );
+    let mut law = in_kernel(facts, cycles);
     let kernel = &site.host.kernel;
-    let estimate = match of.processes && kernel.release.is_none() {
-        true => estimate.widened(1.0, 1.6, "a kernel of unknown age may empty the TLB"),
-        false => estimate,
-    };
-    match kernel.container.runtime.as_deref() == Some("gvisor") {
-        true => estimate.widened(1.0, 40.0, "gVisor schedules by itself"),
-        false => estimate,
+    if of.processes && kernel.release.is_none() {
+        law = law.widened(1.0, 1.6, "a kernel of unknown age may empty the TLB");
     }
+    if kernel.container.runtime.as_deref() == Some("gvisor") {
+        law = law.widened(1.0, 40.0, "gVisor schedules by itself");
+    }
+    law
 }
 
 /// Address spaces that x86 kernels keep apart in one CPU's TLB: TLB_NR_DYN_ASIDS of
@@ -214,7 +175,7 @@ fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
 const OWN_LINES: Range = range(20.0, 60.0, 200.0);
 
 /// Adds what it takes to get a ring's arrays back.
-fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Law) -> Law {
+fn refilled(facts: Facts, of: &Mechanism, switch: Law) -> Law {
     if of.size <= 2 && of.working_set == 0 {
         return switch;
     }
@@ -222,7 +183,7 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Law) -> 
     let own_bytes = 64 * OWN_LINES.likely as u64;
     let all = of.size.saturating_mul(of.working_set + own_bytes);
     // Cycles of a line beyond those of the hot array.
-    let [first, second, last] = cache_sizes(site);
+    let [first, second, last] = cache_sizes(facts.site);
     let (per_line, from) = match (first, second, last) {
         // The kernel's own lines take part of a small cache.
         (Some(first), ..) if 2 * all <= first => (range(0.05, 0.6, 6.0), "the first-level cache"),
@@ -234,116 +195,80 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Law) -> 
         _ => (range(1.0, 20.0, 200.0), "memory in part"),
     };
     let fetched = sum(scaled(per_line, lines as f64), product(per_line, OWN_LINES));
-    let refill = cpu::time_of(crate::Facts { site, known }, fetched, "");
-    Law::of(
-        sum(switch.range, refill.range),
-        format!(
-            "{}; {lines} lines of the array and about {:.0} others fetched again from {from}, where \
-             those of {} processes are, {:.1} to {:.0} cycles each beyond the hot ones",
-            switch.because(),
-            OWN_LINES.likely,
-            of.size,
-            per_line.low,
-            per_line.high
-        ),
-    )
+    let what = format!(
+        "{lines} lines of the array and about {} others fetched again from {from}, where those of {} \
+         processes are, {} to {} cycles each beyond the hot ones",
+        OWN_LINES.likely, of.size, per_line.low, per_line.high
+    );
+    switch + clocked(facts, Law::hardware(fetched, what))
 }
 
 /// A wake-up on another CPU, which was idle.
-fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: Class) -> Law {
+fn across(facts: Facts, of: &Mechanism, distance: Class) -> Law {
     // The waker's own way to sleep overlaps with the other's awakening.
-    let scheduler = service_ns(site, known, range(500.0, 1800.0, 5000.0));
+    let what = format!("a wake-up on another CPU ({})", distance.text());
+    let scheduler = kernel_work(facts, range(500.0, 1800.0, 5000.0), what);
     let lines = match distance {
         Class::Smt => range(10.0, 80.0, 400.0),
         Class::Llc => range(50.0, 250.0, 900.0),
         _ => range(100.0, 700.0, 3500.0),
     };
-    let idle = idle_exit(site);
-    let estimate = Law::of(
-        product(
-            sum(sum(scheduler, lines), idle.range),
-            // Calls that overlap or do not.
-            range(0.75, 1.0, 1.2),
-        ),
-        format!(
-            "software: a wake-up on another CPU ({}), base hardware: its lines fetched, {}",
-            distance.text(),
-            idle.because()
-        ),
-    );
+    let woken = scheduler + Law::hardware(lines, "its lines fetched") + idle_exit(facts.site);
+    // Calls that overlap or do not.
+    let law = woken.by(range(0.75, 1.0, 1.2));
     match of.via {
-        Via::Yield => estimate.widened(2.0, 2.0, "no yield hands over to another CPU"),
-        _ => estimate,
+        Via::Yield => law.widened(2.0, 2.0, "no yield hands over to another CPU"),
+        _ => law,
     }
 }
 
 /// From the interrupt that wakes an idle CPU to its first instruction, in ns.
 fn idle_exit(site: &Site) -> Law {
-    if cpu::is_guest(site) {
-        return Law::new(
-            700.0,
-            6_000.0,
-            50_000.0,
-            "a halt that leaves to the hypervisor, which may poll or not: 0.7 to 50 µs",
-        )
-        .counting(Condition::Hypervisor);
+    if is_guest(site) {
+        let halt = "a halt that leaves to the hypervisor, which may poll or not";
+        return Law::of(range(700.0, 6_000.0, 50_000.0), halt).counting(Condition::Hypervisor);
     }
     let states = &site.host.cpu.idle_states;
     let halted =
         states.iter().find(|state| state.latency_us > 0 && !state.disabled && state.name != "POLL");
-    let estimate = match halted {
+    let law = match halted {
         Some(state) => {
-            let latency_ns = state.latency_us as f64 * 1e3;
-            Law::new(
-                150.0 + 0.15 * latency_ns,
-                400.0 + 0.7 * latency_ns,
-                2_000.0 + 4.0 * latency_ns,
+            let ns = state.latency_us as f64 * 1e3;
+            Law::hardware(
+                range(150.0 + 0.15 * ns, 400.0 + 0.7 * ns, 2_000.0 + 4.0 * ns),
                 format!("an exit from {} ({} µs stated)", state.name, state.latency_us),
             )
         }
-        None => Law::new(
-            200.0,
-            1_700.0,
-            12_000.0,
-            "an exit from an idle state that the kernel does not tell",
+        None => Law::hardware(
+            range(200.0, 1_700.0, 12_000.0),
+            "an exit from an idle state that the kernel does not state",
         ),
     };
     match site.host.kernel.virtualisation.is_guest {
-        None => estimate.widened(1.0, 4.0, "perhaps a virtual machine"),
-        Some(_) => estimate,
+        None => law.widened(1.0, 4.0, "perhaps a virtual machine"),
+        Some(_) => law,
     }
 }
 
 /// From the parent's wait to the first instruction of a child just forked, in ns.
-pub fn first_run(site: &Site, known: Option<&Known>) -> Law {
-    let ways = ways(site, known, 1.0);
+pub fn first_run(facts: Facts) -> Law {
     let of =
         Mechanism { via: Via::Yield, processes: true, pair: Class::Same, size: 2, working_set: 0 };
-    let switch = on_one_cpu(site, known, &of);
-    let cycles = range(900.0, 5_000.0, 40_000.0);
-    Law::of(
-        sum(sum(ways.range, switch.range), service_ns(site, known, cycles)),
-        format!(
-            "{}; {}; software: the child's way out of fork and the fault on its first page of code, \
-             which fork does not copy, {:.0} to {:.0} cycles",
-            ways.because(),
-            switch.because(),
-            cycles.low,
-            cycles.high
-        ),
-    )
+    let what = "the child's way out of fork and the fault on its first page of code, which fork does \
+                not copy";
+    call(facts, 0.1)
+        + on_one_cpu(facts, &of)
+        + kernel_work(facts, range(900.0, 5_000.0, 40_000.0), what)
 }
 
 /// The switch between processes over the one between threads.
 pub fn process_to_thread(site: &Site) -> Law {
-    let estimate = Law::new(
-        0.95,
-        1.25,
-        2.3,
-        "base hardware: the address space and its misses in the TLB come on top of the same switch",
+    let law = Law::hardware(
+        range(0.95, 1.25, 2.3),
+        "the address space and its misses in the TLB come on top of the same switch",
     );
     match site.host.cpu.flags.iter().any(|flag| flag == "pcid") {
-        true => estimate,
-        false => estimate.widened(1.0, 1.4, "no PCID is told, so a TLB may be emptied"),
+        true => law,
+        false => law.widened(1.0, 1.4, "no PCID is stated, so a TLB may be emptied"),
     }
 }

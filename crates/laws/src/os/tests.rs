@@ -1,6 +1,5 @@
 use super::*;
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::recorded;
+use bench::experiment::fixtures::{bare_site, recorded};
 use record::key::Key;
 
 const SERVICES: [Service; 4] =
@@ -37,14 +36,14 @@ fn every_service_has_an_ordered_interval_everywhere() {
     guest.host.kernel.virtualisation.is_guest = Some(true);
     for site in [bare_site(), guest, mitigated(&[("meltdown", "Mitigation: PTI")])] {
         for known in [None, Some(&known(135.0))] {
+            let facts = Facts { site: &site, known };
             for service in SERVICES {
-                width(&system_call(&site, known, service));
+                width(&system_call(facts, service));
             }
-            width(&clock_by_library(&site, known));
-            width(&clock_by_call(&site, known));
-            width(&seconds_by_library(&site, known));
-            width(&ring_nop(&site, known, 32));
-            width(&first_call_of_child(&site, known));
+            for law in [clock_by_library, clock_by_call, seconds_by_library, first_call_of_child] {
+                width(&law(facts));
+            }
+            width(&ring_nop(facts, 32));
         }
     }
 }
@@ -53,73 +52,74 @@ fn every_service_has_an_ordered_interval_everywhere() {
 fn services_keep_their_width_on_a_machine_that_tells_its_state() {
     let site = mitigated(&[("meltdown", "Not affected"), ("spectre_v2", "Mitigation: Retpolines")]);
     for service in SERVICES {
-        let wide = width(&system_call(&site, None, service));
+        let wide = width(&system_call(Facts::prior(&site), service));
         assert!(wide <= 4.0, "{service:?}: {wide}");
     }
 }
 
-#[test]
-fn every_mitigation_costs_and_is_named() {
-    let likely = |texts: &[(&str, &str)]| entry(&mitigated(texts), None).range.likely;
-    let none = likely(&[("meltdown", "Not affected")]);
-    for (name, text, word) in [
-        ("meltdown", "Mitigation: PTI", "page-table isolation"),
-        ("spectre_v2", "Mitigation: Retpolines; STIBP: disabled", "retpolines"),
-        ("spectre_v2", "Mitigation: IBRS; IBPB: conditional", "IBRS"),
-        ("retbleed", "Mitigation: untrained return thunk; SMT vulnerable", "untrained"),
-        ("spec_rstack_overflow", "Mitigation: Safe RET", "safe returns"),
-        ("mds", "Mitigation: Clear CPU buffers; SMT vulnerable", "buffers"),
-        ("spectre_v2", "Mitigation: Enhanced / Automatic IBRS; BHI: SW loop", "history"),
-    ] {
-        assert!(likely(&[(name, text)]) > none, "{text}");
-        let because = entry(&mitigated(&[(name, text)]), None).because();
-        assert!(because.contains(word), "{because}");
-    }
-    // Words of later clauses are not the mode, whichever way the kernel parts them.
-    let retpolines = likely(&[("spectre_v2", "Mitigation: Retpolines")]);
-    let clauses =
-        "Mitigation: Retpolines; STIBP: disabled; PBRSB-eIBRS: Not affected; BHI: Retpoline";
-    assert_eq!(likely(&[("spectre_v2", clauses)]), retpolines);
-    let commas =
-        "Mitigation: Retpolines, IBPB: conditional, IBRS_FW, STIBP: always-on, RSB filling";
-    assert_eq!(likely(&[("spectre_v2", commas)]), retpolines);
-    let open = "Vulnerable: eIBRS with unprivileged eBPF";
-    assert_eq!(likely(&[("spectre_v2", open)]), none);
-    let enhanced =
-        likely(&[("spectre_v2", "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional")]);
-    assert_eq!(enhanced, none);
+/// The mitigations in force.
+fn named(site: &Site) -> Vec<&'static str> {
+    let words = Words(&site.host);
+    MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)).map(|(_, name, _)| *name).collect()
 }
 
 #[test]
-fn a_kernel_that_parts_clauses_by_commas_is_read_right() {
-    let because = entry(&recorded("epyc-7763-2s"), None).because();
-    assert!(because.contains("retpolines") && !because.contains("IBRS"), "{because}");
+fn every_mitigation_costs_and_is_told_from_words_of_later_clauses() {
+    let (isolated, ibrs) = ("page-table isolation without PCID", "IBRS written at entry and exit");
+    for (name, text, expected) in [
+        ("meltdown", "Not affected", None),
+        ("meltdown", "Mitigation: PTI", Some(isolated)),
+        ("spectre_v2", "Mitigation: Retpolines; STIBP: disabled", Some("retpolines")),
+        ("spectre_v2", "Mitigation: IBRS; IBPB: conditional", Some(ibrs)),
+        (
+            "retbleed",
+            "Mitigation: untrained return thunk; SMT vulnerable",
+            Some("untrained returns"),
+        ),
+        ("spec_rstack_overflow", "Mitigation: Safe RET", Some("safe returns")),
+        ("mds", "Mitigation: Clear CPU buffers; SMT vulnerable", Some("buffers cleared at exit")),
+        (
+            "spectre_v2",
+            "Mitigation: Enhanced / Automatic IBRS; BHI: SW loop",
+            Some("branch history cleared"),
+        ),
+        // Words of later clauses are not the mode, whichever way the kernel parts them.
+        (
+            "spectre_v2",
+            "Mitigation: Retpolines; STIBP: disabled; PBRSB-eIBRS: Not affected; BHI: Retpoline",
+            Some("retpolines"),
+        ),
+        (
+            "spectre_v2",
+            "Mitigation: Retpolines, IBPB: conditional, IBRS_FW, STIBP: always-on, RSB filling",
+            Some("retpolines"),
+        ),
+        ("spectre_v2", "Vulnerable: eIBRS with unprivileged eBPF", None),
+        ("spectre_v2", "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional", None),
+    ] {
+        let site = mitigated(&[(name, text)]);
+        assert_eq!(named(&site), Vec::from_iter(expected), "{text}");
+        let law = entry(Facts::prior(&site));
+        let none = entry(Facts::prior(&mitigated(&[("meltdown", "Not affected")])));
+        assert_eq!(law.range.likely > none.range.likely, expected.is_some(), "{text}");
+        let prediction = law.prediction();
+        let isolates = prediction.conditions.contains(&Condition::PageTableIsolation);
+        assert_eq!(isolates, expected == Some(isolated));
+        assert!(prediction.shares.is_some(), "hardware and software are known apart");
+    }
+    let milan = named(&recorded("epyc-7763-2s"));
+    assert!(milan.contains(&"retpolines") && !milan.contains(&ibrs), "{milan:?}");
 }
 
 #[test]
 fn what_the_kernel_hides_widens() {
-    let told = entry(&mitigated(&[("meltdown", "Not affected")]), None);
-    let hidden = entry(&mitigated(&[]), None);
+    let told = entry(Facts::prior(&mitigated(&[("meltdown", "Not affected")])));
+    let hidden = entry(Facts::prior(&mitigated(&[])));
     assert!(width(&hidden) > 2.0 * width(&told));
-    assert!(hidden.because().contains("does not state its mitigations"));
     let mut filtered = mitigated(&[("meltdown", "Not affected")]);
     filtered.host.kernel.seccomp = Some(2);
-    assert!(entry(&filtered, None).because().contains("seccomp"));
-}
-
-#[test]
-fn the_measured_call_replaces_the_mitigations() {
-    let site = mitigated(&[]);
-    let derived = entry(&site, Some(&known(135.0)));
-    assert!(derived.because().contains("measured by clock.read"), "{}", derived.because());
-    assert!((derived.range.likely - (135.0 - 155.0 / 3.5)).abs() < 0.1);
-    assert!(width(&derived) < width(&entry(&site, None)));
-    let slow = entry(&site, Some(&known(20.0)));
-    assert!(
-        !slow.because().contains("measured"),
-        "a call that fast tells nothing: {}",
-        slow.because()
-    );
+    let filtered = entry(Facts::prior(&filtered)).prediction();
+    assert!(filtered.conditions.contains(&Condition::Seccomp));
 }
 
 #[test]
@@ -129,29 +129,34 @@ fn the_way_in_starts_from_the_call_that_is_nothing_else() {
         [(&guarded[..], 244.0, 244.0 - 395.0 / 3.5), (&[], 135.0, 135.0 - 155.0 / 3.5)]
     {
         let site = mitigated(texts);
-        let mut known = known(clock_ns);
-        let from_clock = entry(&site, Some(&known)).range;
-        assert!((from_clock.likely - likely).abs() < 0.1, "{from_clock:?}");
+        let mut all = known(clock_ns);
+        let prior = entry(Facts::prior(&site));
+        let at = |known: &Known| entry(Facts { site: &site, known: Some(known) });
+        let from_clock = at(&all);
+        assert!((from_clock.range.likely - likely).abs() < 0.1, "{from_clock:?}");
+        assert!(width(&from_clock) < width(&prior));
+        assert_eq!(at(&known(20.0)), prior, "a call that fast says nothing");
         let getpid = CaseId::new().with("call", "getpid");
-        known.insert(Key::new("os.syscall", &getpid, "latency"), 138.0);
-        assert_eq!(entry(&site, Some(&known)).range.likely, 138.0);
+        all.insert(Key::new("os.syscall", &getpid, "latency"), 138.0);
+        assert_eq!(at(&all).range.likely, 138.0);
     }
 }
 
 #[test]
 fn a_device_as_clock_source_is_a_system_call_and_its_read() {
     let mut site = mitigated(&[("meltdown", "Not affected")]);
-    let fast = clock_by_library(&site, None).range.likely;
+    let fast = clock_by_library(Facts::prior(&site)).range.likely;
     site.host.kernel.clock_source.current = Some("hpet".to_owned());
     assert!(falls_back(&site));
-    let slow = clock_by_library(&site, None);
+    let slow = clock_by_library(Facts::prior(&site));
     assert!(slow.range.likely > 10.0 * fast, "{slow:?}");
-    assert!(entry(&site, Some(&known(1500.0))).because().contains("base hardware"));
+    let facts = Facts { site: &site, known: Some(&known(1500.0)) };
+    assert_eq!(entry(facts).range, entry(facts.as_prior()).range, "its time is the device's");
 }
 
 #[test]
 fn a_batch_shares_its_way_in() {
     let site = mitigated(&[("meltdown", "Mitigation: PTI")]);
-    let (one, many) = (ring_nop(&site, None, 1), ring_nop(&site, None, 64));
-    assert!(many.range.likely < one.range.likely / 2.0);
+    let [one, many] = [1, 64].map(|depth| ring_nop(Facts::prior(&site), depth).range.likely);
+    assert!(many < one / 2.0);
 }

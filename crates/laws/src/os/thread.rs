@@ -4,13 +4,12 @@
 //! figures for Linux 5 and 6 and adjusted on one virtual machine; the intervals are meant to cover
 //! other kernels, allocators that are cold, and control groups that charge for kernel memory.
 
-use super::{Service, entry, measured_call, service_ns, system_call};
-use crate::cpu;
-use crate::{Law, around, product, range, sum};
-use bench::experiment::{Known, Site};
+use super::{Service, call, kernel_work, measured_call, system_call, took};
+use crate::{Facts, Law, cpu, range};
+use bench::experiment::Known;
 use bench::pair::Class;
 use bench::symbols;
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::key::CaseId;
 
 /// A thread whose life is timed.
@@ -103,169 +102,158 @@ fn switch(known: &Known, pair: Class) -> Option<f64> {
 }
 
 /// What a thread's parts cost here, in ns.
-struct Prices<'site> {
-    site: &'site Site,
-    known: Option<&'site Known>,
-    /// A system call without a service.
-    way: Range,
-    /// A wake-up of nobody, call included.
-    wake: Range,
-    /// A mapping made and removed, calls included.
-    map: Range,
-    /// Where they come from.
-    from: String,
+struct Prices<'run> {
+    facts: Facts<'run>,
+    thread: Thread,
 }
 
-impl<'site> Prices<'site> {
-    fn of(site: &'site Site, known: Option<&'site Known>) -> Self {
-        let measured = |name: &str| known.and_then(|known| measured_call(known, name));
-        let service = |name: &str, service: Service| {
-            measured(name)
-                .map_or_else(|| system_call(site, known, service).range, |ns| around(ns, 0.1))
-        };
-        let (way, from) = match measured("getpid") {
-            Some(ns) => {
-                (around(ns, 0.05), format!("a system call of {ns:.0} ns (os.syscall measured it)"))
-            }
-            None => {
-                let entry = entry(site, known);
-                (entry.range, entry.because())
-            }
-        };
-        let told = match from.starts_with("base hardware") {
-            true => from,
-            false => format!("base hardware: {from}"),
-        };
-        Prices {
-            site,
-            known,
-            way,
-            wake: service("futex_wake", Service::FUTEX_WAKE),
-            map: service("mmap_munmap", Service::MAP),
-            from: told,
-        }
-    }
-
+impl Prices<'_> {
     /// So many calls without a service.
-    fn ways(&self, count: f64) -> Range {
-        range(count * self.way.low, count * self.way.likely, count * self.way.high)
+    fn ways(&self, count: f64) -> Law {
+        call(self.facts, 0.05).times(count)
     }
 
     /// Cycles of kernel code.
-    fn kernel(&self, cycles: Range) -> Range {
-        service_ns(self.site, self.known, cycles)
+    fn kernel(&self, cycles: Range, what: &str) -> Law {
+        kernel_work(self.facts, cycles, what)
+    }
+
+    /// A call with its service, as os.syscall measured it under that name where it did.
+    fn service(&self, name: &str, service: Service) -> Law {
+        match measured_call(self.facts.known, name) {
+            Some(ns) => Law::measured(ns, 0.1, took(name, ns)),
+            None => system_call(self.facts, service),
+        }
+    }
+
+    /// A wake-up of nobody, call included.
+    fn wake(&self) -> Law {
+        self.service("futex_wake", Service::FUTEX_WAKE)
+    }
+
+    /// A mapping made and removed, calls included.
+    fn map(&self) -> Law {
+        self.service("mmap_munmap", Service::MAP)
     }
 
     /// Until the call that makes the thread returns.
-    fn creation(&self, thread: Thread) -> Range {
-        let clone = self.kernel(CLONE);
-        let mut total = match thread.stack {
-            Stack::Bare => sum(self.ways(1.0), clone),
+    fn creation(&self) -> Law {
+        let clone = self.kernel(CLONE, "a clone");
+        let mut total = match self.thread.stack {
+            Stack::Bare => self.ways(1.0) + clone,
             // The signal mask is changed before the clone and after it.
-            _ => sum(sum(self.ways(3.0), clone), self.kernel(LIBRARY)),
+            _ => {
+                let library = self.kernel(LIBRARY, "the library around it");
+                self.ways(3.0).and("two changes of the signal mask") + clone + library
+            }
         };
-        if is_mapped(thread) {
+        if is_mapped(self.thread) {
             // Mapping and the change that opens it to use; the first pages.
-            let mapped = product(self.map, range(0.5, 1.0, 2.0));
-            let faults = product(self.kernel(FAULT), range(1.0, 2.0, 4.0));
-            total = sum(total, sum(mapped, faults));
+            let faults = self.kernel(FAULT, "a page of the stack first touched");
+            total = total
+                + (self.map().by(range(0.5, 1.0, 2.0)).and("a stack mapped and guarded")
+                    + faults.by(range(1.0, 2.0, 4.0)));
         }
-        if thread.pair != Class::Same {
-            let moved = sum(self.ways(1.0), self.kernel(MOVE));
-            total = sum(total, sum(moved, self.interrupt(thread.pair)));
+        if self.thread.pair != Class::Same {
+            let moved = self.kernel(MOVE, "the move to its CPU");
+            total = total + (self.ways(1.0) + moved + self.interrupt());
         }
         total
     }
 
+    /// A hand-over there as os.switch measured it, in ns.
+    fn measured_switch(&self) -> Option<(f64, String)> {
+        let ns = switch(self.facts.known?, self.thread.pair)?;
+        Some((ns, format!("a switch there took {ns:.0} ns (measured by os.switch)")))
+    }
+
     /// Calling another CPU awake, on this one.
-    fn interrupt(&self, pair: Class) -> Range {
-        let measured = self.known.and_then(|known| switch(known, pair));
-        match (measured, cpu::is_guest(self.site)) {
+    fn interrupt(&self) -> Law {
+        let what = "the interrupt that wakes its CPU";
+        match (self.measured_switch(), cpu::is_guest(self.facts.site)) {
             // A part of every switch to that CPU, and at most as long.
-            (Some(ns), _) => range(0.1 * ns, 0.4 * ns, ns),
+            (Some((ns, from)), _) => Law::new(0.1 * ns, 0.4 * ns, ns, from),
             // A virtual machine leaves to its hypervisor, unless interrupts are posted.
-            (None, true) => range(300.0, 6_000.0, 40_000.0),
-            (None, false) => range(150.0, 700.0, 4_000.0),
+            (None, true) => {
+                Law::new(300.0, 6_000.0, 40_000.0, what).counting(Condition::Hypervisor)
+            }
+            (None, false) => Law::new(150.0, 700.0, 4_000.0, what),
         }
     }
 
     /// From the maker, which waits, to the thread, or from the thread, which ends, to the maker.
-    fn hand_over(&self, pair: Class) -> Range {
-        let measured = self.known.and_then(|known| switch(known, pair));
-        match (measured, pair) {
-            (Some(ns), _) => around(ns, 0.5),
-            (None, Class::Same) => self.kernel(SWITCH),
-            // The other CPU sleeps, and how deeply nobody tells; a virtual machine's sleeps outside.
-            (None, _) => match cpu::is_guest(self.site) {
-                true => range(1_000.0, 6_000.0, 90_000.0),
-                false => range(500.0, 2_500.0, 60_000.0),
-            },
+    fn hand_over(&self) -> Law {
+        let what = "the switch to a CPU that sleeps";
+        match (self.measured_switch(), self.thread.pair) {
+            (Some((ns, from)), _) => Law::measured(ns, 0.5, from),
+            (None, Class::Same) => self.kernel(SWITCH, "a switch"),
+            // The other CPU sleeps, and how deeply nobody says; a virtual machine's sleeps outside.
+            (None, _) if cpu::is_guest(self.facts.site) => {
+                Law::new(1_000.0, 6_000.0, 90_000.0, what).counting(Condition::Hypervisor)
+            }
+            (None, _) => Law::new(500.0, 2_500.0, 60_000.0, what),
         }
     }
 
     /// From the end of its creation to its first instruction: the maker waits in the join, and the
     /// library tells the kernel about the thread (robust list, restartable sequences).
-    fn beginning(&self, thread: Thread) -> Range {
-        let calls = match thread.stack {
+    fn beginning(&self) -> Law {
+        let calls = match self.thread.stack {
             Stack::Bare => 1.0,
             _ => 3.0,
         };
-        sum(self.ways(calls), self.hand_over(thread.pair))
+        self.ways(calls) + self.hand_over()
     }
 
     /// From its first instruction until it is joined.
-    fn ending(&self, thread: Thread) -> Range {
+    fn ending(&self) -> Law {
         // The stack's pages given back and the signal mask, by the library; then the exit itself.
-        let calls = match thread.stack {
+        let calls = match self.thread.stack {
             Stack::Bare => 1.0,
             Stack::Fresh => 2.0,
             Stack::Cached => 3.0,
         };
-        let exit = sum(self.kernel(EXIT), self.wake);
-        let mut total = sum(sum(self.ways(calls), exit), self.hand_over(thread.pair));
-        if is_mapped(thread) {
-            total = sum(total, product(self.map, range(0.4, 1.0, 3.0)));
+        let exit = self.kernel(EXIT, "its exit") + self.wake();
+        let mut total = self.ways(calls) + exit + self.hand_over();
+        if is_mapped(self.thread) {
+            total = total + self.map().by(range(0.4, 1.0, 3.0)).and("its stack unmapped");
         }
-        if crowd(thread).is_some() {
-            // It waits at the gate: one more wait, wake-up and switch.
-            let gate = sum(self.ways(1.0), self.wake);
-            total = sum(total, sum(gate, self.hand_over(thread.pair)));
+        if let Some(alive) = crowd(self.thread) {
+            let gate = self.ways(1.0) + self.wake() + self.hand_over();
+            total = total + gate.and(format!("a wait until all {alive} are made"));
         }
-        if is_cold(thread) {
-            total = sum(total, self.kernel(COLD_TASK));
+        if is_cold(self.thread) {
+            let what = "a descriptor and a kernel stack from no cache";
+            total = total + self.kernel(COLD_TASK, what);
         }
-        match thread.company {
-            Company::Alone => total,
-            Company::Sequence | Company::Crowd(_) => sum(total, self.kernel(DEFERRED)),
-            Company::Stress(_) => {
-                let calls = sum(self.ways(STRESS_CALLS), self.kernel(STRESS));
-                sum(sum(total, self.kernel(DEFERRED)), calls)
-            }
+        if self.thread.company != Company::Alone {
+            total = total + self.kernel(DEFERRED, "what is freed later");
         }
+        if let Company::Stress(_) = self.thread.company {
+            let calls = self.ways(STRESS_CALLS).and(format!("{STRESS_CALLS} more calls"));
+            total = total + (calls + self.kernel(STRESS, "their services"));
+        }
+        total
     }
 }
 
 /// From the call that makes a thread to a moment of its life, in ns; in company per thread.
-pub fn time(site: &Site, known: Option<&Known>, thread: Thread, moment: Moment) -> Law {
-    let prices = Prices::of(site, known);
-    let creation = prices.creation(thread);
-    let until = match moment {
-        Moment::Return => creation,
-        Moment::First => sum(creation, prices.beginning(thread)),
-        Moment::Joined => sum(sum(creation, prices.beginning(thread)), prices.ending(thread)),
-    };
-    let mut because = format!("{}; software: {}", prices.from, parts(thread, moment));
-    if let Some(ns) = known.and_then(|known| switch(known, thread.pair)) {
-        because.push_str(&format!("; a switch there of {ns:.0} ns (os.switch measured it)"));
+pub fn time(facts: Facts, thread: Thread, moment: Moment) -> Law {
+    let prices = Prices { facts, thread };
+    let mut law = prices.creation();
+    if moment != Moment::Return {
+        law = law + prices.beginning();
     }
-    let estimate = Law::of(until, because);
+    if moment == Moment::Joined {
+        law = law + prices.ending();
+    }
     match (moment, thread.pair) {
         // A new thread may run before its maker goes on.
         (Moment::Return, Class::Same) => {
-            estimate.widened(1.0, 1.8, "the thread may preempt its maker before the call returns")
+            law.widened(1.0, 1.8, "the thread may preempt its maker before the call returns")
         }
-        (_, Class::Same) => estimate,
-        _ => estimate.widened(1.4, 1.0, "the other CPU does its part while the maker goes on"),
+        (_, Class::Same) => law,
+        _ => law.widened(1.4, 1.0, "the other CPU does its part while the maker goes on"),
     }
 }
 
@@ -285,43 +273,6 @@ fn crowd(thread: Thread) -> Option<u64> {
 /// Whether more live together than caches of tasks and stacks hold.
 fn is_cold(thread: Thread) -> bool {
     crowd(thread).is_some_and(|alive| alive > KEPT)
-}
-
-/// What is done until a moment.
-fn parts(thread: Thread, moment: Moment) -> String {
-    let mut parts = vec![format!("clone of {:.0} to {:.0} cycles", CLONE.low, CLONE.high)];
-    if thread.stack != Stack::Bare {
-        parts.push("two changes of the signal mask".to_owned());
-    }
-    let crowd = crowd(thread);
-    if thread.stack == Stack::Fresh || crowd.is_some_and(|alive| alive > KEPT) {
-        parts.push("a stack mapped, guarded and first touched".to_owned());
-    }
-    if thread.pair != Class::Same {
-        parts.push("the move to its CPU and the interrupt that wakes it".to_owned());
-    }
-    if moment != Moment::Return {
-        parts.push("the switch to it".to_owned());
-    }
-    if moment == Moment::Joined {
-        parts.push(format!(
-            "its exit of {:.0} to {:.0} cycles and the switch back",
-            EXIT.low, EXIT.high
-        ));
-    }
-    if let Some(alive) = crowd {
-        parts.push(format!("a wait until all {alive} are made"));
-    }
-    if crowd.is_some_and(|alive| alive > KEPT) {
-        parts.push("descriptors and kernel stacks from no cache".to_owned());
-    }
-    if matches!(thread.company, Company::Stress(_)) {
-        parts.push(format!("{STRESS_CALLS} more calls"));
-    }
-    if thread.company != Company::Alone {
-        parts.push("what is freed later".to_owned());
-    }
-    parts.join(", ")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::*;
-use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{Experiment as _, Known};
 use bench::measure::Watch;
 use host::limits::Rlimit;
 use record::event::{Raw, Samples};
