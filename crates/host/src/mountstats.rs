@@ -136,17 +136,17 @@ fn operation(numbers: &[u64]) -> Option<Operation> {
     })
 }
 
-/// What the counts of a kind have grown by, the other fields as they are now.
+/// What the counts of a kind have grown by; other fields follow it.
 macro_rules! since {
-    ($kind:ident, $now:expr, $then:expr, $($count:ident),*) => {
-        $kind { $($count: $now.$count.checked_sub($then.$count)?,)* ..$now }
+    ($now:expr, $then:expr, $kind:ident { $($count:ident),* $(,)? } $($rest:tt)*) => {
+        $kind { $($count: $now.$count.checked_sub($then.$count)?,)* $($rest)* }
     };
 }
 
 impl Bytes {
     /// What came after `before`; `None` where the mount is another one than then.
     pub fn since(self, before: Bytes) -> Option<Bytes> {
-        Some(since!(Bytes, self, before, normal_read, direct_read, server_read))
+        Some(since!(self, before, Bytes { normal_read, direct_read, server_read }))
     }
 }
 
@@ -157,20 +157,9 @@ impl Operation {
             (Some(now), Some(then)) => Some(now.checked_sub(then)?),
             _ => None,
         };
-        let now = Operation { errors, ..self };
-        Some(since!(
-            Operation,
-            now,
-            before,
-            count,
-            transmissions,
-            timeouts,
-            sent_bytes,
-            received_bytes,
-            queue_ms,
-            rtt_ms,
-            execute_ms
-        ))
+        Some(since!(self, before, Operation {
+            count, transmissions, timeouts, sent_bytes, received_bytes, queue_ms, rtt_ms, execute_ms,
+        } errors))
     }
 
     /// Requests that were sent again.
