@@ -1,7 +1,7 @@
 //! `plumb agent`: the far end of the network's experiments on another host.
 
 use crate::cmd::run::stop_flag;
-use crate::cmd::{Failure, output};
+use crate::cmd::{Failure, output, usage};
 use anyhow::Context;
 use metal::wait::{Want, any_unless};
 use session::agent::hired::start_worker;
@@ -119,7 +119,7 @@ fn new_key(file: &Path) -> Result<(), Failure> {
 fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
     let key = Key::read(file)?;
     // What cannot be meant is told now, and not to the first session.
-    server::site(office).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+    server::site(office).map_err(usage)?;
     let mut agent = Listen::new(office, &key, at)?;
     let at = agent.address().context("cannot tell where it listens")?;
     output::diagnose(&format!("plumb agent: listening at {at}"));

@@ -2,7 +2,7 @@
 
 mod fail_on;
 
-use crate::cmd::{Failure, output, stored};
+use crate::cmd::{Failure, output, stored, usage};
 use analysis::compare::{Comparison, Measured, compare};
 use analysis::figure::Figure;
 use analysis::figures;
@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Ok(output::print(compare_json::SCHEMA)?);
     }
     let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
-    let only = Selection::parse(&args.only, FAMILIES).map_err(|e| Failure::Usage(e.to_string()))?;
+    let only = Selection::parse(&args.only, FAMILIES).map_err(usage)?;
     let names: Vec<&String> = args.base.iter().chain(&args.new).collect();
     let runs = names.iter().map(|name| stored::open(name)).collect::<Result<Vec<Run>, _>>()?;
     if let Some((name, _)) = names.iter().zip(&runs).find(|(_, run)| run.header.is_crosscheck()) {
@@ -151,8 +151,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
     };
     match &args.output {
         None => Ok(output::print(&text)?),
-        Some(file) => store::write_whole(file, text.as_bytes())
-            .map_err(|error| Failure::Usage(format!("{error:#}"))),
+        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }
 

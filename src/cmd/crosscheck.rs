@@ -2,23 +2,21 @@
 
 mod shown;
 
+use crate::cmd::choice::PresetName;
 use crate::cmd::report::{self, Format};
-use crate::cmd::run::{run_name, stop_flag};
-use crate::cmd::site::PresetName;
-use crate::cmd::{Failure, output};
+use crate::cmd::run::stop_flag;
+use crate::cmd::{Failure, output, usage};
 use analysis::crosscheck::{JUDGED_FROM, Verdict, rows};
 use anyhow::{Context, Result};
 use bench::experiment::Preset;
 use crosscheck::turns::{self, Made, Observer, Setting, Wanted};
 use crosscheck::{Conditions, RIVALS, Rival};
-use host::{Host, Outside, Root};
 use record::crosscheck::{Began, CROSSCHECK};
-use record::event::{End, Event, Footer, Options, Plan};
+use record::event::{End, Event, Footer, Options};
 use record::run::Run;
 use session::header::{header_alone, now};
-use session::plan::Planned;
 use session::select::glob;
-use session::site::{self, Files};
+use session::setup::{run_name, site_here};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
 use session::{self, Setup};
@@ -110,8 +108,7 @@ fn seconds(preset: Preset) -> f64 {
 pub fn run(args: Args) -> Result<(), Failure> {
     let rivals = chosen(&args.rivals)?;
     if let Some(page) = &args.report {
-        store::check_writable(page)
-            .map_err(|error| Failure::Usage(format!("--report: {error:#}")))?;
+        store::check_writable(page).context("--report").map_err(usage)?;
     }
     let stop = stop_flag()?;
     let store = Store::here();
@@ -298,42 +295,16 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static Rival, Wanted)>, Failure> {
 /// The machine and the options, as of a run that measures nothing itself.
 fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure> {
     let preset = Preset::from(args.preset);
-    let root = Root::live(Outside::live());
-    let files = match &args.dir {
-        Some(dir) => Files::Named(dir),
-        None => Files::Here,
+    let options = Options {
+        selectors: args.rivals.clone(),
+        preset: CROSSCHECK.to_owned(),
+        cpus: args.cpu.clone(),
+        dir: args.dir.as_ref().map(|dir| dir.display().to_string()),
+        ..Options::default()
     };
-    let site = site::site(Host::read(&root), &root, args.cpu.as_deref(), files, preset, stop)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(Setup {
-        build: super::BUILD,
-        site,
-        planned: Planned {
-            plan: Plan {
-                experiments: Vec::new(),
-                stages: Vec::new(),
-                looks: Vec::new(),
-                eta_s: 0.0,
-            },
-            work: Vec::new(),
-            asked_from: preset.asked_from(),
-            ahead_until: preset.ahead_until(),
-            skipped: Vec::new(),
-        },
-        options: Options {
-            selectors: args.rivals.clone(),
-            preset: CROSSCHECK.to_owned(),
-            cpus: args.cpu.clone(),
-            dir: args.dir.as_ref().map(|dir| dir.display().to_string()),
-            ..Options::default()
-        },
-        seed: 0,
-        name: store.free_name(&format!("{}-{CROSSCHECK}", run_name())),
-        budget: Duration::ZERO,
-        calibration: crate::cmd::site::calibration(preset),
-        remotes: Default::default(),
-        elsewhere: Default::default(),
-    })
+    let site = site_here(args.cpu.as_deref(), args.dir.as_deref(), preset, stop)?;
+    let name = store.free_name(&format!("{}-{CROSSCHECK}", run_name()));
+    Ok(Setup::alone(super::BUILD, site, options, preset, name))
 }
 
 /// The file that events go to, and the run so far.
@@ -343,7 +314,6 @@ fn record(
     setup: &Setup,
     stop: &AtomicBool,
 ) -> Result<(RecordFile, Run), Failure> {
-    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
     if let Some(name) = &args.into {
         let path = store.find(name).map_err(usage)?;
         let (file, recording) = RecordFile::resume(&path).map_err(usage)?;

@@ -3,13 +3,13 @@
 mod core;
 mod limits;
 
-use crate::cmd::site::root;
 use crate::cmd::{Failure, output};
 use exp_os::noise::attribution::{Rung, ladder};
 use host::counters::Snapshot;
 use host::{Host, Root, choose_cpu, format_cpus};
 use record::event::Width;
 use record::quantity::render_bytes;
+use session::setup::root;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

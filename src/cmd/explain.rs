@@ -3,10 +3,9 @@
 use crate::cmd::{Failure, output};
 use bench::experiment::{Experiment, Preset, Role, Site};
 use catalogue::{FAMILIES, find};
-use host::{Host, Outside, Root};
 use session::defaults::defaults;
 use session::select::{domain_text, near};
-use session::site::{self, Files};
+use session::setup::site_here;
 use std::sync::atomic::AtomicBool;
 
 /// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters, pitfalls, sources.
@@ -38,11 +37,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 /// This machine, as a run in the current directory would find it.
 fn here() -> Result<Site, Failure> {
-    let root = Root::live(Outside::live());
-    let host = Host::read(&root);
-    let never = AtomicBool::new(false);
-    let here = site::site(host, &root, None, Files::Here, Preset::Quick, &never);
-    here.map_err(|bad| Failure::Usage(bad.to_string()))
+    Ok(site_here(None, None, Preset::Quick, &AtomicBool::new(false))?)
 }
 
 /// The values of the three presets.

@@ -1,6 +1,7 @@
 //! The command line: a file per subcommand, its arguments and its `run`.
 
 mod agent;
+mod choice;
 mod compare;
 mod completions;
 mod crosscheck;
@@ -12,13 +13,13 @@ mod plan;
 mod report;
 mod run;
 mod runs;
-mod site;
 mod stored;
 mod trend;
 mod worker;
 
 use clap::{Parser, Subcommand};
 use session::header::Build;
+use session::setup::Usage;
 use std::panic;
 use std::process::ExitCode;
 use thiserror::Error;
@@ -72,13 +73,27 @@ pub enum Failure {
     Usage(String),
     /// It was meant and did not work.
     #[error("{0:#}")]
-    Failed(#[from] anyhow::Error),
+    Failed(anyhow::Error),
     /// It worked, and found something.
     #[error("")]
     Finding,
     /// A signal ended it; the hint says how to go on.
     #[error("{0}")]
     Interrupted(String),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<Usage>() {
+            Ok(Usage(told)) => Failure::Usage(told),
+            Err(error) => Failure::Failed(error),
+        }
+    }
+}
+
+/// A failure of what was typed.
+pub fn usage(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::Usage(format!("{:#}", error.into()))
 }
 
 impl Failure {

@@ -1,6 +1,6 @@
 //! `plumb plan`: what would run, predicted, skipped and why, and how long it takes.
 
-use crate::cmd::site::Choice;
+use crate::cmd::choice::Choice;
 use crate::cmd::{Failure, output};
 use bench::experiment::{Experiment, Peer, Site};
 use record::case::Case;
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let setup = args.choice.setup(None, &[], &AtomicBool::new(false))?;
+    let setup = args.choice.setup(None, &AtomicBool::new(false))?;
     let mut text = format!("{}\n", site_text(&setup));
     for peer in &setup.site.peers {
         text.push_str(&format!("{}\n", peer_text(peer)));

@@ -1,6 +1,6 @@
 //! `plumb report`: a stored run as a lab report.
 
-use crate::cmd::{Failure, output, stored};
+use crate::cmd::{Failure, output, stored, usage};
 use record::run::Run;
 use report::build::build;
 use report::{csv, html, json, markdown, openmetrics, terminal};
@@ -68,7 +68,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let text = render(&run, args.format, look);
     match &args.output {
         None => Ok(output::print(&text)?),
-        Some(file) => store::write_whole(file, text.as_bytes())
-            .map_err(|error| Failure::Usage(format!("{error:#}"))),
+        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }

@@ -1,24 +1,22 @@
 //! `plumb run`: measure.
 
+use crate::cmd::choice::Choice;
 use crate::cmd::report::{Format, render};
-use crate::cmd::site::{self, Choice, host_name};
-use crate::cmd::{Failure, output};
+use crate::cmd::{BUILD, Failure, output, usage};
 use anyhow::{Context, Result};
-use host::Host;
+use catalogue::FAMILIES;
 use indicatif::{ProgressBar, ProgressStyle};
-use record::FORMAT;
-use record::event::{End, Ending, Event, Plan, PlannedSeries};
+use record::event::{End, Ending, Event};
 use record::run::Run;
-use session::agent::url::{PeerUrl, Way};
 use session::live::OVER_BUDGET;
+use session::setup::{quoted, resume, run_name};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
 use session::{self, Observer, Progress, Setup};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Measures, and prints the report.
 #[derive(clap::Args)]
@@ -46,8 +44,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     if let Some(page) = &args.report {
-        store::check_writable(page)
-            .map_err(|error| Failure::Usage(format!("--report: {error:#}")))?;
+        store::check_writable(page).context("--report").map_err(usage)?;
     }
     // From here on a signal ends the run cleanly.
     let stop = stop_flag()?;
@@ -58,7 +55,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let continued = args.resume.is_some();
     let begun = match &args.resume {
         _ if is_set(&stop) => Err(nothing_yet(continued)),
-        Some(run) => resume(&store, run, &args.choice.peer, &stop),
+        Some(run) => resume(&store, run, &args.choice.peer, BUILD, FAMILIES, &stop)
+            .map(|(setup, file, run)| (setup, file, Some(run)))
+            .map_err(Failure::from),
         None => start(&store, &args, &stop),
     };
     // What failed after a signal failed for it.
@@ -74,8 +73,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let work =
-        work_dirs(&store, &mut setup, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
+    let work = setup.make_dirs(&store, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
     let mut sink = Sink { file, bar: progress_bar() };
     output::diagnose(&format!(
         "plumb: {} series, expected time {}; the record is {}",
@@ -107,8 +105,8 @@ fn start(
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let name = store.free_name(&run_name());
-    let setup = args.choice.setup(Some(name.clone()), &[], stop)?;
-    nothing_left(&setup)?;
+    let setup = args.choice.setup(Some(name.clone()), stop)?;
+    setup.measures_something()?;
     let path = args.out.clone().unwrap_or_else(|| store.path(&name));
     let file = RecordFile::create(&path).map_err(|error| {
         let way_out = if path.is_file() {
@@ -119,153 +117,6 @@ fn start(
         Failure::Usage(format!("{error:#}; {way_out}"))
     })?;
     Ok((setup, file, None))
-}
-
-/// A selection of which this machine allows nothing is no run; the reasons say what would help.
-fn nothing_left(setup: &Setup) -> Result<(), Failure> {
-    if !setup.planned.work.is_empty() {
-        return Ok(());
-    }
-    let mut reasons: Vec<String> = Vec::new();
-    for (card, _, skip) in &setup.planned.skipped {
-        let needed = skip.needed.as_ref().map(|needed| format!("; {needed}"));
-        let reason = format!("{}: {}{}", card.id, skip.reason, needed.unwrap_or_default());
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
-        }
-    }
-    reasons.truncate(3);
-    Err(Failure::Usage(format!(
-        "nothing that was selected can be measured here: {}",
-        reasons.join("; ")
-    )))
-}
-
-/// A run that goes on. Nobody elsewhere is reached, and nothing that the record names is started, before it is
-/// clear that the record is this machine's and that whoever resumes it means its far ends; `peers` are those
-/// on the command line.
-fn resume(
-    store: &Store,
-    name: &str,
-    peers: &[String],
-    stop: &AtomicBool,
-) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
-    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
-    let path = store.find(name).map_err(usage)?;
-    let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
-    let run = &recording.run;
-    if matches!(run.footer.as_ref().map(|footer| footer.end), Some(End::Complete | End::Budget)) {
-        return Err(Failure::Usage(format!(
-            "{} is complete; `plumb report {name}` shows it, `plumb run` measures anew",
-            path.display()
-        )));
-    }
-    let identity = Host::read(&site::root(None)?).identity.hash;
-    if identity != run.header.identity {
-        return Err(Failure::Usage(format!(
-            "{} was measured on another machine (identity {}, here {identity}); resume it there, or `plumb run` here",
-            path.display(),
-            run.header.identity
-        )));
-    }
-    if run.header.is_crosscheck() {
-        return Err(Failure::Usage(format!(
-            "{} is a crosscheck, which has no rounds to resume; start a new `plumb crosscheck`",
-            path.display()
-        )));
-    }
-    if run.header.format != FORMAT {
-        return Err(Failure::Usage(format!(
-            "{} was begun by an earlier plumb, whose figures are estimated in another way (format {}, here \
-             {FORMAT}); start a new `plumb run`",
-            path.display(),
-            run.header.format
-        )));
-    }
-    let Some(plan) = &run.plan else {
-        return Err(Failure::Usage(format!(
-            "{} was killed before its plan was written: nothing was measured; start a new `plumb run`",
-            path.display()
-        )));
-    };
-    meant(store, &path, &run.header.options.peers, peers)?;
-    let choice = Choice::of(&run.header.options, run.header.seed)?;
-    let mut setup = choice.setup(Some(run.header.run.clone()), &run.header.peers, stop)?;
-    if let Some(difference) = difference(plan, &setup.planned.plan) {
-        return Err(Failure::Usage(format!(
-            "{} has another plan than this plumb makes here ({difference}); start a new `plumb run`",
-            path.display()
-        )));
-    }
-    // The quietest CPU of today may be another one: a run stays where it began.
-    let usable = setup.site.host.cpu.usable();
-    if let Some(gone) = run.header.cpus.iter().find(|cpu| !usable.contains(cpu)) {
-        return Err(Failure::Usage(format!(
-            "{} was measured on CPU {gone}, which this process may not use now; allow it, or start a new `plumb run`",
-            path.display()
-        )));
-    }
-    setup.site.cpus.clone_from(&run.header.cpus);
-    Ok((setup, file, Some(recording.run)))
-}
-
-/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end that is
-/// started is a command: what lies outside of the store starts none that is not on the command line as well.
-fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<(), Failure> {
-    if !now.is_empty() && now != then {
-        return Err(Failure::Usage(format!(
-            "a resumed run keeps its far ends ({}): leave --peer out, or start a new `plumb run`",
-            then.join(", ")
-        )));
-    }
-    if !now.is_empty() || store.holds(path) {
-        return Ok(());
-    }
-    let peers = PeerUrl::parse_all(then).map_err(|error| Failure::Usage(error.to_string()))?;
-    if peers.iter().all(|peer| matches!(peer.way, Way::Tcp { .. })) {
-        return Ok(());
-    }
-    let repeated: Vec<String> =
-        then.iter().map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''"))).collect();
-    Err(Failure::Usage(format!(
-        "{} is no file of the store, and would start far ends by its own words; if you mean them, repeat them: \
-         plumb run --resume {} {}",
-        path.display(),
-        quoted(path),
-        repeated.join(" ")
-    )))
-}
-
-/// The run's own directory below the one of `--dir`, and those that series have elsewhere;
-/// experiments write nowhere else.
-fn work_dirs(store: &Store, setup: &mut Setup, stop: &AtomicBool) -> Result<Vec<WorkDir>> {
-    let mut made = Vec::new();
-    let works = setup.planned.work.iter();
-    let groups: BTreeSet<PathBuf> =
-        works.filter_map(|work| work.experiment.group_below(&setup.site, &work.series)).collect();
-    let groups: Vec<PathBuf> = groups.into_iter().collect();
-    if let Some(dir) = &mut setup.site.dir {
-        let work = WorkDir::make(store, &dir.path, &setup.name, &groups, stop)?;
-        dir.path = work.path().to_owned();
-        made.push(work);
-    }
-    for work in &setup.planned.work {
-        let Some(below) = work.experiment.files_below(&work.series) else {
-            continue;
-        };
-        if setup.elsewhere.contains_key(&below) {
-            continue;
-        }
-        let name = format!("{}-{}", setup.name, setup.elsewhere.len() + 1);
-        let dir = WorkDir::make(store, &below, &name, &[], stop).map(|work| {
-            let path = work.path().to_owned();
-            made.push(work);
-            path
-        });
-        let told = dir.map_err(|error| format!("{error:#}"));
-        setup.elsewhere.insert(below, told);
-    }
-    Ok(made)
 }
 
 /// Removes the work directories; those that hang in less time.
@@ -281,49 +132,6 @@ fn remove(work: Vec<WorkDir>, hanging: &[PathBuf]) {
 /// Whether two paths, the second of a file that exists, name one file.
 fn same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
-}
-
-/// Where two plans differ in what they measure and how often, stated costs aside.
-fn difference(then: &Plan, now: &Plan) -> Option<String> {
-    if then.looks != now.looks {
-        return Some(format!("looks after {:?} rounds then, {:?} now", then.looks, now.looks));
-    }
-    let series = |plan: &Plan| -> Vec<(String, PlannedSeries)> {
-        plan.experiments
-            .iter()
-            .flat_map(|planned| {
-                planned.series.iter().map(|series| {
-                    let alike = PlannedSeries { round_cost_s: 0.0, ..series.clone() };
-                    (format!("{}/{}", planned.id, series.name), alike)
-                })
-            })
-            .collect()
-    };
-    let (then, now) = (series(then), series(now));
-    if then.len() != now.len() {
-        return Some(format!("{} series then, {} now", then.len(), now.len()));
-    }
-    then.iter().zip(&now).find(|(then, now)| then != now).map(|((label, then), (fresh, now))| {
-        if label != fresh {
-            format!("{label} then, {fresh} now")
-        } else if then.settings != now.settings {
-            format!("{label} has other settings")
-        } else {
-            let (then, now) = (then.cases.len(), now.cases.len());
-            format!("{label}: {then} cases then, {now} now, or others")
-        }
-    })
-}
-
-/// Time and host: names sort by time.
-pub(super) fn run_name() -> String {
-    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let time = time.trim_end_matches('Z').replace(':', "-");
-    let host: String = host_name()
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
-        .collect();
-    format!("{time}-{}", if host.is_empty() { "host" } else { &host })
 }
 
 /// Set by the first SIGINT or SIGTERM; a second one ends plumb at once.
@@ -358,13 +166,6 @@ fn interrupted_early(path: &Path, continued: bool) -> String {
     } else {
         "interrupted before anything was measured; nothing is left behind".to_owned()
     }
-}
-
-/// A path as a shell takes it back.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// The exit code of a run, with a hint where one helps.

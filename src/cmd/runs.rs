@@ -1,6 +1,6 @@
 //! `plumb runs`: what is stored here, and what becomes of it.
 
-use crate::cmd::{Failure, output, stored};
+use crate::cmd::{Failure, output, stored, usage};
 use crate::published;
 use record::crosscheck::CROSSCHECK;
 use record::quantity::render_bytes;
@@ -206,7 +206,7 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
                 "{run} is a published machine, which is part of plumb"
             )));
         }
-        let path = store.find(run).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let path = store.find(run).map_err(usage)?;
         match store.name_of(&path) {
             Some(name) if names.contains(&name) => {}
             Some(name) => names.push(name),
@@ -301,7 +301,7 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
             true => args.to.clone(),
             false => args.to.join(format!("{name}.jsonl")),
         };
-        store::copy_whole(&from, &to).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        store::copy_whole(&from, &to).map_err(usage)?;
         output::print(&format!("{}\n", to.display()))?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `plumb trend`: figures over the stored runs of a machine.
 
-use crate::cmd::{Failure, output, stored};
+use crate::cmd::{Failure, output, stored, usage};
 use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
 use record::quantity::parse_integer;
@@ -97,8 +97,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let text = rendered(&args, &runs, figures, like);
     match &args.output {
         None => Ok(output::print(&text)?),
-        Some(file) => store::write_whole(file, text.as_bytes())
-            .map_err(|error| Failure::Usage(format!("{error:#}"))),
+        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
     }
 }
 
@@ -141,7 +140,7 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
             Failure::Usage("no run is stored yet; `plumb run` makes one".to_owned())
         });
     }
-    let path = store.find(name).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+    let path = store.find(name).map_err(usage)?;
     let stored = store.name_of(&path);
     let of = known.runs.iter().find(|(name, _)| Some(name) == stored.as_ref());
     of.map(|(_, facts)| facts).ok_or_else(|| {

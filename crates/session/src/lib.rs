@@ -16,6 +16,7 @@ pub mod passes;
 pub mod plan;
 pub mod round;
 pub mod select;
+pub mod setup;
 pub mod site;
 pub mod store;
 pub mod worker;

@@ -94,6 +94,24 @@ pub struct Planned {
     pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
 }
 
+impl Planned {
+    /// Nothing, in a preset.
+    pub fn nothing(preset: Preset) -> Planned {
+        Planned {
+            plan: Plan {
+                experiments: Vec::new(),
+                stages: Vec::new(),
+                looks: Vec::new(),
+                eta_s: 0.0,
+            },
+            work: Vec::new(),
+            asked_from: preset.asked_from(),
+            ahead_until: preset.ahead_until(),
+            skipped: Vec::new(),
+        }
+    }
+}
+
 /// Default measuring time of a preset.
 pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
@@ -130,18 +148,9 @@ pub fn plan(
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
         .collect();
     let levels = levels(&chosen);
-    let mut planned = Planned {
-        plan: Plan {
-            experiments: Vec::new(),
-            stages: vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)],
-            looks: preset.looks().to_vec(),
-            eta_s: 0.0,
-        },
-        work: Vec::new(),
-        asked_from: preset.asked_from(),
-        ahead_until: preset.ahead_until(),
-        skipped: Vec::new(),
-    };
+    let mut planned = Planned::nothing(preset);
+    planned.plan.looks = preset.looks().to_vec();
+    planned.plan.stages = vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)];
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
         let params = settings.params(experiment.card(), preset);
         let quick =

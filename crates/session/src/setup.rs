@@ -1,0 +1,453 @@
+//! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`] with its
+//! far ends and directories.
+
+use crate::agent::client::Remote;
+use crate::agent::key::Key;
+use crate::agent::message::Open;
+use crate::agent::url::{PeerUrl, Way};
+use crate::header::Build;
+use crate::params::Settings;
+use crate::plan::{Planned, plan};
+use crate::select::Selection;
+use crate::site::{Files, site};
+use crate::store::journal::WorkDir;
+use crate::store::{RecordFile, Store};
+use crate::{FarHost, Setup};
+use anyhow::{Error, Result, bail, ensure};
+use bench::experiment::{Catalogue, Preset, Site};
+use host::{Host, Outside, Root};
+use record::FORMAT;
+use record::event::{End, Options, PeerHeader, Plan, PlannedSeries};
+use record::run::Run;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+/// What was asked for cannot be meant, with what to type instead.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// An error as one of usage.
+pub fn usage(error: impl Into<Error>) -> Error {
+    Usage(format!("{:#}", error.into())).into()
+}
+
+/// A plan holds the agents for no longer.
+const PLANNING: Duration = Duration::from_secs(10);
+/// Longest budget: what is longer was not meant.
+pub const BUDGET_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What a session is made from, as the record keeps it, and what it does not keep.
+pub struct Wanted<'a> {
+    /// What built the binary.
+    pub build: Build,
+    /// The experiments that there are.
+    pub catalogue: Catalogue,
+    /// What was asked for.
+    pub options: Options,
+    /// The directory for files of the options, as it was typed.
+    pub dir: Option<&'a Path>,
+    /// Seed of every random order; none for one from the clock.
+    pub seed: Option<u64>,
+    /// Name of a run that is to be made; none for a plan.
+    pub name: Option<String>,
+    /// The far ends of a run that goes on when it began: they must be the same machines.
+    pub then: &'a [PeerHeader],
+    /// A recorded machine that is planned for instead of this one.
+    pub host_tree: Option<&'a Path>,
+}
+
+/// This machine, or a recorded one.
+///
+/// # Errors
+/// [`Usage`]: nothing is recorded there.
+pub fn root(tree: Option<&Path>) -> Result<Root> {
+    match tree {
+        None => Ok(Root::live(Outside::live())),
+        Some(dir) => Root::at(dir).map_err(usage),
+    }
+}
+
+/// The site on this machine, with some of its CPUs and a directory for files, where they were named.
+///
+/// # Errors
+/// [`Usage`]: CPUs or a directory that cannot be used.
+pub fn site_here(
+    cpus: Option<&str>,
+    dir: Option<&Path>,
+    preset: Preset,
+    stop: &AtomicBool,
+) -> Result<Site> {
+    let root = root(None)?;
+    let files = dir.map_or(Files::Here, Files::Named);
+    site(Host::read(&root), &root, cpus, files, preset, stop).map_err(usage)
+}
+
+impl Setup {
+    /// Resolves what was asked for against the machine and the far ends, until `stop` is set.
+    ///
+    /// # Errors
+    /// [`Usage`]; a far end that cannot be reached.
+    pub fn new(wanted: Wanted<'_>, stop: &AtomicBool) -> Result<Setup> {
+        let Wanted { build, catalogue, options, dir, seed, name, then, host_tree } = wanted;
+        let preset = preset_of(&options)?;
+        let peers = PeerUrl::parse_all(&options.peers).map_err(usage)?;
+        let selection = Selection::parse(&options.selectors, catalogue).map_err(usage)?;
+        let settings = Settings::parse(&options.set, catalogue).map_err(usage)?;
+        let root = root(host_tree)?;
+        let mut host = Host::read(&root);
+        for (fact, value) in &settings.facts {
+            host.given.set(fact, value).map_err(|error| Usage(error.to_string()))?;
+        }
+        let files = match (dir, host_tree) {
+            (Some(dir), _) => Files::Named(dir),
+            (None, None) => Files::Here,
+            (None, Some(_)) => Files::Nowhere,
+        };
+        let cpus = options.cpus.as_deref();
+        let mut site = site(host, &root, cpus, files, preset, stop).map_err(usage)?;
+        let budget = budget_of(&options)?;
+        ensure!(
+            peers.is_empty() || host_tree.is_none(),
+            Usage("a recorded machine reaches no far end: leave --peer out".to_owned())
+        );
+        // Until when others are told that the agents are busy.
+        let takes = name.as_ref().map_or(PLANNING, |_| budget);
+        let here = &site.host.identity.hash;
+        let remotes = connect(&options, peers, preset, (here, takes, then), stop)?;
+        site.peers = remotes.iter().map(Remote::peer).collect();
+        let planned =
+            plan(catalogue, &selection, &settings, preset, budget, &site).map_err(usage)?;
+        Ok(Setup {
+            build,
+            site,
+            planned,
+            options,
+            seed: seed.unwrap_or_else(|| fastrand::u64(..)),
+            name: name.unwrap_or_default(),
+            budget,
+            calibration: calibration(preset),
+            remotes: remotes
+                .into_iter()
+                .map(|remote| (remote.name().to_owned(), Box::new(remote) as Box<dyn FarHost>))
+                .collect(),
+            elsewhere: Default::default(),
+        })
+    }
+
+    /// Of a session at a site that measures nothing itself: a crosscheck.
+    pub fn alone(
+        build: Build,
+        site: Site,
+        options: Options,
+        preset: Preset,
+        name: String,
+    ) -> Setup {
+        Setup {
+            build,
+            site,
+            planned: Planned::nothing(preset),
+            options,
+            seed: 0,
+            name,
+            budget: Duration::ZERO,
+            calibration: calibration(preset),
+            remotes: Default::default(),
+            elsewhere: Default::default(),
+        }
+    }
+
+    /// Checks that the machine allows anything of what was selected; the reasons say what would help.
+    ///
+    /// # Errors
+    /// [`Usage`]: it allows nothing.
+    pub fn measures_something(&self) -> Result<()> {
+        if !self.planned.work.is_empty() {
+            return Ok(());
+        }
+        let mut reasons: Vec<String> = Vec::new();
+        for (card, _, skip) in &self.planned.skipped {
+            let needed = skip.needed.as_ref().map(|needed| format!("; {needed}"));
+            let reason = format!("{}: {}{}", card.id, skip.reason, needed.unwrap_or_default());
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        reasons.truncate(3);
+        bail!(Usage(format!(
+            "nothing that was selected can be measured here: {}",
+            reasons.join("; ")
+        )))
+    }
+
+    /// Makes the run's own directory below the one of `--dir`, and those that series have elsewhere;
+    /// experiments write nowhere else.
+    ///
+    /// # Errors
+    /// The run's own directory cannot be made.
+    pub fn make_dirs(&mut self, store: &Store, stop: &AtomicBool) -> Result<Vec<WorkDir>> {
+        let mut made = Vec::new();
+        let works = self.planned.work.iter();
+        let groups: BTreeSet<PathBuf> = works
+            .filter_map(|work| work.experiment.group_below(&self.site, &work.series))
+            .collect();
+        let groups: Vec<PathBuf> = groups.into_iter().collect();
+        if let Some(dir) = &mut self.site.dir {
+            let work = WorkDir::make(store, &dir.path, &self.name, &groups, stop)?;
+            dir.path = work.path().to_owned();
+            made.push(work);
+        }
+        for work in &self.planned.work {
+            let Some(below) = work.experiment.files_below(&work.series) else {
+                continue;
+            };
+            if self.elsewhere.contains_key(&below) {
+                continue;
+            }
+            let name = format!("{}-{}", self.name, self.elsewhere.len() + 1);
+            let dir = WorkDir::make(store, &below, &name, &[], stop).map(|work| {
+                let path = work.path().to_owned();
+                made.push(work);
+                path
+            });
+            let told = dir.map_err(|error| format!("{error:#}"));
+            self.elsewhere.insert(below, told);
+        }
+        Ok(made)
+    }
+}
+
+fn preset_of(options: &Options) -> Result<Preset> {
+    let all = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
+    let named = all.into_iter().find(|preset| preset.name() == options.preset);
+    named.ok_or_else(|| {
+        let preset = &options.preset;
+        Usage(format!("the record's preset `{preset}` is unknown to this plumb")).into()
+    })
+}
+
+fn budget_of(options: &Options) -> Result<Duration> {
+    let budget = Duration::try_from_secs_f64(options.budget_s).ok();
+    budget.filter(|budget| *budget <= BUDGET_MAX).ok_or_else(|| {
+        Usage(format!(
+            "the record's budget of {} s is none; it is damaged: start a new `plumb run`",
+            options.budget_s
+        ))
+        .into()
+    })
+}
+
+/// Reaches the far ends from this host (its identity), which are told how long they are taken; those of a run
+/// that goes on must be the same machines.
+fn connect(
+    options: &Options,
+    peers: Vec<PeerUrl>,
+    preset: Preset,
+    (here, takes, then): (&str, Duration, &[PeerHeader]),
+    stop: &AtomicBool,
+) -> Result<Vec<Remote>> {
+    let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
+    if let Some(peer) = peers.iter().find(listens).filter(|_| options.key_file.is_none()) {
+        bail!(Usage(format!(
+            "--peer {}: an agent that listens has a key: give its file with --key-file (`plumb agent \
+             --new-key FILE` makes one for both hosts)",
+            peer.text
+        )));
+    }
+    let key = options.key_file.as_ref().map(|file| Key::read(Path::new(file)).map_err(usage));
+    let key = key.transpose()?;
+    let (windows, window) = calibration(preset);
+    let mut remotes = Vec::new();
+    for peer in peers {
+        let then = then.iter().find(|then| then.name == peer.name);
+        let open = Open {
+            plumb: env!("CARGO_PKG_VERSION").to_owned(),
+            format: FORMAT,
+            host_name: host_name(),
+            expected_s: takes.as_secs_f64(),
+            windows,
+            window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
+            near_address: None,
+            cpus: then.map(|then| then.cpus.clone()),
+        };
+        let remote = Remote::connect(peer, key.clone(), open, here, stop)?;
+        let now = remote.header();
+        if let Some(then) = then.filter(|then| then.identity != now.identity) {
+            bail!(Usage(format!(
+                "the far end {} was another machine (identity {}, now {}); start a new `plumb run`",
+                now.name, then.identity, now.identity
+            )));
+        }
+        remotes.push(remote);
+    }
+    Ok(remotes)
+}
+
+/// A run that goes on: the session's setup, its file, and what it holds. Nobody elsewhere is reached, and nothing
+/// that the record names is started, before it is clear that the record is this machine's and that whoever
+/// resumes it means its far ends; `peers` are those on the command line.
+///
+/// # Errors
+/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or plan.
+pub fn resume(
+    store: &Store,
+    name: &str,
+    peers: &[String],
+    build: Build,
+    catalogue: Catalogue,
+    stop: &AtomicBool,
+) -> Result<(Setup, RecordFile, Run)> {
+    let path = store.find(name).map_err(usage)?;
+    let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
+    let (run, header) = (&recording.run, &recording.run.header);
+    let shown = path.display();
+    if matches!(run.footer.as_ref().map(|footer| footer.end), Some(End::Complete | End::Budget)) {
+        bail!(Usage(format!(
+            "{shown} is complete; `plumb report {name}` shows it, `plumb run` measures anew"
+        )));
+    }
+    let identity = Host::read(&root(None)?).identity.hash;
+    if identity != header.identity {
+        bail!(Usage(format!(
+            "{shown} was measured on another machine (identity {}, here {identity}); resume it there, or `plumb \
+             run` here",
+            header.identity
+        )));
+    }
+    if header.is_crosscheck() {
+        bail!(Usage(format!(
+            "{shown} is a crosscheck, which has no rounds to resume; start a new `plumb crosscheck`"
+        )));
+    }
+    if header.format != FORMAT {
+        bail!(Usage(format!(
+            "{shown} was begun by an earlier plumb, whose figures are estimated in another way (format {}, here \
+             {FORMAT}); start a new `plumb run`",
+            header.format
+        )));
+    }
+    let Some(plan) = &run.plan else {
+        bail!(Usage(format!(
+            "{shown} was killed before its plan was written: nothing was measured; start a new `plumb run`"
+        )));
+    };
+    meant(store, &path, &header.options.peers, peers)?;
+    let wanted = Wanted {
+        build,
+        catalogue,
+        options: header.options.clone(),
+        dir: header.options.dir.as_deref().map(Path::new),
+        seed: Some(header.seed),
+        name: Some(header.run.clone()),
+        then: &header.peers,
+        host_tree: None,
+    };
+    let mut setup = Setup::new(wanted, stop)?;
+    if let Some(difference) = difference(plan, &setup.planned.plan) {
+        bail!(Usage(format!(
+            "{shown} has another plan than this plumb makes here ({difference}); start a new `plumb run`"
+        )));
+    }
+    // The quietest CPU of today may be another one: a run stays where it began.
+    let usable = setup.site.host.cpu.usable();
+    if let Some(gone) = header.cpus.iter().find(|cpu| !usable.contains(cpu)) {
+        bail!(Usage(format!(
+            "{shown} was measured on CPU {gone}, which this process may not use now; allow it, or start a new \
+             `plumb run`"
+        )));
+    }
+    setup.site.cpus.clone_from(&header.cpus);
+    Ok((setup, file, recording.run))
+}
+
+/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end that is
+/// started is a command: what lies outside of the store starts none that is not on the command line as well.
+fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<()> {
+    if !now.is_empty() && now != then {
+        bail!(Usage(format!(
+            "a resumed run keeps its far ends ({}): leave --peer out, or start a new `plumb run`",
+            then.join(", ")
+        )));
+    }
+    if !now.is_empty() || store.holds(path) {
+        return Ok(());
+    }
+    let peers = PeerUrl::parse_all(then).map_err(usage)?;
+    if peers.iter().all(|peer| matches!(peer.way, Way::Tcp { .. })) {
+        return Ok(());
+    }
+    let repeated: Vec<String> =
+        then.iter().map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''"))).collect();
+    bail!(Usage(format!(
+        "{} is no file of the store, and would start far ends by its own words; if you mean them, repeat them: \
+         plumb run --resume {} {}",
+        path.display(),
+        quoted(path),
+        repeated.join(" ")
+    )))
+}
+
+/// Where two plans differ in what they measure and how often, stated costs aside.
+fn difference(then: &Plan, now: &Plan) -> Option<String> {
+    if then.looks != now.looks {
+        return Some(format!("looks after {:?} rounds then, {:?} now", then.looks, now.looks));
+    }
+    let series = |plan: &Plan| -> Vec<(String, PlannedSeries)> {
+        let of = plan.experiments.iter().flat_map(|planned| {
+            planned.series.iter().map(|series| {
+                let alike = PlannedSeries { round_cost_s: 0.0, ..series.clone() };
+                (format!("{}/{}", planned.id, series.name), alike)
+            })
+        });
+        of.collect()
+    };
+    let (then, now) = (series(then), series(now));
+    if then.len() != now.len() {
+        return Some(format!("{} series then, {} now", then.len(), now.len()));
+    }
+    then.iter().zip(&now).find(|(then, now)| then != now).map(|((label, then), (fresh, now))| {
+        if label != fresh {
+            format!("{label} then, {fresh} now")
+        } else if then.settings != now.settings {
+            format!("{label} has other settings")
+        } else {
+            let (then, now) = (then.cases.len(), now.cases.len());
+            format!("{label}: {then} cases then, {now} now, or others")
+        }
+    })
+}
+
+/// A path as a shell takes it back.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Time and host: names sort by time.
+pub fn run_name() -> String {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let time = time.trim_end_matches('Z').replace(':', "-");
+    let host: String = host_name()
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .collect();
+    format!("{time}-{}", if host.is_empty() { "host" } else { &host })
+}
+
+/// Name of this host; empty where the kernel does not tell.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// Windows of the counter's calibration: at least ten; their length sets its error.
+fn calibration(preset: Preset) -> (u32, Duration) {
+    match preset {
+        Preset::Rehearsal => (10, Duration::from_millis(1)),
+        Preset::Quick => (10, Duration::from_millis(20)),
+        Preset::Standard | Preset::Thorough => (10, Duration::from_millis(50)),
+    }
+}

@@ -1,0 +1,137 @@
+//! What `run` and `plan` share: from arguments to a plan.
+
+use crate::cmd::{BUILD, Failure};
+use bench::experiment::Preset;
+use catalogue::FAMILIES;
+use record::event::Options;
+use session::Setup;
+use session::plan::default_budget;
+use session::setup::{BUDGET_MAX, Wanted};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What to measure, and how long.
+#[derive(clap::Args, Clone)]
+pub struct Choice {
+    /// What to measure: family, id, id:param=v1,v2|lo..hi, glob, !negation; all by default
+    #[arg(value_name = "SELECTOR")]
+    pub selectors: Vec<String>,
+    /// How much: about 1, 6 or 60 minutes on two CPUs
+    #[arg(long, value_enum, default_value_t = PresetName::Standard)]
+    pub preset: PresetName,
+    /// Measuring time at most, for example 90s or 10m [default: the preset's]
+    #[arg(long, value_name = "DURATION", value_parser = budget)]
+    pub budget: Option<Duration>,
+    /// Goal for the half width of the intervals, in percent of the figure
+    #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent)]
+    pub precision: f64,
+    /// Seed of every random order [default: from the clock]
+    #[arg(long, value_parser = seed)]
+    pub seed: Option<u64>,
+    /// A parameter (ID.PARAM=V1,V2 or lo..hi) or a fact as a data sheet gives it (host.FACT=VALUE)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
+    #[arg(long, value_name = "LIST")]
+    pub cpu: Option<String>,
+    /// Directory where experiments may write files (default: the current one, of which a run then
+    /// fills at most 2 GiB and 5 % of the free space)
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// A far end on another host for the network's experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT
+    /// (an agent that listens, with --key-file), exec:COMMAND (which starts `plumb agent` elsewhere); several have
+    /// names
+    #[arg(long, value_name = "[NAME=]URL")]
+    pub peer: Vec<String>,
+    /// File with the key that is shared with agents that listen (`plumb agent --new-key FILE`)
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub host_tree: Option<PathBuf>,
+}
+
+/// The presets on the command line.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresetName {
+    /// One round of the least: proves the way, its figures mean nothing
+    #[value(hide = true)]
+    Rehearsal,
+    /// About a minute
+    Quick,
+    /// About six minutes
+    Standard,
+    /// About an hour: everything listed
+    Thorough,
+}
+
+impl From<PresetName> for Preset {
+    fn from(name: PresetName) -> Self {
+        match name {
+            PresetName::Rehearsal => Preset::Rehearsal,
+            PresetName::Quick => Preset::Quick,
+            PresetName::Standard => Preset::Standard,
+            PresetName::Thorough => Preset::Thorough,
+        }
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if (0.01..=100.0).contains(&value) => Ok(value),
+        _ => Err("type a percentage from 0.01 to 100, for example 2".to_owned()),
+    }
+}
+
+fn budget(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(budget) if budget > Duration::ZERO && budget <= BUDGET_MAX => Ok(budget),
+        Ok(_) => Err("type a duration above 0s and up to 30days, for example 10m".to_owned()),
+        Err(error) => Err(format!("{error}: type a duration, for example 90s or 10m")),
+    }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "type a whole number from 0 to 18446744073709551615".to_owned())
+}
+
+impl Choice {
+    /// As it stands in the record.
+    fn options(&self) -> Options {
+        let preset = Preset::from(self.preset);
+        Options {
+            selectors: self.selectors.clone(),
+            preset: preset.name().to_owned(),
+            budget_s: self.budget.unwrap_or(default_budget(preset)).as_secs_f64(),
+            precision: self.precision / 100.0,
+            set: self.set.clone(),
+            cpus: self.cpu.clone(),
+            peers: self.peer.clone(),
+            key_file: self.key_file.as_deref().map(absolute),
+            dir: self.dir.as_deref().map(absolute),
+        }
+    }
+
+    /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is that of a
+    /// run that is to be made.
+    pub fn setup(&self, name: Option<String>, stop: &AtomicBool) -> Result<Setup, Failure> {
+        let wanted = Wanted {
+            build: BUILD,
+            catalogue: FAMILIES,
+            options: self.options(),
+            dir: self.dir.as_deref(),
+            seed: self.seed,
+            name,
+            then: &[],
+            host_tree: self.host_tree.as_deref(),
+        };
+        Ok(Setup::new(wanted, stop)?)
+    }
+}
+
+/// As it stands in the record: absolute, so that a resume from another directory finds it.
+fn absolute(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.display().to_string()
+}
