@@ -10,6 +10,7 @@
 
 pub mod bandwidth;
 pub mod connect;
+mod ends;
 pub mod loaded;
 pub mod ping;
 pub mod request;
@@ -17,11 +18,12 @@ pub mod rtt;
 mod stack;
 mod way;
 
+pub use ends::{Ends, Protocol};
 pub use stack::{Waking, far_stack_cost, sleeps, stack_cost};
 pub use way::{Kind, Transport, Way};
 
 use super::{Law, around, range, scaled, sum};
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Condition, Range, Side};
 
 /// One way through a card and its bus at both ends, and interrupt and protocols where it arrives, in ns.
 const CARDS: Range = range(2_500.0, 7_000.0, 25_000.0);
@@ -73,54 +75,28 @@ pub fn link_rate(way: &Way<'_>) -> Option<f64> {
 pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
     let Some(rate) = link_rate(way) else {
         let (of, what) = match way.kind() {
-            Kind::Loopback => (
-                COPIED_RATE,
-                "loopback: memory copies, no link; net.bandwidth's law of copies is better",
-            ),
+            Kind::Loopback => (COPIED_RATE, "loopback: memory copies, no link"),
             Kind::Virtual if !way.has_gateway => {
                 (COPIED_RATE, "a virtual link, whose bytes are copied")
             }
-            _ => (UNKNOWN_RATE, "a link that tells no rate"),
+            _ => (UNKNOWN_RATE, "a link that tells no rate; host.net.rate can be given"),
         };
-        return Law::of(of, format!("base hardware: {}; {what}", way.name()))
-            .and("host.net.rate can be given");
+        return Law::hardware(of, way.name()).and(what);
     };
     let full = way.full_frames(transport);
-    let share = full.payload as f64 / full.counted_bytes(way.is_shaped()) as f64;
+    let counted = full.counted_bytes(way.is_shaped());
     let (of, what) = rate_share(way);
-    let bytes = rate * share;
+    let bytes = rate * full.payload as f64 / counted as f64;
     // Beyond what one core moves, several cores are needed, and may not be there.
     let low = (bytes * of.low).min(CORE_RATE.low.max(bytes * of.low * 0.1));
-    let heads = if way.is_v6 { "IPv6" } else { "IPv4" };
-    Law::of(
-        range(low, bytes * of.likely, bytes * of.high),
-        format!(
-            "base hardware: {}, of which {:.2} % is payload ({} of {} B in a frame: {heads}, {transport}{}, \
-             {}); {what}",
-            way.name(),
-            100.0 * share,
-            full.payload,
-            full.counted_bytes(way.is_shaped()),
-            match (transport, way.has_timestamps) {
-                (Transport::Tcp, true) => " with time stamps",
-                (Transport::Tcp, false) => " without time stamps",
-                _ => "",
-            },
-            if way.is_shaped() { "as a shaper counts" } else { "preamble, check sum and gap" },
-        ),
-    )
+    let range = range(low, bytes * of.likely, bytes * of.high);
+    let payload = format!("{} of {counted} B in a frame are payload of {transport}", full.payload);
+    Law::hardware(range, way.name()).and(payload).and(what)
 }
 
 /// What one core moves through its stack, in B/s: a stream is on one core at each end.
 pub fn core_rate() -> Law {
-    Law::of(
-        CORE_RATE,
-        format!(
-            "software: one core moves {:.0} to {:.0} MB/s through its stack, by offloads and MTU",
-            CORE_RATE.low / 1e6,
-            CORE_RATE.high / 1e6
-        ),
-    )
+    Law::software(CORE_RATE, "one core moves 0.8 to 12 GB/s through its stack, by offloads and MTU")
 }
 
 /// What a wire's nominal rate allows at most, in B/s of payload; none of ways that copy memory.
@@ -171,25 +147,19 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
 pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Law {
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
-        return Law::of(
-            more.into_iter().flatten().fold(around(ns, 0.3), sum),
-            format!("base hardware: a round trip of {:.1} µs was given (host.net.rtt)", ns / 1e3),
-        );
+        let all = more.into_iter().flatten().fold(around(ns, 0.3), sum);
+        let us = ns / 1e3;
+        return Law::hardware(all, format!("a round trip of {us:.1} µs was given (host.net.rtt)"));
     }
     let there = passage(way, transport, there, Toward::Far);
     let back = passage(way, transport, back, Toward::Near);
-    Law::of(
-        // One way's luck is the other's: ends add.
-        range(
-            there.range.low + back.range.low,
-            there.range.likely + back.range.likely,
-            there.range.high + back.range.high,
-        ),
-        match there.because() == back.because() {
-            true => format!("twice: {}", there.because()),
-            false => format!("there: {}; back: {}", there.because(), back.because()),
-        },
-    )
+    // One way's luck is the other's: ends add.
+    let both = range(
+        there.range.low + back.range.low,
+        there.range.likely + back.range.likely,
+        there.range.high + back.range.high,
+    );
+    there.with(&back).at(both)
 }
 
 /// Whose card receives.
@@ -201,48 +171,38 @@ enum Toward {
 
 fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Law {
     let way = &way.toward(toward == Toward::Far);
-    let kind = way.kind();
-    if kind == Kind::Loopback {
-        return Law::new(
-            0.0,
-            0.0,
-            0.0,
-            "loopback: no link, the sender's call carries a packet to the receiver's socket",
-        );
-    }
     let name = way.name();
-    let (mut time, mut because) = match kind {
-        Kind::Virtual => (VIRTUAL, format!("base hardware: {name}, queues in memory")),
+    let mut law = match way.kind() {
+        Kind::Loopback => return Law::hardware(range(0.0, 0.0, 0.0), "loopback: no link"),
+        Kind::Virtual => Law::hardware(VIRTUAL, format!("{name}, queues in memory")),
         Kind::Paravirtual => {
-            (PARAVIRTUAL, format!("base hardware: {name}, hypervisors at the ends"))
+            let law = Law::hardware(PARAVIRTUAL, format!("{name}, hypervisors at the ends"));
+            law.counting(Condition::Hypervisor)
         }
         Kind::Wireless => {
-            (sum(CARDS, RADIO), format!("base hardware: {name}, a radio's wait for its medium"))
+            Law::hardware(sum(CARDS, RADIO), name).and("a radio waits for its medium")
         }
-        Kind::Unknown | Kind::Loopback => (UNKNOWN, format!("unknown: {name}")),
+        Kind::Unknown => Law::hardware(UNKNOWN, format!("unknown: {name}")),
         Kind::Wired => {
-            let (held, how) = held_back(way, toward);
             let stores = way.bits_per_second().map_or(SWITCH, |bits| {
                 let first = way.frames(transport, bytes).first_bytes as f64 * 8e9 / bits;
                 sum(SWITCH, scaled(STORES, first))
             });
-            let parts = sum(sum(CARDS, stores), held);
-            (parts, format!("base hardware: {name}, cards, 0 to 3 switches; {how}"))
+            let cards = format!("{name}, cards, 0 to 3 switches");
+            Law::hardware(sum(CARDS, stores), cards) + held_back(way, toward)
         }
     };
     if let Some(on_wire) = serialization(way, transport, bytes) {
-        time = sum(time, on_wire);
-        because = format!(
-            "{because}; {bytes} B in {} frames take {:.1} µs on the wire",
-            way.frames(transport, bytes).count,
-            on_wire.likely / 1e3
-        );
+        let frames = way.frames(transport, bytes).count;
+        law = law + Law::hardware(on_wire, format!("{bytes} B on the wire in {frames} frames"));
     }
     if way.has_gateway {
-        time.high = time.high.max(GATEWAY_HIGH_NS);
-        because.push_str("; further through a gateway, to anywhere");
+        let range = law.range;
+        law = law
+            .at(Range { high: range.high.max(GATEWAY_HIGH_NS), ..range })
+            .and("further through a gateway, to anywhere");
     }
-    Law::of(time, because)
+    law
 }
 
 /// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of what its
@@ -259,39 +219,29 @@ fn serialization(way: &Way<'_>, transport: Transport, bytes: u64) -> Option<Rang
 }
 
 /// How long the receiver's card holds its interrupt back for a lone packet, in ns.
-fn held_back(way: &Way<'_>, toward: Toward) -> (Range, String) {
+fn held_back(way: &Way<'_>, toward: Toward) -> Law {
     let (end, whose) = match toward {
         Toward::Near => (way.near, "this end's"),
         Toward::Far => (way.far, "the far end's"),
     };
     if end.is_some_and(|end| end.bus.as_deref() == Some("usb")) {
-        return (USB, format!("{whose} adapter on USB is asked in turn"));
+        return Law::hardware(USB, format!("{whose} adapter on USB is asked in turn"));
     }
-    match end.and_then(|end| end.coalescing) {
-        Some(told) => {
-            let us = f64::from(told.receive_us) * 1e3;
-            let frames = told.receive_frames;
-            // Small numbers name modes with some drivers (igb, e1000e: 1 and 3 adapt).
-            let is_mode = told.adaptive_receive || (1..=3).contains(&told.receive_us);
-            let held = match (frames, is_mode) {
-                (1, _) => range(0.0, 0.0, us),
-                (_, true) => range(0.0, 0.3 * us, us.max(100_000.0)),
-                (_, false) => range(0.0, us, 1.1 * us + 1_000.0),
-            };
-            (
-                held,
-                format!(
-                    "{whose} card holds interrupts back for {} µs{}",
-                    told.receive_us,
-                    if told.adaptive_receive { ", adapted to the traffic" } else { "" }
-                ),
-            )
-        }
-        None => (
-            UNTOLD_COALESCING,
-            format!("{whose} card does not tell how long it holds interrupts back"),
-        ),
-    }
+    let Some(told) = end.and_then(|end| end.coalescing) else {
+        let why = format!("{whose} card does not report how long it holds interrupts back");
+        return Law::hardware(UNTOLD_COALESCING, why);
+    };
+    let us = f64::from(told.receive_us) * 1e3;
+    // Small numbers name modes with some drivers (igb, e1000e: 1 and 3 adapt).
+    let is_mode = told.adaptive_receive || (1..=3).contains(&told.receive_us);
+    let held = match (told.receive_frames, is_mode) {
+        (1, _) => range(0.0, 0.0, us),
+        (_, true) => range(0.0, 0.3 * us, us.max(100_000.0)),
+        (_, false) => range(0.0, us, 1.1 * us + 1_000.0),
+    };
+    let adapted = if told.adaptive_receive { ", adapted to the traffic" } else { "" };
+    let time = told.receive_us;
+    Law::hardware(held, format!("{whose} card holds interrupts back for {time} µs{adapted}"))
 }
 
 #[cfg(test)]

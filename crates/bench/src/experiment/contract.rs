@@ -9,7 +9,7 @@ use crate::measure::{Bench, FarEnd};
 use anyhow::{Result, bail};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
-use record::key::CaseId;
+use record::key::{CaseId, FAR};
 use record::metric::Metric;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -76,17 +76,7 @@ pub trait Experiment: Sync + 'static {
     /// # Errors
     /// Why nothing can be measured here.
     fn series(site: &Site, cases: Vec<Self::Case>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        for case in cases {
-            match Self::absent(site, &case, params) {
-                Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => offer.of(Self::CARD, "", Self::ORDER).cases.push(Case::new(case.id())),
-            }
-        }
-        for series in &mut offer.series {
-            series.settings = params.settings(Self::CARD);
-        }
-        Ok(offer)
+        Ok(one_series::<Self>(site, cases, params))
     }
 
     /// Fixes sizes at the start of the stage, and says from what.
@@ -121,6 +111,25 @@ pub trait Experiment: Sync + 'static {
     fn derive(_: &Site, _: &Known, _: &Known) -> Vec<DerivedValue> {
         Vec::new()
     }
+}
+
+/// The cases that are not absent here, in one series with all settings.
+pub fn one_series<E: Experiment + ?Sized>(
+    site: &Site,
+    cases: Vec<E::Case>,
+    params: &Params,
+) -> Offer {
+    let mut offer = Offer::default();
+    for case in cases {
+        match E::absent(site, &case, params) {
+            Some(skip) => offer.skipped.push((case.id(), skip)),
+            None => offer.of(E::CARD, "", E::ORDER).cases.push(Case::new(case.id())),
+        }
+    }
+    for series in &mut offer.series {
+        series.settings = params.settings(E::CARD);
+    }
+    offer
 }
 
 /// The cases of a preset; where a user chose a parameter that none of them has, also those of the next larger
@@ -178,7 +187,15 @@ impl<E: Experiment> Any for E {
                 cases.push(case);
             }
         }
-        E::series(site, cases, params)
+        let mut offer = E::series(site, cases, params)?;
+        if E::CARD.params.iter().any(|param| param.name == FAR) {
+            let measured = offer.series.iter_mut().flat_map(|series| &mut series.cases);
+            let skipped = offer.skipped.iter_mut().map(|(id, _)| id);
+            for id in measured.map(|case| &mut case.id).chain(skipped) {
+                id.0.insert(0, (FAR.to_owned(), site.far().into()));
+            }
+        }
+        Ok(offer)
     }
 
     fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId> {

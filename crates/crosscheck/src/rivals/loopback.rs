@@ -90,7 +90,6 @@ pub(super) mod tests {
     use crate::{Conditions, Pairing, Rival};
     use bench::experiment::Preset;
     use bench::experiment::fixtures::{recorded, sites};
-    use exp_net::net::place;
     use host::{format_cpus, parse_cpus};
     use std::path::PathBuf;
 
@@ -148,7 +147,8 @@ pub(super) mod tests {
         };
         let ends = pairing.ours.set.iter().find(|(name, _)| *name == "ends");
         let (_, ends) = ends.expect("an experiment with two ends");
-        let [near, far] = place::cpus(&site, ends).expect("is present");
+        let ends = laws::net::Ends::ALL.iter().find(|of| of.text() == *ends).expect("known");
+        let [near, far] = ends.cpus(&site).expect("is present");
         assert_eq!((&theirs.cpus, &server.cpus), (&vec![near], &vec![far]));
     }
 

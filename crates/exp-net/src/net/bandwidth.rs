@@ -113,31 +113,34 @@
 //! SNDBUFERRORS), `include/uapi/linux/sock_diag.h` (SK_MEMINFO_DROPS); K. Haynes et al. (2017) for change
 //! points. Cycles of the stack are starting values.
 
-mod both;
-mod combinations;
+mod cases;
 mod counts;
 mod crew;
 mod derive;
+mod ends;
 mod numbers;
 mod receive;
+mod reports;
 mod send;
 mod shape;
 mod socket;
-mod transfers;
 
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::{Result, bail};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site,
-    Skip, ViewCard,
+    Card, CaseId, DerivedValue, Domain, FAR_PARAM, Fields, Known, Offer, Param, Params, Preset,
+    Site, Skip, ViewCard,
 };
 use bench::measure::{Bench, FarEnd};
-use laws::net::bandwidth as law;
+use bench::params;
+use laws::net::Protocol;
+use laws::net::bandwidth::{self as law, Bytes, Streams};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use stats::steady::BLOCKS;
@@ -169,10 +172,10 @@ static CARD: Card = Card {
         rate("burst", "the same of a stream whose window is too short for the name of a rate")
             .formerly("bandwidth"),
         rate("peak", "the best block of that window, or the best single transfer"),
-        cost(
+        Metric::time(
             "transfer_time",
             "one transfer of fixed size, or one message there and back",
-            Unit::Ns,
+            Kind::Os,
         ),
         rate("copy_rate", "one receive call of what is there already: copying, no bandwidth"),
         cost(
@@ -211,69 +214,25 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        FAR_PARAM,
-        Param {
-            name: "protocol",
-            doc: "what carries the bytes; auto: those that the preset lists",
-            domain: Domain::Symbols(&["auto", "tcp", "udp"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "message",
-            doc: "bytes that one call sends; auto: those that the preset lists for the transfer",
-            domain: Domain::Either(&["auto"], 1, 4 << 20, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        ENDS,
-        Param {
-            name: "streams",
-            doc: "streams, each with a thread of its own at each end; all: one for each CPU; auto: what \
-                  the preset lists",
-            domain: Domain::Either(&["auto", combinations::ALL], 1, 1024, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "direction",
-            doc: "who sends: up (this end), down (the far end); auto: what the preset lists",
-            domain: Domain::Symbols(&["auto", "up", "down"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "transfer",
-            doc: "what is sent: as much as goes (steady), 16 MiB or 1 MiB acknowledged, a message that \
-                  comes back, or one that is read once it is there; auto: what the preset lists",
-            domain: Domain::Symbols(&[
-                "auto",
-                shape::STEADY,
-                shape::FIXED_16M,
-                shape::FIXED_1M,
-                shape::THERE_AND_BACK,
-                shape::ALREADY_THERE,
-            ]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-        Param {
-            name: "interval",
-            doc: "time from one datagram of a stream to the next; 0: as fast as it goes",
-            domain: Domain::Integer { low: 0, high: 1_000_000_000, unit: Unit::Ns },
-            defaults: ["0"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "time",
-            doc: "how long a stream goes on at least; auto: half a second for a rate, two and a half case \
-                  times for a burst and for transfers, ten for those between hosts",
-            domain: Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Bytes::PARAMS,
+        &[PLACEMENT_PARAM],
+        &[
+            Param::setting(
+                "interval",
+                "time from one datagram of a stream to the next; 0: as fast as it goes",
+                Domain::ns(0, 1_000_000_000),
+                ["0"; 3],
+            ),
+            Param::setting(
+                "time",
+                "how long a stream goes on at least; auto: half a second for a rate, two and a half case \
+                 times for a burst and for transfers, ten for those between hosts",
+                Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns),
+                ["auto"; 3],
+            ),
+        ],
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "memory.bandwidth"],
     views: &[
@@ -289,15 +248,6 @@ static CARD: Card = Card {
     ..Card::PLAIN
 };
 
-/// [`place::ENDS`], without the one that has no stream.
-const ENDS: Param = Param {
-    name: "ends",
-    doc: "where both ends run: same_cpu, other_cpu (two processes of this host), two_hosts; auto: what the \
-          preset lists of those that the far end allows",
-    domain: Domain::Symbols(&["auto", place::SAME_CPU, place::OTHER_CPU, place::TWO_HOSTS]),
-    ..place::ENDS
-};
-
 /// For the cost of a round: connections, threads, the drain, counts and the core clock of a case.
 const CASE_OVERHEAD: Duration = Duration::from_millis(8);
 const STREAM_OVERHEAD: Duration = Duration::from_micros(300);
@@ -307,85 +257,72 @@ const DRAIN: Duration = Duration::from_millis(9);
 const WORKERS_OVERHEAD: Duration = Duration::from_millis(60);
 
 impl Experiment for Bandwidth {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("bandwidth.rs")
-    }
-
-    fn two_ended(&self) -> bool {
-        true
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        combinations::offer(site, params)
-    }
-
-    fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId> {
-        derive::derivable(site, series)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Bytes;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("bandwidth.rs");
+    /// Kernels that tell nothing of it, or a window of less than a tick.
+    const MAY_LACK: &'static [&'static str] =
+        &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
+        Some(|_, far| Door::open(far)?.serve(far, ends::serve));
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let round_trip = law::round_trip(site);
         let of_case = |case: &Case| {
-            let run = Duration::from_nanos(both::run_ns(case, site.case_ns));
-            let streams = match case.id.get("streams").and_then(Value::int) {
-                Some(streams) => streams,
-                None => combinations::streams_all(site),
-            };
-            let drain = match case.text("protocol") {
-                Some("udp") => DRAIN + 8 * round_trip,
-                _ => Duration::ZERO,
+            let of = Bytes::of(&case.id)?;
+            let run = Duration::from_nanos(ends::run_ns(&of, case, site.case_ns));
+            let drain = match of.protocol {
+                Protocol::Udp => DRAIN + 8 * round_trip,
+                Protocol::Tcp => Duration::ZERO,
             };
             // Blocks of two round trips; to connect and to count, a few more.
             let settling = run.max(BLOCKS as u32 * round_trip) + 6 * round_trip;
-            settling + drain + CASE_OVERHEAD + STREAM_OVERHEAD * streams as u32
+            let streams = STREAM_OVERHEAD * of.streams.at(site) as u32;
+            Some(settling + drain + CASE_OVERHEAD + streams)
         };
-        series.cases.iter().map(of_case).sum::<Duration>() + WORKERS_OVERHEAD
+        series.cases.iter().filter_map(of_case).sum::<Duration>() + WORKERS_OVERHEAD
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
+        cases::cases(site, preset)
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            place::place(site, case);
-            if case.id.get("streams").and_then(Value::text) == Some(combinations::ALL) {
-                let all = Value::Int(combinations::streams_all(site));
-                case.at.insert("streams".to_owned(), all);
-            }
+    fn complete(case: Bytes) -> Option<Bytes> {
+        cases::complete(case)
+    }
+
+    fn absent(site: &Site, case: &Bytes, _: &Params) -> Option<Skip> {
+        cases::absent(site, case)
+    }
+
+    fn series(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<Offer, Skip> {
+        cases::offer(site, cases, params)
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        place::place_all(site, &mut series, |case: &Bytes| case.ends);
+        let is_of_all = |case: &&mut Case| case.id.text("streams").is_some();
+        for case in series.cases.iter_mut().filter(is_of_all) {
+            let all = Value::Int(Streams::All.at(site));
+            case.at.insert("streams".to_owned(), all);
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        derive::predict(site, known, case, &metric.name)
+    fn law(facts: Facts, case: &Bytes, at: &Case, metric: &Metric) -> Option<Prediction> {
+        derive::law(facts, case, at, &metric.name)
     }
 
-    fn may_lack(&self, metric: &Metric) -> bool {
-        // Kernels that tell nothing of it, or a window of less than a tick.
-        matches!(
-            &*metric.name,
-            "busy" | "receive_window_limited" | "send_buffer_limited" | "retransmitted"
-        )
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
         let interval_ns = series.setting("interval").unwrap_or(0);
         let mut lost: Option<String> = None;
-        bench.each(series, |bench, case| {
+        bench.each_of::<Bytes>(series, |bench, case, of| {
             if let Some(why) = &lost {
                 bail!("{why}");
             }
-            let outcome = both::measure(bench, &mut dial, case, interval_ns);
+            let outcome = ends::measure(bench, &mut dial, case, of, interval_ns);
             if let Err(error) = &outcome
-                && error.is::<both::Unreachable>()
+                && error.is::<ends::Unreachable>()
             {
                 lost = Some(format!("{error:#}"));
             }
@@ -394,11 +331,15 @@ impl Experiment for Bandwidth {
         Ok(())
     }
 
-    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, both::serve)
+    fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
+        derive::derivable(site, series)
     }
 
-    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derived_law(facts: Facts, id: &CaseId, _: &Metric) -> Option<Prediction> {
+        derive::efficiency(facts, id)
+    }
+
+    fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         derive::derive(site, known, values)
     }
 }

@@ -119,14 +119,16 @@ mod talk;
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, FarEnd, WrongResult};
+use bench::params;
 use host::ports;
-use laws::net::connect as law;
+use laws::net::Ends;
+use laws::net::connect::{self as law, Connections, Listener};
 use opening::Unanswered;
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -135,7 +137,6 @@ use record::unit::Unit;
 use rounds::Round;
 use sources::{Sources, is_no_port};
 use std::time::Duration;
-use talk::Listener;
 
 /// The experiment.
 pub static EXPERIMENT: Connect = Connect;
@@ -154,7 +155,7 @@ const CASE: Duration = Duration::from_millis(12);
 const FULL: Duration = Duration::from_millis(1150);
 
 const fn time(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ns, Better::Lower, Kind::Os)
+    Metric::time(name, doc, Kind::Os)
 }
 
 const fn cpu(name: &'static str, doc: &'static str) -> Metric {
@@ -184,47 +185,31 @@ static CARD: Card = Card {
         cpu("cpu_far", "CPU time of the server for a whole connection that is closed"),
         time("connect_late", "connect(2) whose SYN was dropped and sent again"),
     ],
-    params: &[
-        FAR_PARAM,
-        place::ENDS,
-        Param {
-            name: "listener",
-            doc: "who takes the connections: ready (an acceptor that waits), full (nobody until the queue \
-                  is full), refusing (nobody listens); auto: ready, in thorough all",
-            domain: Domain::Symbols(&["auto", "ready", "full", "refusing"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "closer",
-            doc: "who closes first and keeps TIME_WAIT; auto: client, in thorough both",
-            domain: Domain::Symbols(&["auto", "client", "server"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-        Param {
-            name: "connections",
-            doc: "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and fewer \
-                  where ports or time are short",
-            domain: Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "warm_up",
-            doc: "connections of a case that are dropped before these",
-            domain: Domain::Integer { low: 0, high: 100_000, unit: Unit::Count },
-            defaults: ["100"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "backlog",
-            doc: "connections that may wait to be accepted",
-            domain: Domain::Integer { low: 2, high: 65_535, unit: Unit::Count },
-            defaults: ["128"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Connections::PARAMS,
+        &[PLACEMENT_PARAM],
+        &[
+            Param::setting(
+                "connections",
+                "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and fewer \
+                 where ports or time are short",
+                Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "warm_up",
+                "connections of a case that are dropped before these",
+                Domain::count(0, 100_000),
+                ["100"; 3],
+            ),
+            Param::setting(
+                "backlog",
+                "connections that may wait to be accepted",
+                Domain::count(2, 65_535),
+                ["128"; 3],
+            ),
+        ],
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "net.rtt"],
     views: &[ViewCard::bars("connect").each(&["far"])],
@@ -232,69 +217,68 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Connect {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("connect.rs")
-    }
-
-    fn two_ended(&self) -> bool {
-        true
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        connections::offer(site, params)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let of = |case: &Case| match Listener::of(case) {
-            Some(Listener::Full) => FULL,
-            _ => {
-                let count = case.int("connections").unwrap_or(0) + case.int("warm_up").unwrap_or(0);
-                let quick = CONNECTION * u32::try_from(count).unwrap_or(u32::MAX);
-                let window = Duration::from_nanos(case.int("window_ns").unwrap_or(0));
-                // To a peer as long as it may take; the warm-up has a quarter more.
-                CASE + match site.peer.is_some() {
-                    true => window * 5 / 4,
-                    false => quick.min(window * 5 / 4),
-                }
+    type Case = Connections;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("connect.rs");
+    const MAY_LACK: &'static [&'static str] = &["connect_late"];
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
+        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let of = |case: &Case| {
+            if case.text("listener") == Some(Listener::Full.text()) {
+                return FULL;
             }
+            let count = case.int("connections").unwrap_or(0) + case.int("warm_up").unwrap_or(0);
+            let quick = CONNECTION * u32::try_from(count).unwrap_or(u32::MAX);
+            // The warm-up has a quarter more.
+            let window = Duration::from_nanos(case.int("window_ns").unwrap_or(0)) * 5 / 4;
+            // To a peer as long as it may take.
+            CASE + if site.peer.is_some() { window } else { quick.min(window) }
         };
         WORKER + series.cases.iter().map(of).sum::<Duration>()
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
+        connections::cases(site, preset)
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            place::place(site, case);
+    /// Only where an acceptor waits does it matter who closes.
+    fn complete(case: Connections) -> Option<Connections> {
+        match (case.listener, case.closer) {
+            (Listener::Ready, None) => None,
+            (Listener::Ready, Some(_)) => Some(case),
+            _ => Some(Connections { closer: None, ..case }),
         }
+    }
+
+    fn absent(site: &Site, case: &Connections, _: &Params) -> Option<Skip> {
+        if case.ends == Ends::OneThread && case.listener != Listener::Ready {
+            let why = "one thread cannot connect while nobody accepts";
+            return Some(Skip::because(why).needs("another value of net.connect.ends"));
+        }
+        place::absent(site, case.ends)
+    }
+
+    fn series(site: &Site, cases: Vec<Connections>, params: &Params) -> Result<Offer, Skip> {
+        connections::offer(site, cases, params)
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        place::place_all(site, &mut series, |case: &Connections| case.ends);
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        match law::figure(site, known, case, &metric.name) {
-            Ok(estimate) if known.is_none_or(|known| law::adds(known, site)) => {
-                Some(estimate.prediction())
-            }
+    fn law(facts: Facts, case: &Connections, _: &Case, metric: &Metric) -> Option<Prediction> {
+        match law::figure(facts, case, &metric.name) {
+            Ok(law) if facts.known.is_none() || law::adds(facts) => Some(law.prediction()),
             Ok(_) => None,
-            Err(why) => known.is_none().then(|| unknown(format!("unknown: {why}"))),
+            Err(why) => facts.known.is_none().then(|| unknown(format!("unknown: {why}"))),
         }
     }
 
-    fn may_lack(&self, metric: &Metric) -> bool {
-        metric.name == "connect_late"
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         // On one CPU each end waits for the other's turn.
-        let is_shared = |case: &Case| case.text("ends") == Some(place::SAME_CPU);
+        let is_shared = |case: &Case| case.text("ends") == Some(Ends::SameCpu.text());
         if !series.cases.iter().any(is_shared) {
             bench.minds_run_delay();
         }
@@ -305,34 +289,31 @@ impl Experiment for Connect {
         let mut round = Round { dial, sources, ports };
         let mut no_port = None;
         let mut nobody: Option<String> = None;
-        bench.each(series, |bench, case| {
+        bench.each_of::<Connections>(series, |bench, case, of| {
             if let Some(reason) = &nobody {
                 return Err(WrongResult(reason.clone()).into());
             }
-            let outcome = rounds::measure(bench, case, &mut round);
-            if let Err(error) = &outcome {
-                if is_no_port(error) {
-                    no_port.get_or_insert(format!("{error:#}"));
-                }
-                // The next case would wait for the same nobody.
-                let is_gone = Listener::of(case) == Some(Listener::Ready) && nobody_answers(error);
-                if is_no_port(error) || is_gone {
-                    let reason = format!("{error:#}");
-                    nobody = Some(reason.clone());
-                    return Err(WrongResult(reason).into());
-                }
+            let Err(error) = rounds::measure(bench, case, &of, &mut round) else {
+                return Ok(());
+            };
+            let has_no_port = is_no_port(&error);
+            // The next case would wait for the same nobody.
+            let is_gone = of.listener == Listener::Ready && nobody_answers(&error);
+            if !has_no_port && !is_gone {
+                return Err(error);
             }
-            outcome
+            let reason = format!("{error:#}");
+            nobody = Some(reason.clone());
+            if has_no_port {
+                no_port.get_or_insert(error);
+            }
+            Err(WrongResult(reason).into())
         });
         // What else was measured in a round without ports was measured beside a search for them.
         match no_port {
-            Some(reason) => Err(sources::void(&reason)),
+            Some(error) => Err(sources::void(error)),
             None => Ok(()),
         }
-    }
-
-    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, far::serve)
     }
 }
 

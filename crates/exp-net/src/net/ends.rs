@@ -9,23 +9,26 @@
 //! What is measured goes through data connections of the experiment's own. All samples are recorded by
 //! the near end: the far end tells what it counted by the line.
 
-mod admitted;
 mod line;
 mod preamble;
+mod socket;
 #[cfg(test)]
 pub mod tests;
 
-pub use line::Line;
+pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
+pub use socket::{Socket, is_again, pattern};
 
 use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::Fields;
 use bench::measure::{Bench, FarEnd};
 use line::Asked;
 use metal::wait::{readable, which_readable};
 use preamble::{Gate, Secret};
 use record::case::Case;
 use serde::Serialize;
-use socket2::{Domain, Protocol, Socket, Type};
+use serde::de::DeserializeOwned;
+use socket2::{Domain, Protocol, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -71,10 +74,32 @@ struct Pending {
 pub struct Call {
     /// The case, as the order has it.
     pub case: Case,
-    /// What the near end wants, for the experiment to read.
-    pub ask: serde_json::Value,
+    ask: serde_json::Value,
     /// The line.
     pub line: Line,
+}
+
+impl Call {
+    /// The case.
+    ///
+    /// # Errors
+    /// The experiment has no such case.
+    pub fn decode<C: Fields>(&self) -> Result<C> {
+        C::decode(&self.case)
+    }
+
+    /// What the near end wants.
+    ///
+    /// # Errors
+    /// It says something else.
+    pub fn ask<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_value(self.ask.clone()).context("what the near end wants")
+    }
+}
+
+/// The address of the far end's sockets: where the order says, else loopback.
+pub fn address(far: &FarEnd) -> IpAddr {
+    far.order().far_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
 impl Door {
@@ -83,8 +108,7 @@ impl Door {
     /// # Errors
     /// It cannot listen there, or the session cannot be told.
     pub fn open(far: &mut FarEnd) -> Result<Door> {
-        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let address = far.order().far_address.unwrap_or(loopback);
+        let address = address(far);
         let listener = listen(address)
             .with_context(|| format!("cannot listen for data connections on {address}"))?;
         let token = far.publish(vec![listener.local_addr()?.to_string()])?;
@@ -366,7 +390,8 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
 /// A listening socket whose `accept` does not wait.
 fn listen(address: IpAddr) -> io::Result<TcpListener> {
     let address = SocketAddr::new(address, 0);
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
@@ -507,8 +532,4 @@ fn empty(socket: &UdpSocket) -> io::Result<()> {
         let _ = socket.recv(&mut datagram);
     }
     Ok(())
-}
-
-fn is_again(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -74,25 +74,26 @@ mod near;
 mod tests;
 mod traffic;
 
+use super::unless_empty;
 use crate::net::ends::{Dial, Door};
-use crate::net::place::{self, OTHER_CPU, SAME_CPU, TWO_HOSTS};
+use crate::net::place;
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset,
-    Role, Site, Skip, ViewCard, unknown,
+    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, LOOPBACK, Offer, Param,
+    Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, FarEnd};
-use laws::Law;
-use laws::net::Transport;
-use laws::net::loaded::{self as law, Beside, Traffic};
+use bench::params;
+use laws::net::loaded::{self as law, Beside, Direction};
+use laws::net::{Ends, Protocol};
 use near::Party;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -101,7 +102,6 @@ pub static EXPERIMENT: Loaded = Loaded;
 /// `net.loaded`.
 pub struct Loaded;
 
-const ID: &str = "net.loaded";
 /// Round trips that take longer never ended, where nothing else is set.
 const TIMEOUT_NS: u64 = 2_000_000_000;
 /// Two workers, their lines and connections.
@@ -114,16 +114,15 @@ const fn os(name: &'static str, doc: &'static str, unit: Unit, better: Better) -
 }
 
 static CARD: Card = Card {
-    id: ID,
+    id: "net.loaded",
     title: "Round trips beside traffic",
     metrics: &[
-        os(
+        Metric::time(
             "idle_round_trip",
             "there and back with nothing beside it, just before",
-            Unit::Ns,
-            Better::Lower,
+            Kind::Os,
         ),
-        os("round_trip", "there and back beside the traffic", Unit::Ns, Better::Lower),
+        Metric::time("round_trip", "there and back beside the traffic", Kind::Os),
         os(
             "bandwidth_up",
             "traffic up that the far end received, over its time",
@@ -163,221 +162,140 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        FAR_PARAM,
-        Param {
-            name: "protocol",
-            doc: "of the round trips; auto: tcp, in thorough both",
-            domain: Domain::Symbols(&["auto", "tcp", "udp"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "message",
-            doc: "bytes of a round trip each way; auto: 64",
-            domain: Domain::Either(&["auto"], 1, 65_507, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        place::ENDS,
-        Param {
-            name: "streams",
-            doc: "streams of the traffic each way; auto: 1, in thorough 1 and 4",
-            domain: Domain::Either(&["auto"], 1, 128, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "direction",
-            doc: "of the traffic; auto: up, down and both",
-            domain: Domain::Symbols(&["auto", "up", "down", "both"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-        Param {
-            name: "time",
-            doc: "length of the window beside the traffic; auto: four case times",
-            domain: Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "timeout",
-            doc: "round trips that take longer never ended",
-            domain: Domain::Integer { low: 1_000_000, high: 4_000_000_000, unit: Unit::Ns },
-            defaults: ["2s"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Beside::PARAMS,
+        &[PLACEMENT_PARAM],
+        &[
+            Param::setting(
+                "time",
+                "length of the window beside the traffic; auto: four case times",
+                Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "timeout",
+                "round trips that take longer never ended",
+                Domain::ns(1_000_000, 4_000_000_000),
+                ["2s"; 3],
+            ),
+        ],
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     views: &[ViewCard::bars("round_trip").each(&["far"])],
     ..Card::PLAIN
 };
 
-/// Which way the traffic goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// From this end.
-    Up,
-    /// To this end.
-    Down,
-    /// Both at once.
-    Both,
-}
-
-/// What a case's name says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    by_datagrams: bool,
-    bytes: usize,
-    streams: usize,
-    way: Way,
-}
-
-impl Shape {
-    fn of(case: &CaseId) -> Option<Shape> {
-        Some(Shape {
-            by_datagrams: case.text("protocol")? == "udp",
-            bytes: usize::try_from(case.int("message")?).ok()?,
-            streams: usize::try_from(case.int("streams")?).ok()?,
-            way: match case.text("direction")? {
-                "up" => Way::Up,
-                "down" => Way::Down,
-                _ => Way::Both,
-            },
-        })
-    }
-}
-
 impl Experiment for Loaded {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("loaded.rs")
-    }
-
-    fn two_ended(&self) -> bool {
-        true
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let named = ["protocol", "message", "ends", "streams", "direction"];
-        if params.preset == Preset::Quick && named.iter().all(|name| params.chosen(name).is_none())
-        {
-            return Err(Skip::because(
-                "streams must grow before anything counts, which quick has no time for",
-            )
-            .needs("--preset standard, or --set net.loaded.direction=both"));
-        }
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        for ends in ends(site, params) {
-            match can_be(site, ends) {
-                Ok(()) => cases.extend(at(site, params, ends)),
-                Err(skip) => {
-                    let id = CaseId::new().with(FAR, site.far()).with("ends", ends);
-                    offer.skipped.push((id, skip));
-                }
-            }
-        }
-        if cases.is_empty() {
-            return Err(match offer.skipped.pop() {
-                Some((_, skip)) => skip,
-                None => Skip::because("no case is left"),
-            });
-        }
-        let mut settings = BTreeMap::new();
-        for name in ["time", "timeout"] {
-            if let Some(value) = params.chosen(name).and_then(<[Value]>::first) {
-                settings.insert(name.to_owned(), value.clone());
-            }
-        }
-        if let Some(&Value::Int(timeout)) = settings.get("timeout") {
-            // For the law, which sees cases only.
-            for case in &mut cases {
-                let timeout = Value::Int(timeout);
-                case.at.insert("timeout_ns".to_owned(), timeout);
-            }
-        }
-        offer.series.push(Series {
-            experiment: ID.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings,
-        });
-        Ok(offer)
-    }
-
-    fn derivable(&self, _: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases = series.iter().flat_map(|series| &series.cases);
-        cases.map(|case| case.id.clone()).collect()
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Beside;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("loaded.rs");
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
+        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let window_ns = series.setting("time").unwrap_or(4 * site.case_ns);
         let of_case = |case: &Case| {
-            let trip_ns =
-                beside(site, case).map_or(0.0, |of| law::idle(site, None, of).range.likely);
+            let of = Beside::of(&case.id);
+            let trip = of.map(|of| law::idle(Facts::prior(site), &of).range.likely);
             // Warm-up, idle ones, growth, and the least number beside the traffic where that is longer.
-            CASE_NS + site.case_ns + window_ns + (60.0 * trip_ns) as u64
+            CASE_NS + site.case_ns + window_ns + (60.0 * trip.unwrap_or(0.0)) as u64
         };
         let total: u64 = series.cases.iter().map(of_case).sum();
         Duration::from_nanos(ENDS_NS + total)
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Beside> {
+        let is_thorough = preset == Preset::Thorough;
+        if preset == Preset::Quick {
+            return Vec::new();
+        }
+        let all_ends: &[Ends] = match (&site.peer, site.cpus.len()) {
+            (Some(_), _) => &[Ends::TwoHosts],
+            (None, 0 | 1) => &[Ends::SameCpu],
+            (None, _) if is_thorough => &[Ends::SameCpu, Ends::OtherCpu],
+            (None, _) => &[Ends::OtherCpu],
+        };
+        let protocols = if is_thorough { Protocol::ALL } else { &[Protocol::Tcp] };
+        let counts: &[u64] = if is_thorough { &[1, 4] } else { &[1] };
+        let mut cases = Vec::new();
+        for &ends in all_ends {
+            for &protocol in protocols {
+                for &streams in counts {
+                    cases.extend(Direction::ALL.iter().map(|&direction| Beside {
+                        protocol,
+                        message: 64,
+                        ends,
+                        streams,
+                        direction,
+                    }));
+                }
+            }
+        }
+        cases
     }
 
-    fn resolve(&self, site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            place::place(site, case);
-            let ends = case.text("ends").unwrap_or_default().to_owned();
-            let Some(cpus) = place::cpus(site, &ends).filter(|_| !place::is_free(case)) else {
-                continue;
-            };
-            let traffic = traffic_cpus(site, &ends, cpus);
-            for (name, cpu) in ["near_traffic_cpu", "far_traffic_cpu"].into_iter().zip(traffic) {
+    fn absent(site: &Site, case: &Beside, _: &Params) -> Option<Skip> {
+        match case.ends {
+            Ends::OneThread => Some(Skip::because("one thread waits for its own answer")),
+            ends => place::absent(site, ends),
+        }
+    }
+
+    fn series(site: &Site, cases: Vec<Beside>, params: &Params) -> Result<Offer, Skip> {
+        if cases.is_empty() {
+            let why = "streams must grow before anything counts, which quick has no time for";
+            let way_out = "--preset standard, or --set net.loaded.direction=both";
+            return Err(Skip::because(why).needs(way_out));
+        }
+        let mut offer = one_series::<Loaded>(site, cases, params);
+        for series in &mut offer.series {
+            // For the law, which sees cases only.
+            let timeout = series.setting("timeout").map(|ns| ("timeout_ns".to_owned(), ns.into()));
+            for case in &mut series.cases {
+                case.at.extend(timeout.clone());
+            }
+        }
+        unless_empty(offer)
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        place::place_all(site, &mut series, |case: &Beside| case.ends);
+        for case in series.cases.iter_mut().filter(|case| !place::is_free(case)) {
+            let traffic = Beside::of(&case.id).and_then(|of| of.traffic_cpus(site));
+            for (name, cpu) in
+                ["near_traffic_cpu", "far_traffic_cpu"].into_iter().zip(traffic.into_iter().flatten())
+            {
                 case.at.insert(name.to_owned(), Value::Int(cpu as u64));
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
+    fn law(facts: Facts, case: &Beside, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
-        let prior = |why: &str| known.is_none().then(|| unknown(format!("unknown: {why}")));
-        let Some(of) = beside(site, case) else {
-            return prior("no such case");
+        let why = match (name, case.direction) {
+            ("bandwidth_up", Direction::Down) => Some("unknown: no traffic goes up"),
+            ("bandwidth_down", Direction::Up) => Some("unknown: no traffic goes down"),
+            _ => None,
         };
-        match (name, of.traffic) {
-            ("bandwidth_up", Traffic::Down) => return prior("no traffic goes up"),
-            ("bandwidth_down", Traffic::Up) => return prior("no traffic goes down"),
-            ("queue", Traffic::Both) => return None,
-            _ => {}
+        if let Some(why) = why {
+            return facts.known.is_none().then(|| unknown(why));
         }
         let is_of_trips = matches!(name, "idle_round_trip" | "round_trip");
-        if known.is_some_and(|known| !is_of_trips || !law::adds(site, known, of)) {
+        if facts.known.is_some() && (!is_of_trips || !law::adds(facts, case)) {
             return None;
         }
-        let estimate: Law = match name {
-            "idle_round_trip" => law::idle(site, known, of),
-            "round_trip" => law::beside(site, known, of),
-            "bandwidth_up" | "bandwidth_down" => law::rate(site, of),
-            "ratio" => law::ratio(site, of),
-            "queue" => law::queue(site, of),
-            _ => law::cpu_per_byte(site, of),
+        let timeout_ns = at.int("timeout_ns").unwrap_or(TIMEOUT_NS) as f64;
+        let law = match name {
+            "idle_round_trip" => law::idle(facts, case),
+            "round_trip" => law::beside(facts, case, timeout_ns),
+            "bandwidth_up" | "bandwidth_down" => law::rate(facts.site, case),
+            _ => law::cpu_per_byte(facts.site, case),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
         let is_alone = |case: &Case| {
             case.int("near_cpu") != case.int("near_traffic_cpu")
@@ -387,20 +305,34 @@ impl Experiment for Loaded {
         if series.cases.iter().all(is_alone) {
             bench.minds_run_delay();
         }
-        bench.each(series, |bench, case| {
-            Party::new(bench, series, case, &mut dial)?.measure(bench, series)
+        bench.each_of::<Beside>(series, |bench, case, of| {
+            Party::new(bench, series, case, of, &mut dial)?.measure(bench, series)
         });
         Ok(())
     }
 
-    fn serve(&self, _: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, far::serve)
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        cases.map(|case| case.id.clone()).collect()
     }
 
-    fn derive(&self, _: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let (case, timeout_ns) = (Beside::of(id)?, TIMEOUT_NS as f64);
+        if facts.known.is_some() {
+            return None;
+        }
+        let law = match (&*metric.name, case.direction) {
+            ("ratio", _) => law::ratio(facts.site, &case, timeout_ns),
+            (_, Direction::Both) => return None,
+            (_, _) => law::queue(facts.site, &case, timeout_ns),
+        };
+        Some(law.prediction())
+    }
+
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut found = Vec::new();
-        for (id, beside_ns) in values.of(ID, "round_trip") {
-            let Some(idle_ns) = values.get(ID, id, "idle_round_trip") else {
+        for (id, beside_ns) in values.of(CARD.id, "round_trip") {
+            let Some(idle_ns) = values.get(CARD.id, id, "idle_round_trip") else {
                 continue;
             };
             if idle_ns > 0.0 {
@@ -408,118 +340,20 @@ impl Experiment for Loaded {
                 found.push(DerivedValue::new(id.clone(), "ratio", ratio));
             }
             let rate = match id.text("direction") {
-                Some("up") => values.get(ID, id, "bandwidth_up"),
-                Some("down") => values.get(ID, id, "bandwidth_down"),
+                Some("up") => values.get(CARD.id, id, "bandwidth_up"),
+                Some("down") => values.get(CARD.id, id, "bandwidth_down"),
                 _ => None,
             };
             if let Some(rate) = rate {
                 let bytes = rate * (beside_ns - idle_ns) / 1e9;
                 let mut queue = DerivedValue::new(id.clone(), "queue", bytes);
-                if id.text(FAR) == Some(bench::experiment::LOOPBACK) {
-                    queue.notes.push(
-                        "loopback: bytes that CPUs moved meanwhile, in no link's queue".to_owned(),
-                    );
+                if id.text(FAR) == Some(LOOPBACK) {
+                    let note = "loopback: bytes that CPUs moved meanwhile, in no link's queue";
+                    queue.notes.push(note.to_owned());
                 }
                 found.push(queue);
             }
         }
         found
     }
-}
-
-/// Where both ends are to be.
-fn ends<'a>(site: &Site, params: &'a Params) -> Vec<&'a str> {
-    if params.chosen("ends").is_some() {
-        return params.texts("ends");
-    }
-    match (&site.peer, site.cpus.len()) {
-        (Some(_), _) => vec![TWO_HOSTS],
-        (None, 0 | 1) => vec![SAME_CPU],
-        (None, _) if params.preset == Preset::Thorough => vec![SAME_CPU, OTHER_CPU],
-        (None, _) => vec![OTHER_CPU],
-    }
-}
-
-/// Whether the ends can be there.
-fn can_be(site: &Site, ends: &str) -> Result<(), Skip> {
-    if ends != place::ONE_THREAD && place::present(site).contains(&ends) {
-        return Ok(());
-    }
-    Err(match (ends, &site.peer) {
-        (place::ONE_THREAD, _) => Skip::because("one thread waits for its own answer"),
-        (OTHER_CPU, None) => {
-            Skip::because("one CPU").needs("a second CPU, allowed and named by --cpu")
-        }
-        (TWO_HOSTS, _) => Skip::because("both ends are on this host").needs("a host by --peer"),
-        _ => Skip::because("a far end on another host has no CPU of this one"),
-    })
-}
-
-/// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where there are any.
-fn traffic_cpus(site: &Site, ends: &str, [near, far]: [usize; 2]) -> [usize; 2] {
-    match ends {
-        OTHER_CPU => {
-            [site.cpus.get(2).copied().unwrap_or(near), site.cpus.get(3).copied().unwrap_or(far)]
-        }
-        TWO_HOSTS => {
-            let theirs = site.peer.as_ref().and_then(|peer| peer.cpus.get(1));
-            [site.cpus.get(1).copied().unwrap_or(near), theirs.copied().unwrap_or(far)]
-        }
-        _ => [near, far],
-    }
-}
-
-/// A case as the law wants it.
-fn beside(site: &Site, case: &Case) -> Option<Beside> {
-    let shape = Shape::of(&case.id)?;
-    let ends = case.text("ends")?;
-    let cpus = place::cpus(site, ends);
-    let traffic = cpus.map(|cpus| traffic_cpus(site, ends, cpus));
-    let is_apart =
-        |(cpus, traffic): ([usize; 2], [usize; 2])| cpus[0] != traffic[0] && cpus[1] != traffic[1];
-    Some(Beside {
-        transport: match shape.by_datagrams {
-            true => Transport::Udp,
-            false => Transport::Tcp,
-        },
-        bytes: shape.bytes as u64,
-        same_cpu: ends == SAME_CPU,
-        has_own_cpus: cpus.zip(traffic).is_some_and(is_apart),
-        traffic: match shape.way {
-            Way::Up => Traffic::Up,
-            Way::Down => Traffic::Down,
-            Way::Both => Traffic::Both,
-        },
-        streams: shape.streams as u64,
-        timeout_ns: case.int("timeout_ns").unwrap_or(TIMEOUT_NS) as f64,
-    })
-}
-
-fn at(site: &Site, params: &Params, ends: &str) -> Vec<Case> {
-    let is_thorough = params.preset == Preset::Thorough;
-    let values = |name: &str, auto: Vec<Value>| params.chosen(name).map_or(auto, <[Value]>::to_vec);
-    let symbols = |of: &[&str]| of.iter().map(|one| Value::from(*one)).collect::<Vec<_>>();
-    let counts = |of: &[u64]| of.iter().map(|one| Value::from(*one)).collect::<Vec<_>>();
-    let (protocols, streams) = match is_thorough {
-        true => (symbols(&["tcp", "udp"]), counts(&[1, 4])),
-        false => (symbols(&["tcp"]), counts(&[1])),
-    };
-    let mut cases = Vec::new();
-    for protocol in values("protocol", protocols) {
-        for bytes in values("message", counts(&[64])) {
-            for count in values("streams", streams.clone()) {
-                for direction in values("direction", symbols(&["up", "down", "both"])) {
-                    let id = CaseId::new()
-                        .with(FAR, site.far())
-                        .with("protocol", protocol.clone())
-                        .with("message", bytes.clone())
-                        .with("ends", ends)
-                        .with("streams", count.clone())
-                        .with("direction", direction);
-                    cases.push(Case::new(id));
-                }
-            }
-        }
-    }
-    cases
 }

@@ -81,18 +81,21 @@
 mod measured;
 
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, LOOPBACK, Offer, Param, Params,
-    Preset, Role, Site, Skip, ViewCard, windows_round_cost,
+    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, LOOPBACK, Offer, Param,
+    Params, Preset, Site, Skip, ViewCard, windows_round_cost,
 };
 use bench::measure::Bench;
-use host::net::Echoes;
-use laws::net::ping::{self as law, Arrivals};
-use laws::net::{Transport, Way};
-use record::case::{Case, Order, Series};
+use bench::params;
+use host::net::Echoes as Granted;
+use laws::net::ping::{self as law, Echoes, Ip};
+use laws::net::rtt::Arrivals;
+use laws::net::{Protocol, Transport, Way};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::net::IpAddr;
@@ -108,6 +111,11 @@ pub struct Ping;
 const INTERVAL_MIN_NS: u64 = 1_000_000;
 /// What ping sends.
 const USUAL_BYTES: u64 = 56;
+/// What the first echoes to another host may take beyond the windows.
+const LINK: Duration = Duration::from_millis(20);
+/// What sockets are compared with.
+const OVER_PING: [(Protocol, &str); 2] =
+    [(Protocol::Tcp, "tcp_over_ping"), (Protocol::Udp, "udp_over_ping")];
 
 static CARD: Card = Card {
     id: "net.ping",
@@ -150,38 +158,16 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        FAR_PARAM,
-        Param {
-            name: "ip",
-            doc: "version of IP: both of loopback, of a peer the one by which it was reached",
-            domain: Domain::Symbols(&["v4", "v6"]),
-            defaults: ["v4", "v4,v6", "v4,v6"],
-            role: Role::Case,
-        },
-        Param {
-            name: "message",
-            doc: "bytes of payload",
-            domain: Domain::Integer { low: 16, high: 65_507, unit: Unit::B },
-            defaults: ["56", "56", "56,8192"],
-            role: Role::Case,
-        },
-        Param {
-            name: "arrivals",
-            doc: "one after the other, or at `interval`; auto: both; quick: saturated on loopback, sparse \
-                  with peers",
-            domain: Domain::Symbols(&["auto", "saturated", "sparse"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-        Param {
-            name: "interval",
-            doc: "between the beginnings of two sparse echoes",
-            domain: Domain::Integer { low: INTERVAL_MIN_NS, high: 1_000_000_000, unit: Unit::Ns },
-            defaults: ["1ms"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Echoes::PARAMS,
+        &[PLACEMENT_PARAM],
+        &[Param::setting(
+            "interval",
+            "between the beginnings of two sparse echoes",
+            Domain::ns(INTERVAL_MIN_NS, 1_000_000_000),
+            ["1ms"; 3],
+        )],
     ],
     after: &["clock.rate", "os.syscall", "net.rtt"],
     views: &[ViewCard::bars("round_trip").each(&["far"])],
@@ -189,65 +175,69 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Ping {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Echoes;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("ping.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        windows_round_cost(site, series.cases.len()) + LINK * u32::from(site.peer.is_some())
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Echoes> {
+        let is_short = preset <= Preset::Quick;
+        let versions: &[Ip] = match site.peer.as_ref().map(|peer| peer.address) {
+            Some(IpAddr::V4(_)) => &[Ip::V4],
+            Some(IpAddr::V6(_)) => &[Ip::V6],
+            None if is_short => &[Ip::V4],
+            None => Ip::ALL,
+        };
+        let sizes = if preset == Preset::Thorough { &[USUAL_BYTES, 8192][..] } else { &[USUAL_BYTES] };
+        let all_arrivals = match (is_short, site.peer.is_some()) {
+            (true, false) => &[Arrivals::Saturated],
+            (true, true) => &[Arrivals::Sparse],
+            (false, _) => Arrivals::ALL,
+        };
+        let mut cases = Vec::new();
+        for &ip in versions {
+            for &message in sizes {
+                let each = all_arrivals.iter();
+                cases.extend(each.map(|&arrivals| Echoes { ip, message, arrivals }));
+            }
+        }
+        cases
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("ping.rs")
+    fn absent(site: &Site, case: &Echoes, _: &Params) -> Option<Skip> {
+        if site.peer.as_ref().is_some_and(|peer| peer.address.is_ipv6() != (case.ip == Ip::V6)) {
+            return Some(Skip::because("the peer was reached by the other version of IP"));
+        }
+        let far = site.peer.as_ref().map_or(&site.host.net, |peer| &peer.host.net);
+        let (at, sysctl) = match case.ip {
+            Ip::V4 => (0, "net.ipv4.icmp_echo_ignore_all"),
+            Ip::V6 => (1, "net.ipv6.icmp.echo_ignore_all"),
+        };
+        if far.ignores_echoes[at] {
+            let skip = Skip::because(format!("{} leaves echoes unanswered", site.far()));
+            return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
+        }
+        let lacks_v6 =
+            case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
+        lacks_v6.then(|| {
+            Skip::because("the loopback device has no address of IPv6")
+                .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0`, and a kernel with IPv6")
+        })
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        if site.host.net.echoes == Some(Echoes::Refused) {
+    fn series(site: &Site, cases: Vec<Echoes>, params: &Params) -> Result<Offer, Skip> {
+        if site.host.net.echoes == Some(Granted::Refused) {
             let skip = Skip::because("the kernel grants this process no ICMP socket");
             return Err(skip.needs(
                 "`sysctl net.ipv4.ping_group_range=\"0 2147483647\"`, or CAP_NET_RAW (root has it)",
             ));
         }
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        for ip in versions(site, params) {
-            for message in params.ints("message") {
-                for arrivals in arrivals(site, params) {
-                    let id = CaseId::new()
-                        .with("far", site.far())
-                        .with("ip", ip)
-                        .with("message", message)
-                        .with("arrivals", arrivals);
-                    match absent(site, ip) {
-                        Some(skip) => offer.skipped.push((id, skip)),
-                        None => cases.push(Case::new(id)),
-                    }
-                }
-            }
-        }
-        if !cases.is_empty() {
-            let interval = params.ints("interval").first().copied();
-            offer.series.push(Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases,
-                settings: [(
-                    "interval".to_owned(),
-                    Value::Int(interval.unwrap_or(INTERVAL_MIN_NS)),
-                )]
-                .into(),
-            });
-        }
-        Ok(offer)
+        Ok(one_series::<Ping>(site, cases, params))
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases = series.iter().flat_map(|series| &series.cases);
-        cases.map(|case| case.id.clone()).filter(is_comparable).collect()
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        windows_round_cost(site, series.cases.len()) + LINK * u32::from(site.peer.is_some())
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         let way = Way::of(site);
         for case in &mut series.cases {
             let frames = way.frames(Transport::Icmp, case.int("message").unwrap_or(USUAL_BYTES));
@@ -259,88 +249,75 @@ impl Experiment for Ping {
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let way = Way { is_v6: case.text("ip") == Some("v6"), ..Way::of(site) };
-        let bytes = case.int("message").unwrap_or(USUAL_BYTES);
-        let arrivals = match case.text("arrivals") {
-            Some("sparse") => Arrivals::Sparse,
-            _ => Arrivals::Saturated,
-        };
-        let rtt = |transport| {
-            let arrivals = case.text("arrivals").unwrap_or_default();
-            law::measured_rtt(known?, case.text("far")?, transport, arrivals)
-        };
+    fn law(facts: Facts, case: &Echoes, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let (site, way) = (facts.site, case.way(facts.site));
         if metric.name == "loss" {
-            return known.is_none().then(|| law::loss(&way).prediction());
+            return facts.known.is_none().then(|| law::loss(&way).prediction());
         }
-        if metric.derived {
-            let (name, transport) = match metric.name.as_ref() {
-                "tcp_over_ping" => ("tcp", Transport::Tcp),
-                _ => ("udp", Transport::Udp),
+        if metric.name == "round_trip" && is_comparable(site.peer.is_some(), case) {
+            let rtt = |protocol| {
+                let told = law::measured_rtt(facts, site.far(), protocol, case.arrivals);
+                told.map(|told| (told, protocol))
             };
-            if !is_comparable(&case.id) {
-                return None;
-            }
-            return match known {
-                None => Some(law::socket_cost(site, transport, &way).prediction()),
-                Some(_) => {
-                    let (ns, _) = rtt(name)?;
-                    let ping = law::parts(site, known, &way, bytes, arrivals).whole();
-                    Some(law::left_of(ns, name, &ping).prediction())
-                }
-            };
-        }
-        if metric.name == "round_trip" && is_comparable(&case.id) {
             // UDP is nearest to an echo.
-            let measured = rtt("udp").map(|told| (told, Transport::Udp));
-            let measured = measured.or_else(|| rtt("tcp").map(|told| (told, Transport::Tcp)));
-            let left = measured
-                .and_then(|(told, transport)| law::less_socket(site, told, transport, &way));
+            let measured = rtt(Protocol::Udp).or_else(|| rtt(Protocol::Tcp));
+            let left = measured.and_then(|(told, by)| law::less_socket(site, told, by, &way));
             if let Some(left) = left {
                 return Some(left.prediction());
             }
         }
-        if known.is_some_and(|known| !law::adds(known)) {
+        if !law::adds(facts) {
             return None;
         }
-        let parts = law::parts(site, known, &way, bytes, arrivals);
-        Some(
-            match metric.name.as_ref() {
-                "kernel_round_trip" => parts.kernel,
-                "wake_up" => parts.wake_up,
-                _ => parts.whole(),
-            }
-            .prediction(),
-        )
+        let parts = law::parts(facts, case);
+        let law = match &*metric.name {
+            "kernel_round_trip" => parts.kernel,
+            "wake_up" => parts.wake_up,
+            _ => parts.whole(),
+        };
+        Some(law.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let interval_ns = series.setting("interval").unwrap_or(INTERVAL_MIN_NS);
-        bench.each(series, |bench, case| measured::case(case, interval_ns, bench));
+        bench.each_of::<Echoes>(series, |bench, case, of| {
+            measured::case(case, &of, interval_ns, bench)
+        });
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-        let trips = values.of(CARD.id, "round_trip");
-        let trips = trips.filter(|(case, _)| is_comparable(case));
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        cases.map(|case| case.id.clone()).filter(|id| comparable(id).is_some()).collect()
+    }
+
+    fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let case = comparable(id)?;
+        let (protocol, _) = *OVER_PING.iter().find(|(_, name)| *name == metric.name)?;
+        if facts.known.is_none() {
+            let way = case.way(facts.site);
+            return Some(law::socket_cost(facts.site, protocol, &way).prediction());
+        }
+        let far = facts.site.far();
+        let (ns, _) = law::measured_rtt(facts, far, protocol, case.arrivals)?;
+        let ping = law::parts(facts, &case).whole();
+        Some(law::left_of(ns, protocol, ping).prediction())
+    }
+
+    fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        let facts = Facts { site, known: Some(known) };
         let mut derived = Vec::new();
-        for (case, ping_ns) in trips {
-            for (transport, metric) in [("tcp", "tcp_over_ping"), ("udp", "udp_over_ping")] {
-                let (Some(far), Some(arrivals)) = (case.text("far"), case.text("arrivals")) else {
-                    continue;
-                };
-                let Some((ns, ends)) = law::measured_rtt(known, far, transport, arrivals) else {
-                    continue;
-                };
-                let mut value = DerivedValue::new(case.clone(), metric, ns - ping_ns);
-                value.at.insert("ends".to_owned(), Value::from(ends));
-                derived.push(value);
+        for (id, ping_ns) in values.of(CARD.id, "round_trip") {
+            let (Some(case), Some(far)) = (comparable(id), id.text(FAR)) else {
+                continue;
+            };
+            for (protocol, metric) in OVER_PING {
+                let told = law::measured_rtt(facts, far, protocol, case.arrivals);
+                derived.extend(told.map(|(ns, ends)| {
+                    let mut value = DerivedValue::new(id.clone(), metric, ns - ping_ns);
+                    value.at.insert("ends".to_owned(), Value::from(ends.text()));
+                    value
+                }));
             }
         }
         derived
@@ -348,51 +325,14 @@ impl Experiment for Ping {
 }
 
 /// Whether net.rtt has a figure like it: of as many bytes, and on loopback by IPv4.
-fn is_comparable(case: &CaseId) -> bool {
-    let is_of_loopback = case.text("far") == Some(LOOPBACK);
-    case.int("message") == Some(USUAL_BYTES) && (!is_of_loopback || case.text("ip") == Some("v4"))
+fn is_comparable(is_remote: bool, case: &Echoes) -> bool {
+    case.message == USUAL_BYTES && (is_remote || case.ip == Ip::V4)
 }
 
-/// What the first echoes to another host may take beyond the windows.
-const LINK: Duration = Duration::from_millis(20);
-
-/// The versions of IP that a far end is reached by.
-fn versions<'params>(site: &Site, params: &'params Params) -> Vec<&'params str> {
-    let mut asked = params.texts("ip");
-    match site.peer.as_ref().map(|peer| peer.address) {
-        Some(IpAddr::V4(_)) => vec!["v4"],
-        Some(IpAddr::V6(_)) => vec!["v6"],
-        None => std::mem::take(&mut asked),
-    }
-}
-
-fn arrivals<'params>(site: &Site, params: &'params Params) -> Vec<&'params str> {
-    match params.chosen("arrivals") {
-        Some(_) => params.texts("arrivals"),
-        None => match (params.preset, site.peer.is_some()) {
-            (Preset::Quick | Preset::Rehearsal, false) => vec!["saturated"],
-            (Preset::Quick | Preset::Rehearsal, true) => vec!["sparse"],
-            _ => vec!["saturated", "sparse"],
-        },
-    }
-}
-
-/// Why there are no echoes of a version of IP.
-fn absent(site: &Site, ip: &str) -> Option<Skip> {
-    let far = site.peer.as_ref().map_or(&site.host.net, |peer| &peer.host.net);
-    let (at, sysctl) = match ip {
-        "v6" => (1, "net.ipv6.icmp.echo_ignore_all"),
-        _ => (0, "net.ipv4.icmp_echo_ignore_all"),
-    };
-    if far.ignores_echoes[at] {
-        let skip = Skip::because(format!("{} leaves echoes unanswered", site.far()));
-        return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
-    }
-    let lacks_v6 = ip == "v6" && site.far() == LOOPBACK && !site.host.net.has_loopback_v6;
-    lacks_v6.then(|| {
-        Skip::because("the loopback device has no address of IPv6")
-            .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0`, and a kernel with IPv6")
-    })
+/// The case of an identity that net.rtt has a figure like.
+fn comparable(id: &CaseId) -> Option<Echoes> {
+    let is_remote = id.text(FAR) != Some(LOOPBACK);
+    Echoes::of(id).filter(|case| is_comparable(is_remote, case))
 }
 
 #[cfg(test)]

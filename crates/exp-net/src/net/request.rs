@@ -90,23 +90,23 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+use super::unless_empty;
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, FarEnd};
-use laws::Law;
-use laws::net::request::{self as law, Load};
+use bench::params;
+use laws::net::request::{self as law, Asked, Load, Requests};
 use party::Party;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use requests::Shape;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -116,27 +116,24 @@ pub static EXPERIMENT: Request = Request;
 /// `net.request`.
 pub struct Request;
 
-const ID: &str = "net.request";
 const fn os(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
     Metric::new(name, doc, unit, better, Kind::Os)
 }
 
 static CARD: Card = Card {
-    id: ID,
+    id: "net.request",
     title: "Requests by a schedule",
     metrics: &[
-        os(
+        Metric::time(
             "response",
             "from the moment at which a request was due to its reply",
-            Unit::Ns,
-            Better::Lower,
+            Kind::Os,
         ),
-        os("service", "from sending a request to its reply", Unit::Ns, Better::Lower),
-        os(
+        Metric::time("service", "from sending a request to its reply", Kind::Os),
+        Metric::time(
             "lateness",
             "from the moment at which a request was due to its sending",
-            Unit::Ns,
-            Better::Lower,
+            Kind::Os,
         ),
         os("rate", "replies a second", Unit::OpPerS, Better::Higher),
         os(
@@ -154,74 +151,30 @@ static CARD: Card = Card {
         ),
         os("cpu_far", "CPU time of the far end per request", Unit::NsPerOp, Better::Lower),
     ],
-    params: &[
-        FAR_PARAM,
-        Param {
-            name: "protocol",
-            doc: "what carries the requests; auto: tcp, in thorough both",
-            domain: Domain::Symbols(&["auto", "tcp", "udp"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "message",
-            doc: "bytes of a request and of its reply; auto: 64",
-            domain: Domain::Either(&["auto"], message::LEAST_BYTES as u64, 65_507, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        place::ENDS,
-        Param {
-            name: "connections",
-            doc: "how many connections requests go by in turn; auto: 4, in thorough 1, 4, 16",
-            domain: Domain::Either(&["auto"], 1, 256, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "schedule",
-            doc: "how due times lie: one period apart, or exponential gaps; auto: fixed, in thorough both",
-            domain: Domain::Symbols(&["auto", "fixed", "poisson"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "load",
-            doc: "percent of what the round's closed loop reaches, or that loop itself; auto: closed, 10, 50, \
-                  90, in thorough closed, 10, 50, 80, 95, 120; none where rates are given",
-            domain: Domain::Either(&["auto", requests::CLOSED], 1, 1000, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "rate",
-            doc: "requests a second, instead of a share; auto: none",
-            domain: Domain::Either(&["auto"], 1, 10_000_000, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-        Param {
-            name: "timeout",
-            doc: "no reply is waited for longer, or than ten median times of the closed loop",
-            domain: Domain::Integer { low: 1_000_000, high: 60_000_000_000, unit: Unit::Ns },
-            defaults: ["200ms"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "time",
-            doc: "how long requests are sent; auto: four case times",
-            domain: Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "stall",
-            doc: "the far end stands still once for so long",
-            domain: Domain::Integer { low: 0, high: 4_000_000_000, unit: Unit::Ns },
-            defaults: ["0"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Requests::PARAMS,
+        &[PLACEMENT_PARAM],
+        &[
+            Param::setting(
+                "timeout",
+                "no reply is waited for longer, or than ten median times of the closed loop",
+                Domain::ns(1_000_000, 60_000_000_000),
+                ["200ms"; 3],
+            ),
+            Param::setting(
+                "time",
+                "how long requests are sent; auto: four case times",
+                Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "stall",
+                "the far end stands still once for so long",
+                Domain::ns(0, 4_000_000_000),
+                ["0"; 3],
+            ),
+        ],
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     views: &[
@@ -232,101 +185,104 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Request {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Requests;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("request.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = requests::round_cost;
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
+        Some(|_, far| Door::open(far)?.serve(far, far::serve));
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Requests> {
+        requests::cases(site, preset)
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("request.rs")
+    /// Nobody makes a schedule for a closed loop.
+    fn complete(case: Requests) -> Option<Requests> {
+        match (case.load, case.schedule) {
+            (Some(Load::Closed), _) => Some(Requests { schedule: None, ..case }),
+            (_, None) => None,
+            (_, Some(_)) => Some(case),
+        }
     }
 
-    fn two_ended(&self) -> bool {
-        true
+    fn absent(site: &Site, case: &Requests, _: &Params) -> Option<Skip> {
+        requests::absent(site, case)
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        requests::offer(site, params)
+    fn series(site: &Site, cases: Vec<Requests>, params: &Params) -> Result<Offer, Skip> {
+        let cases = requests::with_rates(site, cases, params);
+        if cases.is_empty() {
+            return Err(Skip::because("tails and queues need more rounds than quick has")
+                .needs("--preset standard, or --set net.request.load=50"));
+        }
+        let mut offer = one_series::<Request>(site, cases, params);
+        for series in &mut offer.series {
+            // For the law, which sees cases only.
+            let window = series.setting("time").map(|ns| ("window_ns".to_owned(), ns.into()));
+            for case in &mut series.cases {
+                case.at.extend(window.clone());
+            }
+        }
+        unless_empty(offer)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        requests::round_cost(site, series)
-    }
-
-    fn resolve(&self, site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
-        series.cases.iter_mut().for_each(|case| place::place(site, case));
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        place::place_all(site, &mut series, |case: &Requests| case.ends);
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
+    fn law(facts: Facts, case: &Requests, at: &Case, metric: &Metric) -> Option<Prediction> {
         let name = &*metric.name;
-        let Some(shape) = Shape::of(&case.id) else {
-            return known.is_none().then(|| unknown("unknown: no such case"));
-        };
-        let is_scheduled = shape.load != Load::Closed;
-        if !is_scheduled && matches!(name, "response" | "lateness" | "rate_ratio") {
+        let is_closed = case.asked() == Asked::Closed;
+        if is_closed && matches!(name, "response" | "lateness" | "rate_ratio") {
             let why = "unknown: in a closed loop no request is due before it is sent";
-            return known.is_none().then(|| unknown(why));
+            return facts.known.is_none().then(|| unknown(why));
         }
-        let of = shape.requests(case.int("window_ns").unwrap_or(4 * site.case_ns));
-        let adds = known.is_none_or(|known| law::adds(site, known, of));
         let is_of_software = matches!(name, "lost" | "rate_ratio");
-        if !adds || known.is_some() && is_of_software {
+        if facts.known.is_some() && (is_of_software || !law::adds(facts, case)) {
             return None;
         }
-        let estimate: Law = match name {
-            "response" => law::response(site, known, of),
-            "service" => law::service(site, known, of),
-            "lateness" => law::lateness(site, known, of),
-            "rate" => law::rate(site, known, of),
-            "rate_ratio" => law::rate_ratio(site, known, of),
-            "lost" => law::lost(site, of),
-            "cpu_near" => law::cpu_near(site, known, of),
-            _ => law::cpu_far(site, known, of),
+        let window_ns = at.int("window_ns").unwrap_or(4 * facts.site.case_ns) as f64;
+        let law = match name {
+            "response" => law::response(facts, case, window_ns),
+            "service" => law::service(facts, case, window_ns),
+            "lateness" => law::lateness(facts, case, window_ns),
+            "rate" => law::rate(facts, case),
+            "rate_ratio" => law::rate_ratio(facts, case),
+            "lost" => law::lost(facts.site, case),
+            "cpu_near" => law::cpu_near(facts, case),
+            _ => law::cpu_far(facts, case),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
         // The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
         bench.minds_run_delay();
         // What the closed loops of this round reached, by all that they depend on.
         let mut closed = BTreeMap::new();
-        bench.each(series, |bench, case| {
-            let shape = requests::shape(case)?;
-            let mut party = Party::new(bench, case, shape, &mut dial)?;
+        bench.each_of::<Requests>(series, |bench, case, of| {
+            let case_ns = bench.order().case_ns;
+            let mut party = Party::new(bench, case, &of, &mut dial)?;
             party.warm_up(bench, series)?;
-            if shape.load == Load::Closed {
-                let round = party.closed_loop(requests::window_ns(series, case_ns(bench)))?;
-                closed.insert(shape.of_closed(), round.account.rate);
-                return round.record(bench, case, shape);
+            if of.asked() == Asked::Closed {
+                let round = party.closed_loop(requests::window_ns(series, case_ns))?;
+                closed.insert(requests::of_closed(&of), round.account.rate);
+                return round.record(bench, case, &of);
             }
-            let base = match (closed.get(&shape.of_closed()), shape.load) {
-                (_, Load::Rate(_)) => 1.0,
+            let base = match (closed.get(&requests::of_closed(&of)), of.asked()) {
+                (_, Asked::Rate(_)) => 1.0,
                 (Some(rate), _) => *rate,
                 (None, _) => {
-                    let window_ns = requests::closed_window_ns(case_ns(bench));
+                    let window_ns = requests::closed_window_ns(case_ns);
                     let rate = party.closed_loop(window_ns)?.account.rate;
-                    closed.insert(shape.of_closed(), rate);
+                    closed.insert(requests::of_closed(&of), rate);
                     rate
                 }
             };
-            party.open_loop(bench, series, case, base)?.record(bench, case, shape)
+            party.open_loop(bench, series, case, &of, base)?.record(bench, case, &of)
         });
         Ok(())
     }
-
-    fn serve(&self, _: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, far::serve)
-    }
-}
-
-fn case_ns(bench: &Bench) -> u64 {
-    bench.order().case_ns
 }

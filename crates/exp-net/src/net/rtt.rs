@@ -95,21 +95,23 @@ mod fresh;
 mod tests;
 mod trip;
 
-use crate::net::ends::{Dial, Door, Line, PATIENCE};
+use super::unless_empty;
+use crate::net::ends::{Dial, Door, PATIENCE};
 use crate::net::place;
 use crate::net::usage::Usage;
 use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, FarEnd};
+use bench::params;
 use connections::{alone, connect};
 use counts::Counts;
 use echo::{Ask, Open, Told};
-use exchanges::{Protocol, Shape, spread};
-use laws::net::rtt as law;
+use laws::net::Ends;
+use laws::net::rtt::{self as law, End, Exchange};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
@@ -136,86 +138,41 @@ const PAUSE_NS: u64 = 1_000_000;
 const CASE_OVERHEAD: Duration = Duration::from_millis(4);
 const WORKERS_OVERHEAD: Duration = Duration::from_millis(85);
 
+const fn cpu(name: &'static str, doc: &'static str) -> Metric {
+    Metric::new(name, doc, Unit::NsPerOp, Better::Lower, Kind::Os)
+}
+
+/// One connection at a time, or messages of one size, as most tools have them.
+const PLAIN: [(&str, &[&str]); 3] =
+    [("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])];
+
 static CARD: Card = Card {
     id: "net.rtt",
     title: "Round trips of messages",
     metrics: &[
         Metric::time("round_trip", "a message there and back, not halved", Kind::Os),
-        Metric::new(
-            "cpu_near",
-            "CPU time of the near end's threads per exchange",
-            Unit::NsPerOp,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::new(
-            "cpu_far",
-            "CPU time of the far end's threads per exchange",
-            Unit::NsPerOp,
-            Better::Lower,
-            Kind::Os,
-        ),
+        cpu("cpu_near", "CPU time of the near end's threads per exchange"),
+        cpu("cpu_far", "CPU time of the far end's threads per exchange"),
     ],
-    params: &[
-        FAR_PARAM,
-        choice(
-            "protocol",
-            "what carries the messages; auto: those that the preset lists",
-            Domain::Symbols(&["auto", "tcp", "udp", "unix"]),
-        ),
-        choice(
-            "message",
-            "bytes of a message; auto: those that the preset lists",
-            Domain::Either(&["auto"], 1, 1 << 20, Unit::B),
-        ),
-        place::ENDS,
-        choice(
-            "connections",
-            "connections at once, with a thread each at both ends; auto: as the preset lists",
-            Domain::Either(&["auto"], 1, 64, Unit::Count),
-        ),
-        choice(
-            "receiver",
-            "whether both ends wait in the kernel or ask again and again; auto: as the preset lists",
-            Domain::Symbols(&["auto", "blocking", "polling"]),
-        ),
-        choice(
-            "arrivals",
-            "whether the next message goes at once or after a pause; auto: as the preset lists",
-            Domain::Symbols(&["auto", "saturated", "sparse"]),
-        ),
-        choice(
-            "exchange",
-            "whether the connection stays or each exchange makes its own; auto: as the preset lists",
-            Domain::Symbols(&["auto", "echo", "connect_echo"]),
-        ),
-        PLACEMENT_PARAM,
-        Param {
-            name: "pause",
-            doc: "before each sparse exchange",
-            domain: Domain::Integer { low: 1_000, high: 100_000_000, unit: Unit::Ns },
-            defaults: ["1ms", "1ms", "1ms"],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Exchange::PARAMS,
+        &[PLACEMENT_PARAM],
+        &[Param::setting(
+            "pause",
+            "before each sparse exchange",
+            Domain::ns(1_000, 100_000_000),
+            ["1ms"; 3],
+        )],
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "os.ipc"],
     views: &[
         ViewCard::line("message", "round_trip")
-            .only(&[
-                ("connections", &["1"]),
-                ("receiver", &["blocking"]),
-                ("arrivals", &["saturated"]),
-                ("exchange", &["echo"]),
-            ])
+            .only(&[("connections", &["1"]), PLAIN[0], PLAIN[1], PLAIN[2]])
             .log()
             .each(&["far", "ends"]),
         ViewCard::line("connections", "round_trip")
-            .only(&[
-                ("message", &["64"]),
-                ("receiver", &["blocking"]),
-                ("arrivals", &["saturated"]),
-                ("exchange", &["echo"]),
-            ])
+            .only(&[("message", &["64"]), PLAIN[0], PLAIN[1], PLAIN[2]])
             .log_y()
             .each(&["far", "ends"]),
         ViewCard::bars("round_trip").each(&["far", "message"]),
@@ -223,130 +180,90 @@ static CARD: Card = Card {
     ..Card::PLAIN
 };
 
-/// A parameter of a case whose values the preset lists.
-const fn choice(name: &'static str, doc: &'static str, domain: Domain) -> Param {
-    Param { name, doc, domain, defaults: ["auto"; 3], role: Role::Case }
-}
-
 impl Experiment for Rtt {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("rtt.rs")
-    }
-
-    fn two_ended(&self) -> bool {
-        true
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        exchanges::offer(site, params)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Exchange;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("rtt.rs");
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = Some(serve);
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of_case = |case: &Case| {
-            let shape = Shape::of(case);
-            let sparse = shape.is_some_and(|shape| shape.sparse);
-            let window_ns = window_ns(site.case_ns, sparse.then(|| pause_ns(series)), false);
+            let is_sparse = case.text("arrivals") == Some(law::Arrivals::Sparse.text());
+            let window_ns = window_ns(site.case_ns, is_sparse.then(|| pause_ns(series)), false);
             Duration::from_nanos(window_ns as u64) + CASE_OVERHEAD
         };
         series.cases.iter().map(of_case).sum::<Duration>() + WORKERS_OVERHEAD
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Exchange> {
+        exchanges::cases(site, preset)
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            place::place(site, case);
+    fn absent(site: &Site, case: &Exchange, _: &Params) -> Option<Skip> {
+        exchanges::absent(site, case)
+    }
+
+    fn series(site: &Site, cases: Vec<Exchange>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = one_series::<Rtt>(site, cases, params);
+        for series in &mut offer.series {
+            let pause = Value::Int(pause_ns(series));
+            let is_sparse = |case: &Case| case.text("arrivals") == Some("sparse");
+            for case in series.cases.iter_mut().filter(|case| is_sparse(case)) {
+                case.at.insert("pause_ns".to_owned(), pause.clone());
+            }
         }
+        unless_empty(offer)
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        place::place_all(site, &mut series, |case: &Exchange| case.ends);
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let Some(shape) = Shape::of(case) else {
-            return known.is_none().then(|| unknown("unknown: no such case"));
-        };
-        if metric.name == "cpu_far" && shape.ends == place::ONE_THREAD {
-            return known
-                .is_none()
-                .then(|| unknown("none: one thread is both ends, and all its time is cpu_near"));
+    fn law(facts: Facts, case: &Exchange, at: &Case, metric: &Metric) -> Option<Prediction> {
+        let name = &*metric.name;
+        if name == "cpu_far" && case.ends == Ends::OneThread {
+            let why = "none: one thread is both ends, and all its time is cpu_near";
+            return facts.known.is_none().then(|| unknown(why));
         }
-        if known.is_some_and(|known| !law::adds(known)) {
+        if facts.known.is_some_and(|known| !law::adds(known)) {
             return None;
         }
-        let exchange = exchange_of(site, case, &shape);
-        let estimate = match &*metric.name {
-            "round_trip" => law::round_trip(site, known, exchange),
-            "cpu_near" => law::cpu(site, known, exchange, law::End::Near),
-            _ => law::cpu(site, known, exchange, law::End::Far),
+        let pause_ns = at.int("pause_ns").unwrap_or(PAUSE_NS) as f64;
+        let law = match name {
+            "round_trip" => law::round_trip(facts, case),
+            "cpu_near" => law::cpu(facts, case, End::Near, pause_ns),
+            _ => law::cpu(facts, case, End::Far, pause_ns),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
         let pause_ns = pause_ns(series);
-        bench.each(series, |bench, case| {
-            let shape = Shape::of(case).context("a case has its parts")?;
-            exchanges(bench, case, &shape, &mut dial, pause_ns)
+        bench.each_of::<Exchange>(series, |bench, case, of| {
+            exchanges(bench, case, &of, &mut dial, pause_ns)
         });
         Ok(())
     }
-
-    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, |door, far, call| {
-            let case = call.case.clone();
-            let shape = Shape::of(&case).context("a case has its parts")?;
-            match shape.fresh {
-                true => fresh::serve(door, far, call, &shape),
-                false => echo::serve(door, far, call, &shape),
-            }
-        })
-    }
 }
 
-/// What the law is asked about.
-fn exchange_of(site: &Site, case: &Case, shape: &Shape<'_>) -> law::Exchange {
-    let near = spread(&site.cpus, shape.ends, true, shape.connections);
-    let first = near.first().copied();
-    law::Exchange {
-        protocol: match shape.protocol {
-            Protocol::Tcp => law::Protocol::Tcp,
-            Protocol::Udp => law::Protocol::Udp,
-            Protocol::Unix => law::Protocol::Unix,
-        },
-        bytes: shape.message,
-        ends: match shape.ends {
-            place::ONE_THREAD => law::Ends::OneThread,
-            place::SAME_CPU => law::Ends::SameCpu,
-            place::OTHER_CPU => law::Ends::OtherCpu,
-            _ => law::Ends::TwoHosts,
-        },
-        on_a_cpu: near.iter().filter(|cpu| Some(**cpu) == first).count() as f64,
-        connections: shape.connections as f64,
-        polls: shape.polls,
-        pause_ns: shape.sparse.then(|| case.int("pause_ns").unwrap_or(PAUSE_NS) as f64),
-        fresh: shape.fresh,
-    }
+fn serve(_: &Series, far: &mut FarEnd) -> Result<()> {
+    Door::open(far)?.serve(far, |door, far, call| {
+        let of: Exchange = call.decode()?;
+        match of.is_fresh() {
+            true => fresh::serve(door, far, call, &of),
+            false => echo::serve(door, far, call, &of),
+        }
+    })
 }
 
 fn pause_ns(series: &Series) -> u64 {
-    let pause = series.settings.get("pause").and_then(Value::int);
-    pause.unwrap_or(PAUSE_NS)
+    series.setting("pause").unwrap_or(PAUSE_NS)
 }
 
 /// Length of a case's window, in ns.
 fn window_ns(case_ns: u64, pause_ns: Option<u64>, is_rehearsal: bool) -> f64 {
-    let pauses = match is_rehearsal {
-        true => PAUSES_OF_REHEARSAL,
-        false => PAUSES,
-    };
+    let pauses = if is_rehearsal { PAUSES_OF_REHEARSAL } else { PAUSES };
     let paused_ns = pause_ns.map_or(0, |pause| pause.saturating_mul(pauses));
     (WINDOWS * case_ns as f64).max(paused_ns as f64)
 }
@@ -355,50 +272,46 @@ fn window_ns(case_ns: u64, pause_ns: Option<u64>, is_rehearsal: bool) -> f64 {
 fn exchanges(
     bench: &mut Bench,
     case: &Case,
-    shape: &Shape<'_>,
+    of: &Exchange,
     dial: &mut Dial,
     pause_ns: u64,
 ) -> Result<()> {
     place::near_cpus(bench, case)?;
-    let pause = shape.sparse.then_some(pause_ns);
+    let pause = of.is_sparse().then_some(pause_ns);
     let order = bench.order();
     let plan = Plan {
         window_ns: window_ns(order.case_ns, pause, order.rehearsal),
         pause_ns: pause.map(|pause| pause as f64),
         clock: bench.clock(),
     };
-    let cpus = spread(&order.cpus, shape.ends, true, shape.connections);
+    let cpus = of.ends.spread(&order.cpus, true, of.connections);
     bench.use_cpus(&cpus);
-    if shape.ends == place::ONE_THREAD {
+    let is_free = place::is_free(case);
+    if of.ends == Ends::OneThread {
         let usage = Usage::begin(&cpus);
-        let mut trips = [alone(shape, plan)?];
-        let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan)?;
+        let mut trips = [alone(of, plan)?];
+        let ran = trip::all(&mut trips, (&cpus, is_free), plan)?;
         let counts = Counts { ran: &ran, used: &usage.end(), told: None };
-        return counts.write(bench, case, shape);
+        return counts.write(bench, case, of);
     }
     let ask = Ask { window_ns: plan.window_ns as u64 };
     let mut line = dial.call(case, &ask)?;
-    let open: Open = line.hear(PATIENCE)?;
-    let (ran, used) = if shape.fresh {
+    let (ran, used) = if of.is_fresh() {
+        let open: Open = line.hear(PATIENCE)?;
         let _: String = line.hear(PATIENCE)?;
         let usage = Usage::begin(&cpus);
-        (vec![fresh::run(dial, &open, shape, plan)?], usage.end())
+        (vec![fresh::run(dial, &open, of, plan)?], usage.end())
     } else {
-        let mut trips = connect(dial, &open, shape, plan)?;
+        let mut trips = connect(dial, &mut line, of, plan)?;
         let _: String = line.hear(PATIENCE)?;
         let usage = Usage::begin(&cpus);
-        let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan);
+        let ran = trip::all(&mut trips, (&cpus, is_free), plan);
         trips.iter().for_each(Trip::finish);
         (ran?, usage.end())
     };
     line.tell(&"enough")?;
-    let told: Told = hear_counts(&mut line)?;
-    let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
-    counts.write(bench, case, shape)
-}
-
-fn hear_counts(line: &mut Line) -> Result<Told> {
     let told: Told = line.hear(PATIENCE).context("the far end's counts")?;
     ensure!(told.nodelay, "TCP_NODELAY was not to be had at the far end");
-    Ok(told)
+    let counts = Counts { ran: &ran, used: &used, told: Some(&told) };
+    counts.write(bench, case, of)
 }

@@ -5,6 +5,8 @@
 //! another process, is told by CPU only, in the kernel's steps of 10 ms and, where interrupts are not
 //! timed, by samples of the tick: beside the process's time, never added to it.
 
+use metal::clock::{Clock, syscall_clock_gettime};
+use metal::process;
 use serde::{Deserialize, Serialize};
 
 /// Running counts at the begin of a window.
@@ -72,7 +74,28 @@ impl Used {
 }
 
 fn process_ns() -> u64 {
-    metal::clock::syscall_clock_gettime(metal::clock::Clock::PROCESS_CPU)
+    syscall_clock_gettime(Clock::PROCESS_CPU)
+}
+
+/// CPU time of the calling thread, in ns.
+pub fn thread_cpu_ns() -> u64 {
+    syscall_clock_gettime(Clock::THREAD_CPU)
+}
+
+/// Turns that threads of this process take on a CPU that they share: the scheduler's doing while a case
+/// makes them contend on purpose, and no disturbance.
+pub(super) struct Turns(u64);
+
+impl Turns {
+    /// Counts from here on.
+    pub(super) fn begin() -> Turns {
+        Turns(process::rusage_self().nivcsw)
+    }
+
+    /// Switches against a thread's will so far.
+    pub(super) fn taken(&self) -> u64 {
+        process::rusage_self().nivcsw.saturating_sub(self.0)
+    }
 }
 
 impl Counts {

@@ -24,23 +24,36 @@
 
 use crate::net::ends::{Dial, Door, PATIENCE};
 use anyhow::{Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip,
-    predicted,
+    Card, Domain, FAR_PARAM, Field, Fields, Param, Preset, Site, Unit, predicted,
 };
 use bench::measure::{Bench, FarEnd};
-use record::case::{Case, Order, Series};
+use bench::{case, params, symbols};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 /// The experiment.
+pub static EXPERIMENT: Echo = Echo;
+
+/// `selftest.echo`.
 pub struct Echo;
-/// For the family's list.
-pub const EXPERIMENT: Echo = Echo;
+
+symbols! {
+    /// How the far end's round ends.
+    enum End { Serves = "serves", Fails = "fails" }
+}
+case! {
+    /// Messages that come back.
+    pub struct Messages {
+        /// messages sent in a round
+        messages: u64 = Domain::count(1, 10_000),
+    }
+}
 
 static CARD: Card = Card {
     id: "selftest.echo",
@@ -55,96 +68,47 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        FAR_PARAM,
-        Param {
-            name: "messages",
-            doc: "messages sent in a round",
-            domain: Domain::Integer { low: 1, high: 10_000, unit: Unit::Count },
-            defaults: ["50", "50", "50"],
-            role: Role::Case,
-        },
-        Param {
-            name: "end",
-            doc: "whether the far end serves, or fails after it",
-            domain: Domain::Symbols(&["serves", "fails"]),
-            defaults: ["serves", "serves", "serves"],
-            role: Role::Setting,
-        },
+    params: params![
+        &[FAR_PARAM],
+        Messages::PARAMS,
+        &[Param::setting(
+            "end",
+            "whether the far end serves, or fails after it",
+            End::DOMAIN,
+            ["serves"; 3],
+        )],
     ],
     ..Card::PLAIN
 };
 
 impl Experiment for Echo {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Messages;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("echo.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration =
+        |_, series| Duration::from_millis(100) * u32::try_from(series.cases.len()).unwrap_or(1);
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = Some(serve);
+
+    fn cases(_: &Site, _: Preset) -> Vec<Messages> {
+        vec![Messages { messages: 50 }]
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("echo.rs")
-    }
-
-    fn two_ended(&self) -> bool {
-        true
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let case = |messages| {
-            let id = CaseId::new().with(FAR, site.far());
-            Case::new(id.with("messages", messages))
-        };
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases: params.ints("messages").into_iter().map(case).collect(),
-                settings: params
-                    .texts("end")
-                    .into_iter()
-                    .map(|end| ("end".to_owned(), end.into()))
-                    .collect(),
-            }],
-            ..Offer::default()
-        })
-    }
-
-    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
-        Duration::from_millis(100) * u32::try_from(series.cases.len()).unwrap_or(1)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some() {
+    fn law(facts: Facts, case: &Messages, _: &Case, metric: &Metric) -> Option<Prediction> {
+        if facts.known.is_some() {
             return None;
         }
-        let messages = case.int("messages").unwrap_or(0) as f64;
-        Some(match metric.name.as_ref() {
-            "received" => predicted(messages, messages, messages, "every message sent arrives"),
-            _ if site.peer.is_some() => predicted(
-                5e3,
-                2e5,
-                1e9,
-                "another host, from the same rack to another continent: selftest looks at no link",
-            ),
-            _ => predicted(
-                2e3,
-                3e4,
-                1e6,
-                "two system calls and a switch at each end, wherever the ends run",
-            ),
+        let messages = case.messages as f64;
+        Some(match (&*metric.name, &facts.site.peer) {
+            ("received", _) => predicted(messages, messages, messages, "every message arrives"),
+            (_, Some(_)) => predicted(5e3, 2e5, 1e9, "from the same rack to another continent"),
+            (_, None) => predicted(2e3, 3e4, 1e6, "two system calls and a switch at each end"),
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
         for case in &series.cases {
-            let messages = case.int("messages").unwrap_or(0);
+            let Messages { messages } = Messages::decode(case)?;
             let mut line = dial.call(case, &())?;
             let mut stream = dial.connect()?;
             stream.set_read_timeout(Some(PATIENCE))?;
@@ -165,23 +129,23 @@ impl Experiment for Echo {
         }
         Ok(())
     }
+}
 
-    fn serve(&self, series: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, |door, _, call| {
-            let (mut stream, _) = door.admit(Instant::now() + PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            let mut received = 0_u64;
-            let mut message = [0_u8; 8];
-            while stream.read_exact(&mut message).is_ok() {
-                received += 1;
-                stream.write_all(&message)?;
-            }
-            call.line.tell(&received)
-        })?;
-        let fails = series.settings.get("end").and_then(Value::text) == Some("fails");
-        ensure!(!fails, "the far end was asked to fail");
-        Ok(())
-    }
+fn serve(series: &Series, far: &mut FarEnd) -> Result<()> {
+    Door::open(far)?.serve(far, |door, _, call| {
+        let (mut stream, _) = door.admit(Instant::now() + PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut received = 0_u64;
+        let mut message = [0_u8; 8];
+        while stream.read_exact(&mut message).is_ok() {
+            received += 1;
+            stream.write_all(&message)?;
+        }
+        call.line.tell(&received)
+    })?;
+    let fails = series.settings.get("end").and_then(Value::text) == Some(End::Fails.text());
+    ensure!(!fails, "the far end was asked to fail");
+    Ok(())
 }
 
 #[cfg(test)]

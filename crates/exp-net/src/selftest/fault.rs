@@ -21,93 +21,88 @@
 //! DESIGN §4.2.
 
 use anyhow::{Result, anyhow, bail};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted, unknown,
+    Card, Fields, Offer, Params, Preset, Site, Skip, Unit, predicted, unknown,
 };
 use bench::measure::Bench;
+use bench::{case, symbols};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use std::time::Duration;
 
 /// The experiment.
+pub static EXPERIMENT: Fault = Fault;
+
+/// `selftest.fault`.
 pub struct Fault;
-/// For the family's list.
-pub const EXPERIMENT: Fault = Fault;
+
+symbols! {
+    /// What goes wrong.
+    pub enum Wrong {
+        Nothing = "none",
+        Error = "error",
+        Panic = "panic",
+        Exit = "exit",
+        First = "first",
+        Case = "case",
+    }
+}
+case! {
+    /// A round.
+    pub struct Round {
+        /// what goes wrong
+        fault: Wrong,
+    }
+}
 
 static CARD: Card = Card {
     id: "selftest.fault",
     title: "Rounds that go wrong",
     metrics: &[Metric::new("answer", "42", Unit::Count, Better::None, Kind::Os)],
-    params: &[Param {
-        name: "fault",
-        doc: "what goes wrong",
-        domain: Domain::Symbols(&["none", "error", "panic", "exit", "first", "case"]),
-        defaults: ["none", "none", "none"],
-        role: Role::Case,
-    }],
+    params: Round::PARAMS,
     ..Card::PLAIN
 };
 
 impl Experiment for Fault {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Round;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("fault.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |_, _| Duration::from_millis(10);
+
+    fn cases(_: &Site, _: Preset) -> Vec<Round> {
+        vec![Round { fault: Wrong::Nothing }]
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("fault.rs")
-    }
-
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(_: &Site, cases: Vec<Round>, _: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        for fault in params.texts("fault") {
-            let case = Case::new(CaseId::new().with("fault", fault));
-            let name = if fault == "case" { "none" } else { fault };
-            let of_name = |series: &&mut Series| series.name == name;
-            match offer.series.iter_mut().find(of_name) {
-                Some(series) => series.cases.push(case),
-                None => offer.series.push(Series {
-                    experiment: CARD.id.to_owned(),
-                    name: name.to_owned(),
-                    order: Order::Fixed,
-                    cases: vec![case],
-                    settings: Default::default(),
-                }),
-            }
+        for case in cases {
+            // The case that fails alone does so beside one that does not.
+            let of = if case.fault == Wrong::Case { Wrong::Nothing } else { case.fault };
+            offer.of(&CARD, of.text(), Order::Fixed).cases.push(Case::new(case.id()));
         }
         Ok(offer)
     }
 
-    fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {
-        Duration::from_millis(10)
-    }
-
-    fn predict(
-        &self,
-        _site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        known.is_none().then(|| match case.text("fault") {
-            Some("none" | "first") => predicted(42.0, 42.0, 42.0, "it is known"),
+    fn law(facts: Facts, case: &Round, _: &Case, _: &Metric) -> Option<Prediction> {
+        facts.known.is_none().then(|| match case.fault {
+            Wrong::Nothing | Wrong::First => predicted(42.0, 42.0, 42.0, "it is known"),
             _ => unknown("the round fails"),
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let first = bench.order().round == 1;
         for case in &series.cases {
             bench.record(case, "answer", vec![42.0])?;
-            match case.text("fault") {
-                Some("error") => bail!("asked to fail"),
-                Some("panic") => panic!("asked to panic"),
-                Some("exit") => std::process::exit(7),
-                Some("first") if first => bail!("asked to fail in the first round"),
-                Some("case") => bench.fail(case, &anyhow!("asked to fail").context("one case")),
-                _ => {}
+            match Round::decode(case)?.fault {
+                Wrong::Error => bail!("asked to fail"),
+                Wrong::Panic => panic!("asked to panic"),
+                Wrong::Exit => std::process::exit(7),
+                Wrong::First if first => bail!("asked to fail in the first round"),
+                Wrong::Case => bench.fail(case, &anyhow!("asked to fail").context("one case")),
+                Wrong::First | Wrong::Nothing => {}
             }
         }
         Ok(())

@@ -21,22 +21,19 @@
 //! DESIGN §4.3.
 
 use anyhow::Result;
-use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted,
-};
+use bench::experiment::contract::{Experiment, Facts};
+use bench::experiment::{Card, Domain, Param, Preset, Site, Unit, ViewCard, predicted};
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The experiment.
+pub static EXPERIMENT: Pulse = Pulse;
+
+/// `selftest.pulse`.
 pub struct Pulse;
-/// For the family's list.
-pub const EXPERIMENT: Pulse = Pulse;
 
 static CARD: Card = Card {
     id: "selftest.pulse",
@@ -48,13 +45,12 @@ static CARD: Card = Card {
         Better::Higher,
         Kind::Hardware,
     )],
-    params: &[Param {
-        name: "duration",
-        doc: "how long it takes",
-        domain: Domain::Integer { low: 100_000_000, high: 60_000_000_000, unit: Unit::Ns },
-        defaults: ["200ms", "500ms", "2s"],
-        role: Role::Setting,
-    }],
+    params: &[Param::setting(
+        "duration",
+        "how long it takes",
+        Domain::ns(100_000_000, 60_000_000_000),
+        ["200ms", "500ms", "2s"],
+    )],
     repeat: Repeat::Once { duration_s: 0.5 },
     isolation: Isolation::Alone,
     views: &[ViewCard::timeline("series")],
@@ -65,45 +61,23 @@ const BLOCK: Duration = Duration::from_millis(10);
 const STEP: u64 = 100_000;
 
 impl Experiment for Pulse {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = ();
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("pulse.rs");
+    const ORDER: Order = Order::Fixed;
+    const ROUND_COST: fn(&Site, &Series) -> Duration =
+        |_, series| Duration::from_nanos(series.setting("duration").unwrap_or(0));
+
+    fn cases(_: &Site, _: Preset) -> Vec<()> {
+        vec![()]
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("pulse.rs")
+    fn law(facts: Facts, _: &(), _: &Case, _: &Metric) -> Option<Prediction> {
+        let because = "one rotation a cycle, at any clock there is";
+        facts.known.is_none().then(|| predicted(2e8, 3e9, 8e9, because))
     }
 
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let duration = params.ints("duration").first().copied().unwrap_or(0);
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Fixed,
-                cases: vec![Case::new(CaseId::new())],
-                settings: BTreeMap::from([("duration".to_owned(), duration.into())]),
-            }],
-            ..Offer::default()
-        })
-    }
-
-    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
-        Duration::from_nanos(series.setting("duration").unwrap_or(0))
-    }
-
-    fn predict(
-        &self,
-        _site: &Site,
-        known: Option<&Known>,
-        _case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        known
-            .is_none()
-            .then(|| predicted(2e8, 3e9, 8e9, "one rotation a cycle, at any clock there is"))
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let case = &series.cases[0];
         let whole = Duration::from_nanos(series.setting("duration").unwrap_or(0));
         let began = Instant::now();

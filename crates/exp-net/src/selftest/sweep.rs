@@ -21,22 +21,31 @@
 //! DESIGN §3.
 
 use anyhow::Result;
+use bench::case;
+use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, predicted,
+    Card, CaseId, DerivedValue, Domain, Known, Offer, Params, Preset, Site, Skip, Unit, ViewCard,
+    predicted,
 };
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use std::time::Duration;
 
 /// The experiment.
+pub static EXPERIMENT: Sweep = Sweep;
+
+/// `selftest.sweep`.
 pub struct Sweep;
-/// For the family's list.
-pub const EXPERIMENT: Sweep = Sweep;
+
+case! {
+    /// A point.
+    pub struct Point {
+        /// sizes swept
+        size: u64 = Domain::bytes(1, 1 << 40),
+    }
+}
 
 static CARD: Card = Card {
     id: "selftest.sweep",
@@ -45,13 +54,7 @@ static CARD: Card = Card {
         Metric::time("cost", "made-up cost", Kind::Os),
         Metric::derived("knee", "largest size before the step", Unit::B, Better::None, Kind::Os),
     ],
-    params: &[Param {
-        name: "size",
-        doc: "sizes swept",
-        domain: Domain::Integer { low: 1, high: 1 << 40, unit: Unit::B },
-        defaults: ["1KiB..16KiB", "1KiB..64KiB", "1KiB..1MiB"],
-        role: Role::Case,
-    }],
+    params: Point::PARAMS,
     after: &["selftest.pulse"],
     repeat: Repeat::Sweep,
     views: &[ViewCard::line("size", "cost").log_x()],
@@ -61,67 +64,44 @@ static CARD: Card = Card {
 const STEP_AT: u64 = 4096;
 
 impl Experiment for Sweep {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Point;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("sweep.rs");
+    const ORDER: Order = Order::Fixed;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |_, _| Duration::from_millis(20);
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Point> {
+        let most = match preset {
+            Preset::Rehearsal | Preset::Quick => 16 << 10,
+            Preset::Standard => 64 << 10,
+            Preset::Thorough => 1 << 20,
+        };
+        let sizes = std::iter::successors(Some(1 << 10), |size| Some(2 * size));
+        sizes.take_while(|size| *size <= most).map(|size| Point { size }).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("sweep.rs")
+    fn series(site: &Site, cases: Vec<Point>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = one_series::<Sweep>(site, cases, params);
+        let absent = CaseId::new().with("size", 1_u64 << 41);
+        offer.skipped.push((absent, Skip::because("it is there to be skipped")));
+        Ok(offer)
     }
 
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let case = |size| Case::new(CaseId::new().with("size", size));
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Fixed,
-                cases: params.ints("size").into_iter().map(case).collect(),
-                settings: Default::default(),
-            }],
-            skipped: vec![(
-                CaseId::new().with("size", 1_u64 << 41),
-                Skip::because("it is there to be skipped"),
-            )],
-        })
-    }
-
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let sizes: usize = series.iter().map(|series| series.cases.len()).sum();
-        if sizes > 1 { vec![CaseId::new()] } else { Vec::new() }
-    }
-
-    fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {
-        Duration::from_millis(20)
-    }
-
-    fn resolve(&self, _site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(_: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             case.at.insert("step".to_owned(), STEP_AT.into());
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        _site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some_and(|known| known.of("selftest.pulse", "rate").next().is_none()) {
-            return None;
-        }
-        Some(match (metric.name.as_ref(), case.int("size")) {
-            ("knee", _) => {
-                predicted(STEP_AT as f64, STEP_AT as f64, STEP_AT as f64, "the step is made up")
-            }
-            (_, Some(size)) if size > STEP_AT => predicted(2.5, 3.0, 3.5, "above the made-up step"),
-            _ => predicted(0.5, 1.0, 1.5, "below the made-up step"),
+    fn law(facts: Facts, case: &Point, _: &Case, _: &Metric) -> Option<Prediction> {
+        has_pulse(facts).then(|| match case.size > STEP_AT {
+            true => predicted(2.5, 3.0, 3.5, "above the made-up step"),
+            false => predicted(0.5, 1.0, 1.5, "below the made-up step"),
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         for case in &series.cases {
             let above = case.int("size") > case.int("step");
             let level = if above { 3.0 } else { 1.0 };
@@ -131,7 +111,17 @@ impl Experiment for Sweep {
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let sizes: usize = series.iter().map(|series| series.cases.len()).sum();
+        if sizes > 1 { vec![CaseId::new()] } else { Vec::new() }
+    }
+
+    fn derived_law(facts: Facts, _: &CaseId, _: &Metric) -> Option<Prediction> {
+        let step = STEP_AT as f64;
+        has_pulse(facts).then(|| predicted(step, step, step, "the step is made up"))
+    }
+
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let mut points: Vec<(u64, f64)> = values
             .of(CARD.id, "cost")
             .filter_map(|(case, cost)| Some((case.int("size")?, cost)))
@@ -142,4 +132,9 @@ impl Experiment for Sweep {
             .into_iter()
             .collect()
     }
+}
+
+/// Predicted before, and again once selftest.pulse has a figure.
+fn has_pulse(facts: Facts) -> bool {
+    facts.known.is_none_or(|known| known.of("selftest.pulse", "rate").next().is_some())
 }

@@ -6,13 +6,47 @@
 //! loop. What two ends on two CPUs pay beyond one warm loop are sleeps between connections, on one CPU the
 //! turn of the end that was woken, and between hosts the driver that takes the segment.
 
-use super::{Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
-use crate::os::{self, measured_call};
-use crate::{Facts, Law, cpu, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
-use record::case::Case;
+use super::rtt::{self, Arrivals};
+use super::stack::{self, is_gvisor};
+use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
+use crate::os::measured_call;
+use crate::{Facts, Law, range, sum};
+use bench::{case, symbols};
 use record::event::Range;
-use record::key::CaseId;
+
+symbols! {
+    /// Who takes the connections.
+    pub enum Listener {
+        /// An acceptor that waits for each.
+        Ready = "ready",
+        /// Nobody, until the queue of connections is full and SYNs are dropped.
+        Full = "full",
+        /// No socket listens at the port.
+        Refusing = "refusing",
+    }
+}
+symbols! {
+    /// Who closes first.
+    pub enum Closer {
+        /// The end that connected.
+        Client = "client",
+        /// The end that accepted.
+        Server = "server",
+    }
+}
+case! {
+    /// Connections.
+    pub struct Connections {
+        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu (two
+        /// processes), two_hosts
+        ends: Ends,
+        /// who takes the connections: ready (an acceptor that waits), full (nobody until the queue is full),
+        /// refusing (nobody listens)
+        listener: Listener,
+        /// who closes first and keeps TIME_WAIT
+        closer: Option<Closer>,
+    }
+}
 
 /// socket(2): an inode, a file, a socket, in cycles beyond entry and exit.
 const SOCKET: Range = range(1_200.0, 3_500.0, 11_000.0);
@@ -50,27 +84,23 @@ const AGAIN_NS: Range = range(0.99e9, 1.01e9, 1.1e9);
 const AGAIN_TWICE_NS: f64 = 3.3e9;
 
 /// Whether earlier figures say more than the hosts' descriptions.
-pub fn adds(known: &Known, site: &Site) -> bool {
-    measured_call(known, "getpid").is_some() || measured_trip(known, site).is_some()
+pub fn adds(facts: Facts) -> bool {
+    let call = facts.known.and_then(|known| measured_call(known, "getpid"));
+    call.is_some() || measured_trip(facts).is_some()
 }
 
 /// A figure of a case, in its metric's unit.
 ///
 /// # Errors
 /// Why there is none of this case.
-pub fn figure(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    metric: &str,
-) -> Result<Law, &'static str> {
-    let law = Fresh { site, known, ends: case.text("ends").unwrap_or_default() };
-    let client_first = case.text("closer") != Some("server");
-    match (case.text("listener"), metric) {
-        (_, "connect_late") => Ok(law.late(case.text("listener") == Some("full"))),
-        (Some("ready" | "full"), "connect") => Ok(law.connect()),
-        (Some("refusing"), "connect") => Ok(law.refused()),
-        (Some("full" | "refusing"), _) => {
+pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'static str> {
+    let law = Parts { facts, ends: case.ends };
+    let client_first = case.closer != Some(Closer::Server);
+    match (case.listener, metric) {
+        (listener, "connect_late") => Ok(law.late(listener == Listener::Full)),
+        (Listener::Ready | Listener::Full, "connect") => Ok(law.connect()),
+        (Listener::Refusing, "connect") => Ok(law.refused()),
+        (Listener::Full | Listener::Refusing, _) => {
             Err("nobody accepts here, or not before the queue is full: only connect is measured")
         }
         (_, "socket_connect") => Ok(law.socket_connect()),
@@ -87,13 +117,10 @@ pub fn figure(
         }
         (_, "client_fin") => Ok(law.fin(client_first)),
         (_, "server_fin") => Ok(law.fin(!client_first)),
-        (_, "accept_rate") => {
-            let accept = law.accept_next();
-            Ok(Law::of(inverse(1e9, accept.range), accept.because()))
-        }
+        (_, "accept_rate") => Ok(law.accept_next().inverse(1e9)),
         (_, "accept_cpu") => Ok(law.accept_next()),
         (_, "cpu_near") => Ok(law.cpu(true)),
-        (_, "cpu_far") if law.ends == "one_thread" => {
+        (_, "cpu_far") if law.ends == Ends::OneThread => {
             Err("one thread is both ends: cpu_near is of both")
         }
         (_, "cpu_far") => Ok(law.cpu(false)),
@@ -103,144 +130,87 @@ pub fn figure(
 
 /// The least round trip that net.rtt measured of a small TCP message: over loopback in one thread (nobody
 /// is woken, as nobody is for a handshake), to a peer between the hosts.
-fn measured_trip(known: &Known, site: &Site) -> Option<f64> {
-    let ends = match &site.peer {
-        Some(_) => "two_hosts",
-        None => "one_thread",
+fn measured_trip(facts: Facts) -> Option<f64> {
+    let ends = match &facts.site.peer {
+        Some(_) => Ends::TwoHosts,
+        None => Ends::OneThread,
     };
-    let wanted = [
-        ("far", site.far()),
-        ("protocol", "tcp"),
-        ("ends", ends),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-        ("exchange", "echo"),
-    ];
-    let fits = |case: &CaseId| {
-        wanted
-            .iter()
-            .all(|(name, value)| case.text(name) == Some(*value))
-            && case.int("connections") == Some(1)
-            // Up to 64 B a message takes what one byte takes.
-            && case.int("message").is_some_and(|bytes| bytes <= 64)
-    };
-    let trips = known.of("net.rtt", "round_trip");
-    trips.filter(|(case, _)| fits(case)).map(|(_, ns)| ns).filter(|ns| *ns > 0.0).reduce(f64::min)
+    let (tcp, saturated) = (rtt::Protocol::Tcp, Arrivals::Saturated);
+    let trips = rtt::measured(facts.known?, facts.site.far(), tcp, saturated);
+    // Up to 64 B a message takes what one byte takes.
+    let fits = |(of, ns): &(rtt::Exchange, f64)| of.ends == ends && of.message <= 64 && *ns > 0.0;
+    trips.filter(fits).map(|(_, ns)| ns).reduce(f64::min)
 }
 
-struct Fresh<'a> {
-    site: &'a Site,
-    known: Option<&'a Known>,
-    ends: &'a str,
+/// The parts of a connection between such ends.
+struct Parts<'run> {
+    facts: Facts<'run>,
+    ends: Ends,
 }
 
-impl Fresh<'_> {
+impl Parts<'_> {
     fn is_remote(&self) -> bool {
-        self.site.peer.is_some()
+        self.facts.site.peer.is_some()
+    }
+
+    /// As cold as these ends are.
+    fn cold(&self, law: Law) -> Law {
+        match self.ends {
+            Ends::OtherCpu | Ends::TwoHosts => {
+                law.by(AFTER_SLEEP).and("up to 3.5 times that after a sleep")
+            }
+            Ends::OneThread | Ends::SameCpu => law,
+        }
     }
 
     /// One system call and so many cycles in the kernel, in ns.
     fn call(&self, cycles: Range, what: &str) -> Law {
-        let all = self.warm_call(cycles, what);
-        match self.cold() {
-            AFTER_SLEEP => Law::of(product(all.range, AFTER_SLEEP), all.because())
-                .and("after a sleep up to 3.5 times that"),
-            _ => all,
-        }
+        self.cold(self.warm_call(cycles, what))
     }
 
     /// The same in a warm loop.
     fn warm_call(&self, cycles: Range, what: &str) -> Law {
-        let call = os::call(Facts { site: self.site, known: self.known }, 0.06);
-        let (entry, from) = (call.range, format!("a system call ({})", call.because()));
-        Law::of(
-            sum(entry, self.warm(cycles)),
-            format!("software: {from}; {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
-        )
-    }
-
-    /// How much longer than in a warm loop.
-    fn cold(&self) -> Range {
-        match self.ends {
-            "other_cpu" | "two_hosts" => AFTER_SLEEP,
-            _ => range(1.0, 1.0, 1.0),
-        }
-    }
-
-    /// So many cycles, as cold as these ends are, in ns.
-    fn work(&self, cycles: Range) -> Range {
-        product(self.warm(cycles), self.cold())
+        stack::call(self.facts) + self.warm(cycles, what)
     }
 
     /// So many cycles in a warm loop, in ns.
-    fn warm(&self, cycles: Range) -> Range {
-        let clock = cpu::best_core_clock(Facts { site: self.site, known: self.known }).range;
-        let mut ns = product(cycles, inverse(1e9, clock));
-        if cpu::is_guest(self.site) {
-            ns.high *= 1.3;
+    fn warm(&self, cycles: Range, what: &str) -> Law {
+        let ns = stack::work(self.facts, cycles, what);
+        match is_gvisor(self.facts.site) {
+            true => ns.widened(1.0, 20.0, "gVisor has a network stack of its own"),
+            false => ns,
         }
-        if self.site.host.kernel.container.runtime.as_deref() == Some("gvisor") {
-            ns.high *= 20.0;
-        }
-        ns
     }
 
     /// A SYN there and its answer back, by the kernels alone.
     fn handshake(&self) -> Law {
-        let measured = self.known.and_then(|known| measured_trip(known, self.site));
-        match (measured, self.is_remote()) {
-            (Some(ns), true) => Law::new(
-                0.4 * ns,
-                0.85 * ns,
-                1.3 * ns,
-                format!(
-                    "one round trip of {:.1} µs (measured by net.rtt), less the far end's process",
-                    ns / 1e3
-                ),
-            ),
-            (Some(ns), false) => Law::of(
-                product(range(0.5 * ns, 1.0 * ns, 2.0 * ns), self.cold()),
-                format!("one round trip of {:.1} µs in one thread (measured by net.rtt)", ns / 1e3),
-            ),
+        let (facts, site) = (self.facts, self.facts.site);
+        let us = |ns: f64| format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3);
+        match (measured_trip(facts), self.is_remote()) {
+            (Some(ns), true) => {
+                Law::new(0.4 * ns, 0.85 * ns, 1.3 * ns, us(ns)).and("less the far end's process")
+            }
+            (Some(ns), false) => self.cold(Law::new(0.5 * ns, ns, 2.0 * ns, us(ns))),
             (None, true) => {
-                let way = Way::of(self.site);
-                let trip = round_trip(&way, Transport::Tcp, 0, 0);
-                let mut near = stack_cost(self.site, self.known, Transport::Tcp, Waking::Nobody);
-                let woken =
-                    super::stack::woken_by_kernel(self.site, self.known, &way, Waking::Interrupt);
-                if let Some(woken) = woken {
-                    near = Law::of(
-                        sum(near.range, woken.range),
-                        format!("{}; {}", near.because(), woken.because()),
-                    );
+                let way = Way::of(site);
+                let mut both = stack_cost(facts, Transport::Tcp, Waking::Nobody);
+                if let Some(woken) = stack::woken_by_kernel(facts, &way, Waking::Interrupt) {
+                    both = both + woken;
                 }
-                let far = far_stack_cost(self.site, Transport::Tcp, Waking::Nobody);
-                let mut both = sum(near.range, scaled(far.range, 0.5));
+                both = both + far_stack_cost(site, Transport::Tcp, Waking::Nobody).times(0.5);
                 // Nobody waits at the far end, but the CPU that takes the interrupt may sleep.
-                let there = super::stack::far_site(self.site);
+                let there = stack::far_site(site);
                 let slept =
-                    there.and_then(|there| super::stack::woken(&there, None, Waking::Interrupt));
+                    there.and_then(|there| stack::woken(Facts::prior(&there), Waking::Interrupt));
                 if let Some(slept) = slept {
-                    both = sum(both, range(0.0, 0.3 * slept.range.likely, slept.range.high));
+                    let range = range(0.0, 0.3 * slept.range.likely, slept.range.high);
+                    both = both + slept.at(range);
                 }
-                Law::of(
-                    sum(trip.range, both),
-                    format!(
-                        "one round trip: {}; the near end is woken: {}",
-                        trip.because(),
-                        near.because()
-                    ),
-                )
+                round_trip(&way, Transport::Tcp, 0, 0) + both
             }
             (None, false) => {
-                let stack = stack_cost(self.site, self.known, Transport::Tcp, Waking::Nobody);
-                Law::of(
-                    product(scaled(stack.range, 1.5), self.cold()),
-                    format!(
-                        "loopback: three segments through the stack within the call, nobody is woken: {}",
-                        stack.because()
-                    ),
-                )
+                let stack = stack_cost(facts, Transport::Tcp, Waking::Nobody);
+                self.cold(stack.times(1.5)).and("three segments within the call, nobody is woken")
             }
         }
     }
@@ -251,74 +221,47 @@ impl Fresh<'_> {
 
     /// Without the waking of anybody.
     fn connect_alone(&self) -> Law {
-        let trip = self.handshake();
-        let own = self.call(CONNECT, "the way and a port looked for");
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
-        let child = self.work(CHILD);
-        Law::of(
-            sum(sum(trip.range, own.range), child),
-            format!("connect = one round trip + its call: {}; {}", trip.because(), own.because()),
-        )
+        self.handshake()
+            + self.call(CONNECT, "the way and a port looked for")
+            + self.cold(self.warm(CHILD, "the connection that the far kernel makes"))
     }
 
     /// What it takes to ask another CPU, on which the other end sleeps, to wake up.
-    fn asked(&self) -> Option<Range> {
-        match self.ends {
-            "other_cpu" => super::stack::asked(self.site, self.known),
-            _ => None,
-        }
+    fn asked(&self) -> Option<Law> {
+        stack::asked(self.facts).filter(|_| self.ends == Ends::OtherCpu)
     }
 
     /// A call with that, or on one CPU with the turn of who was woken.
     fn asking(&self, call: Law) -> Law {
-        if self.ends == "same_cpu"
+        if self.ends == Ends::SameCpu
             && let Some(woken) = self.woken()
         {
-            let there = sum(woken.range, self.accept().range);
+            let there = (woken + self.accept()).range;
             let turn = range(
                 TURN.low,
                 TURN.likely * there.likely,
                 TURN.high * there.likely.max(0.5 * there.high),
             );
-            return Law::of(sum(call.range, turn), call.because())
-                .and("who is woken on the same CPU may have its turn first");
+            let why = "the woken end may have its turn on the same CPU first";
+            return call + Law::software(turn, why);
         }
-        let Some(asked) = self.asked() else {
-            return call;
-        };
-        Law::of(
-            sum(call.range, asked),
-            format!(
-                "{}; another CPU asked to wake up, {:.1} to {:.1} µs",
-                call.because(),
-                asked.low / 1e3,
-                asked.high / 1e3
-            ),
-        )
+        match self.asked() {
+            Some(asked) => call + asked,
+            None => call,
+        }
     }
 
     /// A reset comes back: no connection is made.
     fn refused(&self) -> Law {
         let trip = self.handshake();
-        let own = self.call(CONNECT, "the way and a port looked for");
         let low = if self.is_remote() { 0.8 } else { 0.4 };
-        Law::of(
-            sum(range(low * trip.range.low, 0.8 * trip.range.likely, trip.range.high), own.range),
-            format!(
-                "one round trip, whose answer is a reset: {}; {}",
-                trip.because(),
-                own.because()
-            ),
-        )
+        let of = range(low * trip.range.low, 0.8 * trip.range.likely, trip.range.high);
+        trip.at(of).and("a reset answers") + self.call(CONNECT, "the way and a port looked for")
     }
 
     fn socket_connect(&self) -> Law {
-        let connect = self.connect();
-        let socket = self.call(SOCKET, "an inode, a file and a socket made");
-        Law::of(
-            sum(connect.range, socket.range),
-            format!("{}; socket(2): {}", connect.because(), socket.because()),
-        )
+        self.connect() + self.call(SOCKET, "an inode, a file and a socket made")
     }
 
     /// One of many that wait.
@@ -332,140 +275,101 @@ impl Fresh<'_> {
 
     /// Who waits is woken: by the segment that comes, on whichever CPU.
     fn woken(&self) -> Option<Law> {
-        let waking = match self.ends {
-            "one_thread" => return None,
-            "same_cpu" => Waking::Same,
-            "other_cpu" => Waking::Other,
-            _ => Waking::Interrupt,
-        };
-        super::stack::woken(self.site, self.known, waking)
+        stack::woken(self.facts, self.ends.waking())
     }
 
     fn accepted(&self) -> Law {
         let connect = self.connect_alone();
-        let accept = self.accept();
-        let mut all = Law::of(
-            sum(connect.range, accept.range),
-            format!("{}; accept(2): {}", connect.because(), accept.because()),
-        );
-        if let Some(woken) = self.woken() {
-            all = Law::of(
-                // On another CPU the acceptor is woken before connect(2) returns.
-                sum(all.range, woken.range),
-                format!("{}; the acceptor is woken: {}", all.because(), woken.because()),
-            );
-            if self.ends == "other_cpu" {
-                all.range.low = (0.5 * connect.range.low).min(all.range.low);
-            }
+        let connected_low = connect.range.low;
+        let all = connect + self.accept();
+        let Some(woken) = self.woken() else {
+            return all;
+        };
+        // On another CPU the acceptor is woken before connect(2) returns.
+        let all = all + woken;
+        let range = all.range;
+        match self.ends {
+            Ends::OtherCpu => all.at(Range { low: (0.5 * connected_low).min(range.low), ..range }),
+            _ => all,
         }
-        all
     }
 
     /// Cycles of giving a segment to what leads to the peer, and what that is.
     fn transmit(&self) -> (Range, &'static str) {
-        let way = Way::of(self.site);
+        let way = Way::of(self.facts.site);
         match way.kind() {
             // The far end's stack runs within the call, as over loopback.
-            Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "through both ends' stack"),
-            Kind::Wireless => (TRANSMIT_RADIO, "by a radio's driver"),
+            Kind::Loopback | Kind::Virtual => (CLOSE_FAR, "a FIN through both ends' stack"),
+            Kind::Wireless => (TRANSMIT_RADIO, "a FIN by a radio's driver"),
             Kind::Wired if way.near.is_some_and(|end| end.bus.as_deref() == Some("usb")) => {
-                (TRANSMIT_USB, "by an adapter on USB")
+                (TRANSMIT_USB, "a FIN by an adapter on USB")
             }
-            Kind::Wired => (TRANSMIT, "by a card's driver"),
-            Kind::Paravirtual => (TRANSMIT_PARAVIRTUAL, "by a virtual card"),
-            Kind::Unknown => (TRANSMIT_UNKNOWN, "by an unknown device"),
+            Kind::Wired => (TRANSMIT, "a FIN by a card's driver"),
+            Kind::Paravirtual => (TRANSMIT_PARAVIRTUAL, "a FIN by a virtual card"),
+            Kind::Unknown => (TRANSMIT_UNKNOWN, "a FIN by an unknown device"),
         }
     }
 
     fn close(&self, is_first: bool) -> Law {
-        let (mut cycles, mut what) = match self.is_remote() {
-            true => {
-                let (sent, how) = self.transmit();
-                (sum(CLOSE, sent), format!("a FIN sent {how}, nothing waited for"))
-            }
+        let (sent, what) = self.transmit();
+        match is_first {
+            true => self.call(sum(CLOSE, sent), what),
             false => {
-                (sum(CLOSE, CLOSE_FAR), "a FIN through both ends' stack within the call".to_owned())
+                let cycles = sum(sum(CLOSE, sent), CLOSE_SECOND);
+                self.call(cycles, &format!("{what}, the connection freed"))
             }
-        };
-        if !is_first {
-            cycles = sum(cycles, CLOSE_SECOND);
-            what.push_str(", the connection freed");
         }
-        self.call(cycles, &what)
     }
 
     /// A FIN until it is acknowledged: that of who closes first comes with the other's own FIN.
     fn fin(&self, is_first: bool) -> Law {
         let mut all = self.close(is_first);
         if self.is_remote() {
-            let trip = self.handshake();
-            all = Law::of(
-                sum(all.range, trip.range),
-                format!("{}; {}", all.because(), trip.because()),
-            );
+            all = all + self.handshake();
         }
         if !is_first {
             return all.and("the kernel acknowledges the second FIN at once");
         }
-        all.range = sum(all.range, self.close(false).range);
-        all = all.and("the first FIN is acknowledged by the other end's own");
+        all = all + self.close(false).and("the first FIN is acknowledged by the other end's own");
         if let Some(woken) = self.woken() {
-            all = Law::of(
-                sum(all.range, woken.range),
-                format!("{}; the other end is woken: {}", all.because(), woken.because()),
-            );
+            all = all + woken;
         }
         // The acknowledgement may come before the other end's FIN does.
-        all.range.low *= 0.5;
-        all.widened(1.0, 2.0, "an end that is late lets the kernel wait up to 40 ms")
+        all.widened(2.0, 2.0, "an end that is late lets the kernel wait up to 40 ms")
     }
 
     /// CPU time of a whole connection at one end.
     fn cpu(&self, is_near: bool) -> Law {
-        let mut parts = vec![self.close(false), self.call(AROUND, "token, answer, limits")];
+        let mut all = self.close(false) + self.call(AROUND, "token, answer, limits");
         // Each end wakes the other several times: by token, answer, pace and FIN.
-        parts.extend(self.asked().map(|asked| Law::of(scaled(asked, WAKES), String::new())));
-        let (own, what) = match is_near {
-            true => {
-                (self.call(sum(SOCKET, CONNECT), "a socket made, the way looked for"), "client")
-            }
-            false => (self.accept(), "server"),
+        if let Some(asked) = self.asked() {
+            all = all + asked.times(WAKES);
+        }
+        all = match is_near {
+            true => all + self.call(sum(SOCKET, CONNECT), "a socket made, the way looked for"),
+            false => all + self.accept(),
         };
-        parts.push(own);
-        if self.ends == "one_thread" {
-            parts.extend([self.accept(), self.close(true)]);
+        if self.ends == Ends::OneThread {
+            all = all + self.accept() + self.close(true);
         }
         if !self.is_remote() && is_near {
             // Over loopback the client's call does the work of both kernels.
-            parts.push(self.handshake());
-            parts.push(Law::of(self.work(CHILD), String::new()));
+            all = all + self.handshake() + self.cold(self.warm(CHILD, "the far kernel's part"));
         }
-        let ns = parts.iter().map(|part| part.range).reduce(sum).unwrap_or(AROUND);
-        Law::of(
-            ns,
-            format!(
-                "software: all calls of the {what}, with the segments that it sends itself: {}",
-                parts[0].because()
-            ),
-        )
-        .widened(1.6, 1.8, "softirqs count for whom they meet")
+        all.widened(1.6, 1.8, "softirqs count for whom they meet")
     }
 
     fn late(&self, is_made: bool) -> Law {
-        let trip = self.handshake();
-        let mut late = Law::of(
-            sum(AGAIN_NS, trip.range),
-            format!(
-                "software: a SYN that was dropped is sent again after 1 s (RFC 6298); then {}",
-                trip.because()
-            ),
-        );
+        let why = "a SYN that was dropped is sent again after 1 s (RFC 6298)";
+        let mut late = Law::software(AGAIN_NS, why) + self.handshake();
         if !is_made {
-            late.range.high += AGAIN_TWICE_NS;
-            late = late.and("it may be lost twice");
+            let range = late.range;
+            let high = range.high + AGAIN_TWICE_NS;
+            late = late.at(Range { high, ..range }).and("it may be lost twice");
         }
-        if Way::of(self.site).kind() == Kind::Wireless {
-            late.range.high += 1e9;
+        if Way::of(self.facts.site).kind() == Kind::Wireless {
+            let range = late.range;
+            late = late.at(Range { high: range.high + 1e9, ..range });
         }
         late
     }

@@ -6,41 +6,40 @@
 
 use super::request::measured_trip;
 use super::{
-    Kind, Transport, Waking, Way, core_rate, far_stack_cost, goodput, round_trip, stack_cost,
+    Ends, Kind, Protocol, Transport, Waking, Way, core_rate, far_stack_cost, goodput, round_trip,
+    stack_cost,
 };
 use crate::os::measured_call;
-use crate::{Law, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
+use crate::{Facts, Law, inverse, product, range};
+use bench::experiment::{Domain, Site};
+use bench::{case, symbols};
 use record::event::Range;
 
-/// Which way the traffic goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traffic {
-    /// From this end.
-    Up,
-    /// To this end.
-    Down,
-    /// Both at once.
-    Both,
+symbols! {
+    /// Which way the traffic goes.
+    pub enum Direction {
+        /// From this end.
+        Up = "up",
+        /// To this end.
+        Down = "down",
+        /// Both at once.
+        Both = "both",
+    }
 }
-
-/// A case.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Beside {
-    /// What carries the round trips.
-    pub transport: Transport,
-    /// Bytes there and back.
-    pub bytes: u64,
-    /// Both ends are on one CPU.
-    pub same_cpu: bool,
-    /// The traffic's threads have CPUs of their own.
-    pub has_own_cpus: bool,
-    /// Where the traffic goes.
-    pub traffic: Traffic,
-    /// Streams each way.
-    pub streams: u64,
-    /// What takes longer never ended, in ns.
-    pub timeout_ns: f64,
+case! {
+    /// Round trips beside traffic.
+    pub struct Beside {
+        /// of the round trips
+        protocol: Protocol,
+        /// bytes of a round trip each way
+        message: u64 = Domain::bytes(1, 65_507),
+        /// where both ends run: same_cpu, other_cpu (two processes), two_hosts
+        ends: Ends,
+        /// streams of the traffic each way
+        streams: u64 = Domain::count(1, 128),
+        /// of the traffic
+        direction: Direction,
+    }
 }
 
 /// Largest receive buffer that TCP grows to where nobody says another, in bytes (Linux: 6 MiB).
@@ -55,76 +54,82 @@ const BACKLOG: Range = range(0.0, 2e4, 1.5e6);
 
 impl Beside {
     /// The way of the traffic.
-    fn way(self, site: &Site) -> Way<'_> {
+    fn way<'site>(&self, site: &'site Site) -> Way<'site> {
         let way = Way::of(site);
-        match self.traffic {
-            Traffic::Both => way.both(),
-            traffic => way.toward(traffic == Traffic::Up),
+        match self.direction {
+            Direction::Both => way.both(),
+            direction => way.toward(direction == Direction::Up),
         }
+    }
+
+    /// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where there are any;
+    /// none where the site does not allow the ends.
+    pub fn traffic_cpus(&self, site: &Site) -> Option<[usize; 2]> {
+        let [near, far] = self.ends.cpus(site)?;
+        let here = |at: usize, or: usize| site.cpus.get(at).copied().unwrap_or(or);
+        Some(match (self.ends, &site.peer) {
+            (Ends::OtherCpu, _) => [here(2, near), here(3, far)],
+            (Ends::TwoHosts, Some(peer)) => {
+                [here(1, near), peer.cpus.get(1).copied().unwrap_or(far)]
+            }
+            _ => [near, far],
+        })
+    }
+
+    /// The traffic's threads have CPUs of their own.
+    fn has_own_cpus(&self, site: &Site) -> bool {
+        let both = self.ends.cpus(site).zip(self.traffic_cpus(site));
+        both.is_some_and(|(cpus, traffic)| cpus[0] != traffic[0] && cpus[1] != traffic[1])
+    }
+
+    fn transport(&self) -> Transport {
+        self.protocol.transport()
     }
 }
 
 /// Whether earlier figures say more than the machines' descriptions.
-pub fn adds(site: &Site, known: &Known, of: Beside) -> bool {
-    measured_call(known, "getpid").is_some() || trip(known, site, of).is_some()
+pub fn adds(facts: Facts, of: &Beside) -> bool {
+    let call = facts.known.and_then(|known| measured_call(known, "getpid"));
+    call.is_some() || trip(facts, of).is_some()
 }
 
 /// The measured round trip from where this end is.
-fn trip(known: &Known, site: &Site, of: Beside) -> Option<f64> {
-    let ends: &[&str] = match of.same_cpu {
-        true => &["same_cpu"],
-        false => &["other_cpu", "two_hosts"],
+fn trip(facts: Facts, of: &Beside) -> Option<f64> {
+    let ends: &[Ends] = match of.ends {
+        Ends::SameCpu => &[Ends::SameCpu],
+        _ => &[Ends::OtherCpu, Ends::TwoHosts],
     };
-    measured_trip(known, site.far(), of.transport, of.bytes, ends)
+    measured_trip(facts, of.protocol, of.message, ends)
 }
 
 /// The round trip with nothing beside it, in ns.
-pub fn idle(site: &Site, known: Option<&Known>, of: Beside) -> Law {
-    if let Some(ns) = known.and_then(|known| trip(known, site, of)) {
-        return Law::of(
-            range(0.6 * ns, ns, 1.7 * ns),
-            format!("base hardware and software: a round trip of {:.1} µs (net.rtt)", ns / 1e3),
-        );
+pub fn idle(facts: Facts, of: &Beside) -> Law {
+    if let Some(ns) = trip(facts, of) {
+        let because = format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3);
+        return Law::new(0.6 * ns, ns, 1.7 * ns, because);
     }
-    if site.peer.is_none() {
-        let waking = match of.same_cpu {
-            true => Waking::Same,
-            false => Waking::Other,
+    if facts.site.peer.is_none() {
+        let waking = match of.ends {
+            Ends::SameCpu => Waking::Same,
+            _ => Waking::Other,
         };
-        let hop = stack_cost(site, known, of.transport, waking);
-        return Law::of(
-            scaled(hop.range, 2.0),
-            format!("base hardware: loopback: memory copies, no link; twice: {}", hop.because()),
-        );
+        return stack_cost(facts, of.transport(), waking).times(2.0).and("twice, over no link");
     }
-    let between = round_trip(&Way::of(site), of.transport, of.bytes, of.bytes);
-    let near = stack_cost(site, known, of.transport, Waking::Interrupt);
-    let far = far_stack_cost(site, of.transport, Waking::Interrupt);
-    Law::of(
-        sum(between.range, sum(near.range, far.range)),
-        format!("{}; {}", between.because(), near.because()),
-    )
+    round_trip(&Way::of(facts.site), of.transport(), of.message, of.message)
+        + stack_cost(facts, of.transport(), Waking::Interrupt)
+        + far_stack_cost(facts.site, of.transport(), Waking::Interrupt)
 }
 
 /// Bytes a second of the traffic in one direction, as received.
-pub fn rate(site: &Site, of: Beside) -> Law {
+pub fn rate(site: &Site, of: &Beside) -> Law {
     let core = core_rate();
-    let (mut bytes, mut because) = if site.peer.is_none() {
-        let cpus = match (of.has_own_cpus, of.same_cpu) {
-            (true, _) => range(0.5, 1.0, 2.0),
-            (false, false) => range(0.2, 0.6, 1.2),
-            (false, true) => range(0.1, 0.35, 0.8),
+    let law = if site.peer.is_none() {
+        let (cpus, whose) = match (of.has_own_cpus(site), of.ends) {
+            (true, _) => (range(0.5, 1.0, 2.0), "its threads have CPUs of their own"),
+            (false, Ends::SameCpu) => (range(0.1, 0.35, 0.8), "its threads share one CPU"),
+            (false, _) => (range(0.2, 0.6, 1.2), "its threads share CPUs with the round trips"),
         };
-        let all = product(core.range, cpus);
-        let because = format!(
-            "base hardware: loopback: memory copies, no link; {}; its threads {}",
-            core.because(),
-            match of.has_own_cpus {
-                true => "have CPUs of their own",
-                false => "share CPUs with each other and the round trips",
-            }
-        );
-        (all, because)
+        core.by(cpus).and(whose).and("loopback: memory copies, no link")
     } else {
         let link = goodput(&of.way(site), Transport::Tcp);
         let streams = of.streams as f64;
@@ -134,27 +139,27 @@ pub fn rate(site: &Site, of: Beside) -> Law {
             link.range.likely.min(core.range.likely * streams),
             link.range.high.min(core.range.high * streams),
         );
-        (all, link.because())
+        link.at(all)
     };
-    if of.traffic == Traffic::Both {
-        bytes.low *= 0.15;
-        bytes.likely *= if site.peer.is_none() { 0.55 } else { 0.85 };
-        because.push_str(
-            "; the other direction takes CPU time, and holds acknowledgements back in its queue",
-        );
+    if of.direction != Direction::Both {
+        return law;
     }
-    Law::of(bytes, because)
+    let (one, share) = (law.range, if site.peer.is_none() { 0.55 } else { 0.85 });
+    law.at(range(0.15 * one.low, share * one.likely, one.high))
+        .and("the other direction takes CPU time, and delays acknowledgements in its queue")
 }
 
 /// What the traffic adds to a round trip, in ns.
-fn added(site: &Site, of: Beside) -> Law {
+fn added(site: &Site, of: &Beside) -> Law {
     if site.peer.is_none() {
-        return match of.has_own_cpus {
-            true => Law::of(BACKLOG, "software: on loopback nothing queues but a CPU's backlog of packets"
-                    .to_owned()),
-            false => Law::of(sum(BACKLOG, SLICES), "software: CPU contention: who is woken waits for a thread of the traffic, at once \
-                          or for a slice, at each end"
-                    .to_owned()),
+        let backlog = Law::software(BACKLOG, "packets wait in a CPU's backlog");
+        return match of.has_own_cpus(site) {
+            true => backlog,
+            false => {
+                let slices =
+                    "CPU contention: who wakes waits for a thread of the traffic, up to a slice";
+                backlog + Law::software(SLICES, slices)
+            }
         };
     }
     let way = of.way(site);
@@ -168,117 +173,84 @@ fn added(site: &Site, of: Beside) -> Law {
         * of.streams as f64;
     let by_packets = way.near.and_then(|end| end.queue_packets);
     let queue = by_packets.map(|packets| packets as f64 * way.mtu_bytes() as f64);
-    let (likely_ns, mut because) = match (way.kind(), net.default_queueing.as_deref()) {
+    let (likely_ns, why) = match (way.kind(), net.default_queueing.as_deref()) {
         _ if way.is_shaped() => {
-            (ns(buffer / 8.0, rate.likely), "a shaper whose queue is not told".to_owned())
+            (ns(buffer / 8.0, rate.likely), "a shaper does not report its queue".to_owned())
         }
-        (Kind::Wireless, _) => (3e7, "a radio's queues, which are long".to_owned()),
-        (_, Some(kind @ ("fq_codel" | "fq" | "cake"))) => (
-            SHORT.likely,
-            format!("queues here are {kind}'s unless somebody set others (net.core.default_qdisc)"),
-        ),
-        _ => (
-            ns(queue.unwrap_or(1.5e6) / 4.0, rate.likely),
-            "how the device queues is not told".to_owned(),
-        ),
+        (Kind::Wireless, _) => (3e7, "a radio's queues are long".to_owned()),
+        (_, Some(kind @ ("fq_codel" | "fq" | "cake"))) => {
+            (SHORT.likely, format!("{kind} keeps queues short (net.core.default_qdisc)"))
+        }
+        _ => {
+            let packets = by_packets.map_or("unknown".to_owned(), |count| count.to_string());
+            let why = format!("the device queues up to txqueuelen: {packets} packets");
+            (ns(queue.unwrap_or(1.5e6) / 4.0, rate.likely), why)
+        }
     };
-    let ways = if of.traffic == Traffic::Both { 2.0 } else { 1.0 };
+    let ways = if of.direction == Direction::Both { 2.0 } else { 1.0 };
     let all = range(0.0, ways * likely_ns, ways * ns(buffer, rate.low));
-    if let (Some(packets), Some(bytes)) = (by_packets, queue) {
-        because.push_str(&format!("; txqueuelen {packets} packets, {:.1} MB", bytes / 1e6));
-    }
-    Law::of(
-        sum(all, SLICES),
-        format!(
-            "{because}; no more than the {:.1} MB that the traffic's sockets have on their way, at its rate; \
-             queues further on tell nothing of themselves",
-            buffer / 1e6
-        ),
-    )
+    let most = format!("at most the {:.1} MB that the traffic's sockets hold", buffer / 1e6);
+    Law::software(all, why).and(most) + Law::software(SLICES, "a slice of the scheduler")
 }
 
-/// The round trip beside the traffic, in ns.
-pub fn beside(site: &Site, known: Option<&Known>, of: Beside) -> Law {
-    let idle = idle(site, known, of);
-    let added = added(site, of);
-    let mut all = sum(idle.range, added.range);
+/// The round trip beside the traffic, in ns; what takes longer than the time-out never ended.
+pub fn beside(facts: Facts, of: &Beside, timeout_ns: f64) -> Law {
+    let idle = idle(facts, of);
     // Who is kept awake by traffic answers sooner than who sleeps between two messages.
-    all.low = 0.25 * idle.range.low;
-    all.likely = all.likely.min(0.5 * of.timeout_ns).max(all.low);
-    all.high = all.high.min(of.timeout_ns).max(all.likely);
-    Law::of(all, format!("{}; added: {}", idle.because(), added.because()))
+    let low = 0.25 * idle.range.low;
+    let all = idle + added(facts.site, of);
+    let likely = all.range.likely.min(0.5 * timeout_ns).max(low);
+    let high = all.range.high.min(timeout_ns).max(likely);
+    all.at(range(low, likely, high))
 }
 
 /// The round trip beside the traffic over the one without.
-pub fn ratio(site: &Site, of: Beside) -> Law {
-    let (idle, beside) = (idle(site, None, of), beside(site, None, of));
-    let (idle_ns, beside_ns) = (idle.range, beside.range);
-    Law::of(
-        range(
-            0.25,
-            (beside_ns.likely / idle_ns.likely).max(0.25),
-            beside_ns.high / idle_ns.low.max(1.0),
-        ),
-        format!(
-            "{}; below 1 where traffic keeps CPUs awake that else sleep between two messages",
-            beside.because()
-        ),
-    )
+pub fn ratio(site: &Site, of: &Beside, timeout_ns: f64) -> Law {
+    let facts = Facts::prior(site);
+    let (idle_ns, beside) = (idle(facts, of).range, beside(facts, of, timeout_ns));
+    let beside_ns = beside.range;
+    let ratio = range(
+        0.25,
+        (beside_ns.likely / idle_ns.likely).max(0.25),
+        beside_ns.high / idle_ns.low.max(1.0),
+    );
+    beside.at(ratio).and("below 1 where traffic keeps CPUs awake between two messages")
 }
 
 /// Bytes that wait before a round trip: rate times added time.
-pub fn queue(site: &Site, of: Beside) -> Law {
+pub fn queue(site: &Site, of: &Beside, timeout_ns: f64) -> Law {
     let (rate, added) = (rate(site, of), added(site, of));
-    let idle = idle(site, None, of).range;
-    let added_ns = range(
-        -idle.high,
-        added.range.likely.min(0.5 * of.timeout_ns),
-        added.range.high.min(of.timeout_ns),
+    let idle = idle(Facts::prior(site), of).range;
+    let bytes = range(
+        -idle.high * rate.range.high / 1e9,
+        added.range.likely.min(0.5 * timeout_ns) * rate.range.likely / 1e9,
+        added.range.high.min(timeout_ns) * rate.range.high / 1e9,
     );
-    Law::of(
-        range(
-            added_ns.low * rate.range.high / 1e9,
-            added_ns.likely * rate.range.likely / 1e9,
-            added_ns.high * rate.range.high / 1e9,
-        ),
-        format!(
-            "rate times added time: {}; {}; below 0 where the traffic shortens round trips",
-            rate.because(),
-            added.because()
-        ),
-    )
+    rate.with(&added).at(bytes).and("below 0 where the traffic shortens round trips")
 }
 
 /// CPU time of one end per byte of the traffic, in ns/B.
-pub fn cpu_per_byte(site: &Site, of: Beside) -> Law {
+pub fn cpu_per_byte(site: &Site, of: &Beside) -> Law {
     let core = core_rate();
-    let rate = rate(site, of).range;
     let by_core = product(inverse(1e9, core.range), range(0.4, 0.8, 2.0));
     // The round trips take the CPU as well, however slow the traffic is.
-    let trips = 1e9 / rate.low.max(1.0);
-    Law::of(
-        range(by_core.low, by_core.likely, by_core.high + trips),
-        format!("{}; and the round trips' own time, at most all of a CPU", core.because()),
-    )
+    let trips = 1e9 / rate(site, of).range.low.max(1.0);
+    core.at(range(by_core.low, by_core.likely, by_core.high + trips))
+        .and("the round trips' own time besides, at most all of a CPU")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Beside, Traffic, beside, idle, queue, rate, ratio};
-    use crate::net::Transport;
+    use super::{Beside, Direction, beside, idle, queue, rate, ratio};
+    use crate::Facts;
+    use crate::net::{Ends, Protocol};
     use bench::experiment::fixtures::joined::{GIGABIT, joined};
     use bench::experiment::fixtures::sites;
 
-    fn of(traffic: Traffic) -> Beside {
-        Beside {
-            transport: Transport::Tcp,
-            bytes: 64,
-            same_cpu: false,
-            has_own_cpus: false,
-            traffic,
-            streams: 1,
-            timeout_ns: 1e9,
-        }
+    const TIMEOUT_NS: f64 = 1e9;
+
+    fn of(direction: Direction, ends: Ends) -> Beside {
+        Beside { protocol: Protocol::Tcp, message: 64, ends, streams: 1, direction }
     }
 
     #[test]
@@ -286,30 +258,39 @@ mod tests {
         let mut all = sites();
         all.push(joined("", ""));
         for site in all {
-            let [up, both] = [Traffic::Up, Traffic::Both].map(of);
-            assert!(rate(&site, both).range.likely < rate(&site, up).range.likely);
-            for case in [up, of(Traffic::Down), both] {
-                let (without, with) =
-                    (idle(&site, None, case).range, beside(&site, None, case).range);
-                assert!(with.low < without.low && with.high >= without.high.min(1e9));
-                assert!(with.low <= with.likely && with.likely <= with.high && with.high <= 1e9);
-                for told in [ratio(&site, case).range, queue(&site, case).range] {
+            let facts = Facts::prior(&site);
+            let ends = if site.peer.is_some() { Ends::TwoHosts } else { Ends::SameCpu };
+            let [up, down, both] =
+                [Direction::Up, Direction::Down, Direction::Both].map(|way| of(way, ends));
+            assert!(rate(&site, &both).range.likely < rate(&site, &up).range.likely);
+            for case in [up, down, both] {
+                let without = idle(facts, &case).range;
+                let with = beside(facts, &case, TIMEOUT_NS).range;
+                assert!(with.low < without.low && with.high >= without.high.min(TIMEOUT_NS));
+                assert!(with.low <= with.likely && with.likely <= with.high);
+                assert!(with.high <= TIMEOUT_NS);
+                let of_both = [ratio(&site, &case, TIMEOUT_NS), queue(&site, &case, TIMEOUT_NS)];
+                for told in of_both.map(|law| law.range) {
                     assert!(told.low <= told.likely && told.likely <= told.high, "{told:?}");
                     assert!(told.high.is_finite());
                 }
-                assert!(queue(&site, case).range.low <= 0.0);
+                assert!(queue(&site, &case, TIMEOUT_NS).range.low <= 0.0);
             }
         }
     }
 
     #[test]
-    fn a_queue_in_packets_is_told_and_loopback_has_none() {
-        let near = format!("{GIGABIT}== sys/class/net/e0/tx_queue_len\n1000\n");
-        let mut site = joined(&near, GIGABIT);
-        let told = beside(&site, None, of(Traffic::Up)).because();
-        assert!(told.contains("txqueuelen 1000 packets, 1.5 MB"), "{told}");
-        site.peer = None;
-        let told = beside(&site, None, of(Traffic::Up)).because();
-        assert!(told.contains("CPU contention") && !told.contains("txqueuelen"), "{told}");
+    fn a_longer_queue_in_packets_holds_a_message_longer_and_loopback_has_none() {
+        let likely = |packets: u32, has_peer: bool| {
+            let near = format!("{GIGABIT}== sys/class/net/e0/tx_queue_len\n{packets}\n");
+            let mut site = joined(&near, GIGABIT);
+            let peer = site.peer.take();
+            let ends = if has_peer { Ends::TwoHosts } else { Ends::SameCpu };
+            site.peer = peer.filter(|_| has_peer);
+            let case = of(Direction::Up, ends);
+            beside(Facts::prior(&site), &case, TIMEOUT_NS).range.likely
+        };
+        assert!(likely(1000, true) > likely(100, true) + 1e6);
+        assert_eq!(likely(1000, false), likely(100, false));
     }
 }

@@ -4,38 +4,66 @@
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept in one
 //! thread) and R2; newer kernels do it in half.
 
-use super::stack::{SLEEP, asked, other_pair, woken};
-use super::{
-    Kind, Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, sleeps, stack_cost,
-};
-use crate::os::{self, ipc};
-use crate::{Facts, Law, around, cpu, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
+use super::stack::{SLEEP, asked, call, other_pair, woken, work};
+use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, sleeps, stack_cost};
+use crate::os::ipc;
+use crate::{Facts, Law, around, inverse, range, scaled};
+use bench::experiment::{Domain, FAR, Known, Site};
 use bench::pair::Class;
+use bench::{case, symbols};
 use record::event::Range;
+use record::key::CaseId;
 
-/// What carries a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// UNIX stream sockets.
-    Unix,
+symbols! {
+    /// What carries a message.
+    pub enum Protocol { Tcp = "tcp", Udp = "udp", Unix = "unix" }
 }
-
-/// Where both ends run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
-    /// One thread is both.
-    OneThread,
-    /// Two processes on one CPU.
-    SameCpu,
-    /// Two processes on two CPUs of a host.
-    OtherCpu,
-    /// Two hosts.
-    TwoHosts,
+symbols! {
+    /// How both ends wait.
+    pub enum Receiver {
+        /// In the kernel.
+        Blocking = "blocking",
+        /// They ask again and again.
+        Polling = "polling",
+    }
+}
+symbols! {
+    /// How messages follow each other.
+    pub enum Arrivals {
+        /// Each as soon as the one before is back.
+        Saturated = "saturated",
+        /// After a pause.
+        Sparse = "sparse",
+    }
+}
+symbols! {
+    /// What a message goes by.
+    pub enum By {
+        /// A connection that stays.
+        Echo = "echo",
+        /// A connection of its own.
+        ConnectEcho = "connect_echo",
+    }
+}
+case! {
+    /// An exchange of a message and its echo.
+    pub struct Exchange {
+        /// what carries the messages
+        protocol: Protocol,
+        /// bytes of a message
+        message: u64 = Domain::bytes(1, 1 << 20),
+        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu (two
+        /// processes), two_hosts
+        ends: Ends,
+        /// connections at once, with a thread each at both ends
+        connections: u64 = Domain::count(1, 64),
+        /// whether both ends wait in the kernel or ask again and again
+        receiver: Receiver,
+        /// whether the next message goes at once or after a pause
+        arrivals: Arrivals,
+        /// whether the connection stays or each exchange makes its own
+        exchange: By,
+    }
 }
 
 /// One of the two ends.
@@ -45,27 +73,6 @@ pub enum End {
     Near,
     /// Who answers.
     Far,
-}
-
-/// An exchange of a message and its echo.
-#[derive(Clone, Copy, Debug)]
-pub struct Exchange {
-    /// What carries it.
-    pub protocol: Protocol,
-    /// Bytes of the message.
-    pub bytes: u64,
-    /// Where both ends run.
-    pub ends: Ends,
-    /// Connections at once, and how many of them share a CPU at the near end.
-    pub connections: f64,
-    /// See `connections`.
-    pub on_a_cpu: f64,
-    /// Both ends ask again and again.
-    pub polls: bool,
-    /// The pause before it, in ns, where there is one.
-    pub pause_ns: Option<f64>,
-    /// On a connection of its own.
-    pub fresh: bool,
 }
 
 /// Bytes a cycle of a copy between a process's buffer and a socket's, both ways out of caches, the last
@@ -89,83 +96,122 @@ const IN_COMPANY: Range = range(0.25, 0.7, 1.2);
 const COLD: f64 = 4.0;
 /// Softirqs of a card's packets may meet an end's CPU or another.
 const SOFTIRQS: Range = range(0.35, 1.0, 4.0);
+/// An end that shares its host with the other one may find work without a sleep.
+const SLEEPS_LESS: f64 = 1.0 / 0.6;
+
+impl Exchange {
+    /// Both ends ask again and again.
+    pub fn polls(&self) -> bool {
+        self.receiver == Receiver::Polling
+    }
+
+    /// There is a pause before it.
+    pub fn is_sparse(&self) -> bool {
+        self.arrivals == Arrivals::Sparse
+    }
+
+    /// It makes a connection of its own.
+    pub fn is_fresh(&self) -> bool {
+        self.exchange == By::ConnectEcho
+    }
+
+    fn transport(&self) -> Transport {
+        match self.protocol {
+            Protocol::Udp => Transport::Udp,
+            Protocol::Tcp | Protocol::Unix => Transport::Tcp,
+        }
+    }
+}
 
 /// Whether earlier figures say more than the machine's description.
 pub fn adds(known: &Known) -> bool {
     ipc::adds(known)
 }
 
-/// A message there and back, in ns.
-pub fn round_trip(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
-    let one = match of.ends {
-        Ends::TwoHosts => between_hosts(site, known, of),
-        _ => on_one_host(site, known, of),
+/// Round trips that net.rtt measured with a far end, in ns: of one connection that stays, by ends that block.
+pub(super) fn measured(
+    known: &Known,
+    far: &str,
+    protocol: Protocol,
+    arrivals: Arrivals,
+) -> impl Iterator<Item = (Exchange, f64)> {
+    let of = move |(id, ns): (&CaseId, f64)| {
+        let case = <Exchange as bench::experiment::Fields>::of(id)?;
+        let is_plain = case.receiver == Receiver::Blocking
+            && case.exchange == By::Echo
+            && case.connections == 1;
+        let fits = case.protocol == protocol && case.arrivals == arrivals;
+        (is_plain && fits && id.text(FAR) == Some(far)).then_some((case, ns))
     };
-    shared(one, of)
+    known.of("net.rtt", "round_trip").filter_map(of)
 }
 
-/// CPU time of one end per exchange, in ns.
-pub fn cpu(site: &Site, known: Option<&Known>, of: Exchange, end: End) -> Law {
-    let whole = round_trip(site, known, of);
+/// A message there and back, in ns.
+pub fn round_trip(facts: Facts, of: &Exchange) -> Law {
+    let one = match of.ends {
+        Ends::TwoHosts => between_hosts(facts, of),
+        _ => on_one_host(facts, of),
+    };
+    if of.connections <= 1 {
+        return one;
+    }
+    // Connections that share a CPU wait for one another, unless all mostly wait.
+    let cpus = of.ends.spread(&facts.site.cpus, true, of.connections);
+    let on_a_cpu = cpus.iter().filter(|cpu| Some(*cpu) == cpus.first()).count() as f64;
+    let busy = if of.is_sparse() { 0.05 } else { 0.55 };
+    one.by(range(0.8, 1.0 + busy * (on_a_cpu - 1.0), 1.4 * on_a_cpu))
+        .and(format!("{} connections at once, {on_a_cpu} on a CPU", of.connections))
+}
+
+/// CPU time of one end per exchange, in ns; `pause_ns` is that before a sparse one.
+pub fn cpu(facts: Facts, of: &Exchange, end: End, pause_ns: f64) -> Law {
     if of.ends == Ends::OneThread {
-        return whole.and("one thread does all of it and never waits");
+        return round_trip(facts, of).and("one thread does all of it and never waits");
     }
-    if of.polls {
-        let pause = of.pause_ns.unwrap_or(0.0);
-        return Law::of(sum(whole.range, around(pause, 0.02)), whole.because())
-            .and("who polls takes all of its CPU's time, pauses too");
+    if of.polls() {
+        let pause = if of.is_sparse() { pause_ns } else { 0.0 };
+        let why = "an end that polls takes all of its CPU's time, pauses too";
+        return round_trip(facts, of) + Law::software(around(pause, 0.02), why);
     }
-    let alone = Exchange { connections: 1.0, on_a_cpu: 1.0, ..of };
     let mut own = match (of.ends, end) {
         (Ends::TwoHosts, End::Far) => {
-            let stack = far_stack_cost(site, transport(of.protocol), Waking::Nobody);
-            at_an_end(site, None, of, stack)
+            let stack = far_stack_cost(facts.site, of.transport(), Waking::Nobody);
+            at_an_end(facts.as_prior(), of, stack)
         }
         (Ends::SameCpu, _) => {
-            let saturated = Exchange { pause_ns: None, ..alone };
-            let trip = round_trip(site, known, saturated);
-            Law::of(product(trip.range, half(of.fresh, end)), trip.because()).and(
+            let alone = Exchange { connections: 1, arrivals: Arrivals::Saturated, ..of.clone() };
+            round_trip(facts, &alone).by(half(of.is_fresh(), end)).and(
                 "both ends share one CPU, which never waits: about half of the round trip each",
             )
         }
-        _ => {
-            let stack = stack(site, known, of.protocol, Waking::Nobody);
-            at_an_end(site, known, of, stack)
-        }
+        _ => at_an_end(facts, of, stack(facts, of.protocol, Waking::Nobody)),
     };
+    let times = if of.is_fresh() { 2.0 } else { 1.0 };
     match of.ends {
         Ends::TwoHosts => {
-            own.range = product(own.range, SOFTIRQS);
-            own = own.and("softirqs may meet this end's CPU or another");
-            let way = Way::of(site);
-            let between = sleeps(site, known, transport(of.protocol), of.bytes);
-            own.range = sum(own.range, between);
-            if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
-                let times = if of.fresh { 2.0 } else { 1.0 };
-                own.range = sum(own.range, range(0.0, times * asked.likely, times * asked.high));
-                own = own.and("between namespaces an end asks the other's CPU to wake up");
+            own = own.by(SOFTIRQS).and("softirqs may meet this end's CPU or another")
+                + sleeps(facts, of.transport(), of.message);
+            let is_virtual = Way::of(facts.site).kind() == Kind::Virtual;
+            if let Some(asked) = asked(facts).filter(|_| is_virtual) {
+                let range = range(0.0, asked.range.likely, asked.range.high);
+                own = own + asked.at(range).times(times);
             }
         }
         Ends::OtherCpu => {
-            if let Some(asked) = asked(site, known) {
-                let times = if of.fresh { 2.0 } else { 1.0 };
-                own.range = sum(own.range, scaled(asked, times));
-                own = own.and("asks the other end's CPU to wake up");
+            if let Some(asked) = asked(facts) {
+                own = own + asked.times(times);
             }
-            own.range.low *= 0.6;
+            own = own.widened(SLEEPS_LESS, 1.0, "");
         }
         Ends::SameCpu | Ends::OneThread => {}
     }
-    if of.connections > 1.0 {
-        own.range = product(own.range, IN_COMPANY);
-        own = own.and("with several on their way an end sleeps less often");
+    if of.connections > 1 {
+        own = own.by(IN_COMPANY).and("with several on their way an end sleeps less often");
     }
-    if of.pause_ns.is_some() {
-        own.range = product(own.range, range(1.0, 1.7, COLD));
-        own = own.and("after a pause all is cold");
+    if of.is_sparse() {
+        own = own.by(range(1.0, 1.7, COLD)).and("after a pause all is cold");
         if end == End::Near {
-            own.range = sum(own.range, PAUSE_CPU);
-            own = own.and("the pause's own call and timer");
+            own = own + Law::software(PAUSE_CPU, "the pause's own call and timer");
         }
     }
     own
@@ -182,152 +228,96 @@ fn half(fresh: bool, end: End) -> Range {
 
 /// One end's share: its stack, going to sleep and being taken up, its copies, and half a connection's
 /// making.
-fn at_an_end(site: &Site, known: Option<&Known>, of: Exchange, stack: Law) -> Law {
-    let mut all = Law::of(
-        sum(sum(stack.range, cycles(site, known, SLEEP)), copies(site, known, of)),
-        stack.because(),
-    );
-    if of.fresh {
-        let (made, how) = connection(site, known, of);
-        all.range = sum(all.range, product(made, range(0.2, 0.6, 1.2)));
-        all = all.and(&how);
+fn at_an_end(facts: Facts, of: &Exchange, stack: Law) -> Law {
+    let all = stack + work(facts, SLEEP, "a sleep") + copies(facts, of);
+    match of.is_fresh() {
+        true => all + connection(facts, of).by(range(0.2, 0.6, 1.2)),
+        false => all,
     }
-    all
 }
 
-fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
-    let waking = match of.ends {
-        Ends::OneThread => Waking::Nobody,
-        _ if of.polls => Waking::Nobody,
-        Ends::SameCpu => Waking::Same,
-        _ => Waking::Other,
-    };
+fn on_one_host(facts: Facts, of: &Exchange) -> Law {
+    let waking = if of.polls() { Waking::Nobody } else { of.ends.waking() };
     // UNIX sockets that wait are os.ipc's.
     let is_ipc = of.protocol == Protocol::Unix && waking != Waking::Nobody;
     let mut all = if is_ipc {
-        let way = ipc::Way { via: ipc::Via::UnixStream, pair: pair(site, of.ends), size: of.bytes };
-        ipc::round_trip(Facts { site, known }, &way)
+        let pair = pair(facts.site, of.ends);
+        let way = ipc::Way { via: ipc::Via::UnixStream, pair, size: of.message };
+        ipc::round_trip(facts.site, facts.known, &way)
     } else {
-        let one = stack(site, known, of.protocol, waking);
-        let copied = copies(site, known, of);
-        Law::of(
-            // One end's luck is the other's: ends add.
-            scaled(sum(one.range, copied), 2.0),
-            format!(
-                "loopback: memory copies, no link; each way {}; {COPIES} copies of {} B",
-                one.because(),
-                of.bytes
-            ),
-        )
+        // One end's luck is the other's: ends add.
+        (stack(facts, of.protocol, waking) + copies(facts, of))
+            .times(2.0)
+            .and("twice, over no link")
     };
-    if of.polls {
-        all.range = sum(all.range, scaled(SEEN, 2.0));
-        all = all.and("a poller on another CPU sees it after 50 to 2,500 ns");
+    if of.polls() {
+        all = all + Law::hardware(scaled(SEEN, 2.0), "a poller sees it after 50 to 2,500 ns");
     }
-    if of.pause_ns.is_some() {
-        let deep =
-            woken(site, None, Waking::Sparse).filter(|_| !of.polls && of.ends == Ends::OtherCpu);
-        all = match deep {
+    if of.is_sparse() {
+        let is_woken = !of.polls() && of.ends == Ends::OtherCpu;
+        all = match woken(facts.as_prior(), Waking::Sparse).filter(|_| is_woken) {
             Some(deep) => {
                 let more = range(0.0, 0.3 * deep.range.likely, deep.range.high);
-                all.range = sum(all.range, more);
-                all.widened(1.0, 2.0, "after a pause CPUs sleep deeper and all is cold")
+                let why = "after a pause CPUs sleep deeper and all is cold";
+                (all + Law::software(more, "")).widened(1.0, 2.0, why)
             }
             None => all.widened(1.0, COLD, "after a pause all is cold"),
         };
     }
-    if of.fresh {
-        let (made, how) = connection(site, known, of);
-        all.range = sum(all.range, made);
-        all = all.and(&how).widened(1.0, 1.5, "the far end ends the connection before first");
+    if of.is_fresh() {
+        let why = "the far end ends the connection before first";
+        all = (all + connection(facts, of)).widened(1.0, 1.5, why);
     }
     all
 }
 
-fn between_hosts(site: &Site, known: Option<&Known>, of: Exchange) -> Law {
-    let way = Way::of(site);
-    let transport = transport(of.protocol);
-    let waking = match (of.polls, of.pause_ns) {
+fn between_hosts(facts: Facts, of: &Exchange) -> Law {
+    let way = Way::of(facts.site);
+    let transport = of.transport();
+    let waking = match (of.polls(), of.is_sparse()) {
         (true, _) => Waking::Nobody,
-        (false, Some(_)) => Waking::Sparse,
-        (false, None) => Waking::Interrupt,
+        (false, true) => Waking::Sparse,
+        (false, false) => Waking::Interrupt,
     };
-    let near = stack_cost(site, known, transport, waking);
-    let far = far_stack_cost(site, transport, waking);
-    let trip = way_round_trip(&way, transport, of.bytes, of.bytes);
-    let copied = scaled(copies(site, known, of), 2.0);
-    let ends = sum(near.range, far.range);
-    let mut all = Law::of(
-        sum(sum(ends, copied), trip.range),
-        format!(
-            "{}; near end: {}; far end: {}; {COPIES} copies of {} B at each",
-            trip.because(),
-            near.because(),
-            far.because(),
-            of.bytes
-        ),
-    );
-    if of.fresh {
-        let (made, how) = connection(site, known, of);
-        let first = way_round_trip(&way, transport, 0, 0);
-        all.range = sum(sum(all.range, made), sum(first.range, ends));
-        all = all.and(format!("{how}, and one round trip more"));
+    let ends = stack_cost(facts, transport, waking)
+        + far_stack_cost(facts.site, transport, waking).and("the same at the far end");
+    let trip = super::round_trip(&way, transport, of.message, of.message);
+    let all = trip + ends.clone() + copies(facts, of).times(2.0);
+    if !of.is_fresh() {
+        return all;
     }
-    all
-}
-
-/// Connections that share a CPU wait for one another, unless all mostly wait.
-fn shared(one: Law, of: Exchange) -> Law {
-    if of.connections <= 1.0 {
-        return one;
-    }
-    let others = of.on_a_cpu - 1.0;
-    let busy = if of.pause_ns.is_some() { 0.05 } else { 0.55 };
-    let grown = range(0.8, 1.0 + busy * others, 1.4 * of.on_a_cpu);
-    Law::of(product(one.range, grown), one.because())
-        .and(format!("{} connections at once, {} on a CPU", of.connections, of.on_a_cpu))
+    let first = super::round_trip(&way, transport, 0, 0);
+    (all + connection(facts, of) + first + ends).and("one round trip more for the connection")
 }
 
 /// One send and one receive with the protocol's work and the waking.
-fn stack(site: &Site, known: Option<&Known>, protocol: Protocol, waking: Waking) -> Law {
-    if protocol != Protocol::Unix {
-        return stack_cost(site, known, transport(protocol), waking);
-    }
-    let call = os::call(Facts { site, known }, 0.06);
-    let (calls, from) = (call.range, call.because());
-    let mut all = Law::of(
-        sum(scaled(calls, 2.0), cycles(site, known, UNIX_MESSAGE)),
-        format!("software: 2 system calls of {from}; a socket buffer made, queued and freed"),
-    );
-    if let Some(woken) = woken(site, known, waking) {
-        all.range = sum(all.range, woken.range);
-        all = all.and(&woken.because());
-    }
-    all
+fn stack(facts: Facts, protocol: Protocol, waking: Waking) -> Law {
+    let transport = match protocol {
+        Protocol::Tcp => Transport::Tcp,
+        Protocol::Udp => Transport::Udp,
+        Protocol::Unix => {
+            let message = "a socket buffer made, queued and freed";
+            let all = call(facts).times(2.0) + work(facts, UNIX_MESSAGE, message);
+            return match woken(facts, waking) {
+                Some(woken) => all + woken,
+                None => all,
+            };
+        }
+    };
+    stack_cost(facts, transport, waking)
 }
 
-fn connection(site: &Site, known: Option<&Known>, of: Exchange) -> (Range, String) {
-    let (made, what) = match of.protocol {
-        Protocol::Unix => (UNIX_CONNECTION, "a UNIX connection"),
-        _ => (TCP_CONNECTION, "a TCP connection"),
-    };
-    let how = format!("{what} made and accepted, {:.0} to {:.0} cycles", made.low, made.high);
-    (cycles(site, known, made), how)
+fn connection(facts: Facts, of: &Exchange) -> Law {
+    match of.protocol {
+        Protocol::Unix => work(facts, UNIX_CONNECTION, "a UNIX connection made and accepted"),
+        _ => work(facts, TCP_CONNECTION, "a TCP connection made and accepted"),
+    }
 }
 
 /// A message's copies at one end, in ns.
-fn copies(site: &Site, known: Option<&Known>, of: Exchange) -> Range {
-    cycles(site, known, inverse(COPIES * of.bytes as f64, COPY))
-}
-
-/// Cycles in ns.
-fn cycles(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    let clock = cpu::best_core_clock(Facts { site, known }).range;
-    let mut time = product(cycles, inverse(1e9, clock));
-    if cpu::is_guest(site) {
-        time.high *= 1.3;
-    }
-    time
+fn copies(facts: Facts, of: &Exchange) -> Law {
+    let cycles = inverse(COPIES * of.message as f64, COPY);
+    work(facts, cycles, format!("{COPIES} copies of {} B", of.message))
 }
 
 /// The distance of both ends' CPUs as os.ipc names it.
@@ -338,42 +328,36 @@ fn pair(site: &Site, ends: Ends) -> Class {
     }
 }
 
-fn transport(protocol: Protocol) -> Transport {
-    match protocol {
-        Protocol::Udp => Transport::Udp,
-        Protocol::Tcp | Protocol::Unix => Transport::Tcp,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{End, Ends, Exchange, Protocol, cpu, round_trip};
-    use bench::experiment::Known;
+    use super::{Arrivals, By, End, Ends, Exchange, Protocol, Receiver, cpu, measured, round_trip};
+    use crate::Facts;
     use bench::experiment::fixtures::joined::{GIGABIT, RADIO, joined};
     use bench::experiment::fixtures::{recorded, sites};
-    use record::key::{CaseId, Key};
+    use bench::experiment::{CaseId, FAR, Fields, Known};
+    use record::key::Key;
 
     const PLAIN: Exchange = Exchange {
         protocol: Protocol::Tcp,
-        bytes: 64,
+        message: 64,
         ends: Ends::OtherCpu,
-        connections: 1.0,
-        on_a_cpu: 1.0,
-        polls: false,
-        pause_ns: None,
-        fresh: false,
+        connections: 1,
+        receiver: Receiver::Blocking,
+        arrivals: Arrivals::Saturated,
+        exchange: By::Echo,
     };
 
     fn likely(of: Exchange) -> f64 {
-        round_trip(&recorded("epyc-7763-2s"), None, of).range.likely
+        round_trip(Facts::prior(&recorded("epyc-7763-2s")), &of).range.likely
     }
 
     #[test]
     fn a_cpu_that_never_waits_spends_the_round_trip_at_its_two_ends() {
         for site in sites() {
+            let facts = Facts::prior(&site);
             let of = Exchange { ends: Ends::SameCpu, ..PLAIN };
-            let trip = round_trip(&site, None, of).range;
-            let [near, far] = [End::Near, End::Far].map(|end| cpu(&site, None, of, end).range);
+            let trip = round_trip(facts, &of).range;
+            let [near, far] = [End::Near, End::Far].map(|end| cpu(facts, &of, end, 0.0).range);
             assert!((near.likely + far.likely - trip.likely).abs() < 1.0);
             assert!(near.high < trip.high && near.low > 0.3 * trip.low);
         }
@@ -382,79 +366,48 @@ mod tests {
     #[test]
     fn what_adds_work_adds_time() {
         let one_thread = Exchange { ends: Ends::OneThread, ..PLAIN };
-        let polls = Exchange { polls: true, ..PLAIN };
-        let fresh = Exchange { fresh: true, ..PLAIN };
-        let large = Exchange { bytes: 65_507, ..PLAIN };
-        let shared = Exchange { connections: 4.0, on_a_cpu: 4.0, ..PLAIN };
-        let unix = Exchange { protocol: Protocol::Unix, ..one_thread };
+        let polls = Exchange { receiver: Receiver::Polling, ..PLAIN };
+        let mut shared = recorded("epyc-7763-2s");
+        shared.cpus.truncate(2);
+        let shared = round_trip(Facts::prior(&shared), &Exchange { connections: 4, ..PLAIN });
         let plain = likely(PLAIN);
         for (less, more) in [
-            (likely(unix), likely(one_thread)),
-            (likely(one_thread), likely(polls)),
+            (
+                likely(Exchange { protocol: Protocol::Unix, ..one_thread.clone() }),
+                likely(one_thread.clone()),
+            ),
+            (likely(one_thread), likely(polls.clone())),
             (likely(polls), plain),
-            (plain, likely(fresh)),
-            (plain, likely(large)),
-            (plain, likely(shared)),
+            (plain, likely(Exchange { exchange: By::ConnectEcho, ..PLAIN })),
+            (plain, likely(Exchange { message: 65_507, ..PLAIN })),
+            (plain, shared.range.likely),
         ] {
             assert!(less < more, "{less} {more}");
-        }
-    }
-
-    #[test]
-    fn every_part_has_an_interval_everywhere() {
-        let mut all = sites();
-        all.push(joined(GIGABIT, GIGABIT));
-        all.push(joined(RADIO, GIGABIT));
-        for site in all {
-            let ends = match site.peer {
-                Some(_) => vec![Ends::TwoHosts],
-                None => vec![Ends::OneThread, Ends::SameCpu, Ends::OtherCpu],
-            };
-            for ends in ends {
-                for (polls, pause_ns, fresh) in [
-                    (false, None, false),
-                    (true, None, false),
-                    (false, Some(1e6), false),
-                    (true, Some(1e6), false),
-                    (false, None, true),
-                ] {
-                    for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Unix] {
-                        let of = Exchange { protocol, ends, polls, pause_ns, fresh, ..PLAIN };
-                        for estimate in [
-                            round_trip(&site, None, of),
-                            cpu(&site, None, of, End::Near),
-                            cpu(&site, None, of, End::Far),
-                        ] {
-                            let range = estimate.range;
-                            assert!(
-                                0.0 < range.low
-                                    && range.low <= range.likely
-                                    && range.likely <= range.high
-                                    && range.high.is_finite(),
-                                "{of:?}: {range:?}"
-                            );
-                        }
-                    }
-                }
-            }
         }
     }
 
     /// R0 and R1 over their links (132.9 µs over 1 Gbit/s between like machines).
     #[test]
     fn the_reports_round_trips_over_a_wire_are_inside() {
-        let of = Exchange { ends: Ends::TwoHosts, bytes: 56, ..PLAIN };
-        let range = round_trip(&joined(GIGABIT, GIGABIT), None, of).range;
+        let of = Exchange { ends: Ends::TwoHosts, message: 56, ..PLAIN };
+        let wire = joined(GIGABIT, GIGABIT);
+        let range = round_trip(Facts::prior(&wire), &of).range;
         assert!(range.low < 132_900.0 && 132_900.0 < range.high, "{range:?}");
+        let radio = joined(RADIO, GIGABIT);
+        assert!(round_trip(Facts::prior(&radio), &of).range.likely > 5.0 * range.likely);
     }
 
     #[test]
     fn loopback_s_figures_say_nothing_of_a_peer() {
         let site = joined(GIGABIT, GIGABIT);
         let mut known = Known::default();
-        let case = CaseId::new().with("far", "loopback").with("protocol", "tcp");
+        let mut case = CaseId::new().with(FAR, "loopback");
+        case.0.extend(PLAIN.id().0);
         known.insert(Key::new("net.rtt", &case, "round_trip"), 4_000.0);
         let of = Exchange { ends: Ends::TwoHosts, ..PLAIN };
-        assert_eq!(round_trip(&site, Some(&known), of), round_trip(&site, None, of));
+        let with = round_trip(Facts { site: &site, known: Some(&known) }, &of);
+        assert_eq!(with, round_trip(Facts::prior(&site), &of));
+        let found = |far| measured(&known, far, Protocol::Tcp, Arrivals::Saturated).count();
+        assert_eq!((found("loopback"), found("peer")), (1, 0));
     }
 }

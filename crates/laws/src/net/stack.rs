@@ -5,14 +5,14 @@
 //! of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles for a round trip between two
 //! processes on one CPU. They were adjusted to no other machine.
 
-use crate::os;
-use crate::os::switch::{self, Mechanism};
-use crate::{Facts, Law, around, cpu, product, range, sum};
-use bench::experiment::{Known, Site};
-use bench::pair::Class;
-use record::event::Range;
-
 use super::{Kind, Transport, Way};
+use crate::os::switch::{self, Mechanism};
+use crate::os::{self, measured_call};
+use crate::{Facts, Law, cpu, inverse, product, range, sum};
+use bench::experiment::Site;
+use bench::pair::Class;
+use record::event::{Condition, Range};
+use std::fmt::Display;
 
 /// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a virtual machine
 /// the hypervisor sends it, and the caller waits for that.
@@ -37,40 +37,53 @@ pub enum Waking {
     Sparse,
 }
 
+/// A system call, in ns: a measured getpid, else by the mitigations.
+pub(super) fn call(facts: Facts) -> Law {
+    match facts.known.and_then(|known| measured_call(known, "getpid")) {
+        Some(ns) => Law::measured(ns, 0.06, format!("a system call takes {ns:.0} ns (os.syscall)")),
+        None => os::entry(facts.site, facts.known),
+    }
+}
+
+/// Cycles of the kernel's, in ns.
+pub(super) fn work(facts: Facts, cycles: Range, what: impl Display) -> Law {
+    let (clock, _) = cpu::best_core_clock(facts.site, facts.known);
+    let mut ns = product(cycles, inverse(1e9, clock));
+    let is_guest = cpu::is_guest(facts.site);
+    if is_guest {
+        ns.high *= 1.3;
+    }
+    let reason = format!("{what}: {:.0} to {:.0} cycles", cycles.low, cycles.high);
+    Law::software(ns, reason)
+        .counting(Condition::CoreClock)
+        .counting_if(is_guest, Condition::Hypervisor)
+}
+
+/// Whether the sandbox has a network stack of its own.
+pub(super) fn is_gvisor(site: &Site) -> bool {
+    site.host.kernel.container.runtime.as_deref() == Some("gvisor")
+}
+
 /// One send and one receive of a small message at one end, with the protocols' work both ways and the waking
 /// of the receiver, in ns. Measured system calls and switches are used where they are known.
-pub fn stack_cost(site: &Site, known: Option<&Known>, transport: Transport, waking: Waking) -> Law {
-    let calls = os::call(Facts { site, known }, 0.06).times(2.0);
-    let (calls, calls_from) = (calls.range, format!("2 system calls ({})", calls.because()));
-    let cycles = services(transport);
-    let clock = cpu::best_core_clock(Facts { site, known }).range;
-    let mut work = product(cycles, super::super::inverse(1e9, clock));
-    if cpu::is_guest(site) {
-        work.high *= 1.3;
+pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
+    let out_and_in = format!("{transport} out and in by two calls");
+    let mut all = call(facts).times(2.0) + work(facts, services(transport), out_and_in);
+    if let Some(woken) = woken(facts, waking) {
+        all = all + woken;
     }
-    let mut all = Law::of(
-        sum(calls, work),
-        format!(
-            "software: {calls_from}; {transport} out and in, {:.0} to {:.0} cycles",
-            cycles.low, cycles.high
-        ),
-    );
-    if let Some(woken) = woken(site, known, waking) {
-        all =
-            Law::of(sum(all.range, woken.range), format!("{}; {}", all.because(), woken.because()));
+    match is_gvisor(facts.site) {
+        true => all.widened(1.0, 20.0, "gVisor has a network stack of its own"),
+        false => all,
     }
-    if site.host.kernel.container.runtime.as_deref() == Some("gvisor") {
-        all = all.widened(1.0, 20.0, "gVisor has a network stack of its own");
-    }
-    all
 }
 
 /// The same at the far end, by its own host's description, of which no figure was measured, in ns; of
 /// loopback's, this host's.
 pub fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Law {
     match far_site(site) {
-        None => stack_cost(site, None, transport, waking),
-        Some(there) => stack_cost(&there, None, transport, waking),
+        None => stack_cost(Facts::prior(site), transport, waking),
+        Some(there) => stack_cost(Facts::prior(&there), transport, waking),
     }
 }
 
@@ -99,60 +112,48 @@ fn services(transport: Transport) -> Range {
 }
 
 /// From the packet in the socket's queue to the receiver's first instruction, in ns.
-pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Law> {
-    let by_pipe = |pair: Class| Mechanism {
-        via: switch::Via::Pipe,
-        processes: true,
-        pair,
-        size: 2,
-        working_set: 0,
+pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
+    let by_pipe = |facts: Facts, pair: Class| {
+        let via = switch::Via::Pipe;
+        let of = Mechanism { via, processes: true, pair, size: 2, working_set: 0 };
+        switch::switch(facts.site, facts.known, &of)
     };
-    let measured = |pair: Class| known.and_then(|known| os::ipc::measured_switch(known, pair));
-    match waking {
-        Waking::Nobody => None,
-        Waking::Same => Some(match measured(Class::Same) {
-            Some(ns) => {
-                Law::of(around(ns, 0.3), format!("a switch of {ns:.0} ns (measured by os.switch)"))
-            }
-            None => switch::switch(Facts { site, known }, &by_pipe(Class::Same)),
-        }),
+    let measured = |pair: Class| os::ipc::measured_switch(facts.known?, pair);
+    Some(match waking {
+        Waking::Nobody => return None,
+        Waking::Same => match measured(Class::Same) {
+            Some(ns) => Law::measured(ns, 0.3, format!("a switch takes {ns:.0} ns (os.switch)")),
+            None => by_pipe(facts, Class::Same),
+        },
         Waking::Other => {
             // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
-            let pair = other_pair(site);
-            Some(match measured(pair) {
-                Some(ns) => Law::of(
-                    range(0.6 * ns, ns, 2.0 * ns),
-                    format!(
-                        "another CPU woken ({}), {ns:.0} ns of a hand-over (measured by os.switch)",
-                        pair.text()
-                    ),
+            let pair = other_pair(facts.site);
+            match measured(pair) {
+                Some(ns) => Law::new(
+                    0.6 * ns,
+                    ns,
+                    2.0 * ns,
+                    format!("another CPU ({}) wakes in {ns:.0} ns (os.switch)", pair.text()),
                 ),
-                None => switch::switch(Facts { site, known }, &by_pipe(pair)),
-            })
+                None => by_pipe(facts, pair),
+            }
         }
-        Waking::Interrupt => Some(switch::switch(Facts::prior(site), &by_pipe(Class::Llc))),
-        Waking::Sparse => Some(switch::switch(Facts::prior(site), &by_pipe(Class::Llc)).widened(
+        Waking::Interrupt => by_pipe(facts.as_prior(), Class::Llc),
+        Waking::Sparse => by_pipe(facts.as_prior(), Class::Llc).widened(
             1.0,
             4.0,
             "after a pause the CPU sleeps deeper",
-        )),
-    }
+        ),
+    })
 }
 
 /// The waking of a thread whose message a kernel answers by itself (an echo, a SYN), in ns. Between namespaces
 /// of one kernel the answer may be there before the call that asked is over, and nobody is woken.
-pub(super) fn woken_by_kernel(
-    site: &Site,
-    known: Option<&Known>,
-    way: &Way<'_>,
-    waking: Waking,
-) -> Option<Law> {
-    let woken = woken(site, known, waking)?;
+pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Option<Law> {
+    let woken = woken(facts, waking)?;
+    let range = range(0.0, 0.1 * woken.range.likely, woken.range.high);
     Some(match way.kind() {
-        Kind::Virtual => Law::of(
-            range(0.0, 0.1 * woken.range.likely, woken.range.high),
-            format!("{}, or nobody: the answer is there", woken.because()),
-        ),
+        Kind::Virtual => woken.at(range).and("nobody sleeps where the answer is already there"),
         _ => woken,
     })
 }
@@ -160,25 +161,26 @@ pub(super) fn woken_by_kernel(
 /// CPU time that the frames of a message after the first cost an end that sleeps between them, in ns: it takes
 /// from none to all of them by themselves, and between namespaces its acknowledgement asks the sender's CPU to
 /// wake up.
-pub fn sleeps(site: &Site, known: Option<&Known>, transport: Transport, bytes: u64) -> Range {
-    let way = Way::of(site);
+pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
+    let way = Way::of(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let clock = cpu::best_core_clock(Facts { site, known }).range;
-    let mut each = product(SLEEP, super::super::inverse(1e9, clock));
-    if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
-        each = sum(each, asked);
+    let (clock, _) = cpu::best_core_clock(facts.site, facts.known);
+    let mut each = product(SLEEP, inverse(1e9, clock));
+    if let Some(asked) = asked(facts).filter(|_| way.kind() == Kind::Virtual) {
+        each = sum(each, asked.range);
     }
-    range(0.0, 0.2 * frames * each.likely, frames * each.high)
+    let why = if frames > 0.0 { "an end may sleep between a message's frames" } else { "" };
+    Law::software(range(0.0, 0.2 * frames * each.likely, frames * each.high), why)
 }
 
 /// What it takes to ask another CPU, on which somebody sleeps, to wake up, in ns.
-pub(super) fn asked(site: &Site, known: Option<&Known>) -> Option<Range> {
-    let woken = woken(site, known, Waking::Other)?.range;
-    let part = match cpu::is_guest(site) {
-        true => ASKING_GUEST,
-        false => ASKING,
-    };
-    Some(range(part.low * woken.low, part.likely * woken.likely, part.high * woken.high))
+pub(super) fn asked(facts: Facts) -> Option<Law> {
+    let woken = woken(facts, Waking::Other)?.range;
+    let is_guest = cpu::is_guest(facts.site);
+    let part = if is_guest { ASKING_GUEST } else { ASKING };
+    let ns = range(part.low * woken.low, part.likely * woken.likely, part.high * woken.high);
+    let law = Law::software(ns, "an interrupt asks another CPU to wake up");
+    Some(law.counting_if(is_guest, Condition::Hypervisor))
 }
 
 /// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first

@@ -1,7 +1,8 @@
 use super::{
-    Kind, Toward, Transport, Waking, Way, far_stack_cost, goodput, link_bound, link_rate, passage,
-    ping, round_trip, stack, stack_cost,
+    Ends, Kind, Protocol, Toward, Transport, Waking, Way, far_stack_cost, goodput, link_bound,
+    link_rate, passage, ping, round_trip, stack, stack_cost,
 };
+use crate::Facts;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::joined::{FAST, GIGABIT, HALF, RADIO, USB, VETH, VIRTIO, joined};
 use bench::experiment::fixtures::{recorded, sites};
@@ -31,22 +32,22 @@ fn laws_answer_at_every_host_and_for_every_kind_of_peer() {
         let way = Way::of(site);
         for transport in [Transport::Tcp, Transport::Udp, Transport::Icmp] {
             let rate = goodput(&way, transport);
-            assert!(ordered(rate.range) && rate.range.low > 0.0, "{}", rate.because());
+            assert!(ordered(rate.range) && rate.range.low > 0.0);
             for bytes in [1, 56, 65_507] {
                 let there = passage(&way, transport, bytes, Toward::Far);
                 let both = round_trip(&way, transport, bytes, bytes);
-                assert!(ordered(there.range) && ordered(both.range), "{}", both.because());
-                assert!(both.range.likely >= there.range.likely, "{}", both.because());
+                assert!(ordered(there.range) && ordered(both.range));
+                assert!(both.range.likely >= there.range.likely);
             }
             for waking in
                 [Waking::Nobody, Waking::Same, Waking::Other, Waking::Interrupt, Waking::Sparse]
             {
                 let ends = [
-                    stack_cost(site, None, transport, waking),
+                    stack_cost(Facts::prior(site), transport, waking),
                     far_stack_cost(site, transport, waking),
                 ];
                 for end in ends {
-                    assert!(ordered(end.range) && end.range.low > 100.0, "{}", end.because());
+                    assert!(ordered(end.range) && end.range.low > 100.0);
                 }
             }
         }
@@ -110,9 +111,9 @@ fn a_shaper_counts_frames_without_what_the_wire_adds() {
     let way = Way::of(&site);
     let rate = goodput(&way, Transport::Tcp);
     let told = 12.5e6 * 1448.0 / 1514.0;
-    assert!((rate.range.likely - told).abs() < 1.0, "{} {}", rate.range.likely, rate.because());
+    assert!((rate.range.likely - told).abs() < 1.0, "{rate:?}");
     assert!(rate.range.low > 0.96 * told && rate.range.high < 1.02 * told);
-    assert!(rate.because().contains("shaped_rate"), "{}", rate.because());
+    assert!(rate.because().contains("shaped_rate"));
 }
 
 #[test]
@@ -187,19 +188,21 @@ fn a_hand_over_is_taken_of_the_pair_that_is_measured() {
     tell("remote", 9_000.0);
     let far = (0..).find(|cpu| site.host.cpu.distance(0, *cpu) == Some(Distance::OtherSocket));
     site.cpus = vec![0, far.expect("two sockets")];
-    let woken = |site: &Site| stack::woken(site, Some(&known), Waking::Other).expect("it is woken");
-    assert_eq!(woken(&site).range.likely, 9_000.0);
+    let woken = |site: &Site| {
+        let facts = Facts { site, known: Some(&known) };
+        stack::woken(facts, Waking::Other).expect("it wakes").range
+    };
+    assert_eq!(woken(&site).likely, 9_000.0);
     // Of a pair that was not measured no other pair's stands.
     let near = (1..).find(|cpu| site.host.cpu.distance(0, *cpu) == Some(Distance::SharedLlc));
     site.cpus = vec![0, near.expect("a shared cache")];
-    let told = woken(&site);
-    assert!(!told.because().contains("measured by os.switch"), "{}", told.because());
+    assert!(![1_000.0, 9_000.0].contains(&woken(&site).likely));
 }
 
 #[test]
 fn an_echo_is_not_told_from_two_cpus_of_one_host() {
     let site = recorded("epyc-7763-2s");
     let way = Way::of(&site);
-    let left = |ends| ping::less_socket(&site, (50_000.0, ends), Transport::Udp, &way);
-    assert!(left("same_cpu").is_some() && left("other_cpu").is_none());
+    let left = |ends| ping::less_socket(&site, (50_000.0, ends), Protocol::Udp, &way);
+    assert!(left(Ends::SameCpu).is_some() && left(Ends::OtherCpu).is_none());
 }

@@ -1,14 +1,16 @@
 //! What a case's counts say, recorded.
 
-use super::both::is_rate;
-use super::shape::{Datagrams, Direction, Protocol, Received, Sent, Shape};
-use super::transfers::{LOST_AFTER, Served, Timed};
+use super::ends::is_rate;
+use super::reports::{LOST_AFTER, Served, Timed};
+use super::shape::{Datagrams, Received, Sent, Shape};
+use crate::net::place::listed;
 use crate::net::usage::Used;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, WrongResult};
+use laws::net::bandwidth::Direction;
+use laws::net::{Ends, Protocol};
 use record::case::Case;
 use record::key::Value;
-use record::note::Notes;
 use stats::trend;
 
 /// What stands beside figures of loopback.
@@ -24,7 +26,7 @@ pub(super) fn steady(
     sent: &Sent,
     received: &Received,
 ) -> Result<()> {
-    if shape.protocol == Protocol::Tcp && sent.bytes != received.bytes {
+    if shape.of.protocol == Protocol::Tcp && sent.bytes != received.bytes {
         return Err(WrongResult(format!(
             "the sender sent {} B and the receiver got {}",
             sent.bytes, received.bytes
@@ -33,12 +35,12 @@ pub(super) fn steady(
     }
     bandwidth(bench, case, shape, sent, received)?;
     bench.record_batches(case, "peak", 0, vec![received.steady.best])?;
-    let (near, far) = match shape.direction {
+    let (near, far) = match shape.of.direction {
         Direction::Up => (&sent.used, &received.used),
         Direction::Down => (&received.used, &sent.used),
     };
     let delivered = delivered_messages(shape, received);
-    let (near_count, far_count) = match shape.direction {
+    let (near_count, far_count) = match shape.of.direction {
         Direction::Up => (sent.messages as f64, delivered),
         Direction::Down => (delivered, sent.messages as f64),
     };
@@ -64,7 +66,7 @@ fn bandwidth(
         let rows = found.streams.iter().enumerate().map(row).collect();
         bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
     }
-    let metric = if is_rate(case) { "bandwidth" } else { "burst" };
+    let metric = if is_rate(&shape.of, case) { "bandwidth" } else { "burst" };
     let samples = bench.record_batches(case, metric, 0, vec![found.rate()])?;
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
@@ -99,30 +101,16 @@ fn bandwidth(
         ("sender_softirq_cpu", &sent.softirq_cpus),
         ("receiver_softirq_cpu", &received.softirq_cpus),
     ] {
-        if let Some(cpus) = listed(cpus) {
-            samples.at.insert(name.to_owned(), cpus);
-        }
+        let cpus = listed(cpus.iter().copied());
+        samples.at.extend(cpus.map(|cpus| (name.to_owned(), cpus)));
     }
     found.describe(samples, 1.0);
     remarks(&mut samples.notes, shape);
     Ok(())
 }
 
-/// CPUs as a record names them: one by its number, several in a list.
-fn listed(cpus: &[usize]) -> Option<Value> {
-    match cpus {
-        [] => None,
-        [cpu] => Some(Value::Int(*cpu as u64)),
-        cpus => {
-            let names: Vec<String> = cpus.iter().map(usize::to_string).collect();
-            Some(Value::from(names.join(",")))
-        }
-    }
-}
-
-fn remarks(notes: &mut Notes, shape: &Shape) {
-    use crate::net::place::TWO_HOSTS;
-    if shape.ends != TWO_HOSTS {
+fn remarks(notes: &mut Vec<String>, shape: &Shape) {
+    if shape.of.ends != Ends::TwoHosts {
         notes.push(NO_LINK.to_owned());
     }
 }
@@ -277,7 +265,7 @@ pub(super) fn transfers(
     let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
     ensure!(best_ns.is_finite(), "there was no transfer");
     let all: u64 = timed.windows.iter().map(|(count, _)| count).sum();
-    if case.text("protocol") == Some("udp") {
+    if shape.of.protocol == Protocol::Udp {
         // One that did not come back took at least so long: left out it would make a bad way look good.
         let limit_ns = LOST_AFTER.as_nanos() as f64;
         let asked = kept.len() as u64 + timed.lost;
@@ -336,9 +324,8 @@ pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64
 
 #[cfg(test)]
 mod tests {
-    use super::{agree, listed, shares};
+    use super::{agree, shares};
     use crate::net::bandwidth::shape::{Datagrams, Sent};
-    use record::key::Value;
 
     fn counts(unique: u64, dropped: u64, repeated: u64) -> Datagrams {
         Datagrams { unique, dropped, repeated, ..Datagrams::default() }
@@ -358,12 +345,5 @@ mod tests {
         assert!(agree(&sent, &counts(90, 11, 0)).is_err());
         // Doubled on the way, and one of the two dropped.
         assert!(agree(&sent, &counts(90, 11, 1)).is_ok());
-    }
-
-    #[test]
-    fn cpus_are_named() {
-        assert_eq!(listed(&[]), None);
-        assert_eq!(listed(&[3]), Some(Value::Int(3)));
-        assert_eq!(listed(&[0, 3]), Some(Value::from("0,3")));
     }
 }

@@ -1,133 +1,96 @@
 //! What cases should give, and what their figures are compared with.
 
-use super::both::is_rate;
-use super::combinations::streams_all;
-use super::shape::{self, Transfer};
-use crate::net::place::SAME_CPU;
-use bench::experiment::{DerivedValue, FAR, Known, Site, bounded, unknown};
+use super::ends::is_rate;
+use bench::experiment::contract::Facts;
+use bench::experiment::{CaseId, DerivedValue, FAR, Fields, Known, Site, unknown};
 use laws::Law;
-use laws::net::Transport;
-use laws::net::bandwidth::{self as law, Flow};
+use laws::net::Protocol;
+use laws::net::bandwidth::{self as law, Bytes, Direction, Flow, Transfer};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
 
-/// The flow of a case, resolved or not.
-fn flow(site: &Site, case: &Case) -> Option<Flow> {
-    let streams = case.id.get("streams")?;
-    Some(Flow {
-        transport: match case.text("protocol")? {
-            "udp" => Transport::Udp,
-            _ => Transport::Tcp,
-        },
-        message: case.id.int("message")?,
-        is_same_cpu: case.text("ends")? == SAME_CPU,
-        streams: streams.int().unwrap_or_else(|| streams_all(site)),
-        is_up: case.text("direction")? == "up",
-        transfer: match shape::transfer(case.text("transfer")?)? {
-            Transfer::Steady => law::Transfer::Steady,
-            Transfer::Fixed(bytes) => law::Transfer::Fixed(bytes),
-            Transfer::ThereAndBack => law::Transfer::ThereAndBack,
-            Transfer::AlreadyThere => law::Transfer::AlreadyThere,
-        },
-        interval_ns: case.at.get("interval_ns").and_then(Value::int).unwrap_or(0),
-    })
+/// What the law sees of a case, resolved or not.
+fn flow(site: &Site, of: &Bytes, at: &Case) -> Flow {
+    let interval_ns = at.int("interval_ns").unwrap_or(0);
+    Flow { streams: of.streams.at(site), interval_ns, of: of.clone() }
 }
 
 /// Why a case has no such figure.
-fn untold(flow: &Flow, metric: &str) -> Option<&'static str> {
-    use law::Transfer::{AlreadyThere, Steady};
-    let is_udp = flow.transport == Transport::Udp;
-    match (metric, flow.transfer) {
+fn untold(of: &Bytes, metric: &str) -> Option<&'static str> {
+    use Transfer::{AlreadyThere, Steady};
+    let is_udp = of.protocol == Protocol::Udp;
+    match (metric, of.transfer) {
         ("copy_rate", AlreadyThere) => None,
-        ("copy_rate", _) => Some("of a message that is there already only"),
-        (_, AlreadyThere) => Some("of a copy only its rate is told"),
-        ("transfer_time", Steady) => Some("a steady stream has no end"),
+        ("copy_rate", _) => Some("unknown: of a message that is there already only"),
+        (_, AlreadyThere) => Some("unknown: of a copy only its rate is told"),
+        ("transfer_time", Steady) => Some("unknown: a steady stream has no end"),
         ("burst", Steady) | ("transfer_time" | "bandwidth" | "peak", _) => None,
         (name, _) if name.contains("cpu") => None,
         ("loss" | "loss_sender" | "loss_path" | "loss_receiver", Steady) if is_udp => None,
-        (name, _) if name.starts_with("loss") => Some("of steady datagrams only"),
+        (name, _) if name.starts_with("loss") => Some("unknown: of steady datagrams only"),
         ("efficiency", Steady) => None,
         (_, Steady) if !is_udp => None,
-        _ => Some("of steady streams only"),
+        _ => Some("unknown: of steady streams only"),
     }
 }
 
 /// The prediction of a metric of a case.
-pub(super) fn predict(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    metric: &str,
-) -> Option<Prediction> {
-    let told = |why: &str| known.is_none().then(|| unknown(format!("unknown: {why}")));
-    let Some(flow) = flow(site, case) else {
-        return told("no such case");
+pub(super) fn law(facts: Facts, of: &Bytes, at: &Case, metric: &str) -> Option<Prediction> {
+    let is_prior = facts.known.is_none();
+    let of_window = matches!(metric, "bandwidth" | "burst") && of.transfer == Transfer::Steady;
+    let why = match untold(of, metric) {
+        None if of_window && is_rate(of, at) != (metric == "bandwidth") => {
+            Some("unknown: the window decides whether it is a rate or a burst")
+        }
+        why => why,
     };
-    if let Some(why) = untold(&flow, metric) {
-        return told(why);
+    if let Some(why) = why {
+        return is_prior.then(|| unknown(why));
     }
-    if flow.transfer == law::Transfer::Steady
-        && matches!(metric, "bandwidth" | "burst")
-        && is_rate(case) != (metric == "bandwidth")
-    {
-        return told("the window decides whether it is a rate or a burst");
+    let (site, flow) = (facts.site, flow(facts.site, of, at));
+    if let Some(share) = law::share(site, &flow, metric) {
+        return is_prior.then(|| share.prediction());
     }
-    if metric == "efficiency" {
-        return match known {
-            None => law::efficiency(site, &flow).map(Law::prediction),
-            Some(_) => None,
-        };
-    }
-    if let Some(estimate) = law::share(site, &flow, metric) {
-        return known.is_none().then(|| estimate.prediction());
-    }
-    if known.is_some_and(|known| !law::adds(site, known)) {
+    if !is_prior && !law::adds(facts) {
         return None;
     }
-    let near_sends = flow.is_up;
-    let estimate = match metric {
-        "bandwidth" | "burst" => law::bandwidth(site, known, &flow),
-        "peak" => law::peak(site, known, &flow),
-        "transfer_time" => law::transfer_time(site, known, &flow),
-        "copy_rate" => law::copies(site, known, &flow),
-        "cpu_near" => law::byte_cpu(site, known, &flow, near_sends),
-        "cpu_far" => law::byte_cpu(site, known, &flow, !near_sends),
-        "message_cpu_near" => law::message_cpu(site, known, &flow, near_sends),
-        "message_cpu_far" => law::message_cpu(site, known, &flow, !near_sends),
-        _ => return told("no such figure"),
+    let near_sends = of.direction == Direction::Up;
+    let law = match metric {
+        "bandwidth" => law::bandwidth(facts, &flow).bounded(law::bound(site, &flow)),
+        "burst" => law::bandwidth(facts, &flow),
+        "peak" => law::peak(facts, &flow),
+        "transfer_time" => law::transfer_time(facts, &flow),
+        "copy_rate" => law::copies(facts, &flow),
+        "cpu_near" => law::byte_cpu(facts, &flow, near_sends),
+        "cpu_far" => law::byte_cpu(facts, &flow, !near_sends),
+        "message_cpu_near" => law::message_cpu(facts, &flow, near_sends),
+        _ => law::message_cpu(facts, &flow, !near_sends),
     };
-    let prediction = estimate.prediction();
-    let bound = match metric {
-        "bandwidth" => law::bound(site, &flow),
-        _ => None,
-    };
-    Some(match bound {
-        Some(bound) => bounded(prediction, bound),
-        None => prediction,
-    })
+    Some(law.prediction())
+}
+
+/// The efficiency of a steady transfer, of which there is something to compare with.
+pub(super) fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
+    let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+    if facts.known.is_some() {
+        return None;
+    }
+    let flow = flow(facts.site, &of, &Case::new(id.clone()));
+    law::efficiency(facts.site, &flow).map(Law::prediction)
 }
 
 /// Steady transfers that there is something to compare with.
 pub(super) fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
-    let cases = series.iter().flat_map(|series| &series.cases);
-    let comparable = |case: &&Case| {
-        flow(site, case).is_some_and(|flow| {
-            flow.transfer == law::Transfer::Steady && law::efficiency(site, &flow).is_some()
-        })
-    };
-    cases.filter(comparable).map(|case| case.id.clone()).collect()
+    let ids = series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
+    ids.filter(|id| efficiency(Facts::prior(site), id).is_some()).cloned().collect()
 }
 
 /// Efficiencies of all far ends' steady transfers.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let of_case = |(id, rate): (&CaseId, f64)| {
         let there = site.toward(id.text(FAR)?);
-        let case = Case::new(id.clone());
-        let flow = flow(&there, &case)?;
-        if flow.transfer != law::Transfer::Steady {
-            return None;
-        }
+        let of = Bytes::of(id).filter(|of| of.transfer == Transfer::Steady)?;
+        let flow = flow(&there, &of, &Case::new(id.clone()));
         let (over, what) = law::measure_of(&there, known, &flow)?;
         let mut value = DerivedValue::new(id.clone(), "efficiency", rate / over);
         value.notes.push(what);

@@ -5,8 +5,8 @@ use super::numbers::Numbers;
 use super::shape::{
     Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
 };
-use super::socket::{Socket, filled, is_timeout, softirq_cpus};
-use crate::net::ends::{Line, PATIENCE};
+use super::socket::{filled, is_timeout, receive_buffer_bytes, softirq_cpus};
+use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::usage::Usage;
 use anyhow::{Context, Result, bail, ensure};
 use metal::backlog;
@@ -114,14 +114,14 @@ pub(super) fn receive(
             |stream| {
                 // Now: once the gate is open the sender may be ahead of this thread.
                 let dropped = match &sockets[stream] {
-                    Socket::Tcp(_) => Ok(0),
-                    Socket::Udp(socket) => backlog::dropped(socket.as_fd()),
+                    Socket::Stream(_) => Ok(0),
+                    Socket::Datagram(socket) => backlog::dropped(socket.as_fd()),
                 };
                 (filled(shape.read_bytes()), dropped)
             },
             |stream, (mut buffer, dropped)| match &sockets[stream] {
-                Socket::Tcp(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
-                Socket::Udp(socket) => {
+                Socket::Stream(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
+                Socket::Datagram(socket) => {
                     let dropped = dropped.context("SO_MEMINFO")?;
                     catch(socket, &mut buffer, dropped, stream, watch)
                 }
@@ -150,11 +150,10 @@ pub(super) fn receive(
         let used = usage.end();
         Ok::<_, anyhow::Error>((streams, steady, sent, used))
     })?;
-    let sizes = sockets.iter().filter_map(Socket::receive_buffer_bytes);
     let received = Received {
         steady,
         used,
-        buffer_bytes: sizes.max().unwrap_or(0),
+        buffer_bytes: receive_buffer_bytes(sockets),
         softirq_cpus: softirq_cpus(sockets),
         ..total(&streams)
     };

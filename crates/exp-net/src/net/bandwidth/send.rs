@@ -2,8 +2,8 @@
 
 use super::crew::{Closing, Gate, enlist};
 use super::shape::{Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape};
-use super::socket::{Socket, filled, is_timeout, softirq_cpus};
-use crate::net::ends::{Line, PATIENCE};
+use super::socket::{filled, is_timeout, send_buffer_bytes, softirq_cpus};
+use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::usage::Usage;
 use anyhow::{Context, Result, bail};
 use metal::backlog::is_refusal;
@@ -74,8 +74,8 @@ pub(super) fn send(
             (cpus, shape.is_free),
             |_| filled(shape.message),
             |stream, mut buffer| match &sockets[stream] {
-                Socket::Tcp(socket) => push(socket, &buffer, stop),
-                Socket::Udp(socket) => throw(socket, &mut buffer, interval, stop),
+                Socket::Stream(socket) => push(socket, &buffer, stop),
+                Socket::Datagram(socket) => throw(socket, &mut buffer, interval, stop),
             },
         )?;
         line.hear::<Begun>(PATIENCE).context("waiting for the receiver to begin")?;
@@ -219,10 +219,9 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
 
 /// Adds what the sockets themselves tell.
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
-    let sizes = sockets.iter().filter_map(Socket::send_buffer_bytes);
-    sent.buffer_bytes = sizes.max().unwrap_or(0);
+    sent.buffer_bytes = send_buffer_bytes(sockets);
     sent.softirq_cpus = softirq_cpus(sockets);
-    if let (Some(connections), Some(Socket::Tcp(stream))) = (&mut sent.connections, sockets.first())
+    if let (Some(connections), Some(Socket::Stream(stream))) = (&mut sent.connections, sockets.first())
         && let Ok(name) = SockRef::from(stream).tcp_congestion()
     {
         let name = String::from_utf8_lossy(&name);

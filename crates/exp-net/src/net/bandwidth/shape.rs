@@ -1,8 +1,10 @@
 //! What a case asks for, read from its parameters alike at both ends, and what the ends say to each other.
 
-use crate::net::place::{OTHER_CPU, SAME_CPU, is_free};
+use crate::net::place::is_free;
 use crate::net::usage::Used;
 use anyhow::{Context, Result};
+use laws::net::bandwidth::{Bytes, Transfer};
+use laws::net::{Ends, Protocol};
 use record::case::Case;
 use serde::{Deserialize, Serialize};
 use stats::steady::Steady;
@@ -23,92 +25,31 @@ pub(super) const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// tell.
 const READ_BYTES: usize = 4 << 10;
 
-/// What carries the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    /// Streams.
-    Tcp,
-    /// Datagrams.
-    Udp,
-}
-
-/// Who sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// The near end.
-    Up,
-    /// The far end.
-    Down,
-}
-
-/// What is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transfer {
-    /// As much as goes, until it has settled and for a while after.
-    Steady,
-    /// So many bytes, acknowledged, again and again.
-    Fixed(u64),
-    /// One message, which comes back whole, again and again.
-    ThereAndBack,
-    /// One message, which is read in one call once all of it is there.
-    AlreadyThere,
-}
-
-/// A case.
+/// A case, as its threads need it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
-    /// What carries the bytes.
-    pub(super) protocol: Protocol,
+    /// The case.
+    pub(super) of: Bytes,
     /// Bytes that one call sends.
     pub(super) message: usize,
-    /// Where both ends run.
-    pub(super) ends: String,
     /// Streams, each with a thread of its own at each end.
     pub(super) streams: usize,
-    /// Who sends.
-    pub(super) direction: Direction,
-    /// What is sent.
-    pub(super) transfer: Transfer,
     /// The scheduler places the threads.
     pub(super) is_free: bool,
 }
 
-/// The names of transfers in cases.
-pub(super) const STEADY: &str = "steady";
-pub(super) const FIXED_16M: &str = "fixed_16M";
-pub(super) const FIXED_1M: &str = "fixed_1M";
-pub(super) const THERE_AND_BACK: &str = "there_and_back";
-pub(super) const ALREADY_THERE: &str = "already_there";
-
 impl Shape {
-    /// The shape of a resolved case (before that, of all whose streams are a number).
+    /// The shape of a resolved case.
     ///
     /// # Errors
-    /// A parameter is missing, or none of those that there are.
-    pub(super) fn of(case: &Case) -> Result<Shape> {
-        let text = |name: &str| {
-            let text = case.text(name);
-            text.with_context(|| format!("{} has no {name}", case.id))
-        };
-        let int = |name: &str| {
-            let int = case.int(name).and_then(|int| usize::try_from(int).ok());
-            int.with_context(|| format!("{} has no number of {name}", case.id))
-        };
+    /// It has no number of streams.
+    pub(super) fn new(of: Bytes, case: &Case) -> Result<Shape> {
+        let streams = case.int("streams").context("a case that was not resolved")?;
         Ok(Shape {
-            protocol: match text("protocol")? {
-                "udp" => Protocol::Udp,
-                _ => Protocol::Tcp,
-            },
-            message: int("message")?.max(1),
-            ends: text("ends")?.to_owned(),
-            streams: int("streams")?.max(1),
-            direction: match text("direction")? {
-                "down" => Direction::Down,
-                _ => Direction::Up,
-            },
-            transfer: transfer(text("transfer")?)
-                .with_context(|| format!("{}: no such transfer", case.id))?,
+            message: usize::try_from(of.message)?.max(1),
+            streams: usize::try_from(streams)?.max(1),
             is_free: is_free(case),
+            of,
         })
     }
 
@@ -116,8 +57,8 @@ impl Shape {
     /// stream are on neighbours in the list, or on one CPU; on two hosts each end has its own list.
     pub(super) fn cpus(&self, allowed: &[usize], is_near: bool) -> Vec<usize> {
         let count = allowed.len().max(1);
-        let place = |stream: usize| match self.ends.as_str() {
-            OTHER_CPU => 2 * stream + usize::from(!is_near),
+        let place = |stream: usize| match self.of.ends {
+            Ends::OtherCpu => 2 * stream + usize::from(!is_near),
             _ => stream,
         };
         let places = (0..self.streams).map(|stream| place(stream) % count);
@@ -126,36 +67,29 @@ impl Shape {
 
     /// Whether several of the threads have to share a CPU.
     pub(super) fn shares_cpus(&self, allowed: usize) -> bool {
-        match self.ends.as_str() {
-            SAME_CPU => true,
+        match self.of.ends {
+            Ends::SameCpu => true,
             // The scheduler may put two on one CPU for a while.
             _ if self.is_free => self.streams > 1,
-            OTHER_CPU => 2 * self.streams > allowed,
+            Ends::OtherCpu => 2 * self.streams > allowed,
             _ => self.streams > allowed,
         }
     }
 
+    /// Bytes of one transfer of fixed size: a message where it has none.
+    pub(super) fn whole_bytes(&self) -> u64 {
+        self.of.transfer.fixed_bytes().unwrap_or(self.of.message)
+    }
+
     /// Bytes of a receiver's buffer.
     pub(super) fn read_bytes(&self) -> usize {
-        match (self.protocol, self.transfer) {
+        match (self.of.protocol, self.of.transfer) {
             (Protocol::Tcp, Transfer::Steady) => self.message.max(READ_BYTES),
             // One byte more than is expected, so that a longer datagram is seen as one.
             (Protocol::Udp, _) => self.message + 1,
             (Protocol::Tcp, _) => self.message,
         }
     }
-}
-
-/// What a name stands for.
-pub(super) fn transfer(name: &str) -> Option<Transfer> {
-    Some(match name {
-        STEADY => Transfer::Steady,
-        FIXED_16M => Transfer::Fixed(16 << 20),
-        FIXED_1M => Transfer::Fixed(1 << 20),
-        THERE_AND_BACK => Transfer::ThereAndBack,
-        ALREADY_THERE => Transfer::AlreadyThere,
-        _ => return None,
-    })
 }
 
 /// What the near end asks of the far end beside the case itself.
@@ -261,34 +195,36 @@ pub(super) struct Datagrams {
 
 #[cfg(test)]
 mod tests {
-    use super::{Direction, Protocol, Shape, Transfer};
+    use super::Shape;
+    use bench::experiment::Fields;
+    use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
+    use laws::net::{Ends, Protocol};
     use record::case::Case;
-    use record::key::CaseId;
 
-    fn shape(ends: &str, streams: u64) -> Shape {
-        let id = CaseId::new()
-            .with("protocol", "tcp")
-            .with("message", 1024_u64)
-            .with("ends", ends)
-            .with("streams", streams)
-            .with("direction", "down")
-            .with("transfer", "fixed_16M");
-        Shape::of(&Case::new(id)).expect("a shape")
+    fn shape(ends: Ends, streams: u64) -> Shape {
+        let of = Bytes {
+            protocol: Protocol::Tcp,
+            message: 1024,
+            ends,
+            streams: Streams::Number(streams),
+            direction: Direction::Down,
+            transfer: Transfer::Fixed16M,
+        };
+        Shape::new(of.clone(), &Case::new(of.id())).expect("a shape")
     }
 
     #[test]
-    fn a_case_tells_its_shape_and_one_with_a_part_missing_what_is_missing() {
-        let shape = shape("other_cpu", 2);
-        assert_eq!(shape.protocol, Protocol::Tcp);
-        assert_eq!(shape.direction, Direction::Down);
-        assert_eq!(shape.transfer, Transfer::Fixed(16 << 20));
-        let error = Shape::of(&Case::new(CaseId::new())).expect_err("nothing is there");
-        assert!(error.to_string().contains("protocol"), "{error}");
+    fn a_case_must_be_resolved() {
+        let of = Bytes { streams: Streams::All, ..shape(Ends::SameCpu, 1).of };
+        let mut case = Case::new(of.id());
+        assert!(Shape::new(of.clone(), &case).is_err());
+        case.at.insert("streams".to_owned(), 3.into());
+        assert_eq!(Shape::new(of, &case).expect("a shape").streams, 3);
     }
 
     #[test]
     fn the_ends_of_a_stream_are_on_two_cpus_or_on_one() {
-        let apart = shape("other_cpu", 3);
+        let apart = shape(Ends::OtherCpu, 3);
         for allowed in [vec![4, 5], vec![7, 8, 9], vec![0, 1, 2, 3, 4, 5, 6, 7]] {
             let (near, far) = (apart.cpus(&allowed, true), apart.cpus(&allowed, false));
             assert_eq!((near.len(), far.len()), (3, 3));
@@ -297,7 +233,7 @@ mod tests {
                 assert_ne!(near, far, "{allowed:?}");
             }
         }
-        let same = shape("same_cpu", 3);
+        let same = shape(Ends::SameCpu, 3);
         assert_eq!(same.cpus(&[4, 5], true), [4, 5, 4]);
         assert_eq!(same.cpus(&[4, 5], false), [4, 5, 4]);
         assert!(same.shares_cpus(64) && !apart.shares_cpus(64) && apart.shares_cpus(4));

@@ -1,85 +1,53 @@
-//! Data sockets of both kinds, with a limit on every wait.
+//! What a data socket must have, so that there is a limit on every wait.
 
 use super::shape::STALL;
+use crate::net::ends::Socket;
 use anyhow::{Context, Result, ensure};
 use metal::backlog;
-use metal::socket::incoming_cpu;
 use socket2::SockRef;
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::net::{Shutdown, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A connected socket that bytes go through.
-#[derive(Debug)]
-pub(super) enum Socket {
-    /// A stream.
-    Tcp(TcpStream),
-    /// Datagrams.
-    Udp(UdpSocket),
-}
-
-impl Socket {
-    /// A stream on which nothing waits longer than [`STALL`], and nothing unacknowledged lives longer.
-    ///
-    /// # Errors
-    /// Those of setsockopt(2).
-    pub(super) fn stream(stream: TcpStream) -> Result<Socket> {
-        stream.set_nodelay(true)?;
-        ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
-        stream.set_read_timeout(Some(STALL))?;
-        stream.set_write_timeout(Some(STALL))?;
-        let socket = SockRef::from(&stream);
-        socket.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
-        Ok(Socket::Tcp(stream))
-    }
-
-    /// Datagrams: the host tells what it refuses, and reading waits for `quiet`.
-    ///
-    /// # Errors
-    /// Those of setsockopt(2).
-    pub(super) fn datagrams(socket: UdpSocket, quiet: Duration) -> Result<Socket> {
-        socket.set_read_timeout(Some(quiet))?;
-        socket.set_write_timeout(Some(STALL))?;
-        backlog::tell_refusals(&socket).context("setting IP_RECVERR")?;
-        Ok(Socket::Udp(socket))
-    }
-
-    /// Ends both directions at once: who waits in it returns.
-    pub(super) fn cut(&self) {
-        if let Socket::Tcp(stream) = self {
-            // One that is gone already is cut.
-            let _ = stream.shutdown(Shutdown::Both);
+/// Sockets on which nothing waits longer than [`STALL`]. Nothing unacknowledged of a stream lives longer; of
+/// datagrams the host tells what it refuses, and reading waits for `quiet`.
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socket>> {
+    for socket in &sockets {
+        SockRef::from(socket).set_write_timeout(Some(STALL))?;
+        match socket {
+            Socket::Stream(stream) => {
+                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                stream.set_read_timeout(Some(STALL))?;
+                let stream = SockRef::from(stream);
+                stream.set_tcp_user_timeout(Some(STALL)).context("setting TCP_USER_TIMEOUT")?;
+            }
+            Socket::Datagram(socket) => {
+                socket.set_read_timeout(Some(quiet))?;
+                backlog::tell_refusals(socket).context("setting IP_RECVERR")?;
+            }
         }
     }
+    Ok(sockets)
+}
 
-    /// Bytes of its send buffer, as the kernel counts them.
-    pub(super) fn send_buffer_bytes(&self) -> Option<u64> {
-        let size = match self {
-            Socket::Tcp(stream) => SockRef::from(stream).send_buffer_size(),
-            Socket::Udp(socket) => SockRef::from(socket).send_buffer_size(),
-        };
-        size.ok().map(|bytes| bytes as u64)
-    }
+/// Bytes of the largest send buffer, as the kernel counts them.
+pub(super) fn send_buffer_bytes(sockets: &[Socket]) -> u64 {
+    let size = |socket| SockRef::from(socket).send_buffer_size().ok();
+    sockets.iter().filter_map(size).max().unwrap_or(0) as u64
+}
 
-    /// Bytes of its receive buffer, as the kernel counts them.
-    pub(super) fn receive_buffer_bytes(&self) -> Option<u64> {
-        let size = match self {
-            Socket::Tcp(stream) => SockRef::from(stream).recv_buffer_size(),
-            Socket::Udp(socket) => SockRef::from(socket).recv_buffer_size(),
-        };
-        size.ok().map(|bytes| bytes as u64)
-    }
+/// Bytes of the largest receive buffer, likewise.
+pub(super) fn receive_buffer_bytes(sockets: &[Socket]) -> u64 {
+    let size = |socket| SockRef::from(socket).recv_buffer_size().ok();
+    sockets.iter().filter_map(size).max().unwrap_or(0) as u64
 }
 
 /// The CPUs on which the kernel last handled what came to the sockets, each once.
 pub(super) fn softirq_cpus(sockets: &[Socket]) -> Vec<usize> {
-    let cpu = |socket: &Socket| match socket {
-        Socket::Tcp(stream) => incoming_cpu(stream.as_fd()).ok()?,
-        Socket::Udp(socket) => incoming_cpu(socket.as_fd()).ok()?,
-    };
-    let cpus: BTreeSet<usize> = sockets.iter().filter_map(cpu).collect();
+    let cpus: BTreeSet<usize> = sockets.iter().filter_map(Socket::softirq_cpu).collect();
     cpus.into_iter().collect()
 }
 

@@ -1,14 +1,15 @@
 use super::EXPERIMENT;
-use super::both::{is_rate, run_ns};
-use super::shape::{Begun, Enough, STEADY};
-use super::transfers::Served;
+use super::ends::{is_rate, run_ns};
+use super::reports::Served;
+use super::shape::{Begun, Enough};
 use crate::net::ends::tests::rehearse_both;
 use crate::net::ends::{Call, Door};
 use anyhow::Result;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site, Skip};
+use bench::experiment::{Card, Experiment, Fields, Known, Offer, Params, Preset, Site, Skip};
 use bench::measure::{Bench, FarEnd};
+use laws::net::bandwidth::{Bytes, Transfer};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::metric::Metric;
@@ -39,12 +40,12 @@ fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bo
     let params = params(EXPERIMENT.card(), preset, set);
     let offer = EXPERIMENT.series(site, &params).expect("offers");
     let cases = offer.series.into_iter().flat_map(|series| series.cases);
-    let steady = cases.filter(|case| case.text("transfer") == Some(STEADY));
     let of = |case: Case| {
-        let run_ns = run_ns(&case, case_ns(preset));
-        (case.id.to_string(), is_rate(&case), run_ns)
+        let of = Bytes::of(&case.id).filter(|of| of.transfer == Transfer::Steady)?;
+        let run_ns = run_ns(&of, &case, case_ns(preset));
+        Some((case.id.to_string(), is_rate(&of, &case), run_ns))
     };
-    steady.map(of).collect()
+    cases.filter_map(of).collect()
 }
 
 #[test]

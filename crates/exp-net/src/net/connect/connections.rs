@@ -1,14 +1,15 @@
 //! Which cases there are, and how many connections each may make.
 
 use super::sources::most_in_round;
-use super::talk::Listener;
-use super::{BACKLOG, CARD};
-use crate::net::place::{self, ONE_THREAD};
+use super::{BACKLOG, Connect};
+use crate::net::unless_empty;
+use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};
 use host::ports::Ports;
-use record::case::{Case, Order, Series};
-use record::key::{CaseId, Value};
-use std::collections::BTreeMap;
+use laws::net::Ends;
+use laws::net::connect::{Closer, Connections, Listener};
+use record::case::Case;
+use record::key::Value;
 
 /// Fewer connections of a case in a round make no figure.
 const CONNECTIONS_MIN: u64 = 6;
@@ -32,103 +33,44 @@ const QUEUE_DEFAULT: u64 = 128;
 /// Connections that a full queue has: few, because each takes a system call.
 pub(super) const FULL_BACKLOG: u64 = 8;
 
-/// What would be measured against one far end.
+/// The cases of a preset.
+pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
+    let present = Ends::present(site);
+    let farthest = present.last().copied();
+    let is_whole = preset == Preset::Thorough;
+    let closers = if is_whole { Closer::ALL } else { &[Closer::Client] };
+    let ready = present.into_iter().filter(|ends| {
+        preset != Preset::Quick || Some(*ends) == farthest
+    });
+    let listener = Listener::Ready;
+    let mut cases: Vec<Connections> = ready
+        .flat_map(|ends| {
+            closers.iter().map(move |closer| Connections { ends, listener, closer: Some(*closer) })
+        })
+        .collect();
+    for listener in [Listener::Full, Listener::Refusing].into_iter().filter(|_| is_whole) {
+        cases.extend(farthest.map(|ends| Connections { ends, listener, closer: None }));
+    }
+    cases
+}
+
+/// The cases in a series, with how many connections each may make.
 ///
 /// # Errors
-/// There are not enough ports, or what was chosen is not to be had here.
-pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
-    let far = site.far();
-    if let Some(chosen) = params.chosen("far")
-        && !chosen.iter().any(|value| value.text() == Some(far))
-    {
-        return Err(Skip::because(format!("the far end {far} was not chosen (net.connect.far)")));
-    }
-    let mut offer = Offer::default();
-    let mut cases = Vec::new();
-    for (ends, listener, closer) in points(site, params) {
-        let mut id = CaseId::new().with("far", far).with("ends", ends).with("listener", listener);
-        if let Some(closer) = closer {
-            id = id.with("closer", closer);
-        }
-        match untold(site, ends, listener) {
-            Some(skip) => offer.skipped.push((id, skip)),
-            None => cases.push(Case::new(id)),
+/// There are not enough ports.
+pub(super) fn offer(
+    site: &Site,
+    cases: Vec<Connections>,
+    params: &Params,
+) -> Result<Offer, Skip> {
+    let mut offer = one_series::<Connect>(site, cases, params);
+    for series in &mut offer.series {
+        let bounds = Bounds::of(site, params, series.cases.len() as u64)?;
+        for case in &mut series.cases {
+            bounds.put(site, params, case);
         }
     }
-    if cases.is_empty() {
-        let first = offer.skipped.into_iter().next();
-        return Err(first.map_or_else(
-            || Skip::because(format!("no ends that were chosen exist against {far}")),
-            |(_, skip)| skip,
-        ));
-    }
-    let bounds = Bounds::of(site, params, cases.len() as u64)?;
-    for case in &mut cases {
-        bounds.put(site, params, case);
-    }
-    let setting = |name: &str| {
-        let value = params.get(name).first().cloned();
-        Some((name.to_owned(), value?))
-    };
-    offer.series.push(Series {
-        experiment: CARD.id.to_owned(),
-        name: String::new(),
-        order: Order::Shuffled,
-        cases,
-        settings: ["connections", "warm_up", "backlog"]
-            .into_iter()
-            .filter_map(setting)
-            .collect::<BTreeMap<_, _>>(),
-    });
-    Ok(offer)
-}
-
-/// Ends, listener and who closes first, as chosen, else as the preset has them.
-fn points(site: &Site, params: &Params) -> Vec<(&'static str, &'static str, Option<&'static str>)> {
-    let of = |name: &str, all: &[&'static str], auto: &[&'static str]| -> Vec<&'static str> {
-        let chosen = params.chosen(name);
-        let is_chosen = |symbol: &&&'static str| match chosen {
-            Some(values) => values.iter().any(|value| value.text() == Some(**symbol)),
-            None => auto.contains(*symbol),
-        };
-        all.iter().filter(is_chosen).copied().collect()
-    };
-    let present = place::present(site);
-    let farthest = present.last().copied().into_iter().collect::<Vec<_>>();
-    let whole = params.preset == Preset::Thorough;
-    let short = matches!(params.preset, Preset::Quick);
-    let all_ends = of("ends", &present, if short { &farthest } else { &present });
-    let listeners = of(
-        "listener",
-        &["ready", "full", "refusing"],
-        if whole { &["ready", "full", "refusing"] } else { &["ready"] },
-    );
-    let closers = of(
-        "closer",
-        &["client", "server"],
-        if whole { &["client", "server"] } else { &["client"] },
-    );
-    let mut points = Vec::new();
-    for listener in listeners {
-        for ends in &all_ends {
-            if listener == "ready" {
-                points.extend(closers.iter().map(|closer| (*ends, listener, Some(*closer))));
-            } else if params.chosen("ends").is_some() || farthest.contains(ends) {
-                points.push((*ends, listener, None));
-            }
-        }
-    }
-    points
-}
-
-/// Why a case is not to be had.
-fn untold(_site: &Site, ends: &str, listener: &str) -> Option<Skip> {
-    (ends == ONE_THREAD && listener != "ready").then(|| {
-        Skip::because(format!(
-            "one thread cannot connect while nobody accepts (listener={listener})"
-        ))
-        .needs("another value of net.connect.ends")
-    })
+    unless_empty(offer)
 }
 
 /// How many connections the cases of a series may make.
@@ -165,9 +107,9 @@ impl Bounds {
     fn put(&self, site: &Site, params: &Params, case: &mut Case) {
         let far = site.peer.as_ref().map_or(&site.host, |peer| &peer.host);
         let queue_max = far.net.ports.queue_max;
-        let asked = match Listener::of(case) {
-            Some(Listener::Full) => FULL_BACKLOG,
-            _ => params.ints("backlog").first().copied().unwrap_or(BACKLOG),
+        let asked = match case.text("listener") == Some(Listener::Full.text()) {
+            true => FULL_BACKLOG,
+            false => params.ints("backlog").first().copied().unwrap_or(BACKLOG),
         };
         let ports = &site.host.net.ports;
         let mut at = |name: &str, value: u64| {

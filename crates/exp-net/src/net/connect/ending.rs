@@ -2,9 +2,9 @@
 //! came.
 
 use super::talk::CpuTime;
+use crate::net::usage::thread_cpu_ns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Clock;
-use metal::clock::{self, syscall_clock_gettime};
 use metal::connection::state;
 use metal::raw;
 use std::io::Read;
@@ -59,11 +59,6 @@ impl Meter {
     pub(super) fn taken(self) -> CpuTime {
         self.cpu
     }
-}
-
-/// CPU time of the calling thread, in ns.
-pub(super) fn thread_cpu_ns() -> u64 {
-    syscall_clock_gettime(clock::Clock::THREAD_CPU)
 }
 
 /// Times of one end's closes, in ns.

@@ -1,18 +1,20 @@
 //! The far end: it accepts, closes, and tells what that took.
 
-use super::ending::{Closes, Ending, Meter, ended, thread_cpu_ns};
+use super::ending::{Closes, Ending, Meter, ended};
 use super::talk::{
-    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Closer, Listener, Listening, SEQUENCE_MAX, Served, Took, Wish,
+    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish,
 };
-use crate::net::ends::{Call, Door};
+use crate::net::ends::{Call, Door, address, is_again};
 use crate::net::place;
+use crate::net::usage::thread_cpu_ns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
+use laws::net::connect::{Closer, Connections, Listener};
 use metal::wait::which_readable;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -34,12 +36,12 @@ const IDLE: Duration = Duration::from_secs(15);
 /// # Errors
 /// Told to the near end, whose case has failed.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
-    place::pin_far(far, &call.case)?;
-    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
-    let address = far.order().far_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let socket = bound(address)?;
+    let of: Connections = call.decode()?;
+    place::pin_far(far, &call.case, of.ends)?;
+    let ask: Ask = call.ask()?;
+    let socket = bound(address(far))?;
     let port = socket.local_addr()?.as_socket().context("an address")?.port();
-    if ask.listener == Listener::Refusing {
+    if of.listener == Listener::Refusing {
         call.line.tell(&Listening { port })?;
         // The port is held, so that nobody else's is knocked at.
         return match call.line.hear(IDLE)? {
@@ -55,8 +57,8 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         true => Clock::Monotonic,
         false => far.clock(),
     };
-    let mut acceptor = Acceptor { listener: socket.into(), door, clock, closer: ask.closer };
-    let mut pace = match ask.listener {
+    let mut acceptor = Acceptor { listener: socket.into(), door, clock, closer: of.closer };
+    let mut pace = match of.listener {
         Listener::Ready => {
             let (pace, _) = acceptor.door.admit(Instant::now() + LIMIT)?;
             limited(&pace)?;
@@ -123,7 +125,7 @@ struct Acceptor<'door> {
     listener: TcpListener,
     door: &'door mut Door,
     clock: Clock,
-    closer: Closer,
+    closer: Option<Closer>,
 }
 
 impl Acceptor<'_> {
@@ -138,7 +140,7 @@ impl Acceptor<'_> {
                     limited(&stream)?;
                     return Ok((stream, at));
                 }
-                Err(error) if is_over(error.kind()) => {
+                Err(error) if is_again(&error) => {
                     ensure!(call.line.is_open(), "the near end is gone");
                     ensure!(Instant::now() < until, "nobody connected in time");
                 }
@@ -209,9 +211,9 @@ impl Acceptor<'_> {
             accepted.push(at);
             stream.write_all(b"h").context("answering")?;
             match self.closer {
-                Closer::Client => ended(&mut stream)?,
+                Some(Closer::Client) | None => ended(&mut stream)?,
                 // It has read the answer: nothing but the FIN is on its way then.
-                Closer::Server => stream.read_exact(&mut [0]).context("hearing")?,
+                Some(Closer::Server) => stream.read_exact(&mut [0]).context("hearing")?,
             }
             closes.end(stream, Ending::of(number), self.clock, LIMIT)?;
             meter.ended(number);
@@ -232,7 +234,7 @@ impl Acceptor<'_> {
             while (streams.len() as u64) < count {
                 match self.listener.accept() {
                     Ok((stream, _)) => streams.push(stream),
-                    Err(error) if is_over(error.kind()) => {
+                    Err(error) if is_again(&error) => {
                         ensure!(call.line.is_open(), "the near end is gone");
                         ensure!(Instant::now() < until, "fewer wait than were told");
                     }
@@ -270,8 +272,4 @@ pub(super) fn limited(stream: &TcpStream) -> Result<()> {
     socket.set_read_timeout(Some(LIMIT))?;
     socket.set_write_timeout(Some(LIMIT))?;
     Ok(())
-}
-
-pub(super) fn is_over(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

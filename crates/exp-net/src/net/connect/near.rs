@@ -1,10 +1,11 @@
 //! The near end: it opens connections, one after the other, and what both ends took of each is gathered.
 
 use super::ending::{Closes, Ending, Meter, acknowledged, close, ended, finish};
-use super::far::{bound, is_over, limited, timed};
+use super::far::{bound, limited, timed};
 use super::opening::{Opened, Opener, reset};
-use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Closer, CpuTime, Served, Took, Wish};
-use crate::net::ends::{Dial, Line, PATIENCE};
+use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, CpuTime, Served, Took, Wish};
+use crate::net::ends::{Dial, Line, PATIENCE, Refused, is_again};
+use laws::net::connect::Closer;
 use anyhow::{Context, Result, bail, ensure};
 use socket2::SockRef;
 use std::io::{Read, Write};
@@ -47,7 +48,7 @@ impl Events {
 }
 
 /// Both ends of a case's connections.
-pub(super) trait Ends {
+pub(super) trait Both {
     /// Opens and ends so many connections, one after the other.
     ///
     /// # Errors
@@ -66,7 +67,7 @@ pub(super) trait Ends {
 pub(super) struct OneThread<'round> {
     listener: TcpListener,
     opener: Opener<'round>,
-    closer: Closer,
+    closer: Option<Closer>,
 }
 
 impl<'round> OneThread<'round> {
@@ -76,7 +77,7 @@ impl<'round> OneThread<'round> {
     /// It cannot listen.
     pub(super) fn new(
         backlog: u32,
-        closer: Closer,
+        closer: Option<Closer>,
         opener: impl FnOnce(SocketAddr) -> Opener<'round>,
     ) -> Result<OneThread<'round>> {
         let socket = bound(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
@@ -97,7 +98,7 @@ impl<'round> OneThread<'round> {
             match accepted {
                 Ok((stream, from)) if from == near.local_addr()? => return Ok((stream, at)),
                 Ok(_) => {}
-                Err(error) if is_over(error.kind()) => {}
+                Err(error) if is_again(&error) => {}
                 Err(error) => return Err(error).context("accepting"),
             }
             ensure!(Instant::now() < until, "a connection did not reach its listener");
@@ -108,8 +109,10 @@ impl<'round> OneThread<'round> {
     fn end(&self, number: u64, near: TcpStream, far: TcpStream, events: &mut Events) -> Result<()> {
         let (clock, limit) = (self.opener.clock, self.opener.limit);
         let ((first, mut second), (of_first, of_second)) = match self.closer {
-            Closer::Client => ((near, far), (&mut events.client, &mut events.server)),
-            Closer::Server => ((far, near), (&mut events.server, &mut events.client)),
+            Some(Closer::Client) | None => {
+                ((near, far), (&mut events.client, &mut events.server))
+            }
+            Some(Closer::Server) => ((far, near), (&mut events.server, &mut events.client)),
         };
         let ending = Ending::of(number);
         match ending {
@@ -131,7 +134,7 @@ impl<'round> OneThread<'round> {
     }
 }
 
-impl Ends for OneThread<'_> {
+impl Both for OneThread<'_> {
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
         let mut meter = Meter::begin();
         for number in 0..count {
@@ -174,7 +177,7 @@ pub(super) struct TwoEnds<'round> {
     /// Says when the far end is about to accept.
     pub(super) pace: TcpStream,
     pub(super) opener: Opener<'round>,
-    pub(super) closer: Closer,
+    pub(super) closer: Option<Closer>,
     /// Both ends read the same clock.
     pub(super) is_one_clock: bool,
 }
@@ -203,7 +206,7 @@ impl TwoEnds<'_> {
         events.opened(&opened);
         let Opened { mut stream, began, is_late, .. } = opened;
         stream.read_exact(&mut [0]).context("waiting to be let in by the far end")?;
-        if self.closer == Closer::Server {
+        if self.closer == Some(Closer::Server) {
             stream.write_all(b"r").context("having the far end close")?;
             ended(&mut stream)?;
         }
@@ -213,7 +216,7 @@ impl TwoEnds<'_> {
     }
 }
 
-impl Ends for TwoEnds<'_> {
+impl Both for TwoEnds<'_> {
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
         self.line.tell(&Wish::Sequence(count))?;
         let mut began = Vec::with_capacity(count as usize);
@@ -272,7 +275,7 @@ impl TwoEnds<'_> {
     fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
         const SOON: Duration = Duration::from_millis(200);
         match self.line.hear::<Served>(SOON) {
-            Err(told) if told.to_string().starts_with("the far end:") => told,
+            Err(told) if told.is::<Refused>() => told,
             _ => error,
         }
     }

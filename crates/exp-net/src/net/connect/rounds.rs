@@ -2,16 +2,18 @@
 //! that are emptied, and what is recorded of all of it.
 
 use super::far::{LIMIT, limited};
-use super::near::{Ends, Events, OneThread, TwoEnds};
+use super::near::{Both, Events, OneThread, TwoEnds};
 use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
-use super::talk::{Ask, Closer, Listener, Listening, SEQUENCE_MAX, Wish};
+use super::talk::{Ask, Listening, SEQUENCE_MAX, Wish};
 use crate::net::ends::{Dial, Line, PATIENCE};
-use crate::net::place::{self, ONE_THREAD, SAME_CPU, TWO_HOSTS};
+use crate::net::place;
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::placement;
 use bench::measure::{Bench, Clock};
 use host::ports::Ports;
+use laws::net::Ends;
+use laws::net::connect::{Connections, Listener};
 use record::case::Case;
 use record::event::Samples;
 use std::io::Write;
@@ -43,10 +45,8 @@ pub(super) struct Round {
 }
 
 /// What a case says of itself.
-struct Plan {
-    ends: String,
-    listener: Listener,
-    closer: Closer,
+struct Plan<'case> {
+    of: &'case Connections,
     connections: u64,
     warm_up: u64,
     /// What the preset or the user asked for.
@@ -56,16 +56,14 @@ struct Plan {
     window: Duration,
 }
 
-impl Plan {
-    fn of(case: &Case) -> Result<Plan> {
+impl Plan<'_> {
+    fn new<'case>(of: &'case Connections, case: &Case) -> Result<Plan<'case>> {
         let at = |name: &str| {
             let value = case.int(name);
             value.with_context(|| format!("{} has no {name}", case.id))
         };
         Ok(Plan {
-            ends: case.text("ends").context("a case has its ends")?.to_owned(),
-            listener: Listener::of(case).context("a case has its listener")?,
-            closer: Closer::of(case),
+            of,
             connections: at("connections")?,
             warm_up: at("warm_up")?,
             asked: at("connections_asked")?,
@@ -80,39 +78,39 @@ impl Plan {
 ///
 /// # Errors
 /// Why it failed.
-pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Result<()> {
-    let plan = Plan::of(case)?;
+pub(super) fn measure(
+    bench: &mut Bench,
+    case: &Case,
+    of: &Connections,
+    round: &mut Round,
+) -> Result<()> {
+    let plan = Plan::new(of, case)?;
     let near = place::near_cpus(bench, case)?;
     let far_address = round.dial.address();
     let used = ports_left(round, &plan, far_address)?;
     let clock = clock(bench, case, &plan, &near)?;
-    let is_one_clock = plan.ends != TWO_HOSTS;
-    if plan.ends == ONE_THREAD {
+    let is_one_clock = plan.of.ends != Ends::TwoHosts;
+    if plan.of.ends == Ends::OneThread {
         let sources = &mut round.sources;
         let mut ends =
-            OneThread::new(plan.backlog, plan.closer, |to| Opener::new(clock, to, sources, LIMIT))?;
+            OneThread::new(plan.backlog, plan.of.closer, |to| Opener::new(clock, to, sources, LIMIT))?;
         let gathered = gather(&mut ends, &plan)?;
         return record(bench, case, &plan, gathered, used);
     }
-    let ask = Ask {
-        listener: plan.listener,
-        closer: plan.closer,
-        backlog: plan.backlog,
-        monotonic: clock == Clock::Monotonic,
-    };
+    let ask = Ask { backlog: plan.backlog, monotonic: clock == Clock::Monotonic };
     let mut line = round.dial.call(case, &ask)?;
     let Listening { port } = line.hear(PATIENCE)?;
     let to = SocketAddr::new(far_address.ip(), port);
     let Round { dial, sources, .. } = round;
     let mut opener = Opener::new(clock, to, sources, LIMIT);
-    let mut ended = match plan.listener {
+    let mut ended = match of.listener {
         Listener::Ready => {
             let pace = dial.connect()?;
             // A far end that is silent for ever, as behind a cable that was cut, is waited for as long.
             limited(&pace)?;
-            let mut ends = TwoEnds { pace, dial, line, opener, closer: plan.closer, is_one_clock };
+            let mut ends = TwoEnds { pace, dial, line, opener, closer: plan.of.closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
-            if plan.ends == SAME_CPU {
+            if plan.of.ends == Ends::SameCpu {
                 bench.planned_switches(8 * gathered.events.count);
             }
             record(bench, case, &plan, gathered, used)?;
@@ -136,7 +134,7 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
 ///
 /// # Errors
 /// [`NoPort`]: there are fewer left than the case needs.
-fn ports_left(round: &Round, plan: &Plan, far: SocketAddr) -> Result<Option<u64>> {
+fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<u64>> {
     if round.sources.rotate() {
         return Ok(None);
     }
@@ -154,8 +152,8 @@ fn ports_left(round: &Round, plan: &Plan, far: SocketAddr) -> Result<Option<u64>
 }
 
 /// The clock of both ends: the counter where they can be compared at all.
-fn clock(bench: &mut Bench, case: &Case, plan: &Plan, near: &[usize]) -> Result<Clock> {
-    let far = placement::far_cpu(case).filter(|_| plan.ends != TWO_HOSTS);
+fn clock(bench: &mut Bench, case: &Case, plan: &Plan<'_>, near: &[usize]) -> Result<Clock> {
+    let far = placement::far_cpu(case).filter(|_| plan.of.ends != Ends::TwoHosts);
     let (Some(far), [near]) = (far, near) else {
         return Ok(bench.clock());
     };
@@ -179,7 +177,7 @@ struct Gathered {
 }
 
 /// Connections until their number or their time is over, then queues.
-fn gather(ends: &mut dyn Ends, plan: &Plan) -> Result<Gathered> {
+fn gather(ends: &mut dyn Both, plan: &Plan<'_>) -> Result<Gathered> {
     let mut warm_up = Events::default();
     // What is slow is warm after fewer.
     chunks(ends, plan.warm_up, 0, plan.window / 4, &mut warm_up)?;
@@ -207,7 +205,7 @@ fn gather(ends: &mut dyn Ends, plan: &Plan) -> Result<Gathered> {
 
 /// Connections in chunks that grow, at least `least`.
 fn chunks(
-    ends: &mut dyn Ends,
+    ends: &mut dyn Both,
     most: u64,
     least: u64,
     window: Duration,
@@ -234,7 +232,7 @@ fn chunks(
 
 /// A queue that nobody empties is filled, and some more connections are begun: their SYNs are dropped. Then
 /// the far end accepts, and those come with the SYN that is sent again.
-fn full(opener: &mut Opener<'_>, dial: &mut Dial, line: &mut Line, plan: &Plan) -> Result<Events> {
+fn full(opener: &mut Opener<'_>, dial: &mut Dial, line: &mut Line, plan: &Plan<'_>) -> Result<Events> {
     let mut events = Events::default();
     let mut held: Vec<Pending> = Vec::new();
     let mut dropped: Vec<Pending> = Vec::new();
@@ -302,7 +300,7 @@ fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
 }
 
 /// Connections to a port at which nobody listens.
-fn refused(opener: &mut Opener<'_>, plan: &Plan) -> Result<Events> {
+fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
     let mut events = Events::default();
     for _ in 0..plan.warm_up {
         opener.refused()?;
@@ -332,7 +330,7 @@ fn record_opened(bench: &mut Bench, case: &Case, events: &Events, used: Option<u
 fn record(
     bench: &mut Bench,
     case: &Case,
-    plan: &Plan,
+    plan: &Plan<'_>,
     gathered: Gathered,
     used: Option<u64>,
 ) -> Result<()> {
@@ -350,7 +348,7 @@ fn record(
         of("server_close", &events.server.close_ns),
         of("server_fin", &events.server.fin_ns),
     ];
-    if plan.ends != TWO_HOSTS {
+    if plan.of.ends != Ends::TwoHosts {
         lists.push(of("accepted", &events.accepted));
     }
     for (metric, values) in lists {
@@ -363,7 +361,7 @@ fn record(
     samples.quantities.extend([quantity]);
     bench.record_batches(case, "accept_cpu", gathered.queue, gathered.cpus_ns)?;
     let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
-    for (metric, cpu) in of_ends.into_iter().take(if plan.ends == ONE_THREAD { 1 } else { 2 }) {
+    for (metric, cpu) in of_ends.into_iter().take(if plan.of.ends == Ends::OneThread { 1 } else { 2 }) {
         let each = cpu.each_ns().context("no connection was closed")?;
         bench.record_batches(case, metric, cpu.connections, vec![each])?;
     }
@@ -371,7 +369,7 @@ fn record(
 }
 
 /// Where ports or time allowed fewer connections than were asked for.
-fn fewer_note(plan: &Plan, gathered: &Gathered) -> Option<String> {
+fn fewer_note(plan: &Plan<'_>, gathered: &Gathered) -> Option<String> {
     let (count, warm_up) = (gathered.events.count, gathered.warm_up);
     let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
     is_fewer.then(|| {

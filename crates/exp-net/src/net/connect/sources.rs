@@ -110,13 +110,11 @@ pub(super) fn told(error: io::Error, place: &str) -> anyhow::Error {
     }
 }
 
-/// Why a round is void whose cases failed for this reason.
-pub(super) fn void(reason: &str) -> anyhow::Error {
-    let words = NoPort(format!(": {reason}"));
-    match reason.contains("no port is left") {
-        // It says the way out itself.
-        true => anyhow::anyhow!("{reason}"),
-        false => words.into(),
+/// Why a round is void in which a case failed for the lack of a port: with the way out, which [`NoPort`] says itself.
+pub(super) fn void(error: anyhow::Error) -> anyhow::Error {
+    match error.chain().any(|cause| cause.is::<NoPort>()) {
+        true => error,
+        false => NoPort(format!(": {error:#}")).into(),
     }
 }
 
@@ -181,7 +179,7 @@ fn address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, told};
+    use super::{ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, told, void};
     use anyhow::Context;
     use host::ports::Ports;
     use std::collections::BTreeMap;
@@ -248,6 +246,7 @@ mod tests {
         assert!(is_no_port(&error.context("a case")));
         let deep: Result<(), io::Error> = Err(io::ErrorKind::AddrNotAvailable.into());
         assert!(is_no_port(&deep.context("a line").expect_err("failed")));
+        assert!(void(NoPort(String::new()).into()).is::<NoPort>());
         let other = told(io::ErrorKind::ConnectionRefused.into(), "");
         assert!(!is_no_port(&other));
     }

@@ -1,59 +1,14 @@
 //! What both ends say to each other by the line of a case.
 
-use record::case::Case;
 use serde::{Deserialize, Serialize};
 
 /// What the far end says by the connection that paces the near end.
 pub(super) const ABOUT_TO_ACCEPT: u8 = b'p';
 pub(super) const ACCEPTED: u8 = b'a';
 
-/// Who takes the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Listener {
-    /// An acceptor that waits for each.
-    Ready,
-    /// Nobody, until the queue of connections is full and SYNs are dropped.
-    Full,
-    /// No socket listens at the port.
-    Refusing,
-}
-
-/// Who closes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Closer {
-    /// The end that connected.
-    Client,
-    /// The end that accepted.
-    Server,
-}
-
-impl Listener {
-    /// That of a case.
-    pub(super) fn of(case: &Case) -> Option<Listener> {
-        Some(match case.text("listener")? {
-            "ready" => Listener::Ready,
-            "full" => Listener::Full,
-            "refusing" => Listener::Refusing,
-            _ => return None,
-        })
-    }
-}
-
-impl Closer {
-    /// That of a case; the client in those that have none.
-    pub(super) fn of(case: &Case) -> Closer {
-        match case.text("closer") {
-            Some("server") => Closer::Server,
-            _ => Closer::Client,
-        }
-    }
-}
-
 /// What the near end wants for a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ask {
-    pub(super) listener: Listener,
-    pub(super) closer: Closer,
     /// Connections that may wait to be accepted.
     pub(super) backlog: u32,
     /// The processors' counters are too far apart: both ends read CLOCK_MONOTONIC.

@@ -1,20 +1,19 @@
 use super::ending::ended;
 use super::far::LIMIT;
-use super::near::{Ends, Events, TwoEnds};
+use super::near::{Both, Events, TwoEnds};
 use super::opening::{Opener, Unanswered, wait};
 use super::sources::Sources;
-use super::talk::{
-    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Closer, Listener, Listening, SEQUENCE_MAX, Served, Wish,
-};
+use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Wish};
 use super::{CARD, EXPERIMENT};
 use crate::net::ends::tests::{dial, order, rehearse_both, with_far};
-use crate::net::ends::{Dial, Door, Line, PATIENCE};
+use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{Experiment, Known, Peer, Preset, Site};
 use bench::link::{Endpoint, RoundOrder};
 use bench::measure::{Bench, Clock, FarEnd};
 use host::ports::Ports;
+use laws::net::connect::Closer;
 use record::case::Case;
 use record::key::CaseId;
 use session::fixtures::{Rehearsed, check, here, params};
@@ -87,8 +86,7 @@ fn what_cannot_be_is_skipped_with_its_reason() {
     let params = params(&CARD, Preset::Quick, &set);
     let offer = EXPERIMENT.series(&site, &params).unwrap();
     assert_eq!(offer.series[0].cases.len(), 1);
-    let (_, skip) = &offer.skipped[0];
-    assert!(skip.reason.contains("one thread"), "{}", skip.reason);
+    assert_eq!(offer.skipped[0].0.text("ends"), Some("one_thread"));
 }
 
 fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
@@ -285,8 +283,7 @@ fn connections_go_over_ipv6_too() {
     assert!(near == to.ip() && used >= 2, "{used} from {near}");
 }
 
-const ASK: Ask =
-    Ask { listener: Listener::Ready, closer: Closer::Client, backlog: 64, monotonic: true };
+const ASK: Ask = Ask { backlog: 64, monotonic: true };
 
 /// One case of two processes, a far end for it, and what `near` does with it.
 fn against(
@@ -324,7 +321,7 @@ fn sequence(dial: &mut Dial, line: Line, to: SocketAddr, count: u64) -> Result<(
         opener: opener(to, &mut sources, LIMIT),
         dial,
         line,
-        closer: ASK.closer,
+        closer: Some(Closer::Client),
         is_one_clock: true,
     };
     let mut events = Events::default();
@@ -408,8 +405,7 @@ fn wishes_without_measure_are_refused() {
             let Err(told) = line.hear::<Served>(PATIENCE) else {
                 bail!("{wish:?} was served");
             };
-            let told = told.to_string();
-            ensure!(told.starts_with("the far end:"), "{wish:?}: {told}");
+            ensure!(told.is::<Refused>(), "{wish:?}: {told}");
         }
         // It is there for the next.
         let (line, to) = called(dial, case)?;

@@ -32,6 +32,11 @@ enum Word {
     Refused(String),
 }
 
+/// The far end said that it cannot serve a case, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the far end: {0}")]
+pub struct Refused(String);
+
 /// A message from its bytes. Texts of the other end come into errors and records: none of them, and no name
 /// of a field, steers a terminal.
 fn heard(body: &[u8]) -> serde_json::Result<Word> {
@@ -102,7 +107,18 @@ impl Line {
             Word::Said(value) => {
                 serde_json::from_value(value).context("the other end says something else")
             }
-            Word::Refused(reason) => bail!("the far end: {reason}"),
+            Word::Refused(reason) => Err(Refused(reason).into()),
+        }
+    }
+
+    /// An error of this end's with the far end's reason, where that gives one within `patience`.
+    pub fn explained(&mut self, error: anyhow::Error, patience: Duration) -> anyhow::Error {
+        if !self.speaks(patience).unwrap_or(false) {
+            return error;
+        }
+        match self.hear::<Value>(patience) {
+            Err(theirs) if theirs.is::<Refused>() => error.context(theirs),
+            _ => error,
         }
     }
 

@@ -1,18 +1,19 @@
 //! The far end: answers round trips in one thread, beside the traffic's.
 
 use super::traffic::Traffic;
-use crate::net::ends::{Call, Door, PATIENCE};
-use crate::net::place::{self, only, pin_far};
-use crate::net::turns::Turns;
-use crate::net::usage::{Usage, Used};
+use crate::net::ends::{Call, Door, PATIENCE, Socket};
+use crate::net::place::{only, pin_far, placed};
+use crate::net::usage::{Turns, Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
+use laws::net::Protocol;
+use laws::net::loaded::{Beside, Direction};
 use metal::socket::incoming_cpu;
 use record::case::Case;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream, UdpSocket};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,24 +23,21 @@ use std::time::{Duration, Instant};
 /// More streams each way are not served.
 const STREAMS_MAX: usize = 256;
 /// Nor longer messages.
-const MESSAGE_BYTES_MAX: usize = 1 << 20;
+const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 /// A case that is over is looked for this often.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A stream that brings nothing for so long after its window is silent.
 const FIRST_PIECE_TIME: Duration = Duration::from_secs(2);
 
-/// What the near end wants of a case.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Ask {
-    /// Round trips by UDP, else TCP.
-    pub(super) by_datagrams: bool,
-    /// Bytes there and back.
-    pub(super) bytes: usize,
-    /// Streams toward the far end.
-    pub(super) up: usize,
-    /// Streams toward the near end.
-    pub(super) down: usize,
+/// Streams of the traffic up and down.
+pub(super) fn streams(of: &Beside) -> [usize; 2] {
+    let count = usize::try_from(of.streams).unwrap_or(usize::MAX);
+    match of.direction {
+        Direction::Up => [count, 0],
+        Direction::Down => [0, count],
+        Direction::Both => [count; 2],
+    }
 }
 
 /// What the near end says in a case, in this order.
@@ -56,8 +54,6 @@ pub(super) enum Said {
 /// What the far end says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Told {
-    /// The port for datagrams; none of TCP.
-    Port(Option<u16>),
     /// All connections are there.
     Ready,
     /// What it counted in the window.
@@ -77,54 +73,35 @@ pub(super) enum Told {
     },
 }
 
-/// Who answers round trips.
-enum Prober {
-    Stream(TcpStream),
-    Datagram(UdpSocket),
-}
-
 /// Serves one case.
 ///
 /// # Errors
 /// A connection did not come, or the near end says something else.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
-    let mut cpus = pin_far(far, &call.case)?;
+    let of: Beside = call.decode()?;
+    let mut cpus = pin_far(far, &call.case, of.ends)?;
     let cpu = only(&cpus);
     let traffic_cpu = cpu.map(|cpu| traffic_cpu(far, &call.case, cpu));
     cpus.extend(traffic_cpu);
     far.use_cpus(&cpus);
-    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what a case wants")?;
+    let [count_up, count_down] = streams(&of);
     ensure!(
-        ask.up.max(ask.down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&ask.bytes),
-        "{ask:?} is more than is served"
+        count_up.max(count_down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
+        "{of:?} is more than is served"
     );
     let until = || Instant::now() + PATIENCE;
-    let datagrams = match ask.by_datagrams {
-        false => {
-            call.line.tell(&Told::Port(None))?;
-            None
-        }
-        true => {
-            let address = far.order().far_address;
-            let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            let socket = UdpSocket::bind((address, 0)).context("a socket for datagrams")?;
-            let port = socket.local_addr()?.port();
-            call.line.tell(&Told::Port(Some(port)))?;
-            door.meet(&socket, until())?;
-            Some(socket)
-        }
+    let datagrams = match of.protocol {
+        Protocol::Tcp => Vec::new(),
+        Protocol::Udp => door.sockets(far, &mut call.line, Protocol::Udp, 1)?,
     };
     // In the order in which the near end makes them: that of the round trips, those up, those down.
-    let own = usize::from(!ask.by_datagrams);
-    let mut streams = door.admit_all(own + ask.up + ask.down, until())?;
-    let down = streams.split_off(own + ask.up);
-    let up = streams.split_off(own);
-    let prober = match (datagrams, streams.pop()) {
-        (Some(socket), _) => Prober::Datagram(socket),
-        (None, Some(stream)) => Prober::Stream(stream),
-        (None, None) => bail!("no connection for round trips came"),
-    };
-    let answers = Answers::start(prober, ask.bytes, cpu)?;
+    let own = 1 - datagrams.len();
+    let mut all = door.admit_all(own + count_up + count_down, until())?;
+    let down = all.split_off(own + count_up);
+    let up = all.split_off(own);
+    let own = all.into_iter().map(Socket::Stream);
+    let prober = datagrams.into_iter().chain(own).next().context("no socket for round trips")?;
+    let answers = Answers::start(prober, usize::try_from(of.message)?, cpu)?;
     call.line.tell(&Told::Ready)?;
     let Said::Go = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that the traffic begins");
@@ -142,7 +119,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     };
     // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
     let late = Instant::now() + FIRST_PIECE_TIME;
-    while ask.up > 0 && traffic.received() == received && Instant::now() < late {
+    while count_up > 0 && traffic.received() == received && Instant::now() < late {
         thread::sleep(Duration::from_millis(1));
     }
     let told = Told::Counted {
@@ -175,7 +152,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 /// The CPU of the traffic's threads: on another host a second one of its own, if it has one.
 fn traffic_cpu(far: &FarEnd, case: &Case, cpu: usize) -> usize {
     match far.order().far_address {
-        None => place::traffic_cpu(case, "far_traffic_cpu").unwrap_or(cpu),
+        None => placed(case, "far_traffic_cpu").unwrap_or(cpu),
         Some(_) => far.order().cpus.get(1).copied().unwrap_or(cpu),
     }
 }
@@ -188,31 +165,23 @@ struct Answers {
 }
 
 impl Answers {
-    fn start(prober: Prober, bytes: usize, cpu: Option<usize>) -> Result<Answers> {
+    fn start(prober: Socket, bytes: usize, cpu: Option<usize>) -> Result<Answers> {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end of the
         // socket's.
-        let socket = match &prober {
-            Prober::Stream(stream) => {
-                stream.set_read_timeout(None)?;
-                stream.as_fd().try_clone_to_owned()?
-            }
-            Prober::Datagram(socket) => {
-                socket.set_read_timeout(None)?;
-                socket.as_fd().try_clone_to_owned()?
-            }
-        };
+        let socket = prober.as_fd().try_clone_to_owned()?;
+        SockRef::from(&socket).set_read_timeout(None)?;
         let work = move || {
             // Whoever made this thread is on that CPU: then this one is as well.
             cpu.map(metal::place::pin);
             let mut message = vec![0; bytes + 1];
             match prober {
-                Prober::Stream(mut stream) => {
+                Socket::Stream(mut stream) => {
                     let message = &mut message[..bytes];
                     while stream.read_exact(message).is_ok() && stream.write_all(message).is_ok() {}
                 }
-                Prober::Datagram(socket) => {
+                Socket::Datagram(socket) => {
                     while !over.load(Ordering::Relaxed) {
                         // What the kernel tells of lost answers is no end.
                         if let Ok(got) = socket.recv(&mut message)

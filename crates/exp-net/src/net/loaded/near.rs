@@ -1,16 +1,15 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
-use super::far::{Ask, Said, Told};
+use super::far::{Said, Told, streams};
 use super::traffic::Traffic;
-use super::{Shape, Way};
-use crate::net::ends::{Dial, Line, PATIENCE};
-use crate::net::place::{near_cpus, only, traffic_cpu};
-use crate::net::turns::Turns;
-use crate::net::usage::{Usage, Used};
+use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
+use crate::net::place::{near_cpus, only, placed};
+use crate::net::usage::{Turns, Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock};
+use laws::net::Protocol;
+use laws::net::loaded::{Beside, Direction};
 use metal::deadline::Deadline;
-use metal::socket::incoming_cpu;
 use metal::tcp;
 use record::case::{Case, Series};
 use record::key::Value;
@@ -49,11 +48,6 @@ struct Prober {
     timeout_ns: f64,
 }
 
-enum Socket {
-    Stream(TcpStream),
-    Datagram(UdpSocket),
-}
-
 /// Round trips of a stretch of time.
 #[derive(Debug, Default)]
 struct Trips {
@@ -64,7 +58,7 @@ struct Trips {
 /// One case's measurement.
 pub(super) struct Party<'case> {
     case: &'case Case,
-    shape: Shape,
+    of: Beside,
     prober: Prober,
     line: Line,
     up: Vec<TcpStream>,
@@ -86,39 +80,32 @@ impl<'case> Party<'case> {
         bench: &mut Bench,
         series: &Series,
         case: &'case Case,
+        of: Beside,
         dial: &mut Dial,
     ) -> Result<Self> {
         let mut cpus = near_cpus(bench, case)?;
-        let traffic = traffic_cpu(case, "near_traffic_cpu").or(only(&cpus));
+        let traffic = placed(case, "near_traffic_cpu").ok().or(only(&cpus));
         cpus.extend(traffic);
         bench.use_cpus(&cpus);
-        let shape = Shape::of(&case.id).with_context(|| format!("no round trip {}", case.id))?;
-        let ask = Ask {
-            by_datagrams: shape.by_datagrams,
-            bytes: shape.bytes,
-            up: if shape.way == Way::Down { 0 } else { shape.streams },
-            down: if shape.way == Way::Up { 0 } else { shape.streams },
+        let mut line = dial.call(case, &())?;
+        let sockets = match of.protocol {
+            Protocol::Udp => dial.sockets(&mut line, Protocol::Udp, 1)?,
+            Protocol::Tcp => vec![Socket::Stream(dial.connect()?)],
         };
-        let mut line = dial.call(case, &ask)?;
-        let Told::Port(port) = line.hear(PATIENCE)? else {
-            bail!("the far end told no port");
-        };
-        let socket = match port {
-            Some(port) => Socket::Datagram(dial.meet(port)?),
-            None => Socket::Stream(dial.connect()?),
-        };
-        let mut streams = |count: usize| -> Result<Vec<TcpStream>> {
+        let socket = sockets.into_iter().next().context("no socket for round trips")?;
+        let [up, down] = streams(&of);
+        let mut connect = |count: usize| -> Result<Vec<TcpStream>> {
             (0..count).map(|_| dial.connect()).collect()
         };
-        let (up, down) = (streams(ask.up)?, streams(ask.down)?);
+        let (up, down) = (connect(up)?, connect(down)?);
         let Told::Ready = line.hear(PATIENCE)? else {
             bail!("the far end is not ready");
         };
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
         Ok(Party {
             case,
-            shape,
-            prober: Prober::new(socket, bench.clock(), shape.bytes, timeout_ns)?,
+            prober: Prober::new(socket, bench.clock(), usize::try_from(of.message)?, timeout_ns)?,
+            of,
             line,
             up,
             down,
@@ -158,7 +145,7 @@ impl<'case> Party<'case> {
         let mut beside = prober.many(window_ns, self.least, LONGEST_NS)?;
         // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
         let late_ns = window_ns + LONGEST_NS;
-        while self.shape.way != Way::Up
+        while self.of.direction != Direction::Up
             && traffic.received() == received
             && prober.clock.between_ns(begin, prober.clock.end()) < late_ns
         {
@@ -169,7 +156,7 @@ impl<'case> Party<'case> {
         let used = usage.end();
         let streams = Streams::of(&traffic)?;
         let broken = traffic.broken();
-        let softirq_cpu = prober.softirq_cpu();
+        let softirq_cpu = prober.socket.softirq_cpu();
         traffic.leave();
         self.line.tell(&Said::Stop)?;
         let counted: Told = self.line.hear(PATIENCE)?;
@@ -215,14 +202,14 @@ impl<'case> Party<'case> {
                 .push("the queues were not empty half a second after the traffic's end".to_owned());
         }
         let mut moved_b_per_s = 0.0;
-        if self.shape.way != Way::Down {
+        if self.of.direction != Direction::Down {
             let rate = rate(far_received, far_ns).context("nothing of the traffic up arrived")?;
             moved_b_per_s += rate;
             let samples = bench.record_batches(case, "bandwidth_up", 0, vec![rate])?;
             let sent = sent as f64 * 1e9 / near_ns;
             samples.quantities.insert("sent_bytes_per_s".to_owned(), sent);
         }
-        if self.shape.way != Way::Up {
+        if self.of.direction != Direction::Up {
             let rate = rate(received, near_ns).context("nothing of the traffic down arrived")?;
             moved_b_per_s += rate;
             let samples = bench.record_batches(case, "bandwidth_down", 0, vec![rate])?;
@@ -325,20 +312,11 @@ impl Prober {
         Ok(Prober {
             socket,
             clock,
-            message: (0..bytes).map(|at| (at % 251) as u8 + 1).collect(),
+            message: pattern(bytes),
             answer: vec![0; bytes + 1],
             number: 0,
             timeout_ns,
         })
-    }
-
-    /// The CPU on which the kernel last handled an answer.
-    fn softirq_cpu(&self) -> Option<usize> {
-        let fd = match &self.socket {
-            Socket::Stream(stream) => stream.as_fd(),
-            Socket::Datagram(socket) => socket.as_fd(),
-        };
-        incoming_cpu(fd).unwrap_or(None)
     }
 
     /// Round trips for so long and until there were `least`, but not longer than `longest_ns`.

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock};
+use laws::net::ping::{Echoes, Ip};
+use laws::net::rtt::Arrivals;
 use metal::clock::{self, monotonic_ns, monotonic_raw_ns, vdso_clock_gettime};
 use metal::deadline::Deadline;
 use metal::icmp::{Access, Answer, Echo};
@@ -49,11 +51,15 @@ struct Seen {
 ///
 /// # Errors
 /// No socket, no answer at all, or an error that a router or the peer answered.
-pub(super) fn case(case: &Case, interval_ns: u64, bench: &mut Bench) -> Result<()> {
-    let to = address(case, bench);
-    let bytes = usize::try_from(case.int("message").context("a case without a message")?)?;
-    let mut echo = Echo::open(to, bytes).map_err(explained)?;
-    let is_sparse = case.text("arrivals") == Some("sparse");
+pub(super) fn case(
+    case: &Case,
+    of: &Echoes,
+    interval_ns: u64,
+    bench: &mut Bench,
+) -> Result<()> {
+    let to = address(of, bench);
+    let mut echo = Echo::open(to, usize::try_from(of.message)?).map_err(explained)?;
+    let is_sparse = of.arrivals == Arrivals::Sparse;
     let (rehearsal, case_ns) = (bench.order().rehearsal, bench.order().case_ns);
     let mut loop_ = Loop {
         clock: bench.clock(),
@@ -129,12 +135,11 @@ impl Window {
 }
 
 /// The address that echoes go to.
-fn address(case: &Case, bench: &Bench) -> IpAddr {
-    match (bench.order().far_address, case.text("ip")) {
-        (Some(far), _) => far,
-        (None, Some("v6")) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        (None, _) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-    }
+fn address(of: &Echoes, bench: &Bench) -> IpAddr {
+    bench.order().far_address.unwrap_or(match of.ip {
+        Ip::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        Ip::V6 => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    })
 }
 
 fn explained(error: Error) -> anyhow::Error {

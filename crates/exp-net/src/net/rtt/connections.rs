@@ -1,10 +1,11 @@
 //! The near end's sockets.
 
-use super::echo::{Open, unix_address};
-use super::exchanges::{Protocol, Shape};
+use super::echo::unix_address;
 use super::trip::{Plan, Trip};
-use crate::net::ends::Dial;
+use crate::net::ends::{Dial, Line, PATIENCE};
 use anyhow::{Context, Result, ensure};
+use laws::net::Protocol as Carrier;
+use laws::net::rtt::{Exchange, Protocol};
 use socket2::{Domain, Socket, Type};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -14,9 +15,9 @@ use std::os::fd::OwnedFd;
 ///
 /// # Errors
 /// The kernel gives no such sockets.
-pub(super) fn alone(shape: &Shape<'_>, plan: Plan) -> Result<Trip> {
-    let (near, far) = own_pair(shape.protocol).context("two sockets of one thread")?;
-    let trip = Trip::new(near, shape.protocol, shape.message, false, plan.clock)?;
+pub(super) fn alone(of: &Exchange, plan: Plan) -> Result<Trip> {
+    let (near, far) = own_pair(of.protocol).context("two sockets of one thread")?;
+    let trip = Trip::new(near, of.protocol, of.message, false, plan.clock)?;
     trip.holding(far)
 }
 
@@ -59,35 +60,38 @@ fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
 /// The far end cannot be reached, or TCP_NODELAY is not to be had.
 pub(super) fn connect(
     dial: &mut Dial,
-    open: &Open,
-    shape: &Shape<'_>,
+    line: &mut Line,
+    of: &Exchange,
     plan: Plan,
 ) -> Result<Vec<Trip>> {
-    let mut sockets: Vec<OwnedFd> = Vec::new();
-    match open {
-        Open::Door => {
-            for _ in 0..shape.connections {
-                let stream = dial.connect()?;
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
-                sockets.push(stream.into());
-            }
+    let count = usize::try_from(of.connections)?;
+    let sockets: Vec<OwnedFd> = match carrier(of.protocol) {
+        Some(protocol) => {
+            let sockets = dial.sockets(line, protocol, count)?;
+            sockets.into_iter().map(OwnedFd::from).collect()
         }
-        Open::Ports(ports) => {
-            for port in ports {
-                sockets.push(dial.meet(*port)?.into());
-            }
-        }
-        Open::Name(name) => {
-            for _ in 0..shape.connections {
+        None => {
+            let name: String = line.hear(PATIENCE)?;
+            let connect = |_| {
                 let mut socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
                 socket
-                    .connect(&unix_address(name)?)
+                    .connect(&unix_address(&name)?)
                     .with_context(|| format!("connecting to {name}"))?;
                 socket.write_all(&dial.preamble())?;
-                sockets.push(socket.into());
-            }
+                Ok(socket.into())
+            };
+            (0..count).map(connect).collect::<Result<_>>()?
         }
-    }
-    let trip = |socket| Trip::new(socket, shape.protocol, shape.message, shape.polls, plan.clock);
+    };
+    let trip = |socket| Trip::new(socket, of.protocol, of.message, of.polls(), plan.clock);
     sockets.into_iter().map(trip).collect()
+}
+
+/// What of both ends' sockets carries a protocol's messages; none of UNIX sockets.
+pub(super) fn carrier(protocol: Protocol) -> Option<Carrier> {
+    match protocol {
+        Protocol::Tcp => Some(Carrier::Tcp),
+        Protocol::Udp => Some(Carrier::Udp),
+        Protocol::Unix => None,
+    }
 }

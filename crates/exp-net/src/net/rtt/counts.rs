@@ -1,17 +1,16 @@
 //! What a case is written down as: every exchange, what was lost where, both ends' CPU time.
 
 use super::echo::Told;
-use super::exchanges::{Protocol, Shape};
 use super::trip::Ran;
-use crate::net::place;
+use crate::net::place::listed;
 use crate::net::usage::Used;
 use anyhow::{Result, ensure};
 use bench::measure::Bench;
 use record::case::Case;
 use record::event::Samples;
-use record::key::Value;
+use laws::net::Ends;
+use laws::net::rtt::{Exchange, Protocol};
 use stats::histogram::Histogram as Distribution;
-use std::collections::BTreeSet;
 
 /// What both ends did in a case.
 pub(super) struct Counts<'case> {
@@ -24,8 +23,8 @@ pub(super) struct Counts<'case> {
 }
 
 impl Counts<'_> {
-    fn sum(&self, of: impl Fn(&Ran) -> u64) -> u64 {
-        self.ran.iter().map(of).sum()
+    fn sum(&self, count: impl Fn(&Ran) -> u64) -> u64 {
+        self.ran.iter().map(count).sum()
     }
 
     /// Messages that came to the far end.
@@ -37,18 +36,18 @@ impl Counts<'_> {
     ///
     /// # Errors
     /// A stream's message is missing at the far end.
-    pub(super) fn write(&self, bench: &mut Bench, case: &Case, shape: &Shape<'_>) -> Result<()> {
+    pub(super) fn write(&self, bench: &mut Bench, case: &Case, of: &Exchange) -> Result<()> {
         let (sent, came) = (self.sum(|ran| ran.sent), self.came());
         ensure!(
-            came == sent || shape.protocol == Protocol::Udp,
+            came == sent || of.protocol == Protocol::Udp,
             "{came} messages arrived at the far end of {sent} that were sent"
         );
         // On one CPU, and where connections share one, who is woken may preempt who woke: planned.
-        if shape.ends != place::OTHER_CPU || shape.connections > 1 {
+        if of.ends != Ends::OtherCpu || of.connections > 1 {
             bench.planned_switches(2 * sent);
         }
         let samples = self.write_trips(bench, case)?;
-        let quantities = self.quantities(shape).into_iter();
+        let quantities = self.quantities(of).into_iter();
         samples.quantities.extend(quantities.map(|(name, value)| (name.to_owned(), value)));
         self.place(samples);
         let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
@@ -91,7 +90,7 @@ impl Counts<'_> {
         Ok(samples)
     }
 
-    fn quantities(&self, shape: &Shape<'_>) -> Vec<(&'static str, f64)> {
+    fn quantities(&self, of: &Exchange) -> Vec<(&'static str, f64)> {
         let sent = self.sum(|ran| ran.sent);
         let mut all = vec![
             ("messages", sent as f64),
@@ -102,7 +101,7 @@ impl Counts<'_> {
             all.push(("far_softirq_ns", told.used.softirq_ns as f64));
             all.push(("far_net_rx", told.used.received() as f64));
         }
-        if shape.protocol == Protocol::Udp {
+        if of.protocol == Protocol::Udp {
             // One that came too late came.
             let back = sent - self.sum(|ran| ran.unanswered);
             let late = self.sum(|ran| ran.late);
@@ -117,41 +116,14 @@ impl Counts<'_> {
 
     /// Where packets arrived, and where the far end was.
     fn place(&self, samples: &mut Samples) {
-        let near = self.ran.iter().filter_map(|ran| ran.softirq_cpu);
-        let far = self.told.map(|told| told.softirq_cpus.clone());
+        let near: Vec<usize> = self.ran.iter().filter_map(|ran| ran.softirq_cpu).collect();
+        let far = self.told.map(|told| told.softirq_cpus.clone()).unwrap_or_default();
         for (name, cpus) in [
-            ("near_softirq_cpu", near.collect()),
-            ("far_softirq_cpu", far.unwrap_or_default()),
-            ("far_cpu", self.told.and_then(|told| told.cpu).into_iter().collect()),
+            ("near_softirq_cpu", listed(near)),
+            ("far_softirq_cpu", listed(far)),
+            ("far_cpu", listed(self.told.and_then(|told| told.cpu))),
         ] {
-            if let Some(cpus) = listed(&cpus) {
-                samples.at.insert(name.to_owned(), cpus);
-            }
+            samples.at.extend(cpus.map(|cpus| (name.to_owned(), cpus)));
         }
-    }
-}
-
-/// CPUs as a value: one is a number.
-fn listed(cpus: &BTreeSet<usize>) -> Option<Value> {
-    match cpus.len() {
-        0 => None,
-        1 => cpus.first().map(|cpu| Value::Int(*cpu as u64)),
-        _ => {
-            let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-            Some(Value::from(cpus.join(",")))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::listed;
-    use record::key::Value;
-
-    #[test]
-    fn every_cpu_that_packets_arrived_on_is_named() {
-        assert_eq!(listed(&[].into()), None);
-        assert_eq!(listed(&[3].into()), Some(Value::Int(3)));
-        assert_eq!(listed(&[10, 3].into()), Some(Value::from("3,10")));
     }
 }

@@ -1,19 +1,20 @@
 //! The far end: what comes is sent back.
 
-use super::exchanges::{Protocol, Shape, spread};
-use super::trip::{cpu_ns, limit_ns};
-use crate::net::ends::{Call, Door, Line, PATIENCE};
+use super::connections::carrier;
+use super::trip::limit_ns;
+use crate::net::ends::{Call, Door, Line, PATIENCE, is_again};
 use crate::net::place;
-use crate::net::usage::{Usage, Used};
+use crate::net::threads::at_once;
+use crate::net::usage::{Usage, Used, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, ensure};
 use bench::measure::FarEnd;
+use laws::net::rtt::{Exchange, Protocol};
 use metal::deadline::Deadline;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -34,13 +35,11 @@ impl Ask {
 /// A case takes no longer: sixty of the longest pauses, and more.
 const WINDOW_MAX: Duration = Duration::from_secs(60);
 
-/// Where to connect to, and that the far end is ready to echo.
+/// Where fresh connections go.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Open {
     /// To the door.
     Door,
-    /// To these ports.
-    Ports(Vec<u16>),
     /// To a UNIX socket of this abstract name.
     Name(String),
 }
@@ -83,24 +82,28 @@ pub(super) fn serve(
     door: &mut Door,
     far: &mut FarEnd,
     call: &mut Call,
-    shape: &Shape<'_>,
+    of: &Exchange,
 ) -> Result<()> {
-    let pinned = place::pin_far(far, &call.case)?;
-    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
-    let cpus = spread(&far.order().cpus, shape.ends, false, shape.connections);
+    let pinned = place::pin_far(far, &call.case, of.ends)?;
+    let ask: Ask = call.ask()?;
+    let cpus = of.ends.spread(&far.order().cpus, false, of.connections);
     far.use_cpus(&cpus);
-    let sockets = sockets(door, far, call, shape)?;
-    let nodelay = shape.protocol != Protocol::Tcp
+    let sockets = sockets(door, far, call, of)?;
+    let nodelay = of.protocol != Protocol::Tcp
         || sockets.iter().all(|socket| SockRef::from(socket).tcp_nodelay().unwrap_or(false));
     let window = ask.window();
-    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
     let until = Instant::now() + PATIENCE + GRACE + limit + window;
     let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
     // Later than the near end means to take, look whether it is still there.
-    let look_after = LOOK + 2 * window;
-    let times = (look_after, until);
-    let echoed = all(&sockets, &cpus, shape, &call.line, times)?;
+    let times = (LOOK + 2 * window, until);
+    let line = &call.line;
+    let is_free = place::is_free(&call.case);
+    let echoed = at_once(&sockets, (&cpus, is_free), |socket, settled| {
+        settled?;
+        echo(socket, of, line, times)
+    })?;
     let told = Told {
         messages: echoed.iter().map(|one| one.messages).sum(),
         cpu_ns: echoed.iter().map(|one| one.cpu_ns).sum(),
@@ -114,48 +117,21 @@ pub(super) fn serve(
     call.line.tell(&told)
 }
 
-/// Tells the near end where to connect and waits until it has: a socket for each connection.
+/// A socket for each connection.
 fn sockets(
     door: &mut Door,
     far: &FarEnd,
     call: &mut Call,
-    shape: &Shape<'_>,
+    of: &Exchange,
 ) -> Result<Vec<OwnedFd>> {
-    let until = || Instant::now() + PATIENCE;
-    let count = 0..shape.connections;
-    match shape.protocol {
-        Protocol::Tcp => {
-            call.line.tell(&Open::Door)?;
-            let mut streams = Vec::new();
-            for _ in count {
-                streams.push(door.admit(until())?);
-            }
-            // In the order in which the near end made them, so that threads meet their own.
-            streams.sort_by_key(|(_, number)| *number);
-            Ok(streams.into_iter().map(|(stream, _)| stream.into()).collect())
-        }
-        Protocol::Udp => {
-            let address = far.order().far_address;
-            let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-            let bind = || UdpSocket::bind(SocketAddr::new(address, 0));
-            let bound: Vec<UdpSocket> = count
-                .map(|_| bind())
-                .collect::<Result<_, _>>()
-                .with_context(|| format!("a socket for datagrams on {address}"))?;
-            let port = |socket: &UdpSocket| Ok(socket.local_addr()?.port());
-            let ports: Vec<u16> = bound.iter().map(port).collect::<Result<_>>()?;
-            call.line.tell(&Open::Ports(ports))?;
-            for socket in &bound {
-                door.meet(socket, until())?;
-            }
-            Ok(bound.into_iter().map(OwnedFd::from).collect())
-        }
-        Protocol::Unix => {
-            let (listener, name) = listen_unix(door)?;
-            call.line.tell(&Open::Name(name))?;
-            count.map(|_| Ok(accept_unix(door, &listener, &call.line)?.into())).collect()
-        }
+    let count = usize::try_from(of.connections)?;
+    if let Some(protocol) = carrier(of.protocol) {
+        let sockets = door.sockets(far, &mut call.line, protocol, count)?;
+        return Ok(sockets.into_iter().map(OwnedFd::from).collect());
     }
+    let (listener, name) = listen_unix(door)?;
+    call.line.tell(&name)?;
+    (0..count).map(|_| Ok(accept_unix(door, &listener, &call.line)?.into())).collect()
 }
 
 /// A listening UNIX socket and its name, which is the host's as the door's port is.
@@ -198,55 +174,23 @@ fn accept_unix(door: &mut Door, listener: &Socket, line: &Line) -> Result<Socket
     anyhow::bail!("no data connection came in time")
 }
 
-/// Echoes every connection in a thread on its CPU, the first in the calling one, until the near end has
-/// enough.
-fn all(
-    sockets: &[OwnedFd],
-    cpus: &[usize],
-    shape: &Shape<'_>,
-    line: &Line,
-    times: (Duration, Instant),
-) -> Result<Vec<Echoed>> {
-    let (first, others) = sockets.split_first().context("no connection")?;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = others
-            .iter()
-            .zip(cpus.iter().skip(1))
-            .map(|(socket, cpu)| {
-                scope.spawn(move || {
-                    place::settle(shape.is_free, *cpu)?;
-                    echo(socket, shape, line, times)
-                })
-            })
-            .collect();
-        let mut echoed = vec![echo(first, shape, line, times)];
-        echoed.extend(threads.into_iter().map(|thread| {
-            let joined = thread.join();
-            joined.unwrap_or_else(|_| Err(anyhow::anyhow!("a connection's thread panicked")))
-        }));
-        echoed.into_iter().collect()
-    })
-}
-
 /// Sends back what comes, as it comes: of a stream what there is, of datagrams each. An end of the stream
 /// and an empty datagram are the near end's end.
 fn echo(
     socket: &OwnedFd,
-    shape: &Shape<'_>,
+    of: &Exchange,
     line: &Line,
     (look_after, until): (Duration, Instant),
 ) -> Result<Echoed> {
-    let datagrams = shape.protocol == Protocol::Udp;
-    let message = usize::try_from(shape.message)?;
+    let datagrams = of.protocol == Protocol::Udp;
+    let message = usize::try_from(of.message)?;
     let mut buffer = vec![1; message.max(64)];
-    let wait = match shape.polls {
-        true => Wait::Never,
-        false => Wait::Block,
-    };
+    let polls = of.polls();
+    let wait = if polls { Wait::Never } else { Wait::Block };
     // A near end that takes nothing back is gone.
     SockRef::from(socket).set_write_timeout(Some(GRACE))?;
     // A time-out of the socket's own would cost a timer at each wait.
-    let deadline = match shape.polls {
+    let deadline = match polls {
         true => None,
         false => Some(Deadline::after(look_after).context("a deadline")?),
     };
@@ -271,16 +215,11 @@ fn echo(
                 }
                 continue;
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Interrupted | ErrorKind::ConnectionRefused
-                ) => {}
+            Err(error) if is_again(&error) || error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error).context("receiving"),
         }
         turns = turns.wrapping_add(1);
-        if !shape.polls || turns.is_multiple_of(TURNS_PER_LOOK) {
+        if !polls || turns.is_multiple_of(TURNS_PER_LOOK) {
             // The near end has enough, or is gone.
             if !line.is_quiet() {
                 break;

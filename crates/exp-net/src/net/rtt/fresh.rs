@@ -1,13 +1,13 @@
 //! Each exchange on a connection of its own: socket, connect, a message and its echo.
 
 use super::echo::{Ask, Open, Told, listen_unix, unix_address};
-use super::exchanges::{Protocol, Shape};
-use super::trip::{Plan, Ran, cpu_ns, is_same, limit_ns, stamp};
-use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES};
+use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
+use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, is_again, pattern};
 use crate::net::place;
-use crate::net::usage::Usage;
+use crate::net::usage::{Usage, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
+use laws::net::rtt::{Exchange, Protocol};
 use metal::clock;
 use metal::deadline::Deadline;
 use metal::sleep;
@@ -34,20 +34,19 @@ const ENOUGH: u64 = u64::MAX;
 ///
 /// # Errors
 /// A connection that cannot be made, or something else that comes back.
-pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -> Result<Ran> {
+pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Result<Ran> {
     let to = match open {
         Open::Door => SockAddr::from(dial.address()),
         Open::Name(name) => unix_address(name)?,
-        Open::Ports(_) => bail!("the far end offers ports for connections"),
     };
-    let bytes = usize::try_from(shape.message)?;
-    let mut message: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
+    let bytes = usize::try_from(of.message)?;
+    let mut message = pattern(bytes);
     let mut back = vec![1; bytes];
     let mut ran = Ran { ticks: vec![1; MOST], ..Ran::default() };
     ran.ticks.clear();
     let clock = plan.clock;
     let (mut until, mut before_ns) = (u64::MAX, 0);
-    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
     let mut limited = Limited::new(limit)?;
     for number in 0..WARM_UP + MOST {
         if number == WARM_UP {
@@ -177,11 +176,11 @@ pub(super) fn serve(
     door: &mut Door,
     far: &mut FarEnd,
     call: &mut Call,
-    shape: &Shape<'_>,
+    of: &Exchange,
 ) -> Result<()> {
-    let cpus = place::pin_far(far, &call.case)?;
-    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
-    let (listener, open) = match shape.protocol {
+    let cpus = place::pin_far(far, &call.case, of.ends)?;
+    let ask: Ask = call.ask()?;
+    let (listener, open) = match of.protocol {
         Protocol::Unix => {
             let (listener, name) = listen_unix(door)?;
             (listener, Open::Name(name))
@@ -189,7 +188,7 @@ pub(super) fn serve(
         // Another descriptor of the same socket.
         _ => (Socket::from(door.listener().try_clone()?), Open::Door),
     };
-    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
     let until = Instant::now() + 2 * PATIENCE + limit + ask.window();
     let look = match far.order().far_address {
         Some(_) => LOOK_FAR,
@@ -198,14 +197,14 @@ pub(super) fn serve(
     // Connections inherit the time-out and TCP_NODELAY.
     listener.set_nonblocking(false)?;
     listener.set_read_timeout(Some(look))?;
-    let nodelay = shape.protocol != Protocol::Tcp || {
+    let nodelay = of.protocol != Protocol::Tcp || {
         listener.set_tcp_nodelay(true)?;
         listener.tcp_nodelay()?
     };
     call.line.tell(&open)?;
     let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
-    let accepted = accept_all(door, &listener, shape, &call.line, until);
+    let accepted = accept_all(door, &listener, of, &call.line, until);
     // The door's own loop polls first and must never wait in accept.
     listener.set_nonblocking(true)?;
     let told = Told { used: usage.end(), cpu: place::only(&cpus), nodelay, ..accepted? };
@@ -216,11 +215,11 @@ pub(super) fn serve(
 fn accept_all(
     door: &mut Door,
     listener: &Socket,
-    shape: &Shape<'_>,
+    of: &Exchange,
     line: &Line,
     until: Instant,
 ) -> Result<Told> {
-    let mut message = vec![1; usize::try_from(shape.message)?];
+    let mut message = vec![1; usize::try_from(of.message)?];
     let mut told = Told::default();
     let mut first_ns = None;
     loop {
@@ -229,7 +228,7 @@ fn accept_all(
             Ok((mut socket, _)) => {
                 first_ns.get_or_insert_with(cpu_ns);
                 // TCP's inherits it.
-                if shape.protocol == Protocol::Unix {
+                if of.protocol == Protocol::Unix {
                     socket.set_read_timeout(Some(LOOK))?;
                 }
                 match serve_one(door, &mut socket, &mut message) {
@@ -243,9 +242,7 @@ fn accept_all(
                     Err(_) => {}
                 }
             }
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
+            Err(error) if is_again(&error) => {
                 if !line.is_quiet() {
                     break;
                 }

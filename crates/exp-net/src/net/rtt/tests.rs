@@ -1,5 +1,5 @@
 use super::echo::{Ask, Open, Told};
-use super::exchanges::{Protocol, Shape};
+use super::exchanges::absent;
 use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, connect, fresh};
 use crate::net::ends::PATIENCE;
@@ -9,8 +9,10 @@ use crate::net::ends::{Dial, Line};
 use anyhow::{Result, ensure};
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{Experiment, Fields, Known, Preset};
 use bench::measure::{Clock, FarEnd};
+use laws::net::Ends;
+use laws::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
 use record::case::{Case, Series};
 use record::key::{CaseId, Value};
 use session::fixtures::{Rehearsed, check, here, params};
@@ -80,61 +82,41 @@ fn a_peer_has_what_has_a_meaning_between_hosts() {
     let site = joined(GIGABIT, GIGABIT);
     let offer = check(&EXPERIMENT, &site, Preset::Thorough);
     for case in &offer.series[0].cases {
-        let shape = Shape::of(case).unwrap();
-        assert_eq!(shape.ends, "two_hosts");
-        assert_ne!(shape.protocol, Protocol::Unix);
+        let of = Exchange::decode(case).unwrap();
+        assert_eq!(of.ends, Ends::TwoHosts);
+        assert_ne!(of.protocol, Protocol::Unix);
         assert_eq!(case.text("far"), Some("peer"));
     }
     assert!(offer.skipped.is_empty(), "{:?}", offer.skipped);
 }
 
-fn refused(site: &Site, set: &[(&str, &str)]) -> String {
-    let params = params(EXPERIMENT.card(), Preset::Standard, set);
-    EXPERIMENT.series(site, &params).unwrap_err().reason
-}
-
+/// What no preset names, and what of it has no meaning where.
 #[test]
-fn what_cannot_be_measured_is_refused_with_its_reason() {
-    let here = here();
-    let there = joined(GIGABIT, GIGABIT);
-    for (site, set, reason) in [
-        (&here, &[("ends", "two_hosts")][..], "two_hosts"),
-        (&there, &[("ends", "same_cpu")], "same_cpu"),
-        (&there, &[("protocol", "unix")], "do not leave a host"),
-        (
-            &here,
-            &[("ends", "same_cpu"), ("receiver", "polling"), ("exchange", "echo")],
-            "who polls",
-        ),
-        (
-            &here,
-            &[("protocol", "udp"), ("message", "65508"), ("exchange", "echo")],
-            "at most 65507",
-        ),
-        (
-            &here,
-            &[("protocol", "udp"), ("exchange", "connect_echo"), ("ends", "same_cpu")],
-            "no connections",
-        ),
-        (
-            &here,
-            &[
-                ("message", "63"),
-                ("exchange", "connect_echo"),
-                ("ends", "same_cpu"),
-                ("receiver", "blocking"),
-                ("connections", "1"),
-            ],
-            "64 bytes",
-        ),
-        (
-            &here,
-            &[("ends", "one_thread"), ("message", "1048576"), ("exchange", "echo")],
-            "waits for itself",
-        ),
+fn what_cannot_be_measured_is_refused() {
+    let plain = Exchange {
+        protocol: Protocol::Tcp,
+        message: 64,
+        ends: Ends::SameCpu,
+        connections: 1,
+        receiver: Receiver::Blocking,
+        arrivals: Arrivals::Saturated,
+        exchange: By::Echo,
+    };
+    let peer = Exchange { ends: Ends::TwoHosts, ..plain.clone() };
+    let fresh = Exchange { exchange: By::ConnectEcho, ..plain.clone() };
+    let (here, there) = (here(), joined(GIGABIT, GIGABIT));
+    for (site, right, wrong) in [
+        (&here, &plain, Exchange { ends: Ends::TwoHosts, ..plain.clone() }),
+        (&there, &peer, Exchange { ends: Ends::SameCpu, ..plain.clone() }),
+        (&there, &peer, Exchange { protocol: Protocol::Unix, ..peer.clone() }),
+        (&here, &plain, Exchange { receiver: Receiver::Polling, ..plain.clone() }),
+        (&here, &plain, Exchange { protocol: Protocol::Udp, message: 65_508, ..plain.clone() }),
+        (&here, &fresh, Exchange { protocol: Protocol::Udp, ..fresh.clone() }),
+        (&here, &fresh, Exchange { message: 63, ..fresh.clone() }),
+        (&here, &plain, Exchange { ends: Ends::OneThread, message: 1 << 20, ..plain.clone() }),
     ] {
-        let told = refused(site, set);
-        assert!(told.contains(reason), "{set:?}: {told}");
+        assert_eq!(absent(site, right), None, "{right:?}");
+        assert!(absent(site, &wrong).is_some(), "{wrong:?}");
     }
 }
 
@@ -179,16 +161,15 @@ fn complete(rehearsed: &Rehearsed, least: usize) {
         let values = trips.raw.samples();
         assert!(!values.is_empty() && values.iter().all(|ns| *ns > 0.0), "{id}");
         assert!(rehearsed.of(id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
-        let case = Case::new(id.clone());
-        let shape = Shape::of(&case).unwrap();
+        let of = Exchange::of(id).unwrap();
         let far = rehearsed.of(id, "cpu_far");
-        assert_eq!(far.is_some(), shape.ends != "one_thread", "{id}");
+        assert_eq!(far.is_some(), of.ends != Ends::OneThread, "{id}");
         let (has_cpu, is_ip) =
-            (trips.at.contains_key("near_softirq_cpu"), shape.protocol != Protocol::Unix);
+            (trips.at.contains_key("near_softirq_cpu"), of.protocol != Protocol::Unix);
         assert_eq!(has_cpu, is_ip, "{id}: {:?}", trips.at);
         let told = |name: &str| trips.quantities.get(name).copied();
         assert!(told("messages") >= Some(values.len() as f64), "{id}");
-        if shape.protocol == Protocol::Udp {
+        if of.protocol == Protocol::Udp {
             assert_eq!((told("lost_there"), told("lost_back")), (Some(0.0), Some(0.0)), "{id}");
         }
     }
@@ -259,11 +240,9 @@ fn series(set: &[(&str, &str)]) -> Series {
 
 /// Calls a case and connects as the experiment does, as far as messages could go.
 fn begin(dial: &mut Dial, case: &Case) -> Result<(Line, Vec<Trip>)> {
-    let shape = Shape::of(case).unwrap();
     let mut line = dial.call(case, &Ask { window_ns: 1_000_000 })?;
-    let open: Open = line.hear(PATIENCE)?;
     let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
-    let trips = connect(dial, &open, &shape, plan)?;
+    let trips = connect(dial, &mut line, &Exchange::decode(case)?, plan)?;
     Ok((line, trips))
 }
 
@@ -308,7 +287,6 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
         ("arrivals", "saturated"),
     ]);
     under(&series, |dial, cases| {
-        let shape = Shape::of(&cases[0]).unwrap();
         let mut line = dial.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
         let open: Open = line.hear(PATIENCE)?;
         line.hear::<String>(PATIENCE)?;
@@ -320,7 +298,7 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
             strangers.push(stream);
         }
         let plan = Plan { window_ns: 1e6, pause_ns: None, clock: Clock::Monotonic };
-        let ran = fresh::run(dial, &open, &shape, plan)?;
+        let ran = fresh::run(dial, &open, &Exchange::decode(&cases[0])?, plan)?;
         line.tell(&"enough")?;
         let told: Told = line.hear(PATIENCE)?;
         ensure!(told.messages == ran.sent, "{} of {}", told.messages, ran.sent);

@@ -1,10 +1,12 @@
 //! The near end's loop: a message out, the same message back, one clock read a turn.
 
-use super::exchanges::Protocol;
-use crate::net::place::settle;
+use crate::net::ends::pattern;
+use crate::net::threads::at_once;
+use crate::net::usage::thread_cpu_ns as cpu_ns;
 use anyhow::{Context, Result, ensure};
 use bench::measure::Clock;
-use metal::clock::{self, syscall_clock_gettime};
+use laws::net::rtt::Protocol;
+use metal::clock;
 use metal::deadline::Deadline;
 use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
@@ -117,8 +119,6 @@ impl Trip {
         clock: Clock,
     ) -> Result<Trip> {
         let bytes = usize::try_from(bytes)?;
-        // Changing data, none of it 0.
-        let message: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
         let mut trip = Trip {
             socket,
             other: None,
@@ -126,7 +126,7 @@ impl Trip {
             wait: if polls { Wait::Never } else { Wait::Block },
             clock,
             back: vec![1; bytes.max(PROBE_BYTES)],
-            message,
+            message: pattern(bytes),
             number: 0,
             limit_ns: limit_ns(protocol, bytes as u64),
             patience_ticks: 0,
@@ -470,42 +470,20 @@ pub(super) fn is_same(sent: &[u8], back: &[u8]) -> bool {
     sent.len() == back.len() && sent.last() == back.last() && first(sent) == first(back)
 }
 
-/// CPU time of the calling thread, in ns.
-pub(super) fn cpu_ns() -> u64 {
-    syscall_clock_gettime(clock::Clock::THREAD_CPU)
-}
-
-/// Runs every connection in a thread on its CPU, or where the scheduler places it, the first in the calling one,
-/// all at once.
+/// Runs every connection in a thread on its CPU, or where the scheduler places it, all at once.
 ///
 /// # Errors
 /// The first connection's that failed.
 pub(super) fn all(
     trips: &mut [Trip],
-    (cpus, is_free): (&[usize], bool),
+    cpus: (&[usize], bool),
     plan: Plan,
 ) -> Result<Vec<Ran>> {
     let begin = Barrier::new(trips.len());
-    let (first, others) = trips.split_first_mut().context("no connection")?;
-    std::thread::scope(|scope| {
-        let begin = &begin;
-        let threads: Vec<_> = others
-            .iter_mut()
-            .zip(cpus.iter().skip(1))
-            .map(|(trip, cpu)| {
-                scope.spawn(move || {
-                    let settled = settle(is_free, *cpu);
-                    let ran = trip.run(plan, begin);
-                    settled.and(ran)
-                })
-            })
-            .collect();
-        let mut ran = vec![first.run(plan, begin)];
-        ran.extend(threads.into_iter().map(|thread| {
-            let joined = thread.join();
-            joined.unwrap_or_else(|_| Err(anyhow::anyhow!("a connection's thread panicked")))
-        }));
-        ran.into_iter().collect()
+    at_once(trips, cpus, |trip, settled| {
+        // All wait for all, also for one that could not be pinned.
+        let ran = trip.run(plan, &begin);
+        settled.and(ran)
     })
 }
 

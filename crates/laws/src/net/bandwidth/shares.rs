@@ -2,15 +2,15 @@
 
 use super::{Flow, carried, window, work};
 use crate::net::{Kind, Way};
-use crate::{Law, inverse, range, scaled};
+use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::Site;
 use record::event::Range;
 
 /// What limits a sender, as a share; or a share that is lost.
 pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
-    let way = Way::of(site).toward(flow.is_up);
+    let way = Way::of(site).toward(flow.is_up());
     let is_here = way.kind() == Kind::Loopback;
-    let is_small = flow.message < 4096;
+    let is_small = flow.of.message < 4096;
     let (of, why) = match metric {
         "busy" if is_small => {
             (range(0.1, 0.95, 1.3), "a queue of small messages may run empty".to_owned())
@@ -46,8 +46,7 @@ pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
         }
         _ => return None,
     };
-    let from = if is_here { "loopback: memory copies, no link".to_owned() } else { way.name() };
-    Some(Law::of(of, format!("base hardware: {from}; software: {why}")))
+    Some(Law::software(of, why).and(way.name()))
 }
 
 fn is_doubtful(way: &Way<'_>) -> bool {
@@ -73,25 +72,19 @@ fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> (Range
         return (range(0.0, 0.02, 1.0), "the buffers are not told".to_owned());
     };
     if window.range.high < link.low {
-        return (range(0.0, 0.5, 1.0), format!("the smaller buffer limits: {}", window.because()));
+        return (range(0.0, 0.5, 1.0), "the smaller buffer limits".to_owned());
     }
     let is_slow = by_receiver && taken.low < 2.0 * link.high;
     if window.range.low > 2.0 * link.high && !is_slow {
-        return (
-            range(0.0, 0.0, 0.25),
-            format!("buffers for more than the way carries: {}", window.because()),
-        );
+        return (range(0.0, 0.0, 0.25), "buffers for more than the way carries".to_owned());
     }
-    (
-        range(0.0, 0.02, 1.0),
-        format!("the buffers, or a receiver that is slow, may limit: {}", window.because()),
-    )
+    (range(0.0, 0.02, 1.0), "the buffers, or a slow receiver, may limit".to_owned())
 }
 
 /// Bytes a second that the receiving ends take.
 fn taken(site: &Site, flow: &Flow) -> Range {
-    let work = work(site, None, flow);
-    let all = inverse(1e9 * flow.message as f64 * flow.streams as f64, work.receiver);
+    let work = work(Facts::prior(site), flow);
+    let all = inverse(1e9 * flow.of.message as f64 * flow.streams as f64, work.receiver.range);
     match site.peer {
         // Another processor, and its driver beside.
         Some(_) => range(0.25 * all.low, 0.6 * all.likely, 2.0 * all.high),
@@ -109,8 +102,8 @@ struct Lost {
 
 impl Lost {
     fn of(site: &Site, way: &Way<'_>, flow: &Flow) -> Lost {
-        let bytes = 1e9 * flow.message as f64 * flow.streams as f64;
-        let tried = inverse(bytes, work(site, None, flow).sender);
+        let bytes = 1e9 * flow.of.message as f64 * flow.streams as f64;
+        let tried = inverse(bytes, work(Facts::prior(site), flow).sender.range);
         let tried = range(0.5 * tried.low, tried.likely, 1.5 * tried.high);
         let paced = flow.interval_ns > 0;
         let tried = match paced {
@@ -148,13 +141,13 @@ impl Lost {
         };
         let takes = taken(site, flow);
         let floor = if paced { 0.05 } else { 0.1 };
-        let receiver = match flow.is_same_cpu {
+        let receiver = match flow.is_same_cpu() {
             true if paced => beyond(arrive, takes, 0.3),
             true => range(0.0, 0.5, 0.99),
             false => beyond(arrive, takes, floor),
         };
         because.push_str(&format!(", {:.1} MB/s taken by the receiver", takes.likely / 1e6));
-        if flow.is_same_cpu {
+        if flow.is_same_cpu() {
             because.push_str(", after the sender gave the CPU away");
         }
         Lost { sender, path, receiver, because }

@@ -1,19 +1,30 @@
-use super::{Flow, Transfer, adds, bandwidth, measure_of, share, transfer_time};
-use crate::net::Transport;
+use super::{
+    Bytes, Direction, Flow, Streams, Transfer, adds, bandwidth, measure_of, share, transfer_time,
+};
+use crate::Facts;
+use crate::net::{Ends, Protocol};
 use bench::experiment::fixtures::joined::{GIGABIT, VETH, joined};
 use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{Known, Site};
+use record::event::Range;
 use record::key::{CaseId, Key};
 
-const TCP: Flow = Flow {
-    transport: Transport::Tcp,
+const TCP: Bytes = Bytes {
+    protocol: Protocol::Tcp,
     message: 131_072,
-    is_same_cpu: false,
-    streams: 1,
-    is_up: true,
+    ends: Ends::OtherCpu,
+    streams: Streams::Number(1),
+    direction: Direction::Up,
     transfer: Transfer::Steady,
-    interval_ns: 0,
 };
+
+fn flow(of: Bytes) -> Flow {
+    Flow { of, streams: 1, interval_ns: 0 }
+}
+
+fn prior(site: &Site, of: Bytes) -> Range {
+    bandwidth(Facts::prior(site), &flow(of)).range
+}
 
 fn copying(rate: f64) -> Known {
     let mut known = Known::default();
@@ -26,25 +37,23 @@ fn copying(rate: f64) -> Known {
 #[test]
 fn a_wire_s_payload_limits_whatever_loopback_did() {
     let site = joined(GIGABIT, GIGABIT);
-    let rate = bandwidth(&site, None, &TCP).range;
+    let rate = prior(&site, TCP);
     assert!((rate.likely / 117.7e6 - 1.0).abs() < 0.02, "{rate:?}");
     assert!(rate.high < 119e6, "{rate:?}");
     // Copies measured here say nothing of it.
     let known = copying(2e9);
-    assert!(!adds(&site, &known));
-    assert_eq!(bandwidth(&site, Some(&known), &TCP).range.likely, rate.likely);
-    let compared = measure_of(&site, &known, &TCP).expect("a link");
+    let facts = Facts { site: &site, known: Some(&known) };
+    assert!(!adds(facts));
+    assert_eq!(bandwidth(facts, &flow(TCP)).range.likely, rate.likely);
+    let compared = measure_of(&site, &known, &flow(TCP)).expect("a link");
     assert!((compared.0 / 117.7e6 - 1.0).abs() < 0.01, "{compared:?}");
-    assert_eq!(measure_of(&joined(VETH, VETH), &known, &TCP), None);
+    assert_eq!(measure_of(&joined(VETH, VETH), &known, &flow(TCP)), None);
 }
 
 #[test]
 fn small_datagrams_carry_less_than_large_ones() {
     let site = joined(GIGABIT, GIGABIT);
-    let of = |message: u64| {
-        let flow = Flow { transport: Transport::Udp, message, ..TCP };
-        bandwidth(&site, None, &flow).range.likely
-    };
+    let of = |message: u64| prior(&site, Bytes { protocol: Protocol::Udp, message, ..TCP }).likely;
     assert!(of(18) < 0.25 * of(1472), "{} {}", of(18), of(1472));
     assert!((of(1472) / 119.6e6 - 1.0).abs() < 0.03, "{}", of(1472));
 }
@@ -52,44 +61,45 @@ fn small_datagrams_carry_less_than_large_ones() {
 #[test]
 fn one_cpu_is_slower_than_two_and_small_messages_than_large_ones() {
     for site in sites() {
-        let here = |flow: &Flow| bandwidth(&site, None, flow).range;
-        let same = Flow { is_same_cpu: true, ..TCP };
-        let small = Flow { message: 64, ..TCP };
-        assert!(here(&same).likely < here(&TCP).likely);
-        assert!(here(&small).likely < 0.1 * here(&TCP).likely);
-        assert!(here(&small).high < here(&TCP).high);
+        let plain = prior(&site, TCP);
+        let small = prior(&site, Bytes { message: 64, ..TCP });
+        assert!(prior(&site, Bytes { ends: Ends::SameCpu, ..TCP }).likely < plain.likely);
+        assert!(small.likely < 0.1 * plain.likely && small.high < plain.high);
     }
 }
 
 #[test]
 fn measured_copies_move_loopback_and_are_its_measure() {
     let site = recorded("vm-granite-rapids");
-    let slow = bandwidth(&site, Some(&copying(4e9)), &TCP).range;
-    let fast = bandwidth(&site, Some(&copying(40e9)), &TCP).range;
+    let with = |rate| {
+        let known = copying(rate);
+        bandwidth(Facts { site: &site, known: Some(&known) }, &flow(TCP)).range
+    };
+    let (slow, fast) = (with(4e9), with(40e9));
     assert!(slow.likely < 0.6 * fast.likely, "{slow:?} {fast:?}");
-    let (rate, what) = measure_of(&site, &copying(40e9), &TCP).expect("a measure");
+    let (rate, _) = measure_of(&site, &copying(40e9), &flow(TCP)).expect("a measure");
     assert_eq!(rate, 20e9);
-    assert!(what.contains("loopback: no link"), "{what}");
 }
 
 #[test]
 fn a_paced_sender_gives_no_more_than_it_sends() {
     let site = recorded("vm-granite-rapids");
-    let paced = Flow { transport: Transport::Udp, message: 1000, interval_ns: 100_000, ..TCP };
-    let rate = bandwidth(&site, None, &paced).range;
+    let of = Bytes { protocol: Protocol::Udp, message: 1000, ..TCP };
+    let paced = Flow { interval_ns: 100_000, ..flow(of) };
+    let rate = bandwidth(Facts::prior(&site), &paced).range;
     assert!(rate.high < 10.2e6 && rate.likely > 9e6, "{rate:?}");
 }
 
 #[test]
 fn a_transfer_takes_as_long_as_its_stream_and_its_signs() {
     let site = joined(GIGABIT, GIGABIT);
-    let fixed = Flow { message: 4096, transfer: Transfer::Fixed(16 << 20), ..TCP };
-    let time = transfer_time(&site, None, &fixed).range;
+    let time_of = |of| transfer_time(Facts::prior(&site), &flow(of)).range;
+    let fixed = Bytes { message: 4096, transfer: Transfer::Fixed16M, ..TCP };
+    let time = time_of(fixed.clone());
     assert!((time.likely / 143e6 - 1.0).abs() < 0.1, "{time:?}");
-    let rate = bandwidth(&site, None, &fixed).range;
+    let rate = prior(&site, fixed);
     assert!((rate.likely * time.likely / 1e9 / f64::from(16 << 20) - 1.0).abs() < 0.01);
-    let back = Flow { message: 65_536, transfer: Transfer::ThereAndBack, ..TCP };
-    let trip = transfer_time(&site, None, &back).range;
+    let trip = time_of(Bytes { message: 65_536, transfer: Transfer::ThereAndBack, ..TCP });
     assert!(trip.likely > 1.0e6 && trip.likely < 3e6, "{trip:?}");
 }
 
@@ -100,24 +110,26 @@ fn a_long_way_carries_a_window_each_round_trip() {
     if let Some(peer) = &mut site.peer {
         peer.host.net.tcp_receive_buffer_max_bytes = Some(6 << 20);
     }
-    let near = bandwidth(&site, None, &TCP).range;
-    let limited = |site: &Site, metric| share(site, &TCP, metric).expect("a share").range;
+    let near = prior(&site, TCP);
+    let limited = |site: &Site, metric| share(site, &flow(TCP), metric).expect("a share").range;
     let short = limited(&site, "send_buffer_limited");
     assert!(short.high < 0.5, "{short:?}");
     site.host.given.set("net.rtt", "200ms").expect("a fact");
-    let far = bandwidth(&site, None, &TCP);
+    let far = prior(&site, TCP);
     // 6 MiB at most, on any account, each 150 ms or more.
-    assert!(far.range.high < 6.3e6 / 0.15 && far.range.high < 0.5 * near.high, "{far:?}");
-    assert!(far.because().contains("tcp_rmem"), "{}", far.because());
-    let four = Flow { streams: 4, ..TCP };
-    assert!(bandwidth(&site, None, &four).range.likely > 2.0 * far.range.likely);
+    assert!(far.high < 6.3e6 / 0.15 && far.high < 0.5 * near.high, "{far:?}");
+    let four = Flow { streams: 4, ..flow(TCP) };
+    assert!(bandwidth(Facts::prior(&site), &four).range.likely > 2.0 * far.likely);
     let long = limited(&site, "send_buffer_limited");
     assert!(long.likely > 0.3 && long.high == 1.0, "{long:?}");
 }
 
 #[test]
 fn what_is_paced_far_below_all_limits_is_not_lost() {
-    let sent = |interval_ns| Flow { transport: Transport::Udp, message: 1024, interval_ns, ..TCP };
+    let sent = |interval_ns| {
+        let of = Bytes { protocol: Protocol::Udp, message: 1024, ..TCP };
+        Flow { interval_ns, ..flow(of) }
+    };
     let lost = |site: &Site, flow: &Flow, metric| share(site, flow, metric).expect("a share").range;
     let wire = joined(GIGABIT, GIGABIT);
     // 1 MB/s.

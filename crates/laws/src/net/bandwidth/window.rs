@@ -19,11 +19,11 @@ const PAYLOAD_SHARE: Range = range(0.35, 0.7, 1.0);
 /// All streams' bytes a second, once their windows have grown; none of loopback and of datagrams.
 pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
     let peer = site.peer.as_ref()?;
-    if flow.transport != Transport::Tcp || way.kind() == Kind::Loopback {
+    if flow.is_udp() || way.kind() == Kind::Loopback {
         return None;
     }
     let (near, far) = (&site.host.net, &peer.host.net);
-    let (sender, receiver) = match flow.is_up {
+    let (sender, receiver) = match flow.is_up() {
         true => (near, far),
         false => (far, near),
     };
@@ -36,18 +36,13 @@ pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
     let window = super::least(received, kept);
     let full = way.full_frames(Transport::Tcp).payload;
     let trip = round_trip(way, Transport::Tcp, full, 0).range;
-    Some(Law::of(
-        product(scaled(window, flow.streams as f64), inverse(1e9, trip)),
-        format!(
-            "no more than {:.2} to {:.1} MB of a stream on its way (tcp_wmem, tcp_rmem{}), once in {:.2} to {:.1} ms",
-            window.low / 1e6,
-            window.high / 1e6,
-            match (sender.tcp_send_buffer_max_bytes, receiver.tcp_receive_buffer_max_bytes) {
-                (Some(_), Some(_)) => "",
-                _ => " not told at both ends",
-            },
-            trip.low / 1e6,
-            trip.high / 1e6
-        ),
-    ))
+    let because = format!(
+        "{:.2} to {:.1} MB of a stream fit the buffers (tcp_wmem, tcp_rmem), once in {:.2} to {:.1} ms",
+        window.low / 1e6,
+        window.high / 1e6,
+        trip.low / 1e6,
+        trip.high / 1e6
+    );
+    let rate = product(scaled(window, flow.streams as f64), inverse(1e9, trip));
+    Some(Law::software(rate, because))
 }

@@ -1,24 +1,25 @@
-use super::{adds, figure};
+use super::{Closer, Connections, Listener, adds, figure};
+use crate::Facts;
+use crate::net::Ends;
+use crate::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
 use bench::experiment::fixtures::joined::{GIGABIT, RADIO, USB, joined};
 use bench::experiment::fixtures::sites;
-use bench::experiment::{Known, Site};
-use record::case::Case;
-use record::key::{CaseId, Key};
+use bench::experiment::{CaseId, FAR, Fields, Known, Site};
+use record::key::Key;
 
-fn case(ends: &str, listener: &str) -> Case {
-    let id = CaseId::new().with("ends", ends).with("listener", listener);
-    Case::new(id)
+fn case(ends: Ends, listener: Listener) -> Connections {
+    Connections { ends, listener, closer: Some(Closer::Client) }
 }
 
-fn likely(site: &Site, known: Option<&Known>, ends: &str, metric: &str) -> f64 {
-    let told = figure(site, known, &case(ends, "ready"), metric);
+fn likely(site: &Site, known: Option<&Known>, ends: Ends, metric: &str) -> f64 {
+    let told = figure(Facts { site, known }, &case(ends, Listener::Ready), metric);
     told.expect("there is such a figure").range.likely
 }
 
 #[test]
 fn a_connection_is_more_than_its_parts_and_close_less_than_connect() {
     for site in sites() {
-        for ends in ["one_thread", "same_cpu", "other_cpu"] {
+        for ends in [Ends::OneThread, Ends::SameCpu, Ends::OtherCpu] {
             let of = |metric| likely(&site, None, ends, metric);
             assert!(of("connect") < of("socket_connect"));
             assert!(of("connect") < of("accepted"));
@@ -35,43 +36,50 @@ fn a_connection_is_more_than_its_parts_and_close_less_than_connect() {
 fn connect_to_a_peer_is_one_round_trip_and_no_figure_of_loopback() {
     let site = joined(GIGABIT, GIGABIT);
     let mut known = Known::default();
-    let trip = |far: &str, ends: &str| {
-        let case = CaseId::new()
-            .with("far", far)
-            .with("protocol", "tcp")
-            .with("message", 1)
-            .with("ends", ends)
-            .with("connections", 1)
-            .with("receiver", "blocking")
-            .with("arrivals", "saturated")
-            .with("exchange", "echo");
-        Key::new("net.rtt", &case, "round_trip")
+    let trip = |far: &str, ends| {
+        let case = Exchange {
+            protocol: Protocol::Tcp,
+            message: 1,
+            ends,
+            connections: 1,
+            receiver: Receiver::Blocking,
+            arrivals: Arrivals::Saturated,
+            exchange: By::Echo,
+        };
+        let mut id = CaseId::new().with(FAR, far);
+        id.0.extend(case.id().0);
+        Key::new("net.rtt", &id, "round_trip")
     };
-    let before = likely(&site, None, "two_hosts", "connect");
-    known.insert(trip("loopback", "one_thread"), 6e3);
-    assert!(!adds(&known, &site));
-    let still = likely(&site, Some(&known), "two_hosts", "connect");
+    let before = likely(&site, None, Ends::TwoHosts, "connect");
+    known.insert(trip("loopback", Ends::OneThread), 6e3);
+    assert!(!adds(Facts { site: &site, known: Some(&known) }));
+    let still = likely(&site, Some(&known), Ends::TwoHosts, "connect");
     assert_eq!(before, still);
-    known.insert(trip(site.far(), "two_hosts"), 4e6);
-    assert!(adds(&known, &site));
-    let now = likely(&site, Some(&known), "two_hosts", "connect");
+    known.insert(trip(site.far(), Ends::TwoHosts), 4e6);
+    assert!(adds(Facts { site: &site, known: Some(&known) }));
+    let now = likely(&site, Some(&known), Ends::TwoHosts, "connect");
     assert!((3e6..5e6).contains(&now), "{now}");
     // close does not wait for anybody.
-    let close = likely(&site, Some(&known), "two_hosts", "client_close");
+    let close = likely(&site, Some(&known), Ends::TwoHosts, "client_close");
     assert!(close < 1e5, "{close}");
-    let fin = likely(&site, Some(&known), "two_hosts", "client_fin");
+    let fin = likely(&site, Some(&known), Ends::TwoHosts, "client_fin");
     assert!(fin > 3e6, "{fin}");
-    assert!(figure(&site, None, &case("two_hosts", "ready"), "accepted").is_err());
+    assert!(
+        figure(Facts::prior(&site), &case(Ends::TwoHosts, Listener::Ready), "accepted").is_err()
+    );
 }
 
 #[test]
 fn a_dropped_syn_takes_a_second() {
     for site in sites() {
-        let late = figure(&site, None, &case("other_cpu", "full"), "connect_late");
+        let late =
+            figure(Facts::prior(&site), &case(Ends::OtherCpu, Listener::Full), "connect_late");
         let late = late.expect("it is told").range;
         assert!(late.low > 0.9e9 && late.high < 1.3e9, "{late:?}");
         for metric in ["accepted", "client_close", "accept_rate"] {
-            assert!(figure(&site, None, &case("other_cpu", "full"), metric).is_err());
+            assert!(
+                figure(Facts::prior(&site), &case(Ends::OtherCpu, Listener::Full), metric).is_err()
+            );
         }
     }
 }
@@ -79,19 +87,20 @@ fn a_dropped_syn_takes_a_second() {
 #[test]
 fn a_close_pays_for_the_driver_and_for_sleeps_between_connections() {
     let close = |site: &Site, ends| likely(site, None, ends, "server_close");
-    let wire = close(&joined(GIGABIT, GIGABIT), "two_hosts");
-    assert!(close(&joined(USB, GIGABIT), "two_hosts") > 1.3 * wire);
-    assert!(close(&joined(RADIO, GIGABIT), "two_hosts") > 1.3 * wire);
+    let wire = close(&joined(GIGABIT, GIGABIT), Ends::TwoHosts);
+    assert!(close(&joined(USB, GIGABIT), Ends::TwoHosts) > 1.3 * wire);
+    assert!(close(&joined(RADIO, GIGABIT), Ends::TwoHosts) > 1.3 * wire);
     // The far end's adapter is not this end's work.
-    assert_eq!(close(&joined(GIGABIT, USB), "two_hosts"), wire);
+    assert_eq!(close(&joined(GIGABIT, USB), Ends::TwoHosts), wire);
     for site in sites() {
-        assert!(close(&site, "other_cpu") > 1.2 * close(&site, "same_cpu"));
+        assert!(close(&site, Ends::OtherCpu) > 1.2 * close(&site, Ends::SameCpu));
         // A loop of accept(2) alone is warm wherever the clients are.
         let accepts = |ends| likely(&site, None, ends, "accept_cpu");
-        assert_eq!(accepts("other_cpu"), accepts("one_thread"));
+        assert_eq!(accepts(Ends::OtherCpu), accepts(Ends::OneThread));
         // The woken end's turn is in the call of who wakes it.
-        let connect = |ends| figure(&site, None, &case(ends, "ready"), "connect");
-        let [one, same] = ["one_thread", "same_cpu"].map(|ends| connect(ends).expect("told").range);
+        let connect = |ends| figure(Facts::prior(&site), &case(ends, Listener::Ready), "connect");
+        let [one, same] =
+            [Ends::OneThread, Ends::SameCpu].map(|ends| connect(ends).expect("told").range);
         assert!(same.high > one.high && same.low >= one.low, "{one:?} {same:?}");
     }
 }

@@ -1,5 +1,5 @@
 use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, limit_ns, stamp};
-use crate::net::rtt::exchanges::Protocol;
+use laws::net::rtt::Protocol;
 use bench::measure::Clock;
 use metal::place::allowed;
 use std::net::UdpSocket;

@@ -1,12 +1,14 @@
-//! Transfers of fixed size, messages that come back, and reads of what is there already.
+//! Methods that only replay the reports' own: transfers of fixed size (R1, R2), messages that come back (R3), and
+//! reads of what is there already (R0).
 
 use super::crew::{Closing, Gate, enlist};
-use super::shape::{Ask, Direction, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, TRANSFER_MAX};
-use super::socket::{Socket, filled, is_timeout};
-use crate::net::ends::{Line, PATIENCE};
+use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, TRANSFER_MAX};
+use super::socket::{filled, is_timeout};
+use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Clock;
+use laws::net::bandwidth::Direction;
 use metal::backlog::{is_refusal, unread_bytes};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read, Write};
@@ -65,7 +67,7 @@ pub(super) fn fixed(
     bytes: u64,
     cpus: &[usize],
 ) -> Result<Timed> {
-    let Socket::Tcp(stream) = socket else { bail!("datagrams do not end") };
+    let Socket::Stream(stream) = socket else { bail!("datagrams do not end") };
     let mut buffer = filled(shape.message);
     let usage = Usage::begin(cpus);
     let (began, run) = (Instant::now(), Duration::from_nanos(ask.run_ns));
@@ -74,7 +76,7 @@ pub(super) fn fixed(
     while began.elapsed() < run || (times.len() < 3 && began.elapsed() < TRANSFER_MAX / 3) {
         let start = Instant::now();
         let until = start + TRANSFER_MAX;
-        match shape.direction {
+        match shape.of.direction {
             Direction::Up => {
                 give(stream, &buffer, bytes, until)?;
                 take(stream, &mut buffer[..1], 1, until)?;
@@ -106,7 +108,7 @@ pub(super) fn serve_fixed(
     bytes: u64,
     cpus: &[usize],
 ) -> Result<Served> {
-    let Socket::Tcp(stream) = socket else { bail!("datagrams do not end") };
+    let Socket::Stream(stream) = socket else { bail!("datagrams do not end") };
     let mut buffer = filled(shape.message);
     let usage = Usage::begin(cpus);
     let mut count = 0;
@@ -120,7 +122,7 @@ pub(super) fn serve_fixed(
             Err(error) => return Err(stalled(error)),
         };
         let until = Instant::now() + TRANSFER_MAX;
-        match shape.direction {
+        match shape.of.direction {
             Direction::Up => {
                 take(stream, &mut buffer, bytes - first.min(bytes), until)?;
                 give(stream, &SIGN, 1, until)?;
@@ -152,7 +154,7 @@ pub(super) fn there_and_back(
             (cpus, shape.is_free),
             |_| filled(shape.message + 1),
             |stream, mut buffer| match &sockets[stream] {
-                Socket::Tcp(socket) => exchanges(run, |_| {
+                Socket::Stream(socket) => exchanges(run, |_| {
                     let (until, bytes) = (Instant::now() + TRANSFER_MAX, shape.message as u64);
                     give(socket, &buffer[..shape.message], bytes, until)?;
                     take(socket, &mut buffer[..shape.message], bytes, until)?;
@@ -162,7 +164,7 @@ pub(super) fn there_and_back(
                     socket.shutdown(Shutdown::Write)?;
                     Ok(found)
                 }),
-                Socket::Udp(socket) => {
+                Socket::Datagram(socket) => {
                     socket.set_read_timeout(Some(LOST_AFTER))?;
                     exchanges(run, |number| echoed(socket, &mut buffer, number))
                 }
@@ -201,8 +203,8 @@ pub(super) fn serve_there_and_back(
             (cpus, shape.is_free),
             |_| filled(shape.message + 1),
             |stream, mut buffer| match &sockets[stream] {
-                Socket::Tcp(socket) => return_stream(socket, &mut buffer[..shape.message]),
-                Socket::Udp(socket) => return_datagrams(socket, &mut buffer, stop),
+                Socket::Stream(socket) => return_stream(socket, &mut buffer[..shape.message]),
+                Socket::Datagram(socket) => return_datagrams(socket, &mut buffer, stop),
             },
         )?;
         let usage = Usage::begin(cpus);
@@ -230,7 +232,7 @@ pub(super) fn already_there(
     ask: &Ask,
     clock: Clock,
 ) -> Result<Vec<f64>> {
-    let Socket::Tcp(stream) = socket else { bail!("datagrams are no stream") };
+    let Socket::Stream(stream) = socket else { bail!("datagrams are no stream") };
     let mut buffer = filled(shape.message);
     let whole = shape.message as u64;
     for _ in 0..READS_BEFORE {

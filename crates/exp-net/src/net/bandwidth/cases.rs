@@ -1,0 +1,204 @@
+//! Which transfers of which messages, by how many streams, where and in which direction.
+
+use super::Bandwidth;
+use super::ends::RUN_AT;
+use super::shape::DATAGRAM_BYTES_MAX;
+use crate::net::{place, unless_empty};
+use bench::experiment::contract::one_series;
+use bench::experiment::{Offer, Params, Preset, Site, Skip};
+use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
+use laws::net::{Ends, Protocol};
+use record::key::Value;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// More is asked for only by hand.
+const STREAMS_LISTED_MAX: u64 = 512;
+
+/// Where the ends of a row run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// On two CPUs (on one where there is no other), or two hosts.
+    Apart,
+    /// On one CPU; of two hosts there is no such thing.
+    Same,
+    /// Both.
+    Both,
+}
+
+/// How many streams a row has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    One,
+    /// One for each CPU.
+    All,
+    /// 2, 4, 8 … and one for each CPU.
+    Doubling,
+    /// One and two, as R3.
+    OneAndTwo,
+}
+
+/// Protocol, bytes of the messages, ends, streams, directions, transfer.
+type Row = (Protocol, &'static [u64], At, Count, &'static [Direction], Transfer);
+
+const UP: &[Direction] = &[Direction::Up];
+const DOWN: &[Direction] = &[Direction::Down];
+const BOTH_WAYS: &[Direction] = Direction::ALL;
+
+/// R1 writes and reads 4 KiB; R2 sends 1 MiB as one message.
+const R1_MESSAGE: &[u64] = &[4 * KIB];
+const R2_MESSAGE: &[u64] = &[MIB];
+
+const QUICK: &[Row] = &[
+    (Protocol::Tcp, &[128 * KIB], At::Apart, Count::One, UP, Transfer::Steady),
+    (Protocol::Tcp, R1_MESSAGE, At::Apart, Count::One, UP, Transfer::Fixed16M),
+    (Protocol::Udp, &[KIB], At::Apart, Count::One, UP, Transfer::Steady),
+];
+
+const STANDARD: &[Row] = &[
+    (Protocol::Tcp, &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB], At::Apart, Count::One, UP, Transfer::Steady),
+    (Protocol::Tcp, &[128 * KIB], At::Apart, Count::One, DOWN, Transfer::Steady),
+    (Protocol::Tcp, &[128 * KIB], At::Same, Count::One, UP, Transfer::Steady),
+    (Protocol::Tcp, &[128 * KIB], At::Apart, Count::All, UP, Transfer::Steady),
+    (Protocol::Udp, &[KIB, DATAGRAM_BYTES_MAX], At::Apart, Count::One, UP, Transfer::Steady),
+    (Protocol::Udp, &[KIB], At::Apart, Count::One, DOWN, Transfer::Steady),
+    (Protocol::Tcp, R1_MESSAGE, At::Apart, Count::One, UP, Transfer::Fixed16M),
+    (Protocol::Tcp, R2_MESSAGE, At::Apart, Count::One, UP, Transfer::Fixed1M),
+    (Protocol::Tcp, &[64 * KIB], At::Apart, Count::One, UP, Transfer::ThereAndBack),
+    (Protocol::Tcp, &[32 * KIB], At::Apart, Count::One, DOWN, Transfer::AlreadyThere),
+];
+
+/// Powers of four up to 4 MiB, with what iperf3 sends.
+const TCP_SIZES: &[u64] =
+    &[1, 4, 16, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, MIB, 4 * MIB];
+/// With what fits into one frame of Ethernet, and the largest.
+const UDP_SIZES: &[u64] = &[1, 16, 64, 256, KIB, 1472, 4 * KIB, 16 * KIB, DATAGRAM_BYTES_MAX];
+
+const THOROUGH: &[Row] = &[
+    (Protocol::Tcp, TCP_SIZES, At::Both, Count::One, BOTH_WAYS, Transfer::Steady),
+    (Protocol::Tcp, &[KIB, 128 * KIB], At::Apart, Count::Doubling, BOTH_WAYS, Transfer::Steady),
+    (Protocol::Udp, UDP_SIZES, At::Both, Count::One, BOTH_WAYS, Transfer::Steady),
+    (Protocol::Udp, &[KIB], At::Apart, Count::Doubling, UP, Transfer::Steady),
+    (Protocol::Tcp, R1_MESSAGE, At::Both, Count::One, BOTH_WAYS, Transfer::Fixed16M),
+    (Protocol::Tcp, R2_MESSAGE, At::Both, Count::One, BOTH_WAYS, Transfer::Fixed1M),
+    (Protocol::Tcp, &[KIB, 32 * KIB, 64 * KIB], At::Apart, Count::OneAndTwo, UP, Transfer::ThereAndBack),
+    (
+        Protocol::Udp,
+        &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX],
+        At::Apart,
+        Count::OneAndTwo,
+        UP,
+        Transfer::ThereAndBack,
+    ),
+    (Protocol::Tcp, &[KIB, 4 * KIB, 16 * KIB, 32 * KIB], At::Both, Count::One, DOWN, Transfer::AlreadyThere),
+];
+
+/// The cases of a preset.
+pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
+    let rows = match preset {
+        Preset::Rehearsal | Preset::Quick => QUICK,
+        Preset::Standard => STANDARD,
+        Preset::Thorough => THOROUGH,
+    };
+    let mut cases = Vec::new();
+    for &(protocol, messages, at, count, directions, transfer) in rows {
+        for &message in messages {
+            for &ends in places(site, at) {
+                for streams in numbers(site, count) {
+                    cases.extend(directions.iter().map(|&direction| Bytes {
+                        protocol,
+                        message,
+                        ends,
+                        streams,
+                        direction,
+                        transfer,
+                    }));
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// A case with what its transfer implies; none of datagrams that have no end.
+pub(super) fn complete(case: Bytes) -> Option<Bytes> {
+    let is_udp = case.protocol == Protocol::Udp;
+    let one = Streams::Number(1);
+    Some(match case.transfer {
+        Transfer::Steady => case,
+        // There and back begins here, and what lies there is read here.
+        Transfer::ThereAndBack => Bytes { direction: Direction::Up, ..case },
+        _ if is_udp => return None,
+        Transfer::AlreadyThere => Bytes { direction: Direction::Down, streams: one, ..case },
+        Transfer::Fixed16M | Transfer::Fixed1M => Bytes { streams: one, ..case },
+    })
+}
+
+/// The cases in a series; transfers of fixed size are in their reports' messages unless the user chose others.
+///
+/// # Errors
+/// None of them can be measured here: the first one's reason.
+pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<Offer, Skip> {
+    let mut all: Vec<Bytes> = Vec::new();
+    for mut case in cases {
+        match (case.transfer, params.chosen("message")) {
+            (Transfer::Fixed16M, None) => case.message = R1_MESSAGE[0],
+            (Transfer::Fixed1M, None) => case.message = R2_MESSAGE[0],
+            _ => {}
+        }
+        if !all.contains(&case) {
+            all.push(case);
+        }
+    }
+    let mut offer = one_series::<Bandwidth>(site, all, params);
+    let interval = params.ints("interval").first().copied().filter(|ns| *ns > 0);
+    let time = params.ints("time").first().copied();
+    for case in offer.series.iter_mut().flat_map(|series| &mut series.cases) {
+        let mut at = |name: &str, value| case.at.insert(name.to_owned(), Value::Int(value));
+        if let Some(interval) = interval.filter(|_| case.id.text("protocol") == Some("udp")) {
+            at("interval_ns", interval);
+        }
+        if let Some(time) = time {
+            at(RUN_AT, time);
+        }
+    }
+    unless_empty(offer)
+}
+
+/// The places of a row's ends. Of two hosts there is only one, and on loopback without a second CPU the
+/// same one is named where another is wanted.
+fn places(site: &Site, at: At) -> &'static [Ends] {
+    match (&site.peer, at, site.cpus.len()) {
+        (Some(_), At::Same, _) => &[],
+        (Some(_), _, _) => &[Ends::TwoHosts],
+        (None, _, 0 | 1) | (None, At::Same, _) => &[Ends::SameCpu],
+        (None, At::Apart, _) => &[Ends::OtherCpu],
+        (None, At::Both, _) => &[Ends::SameCpu, Ends::OtherCpu],
+    }
+}
+
+/// The numbers of streams of a row.
+fn numbers(site: &Site, count: Count) -> Vec<Streams> {
+    let all = Streams::All.at(site);
+    let of_all = (all > 1).then_some(Streams::All);
+    match count {
+        Count::One => vec![Streams::Number(1)],
+        Count::OneAndTwo => vec![Streams::Number(1), Streams::Number(2)],
+        Count::All => of_all.into_iter().collect(),
+        Count::Doubling => std::iter::successors(Some(2), |number| Some(2 * number))
+            .take_while(|number| *number < STREAMS_LISTED_MAX.min(all))
+            .map(Streams::Number)
+            .chain(of_all)
+            .collect(),
+    }
+}
+
+/// Why a case cannot be measured here.
+pub(super) fn absent(site: &Site, case: &Bytes) -> Option<Skip> {
+    if case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX {
+        let most = format!("a datagram carries {DATAGRAM_BYTES_MAX} B at most, not {}", case.message);
+        return Some(Skip::because(most).needs("protocol=tcp, or a smaller message"));
+    }
+    place::absent(site, case.ends)
+}

@@ -1,0 +1,170 @@
+//! A case from its call to its counts, at both ends.
+
+use super::counts;
+use super::receive::{quiet, receive};
+use super::reports::{
+    Served, already_there, fixed, serve_fixed, serve_there_and_back, there_and_back,
+};
+use super::send::send;
+use super::shape::{Ask, Enough, RUN_MAX, Received, Shape};
+use super::socket::limited;
+use crate::net::ends::{Call, Dial, Door, Line, PATIENCE};
+use crate::net::place::{near_cpus, pin_far};
+use crate::net::usage::Turns;
+use anyhow::{Context, Result};
+use bench::measure::{Bench, FarEnd};
+use laws::net::bandwidth::{Bytes, Direction, Transfer};
+use laws::net::{Ends, Protocol};
+use record::case::Case;
+use record::key::Value;
+use std::time::Duration;
+
+/// A rate of a window as long as this may be that of a device, a token bucket or congestion control.
+const SETTLED_NS: u64 = 500_000_000;
+/// Windows in case times: that of a rate (half a second and more by every preset's), and those of bursts and
+/// transfers, which between hosts have to pass a shaper's bucket.
+const RUN_CASES_RATE: u64 = 42;
+const RUN_CASES: u64 = 5;
+const RUN_CASES_HALVES: u64 = 2;
+const RUN_CASES_HOSTS: u64 = 10;
+/// Bytes of a message whose TCP streams on loopback have the window of a rate.
+const RATE_MESSAGE: u64 = 128 << 10;
+/// A far end that failed says why in this time.
+const WORDS_WITHIN: Duration = Duration::from_millis(500);
+
+/// What of a case holds the setting `time`, in ns.
+pub(super) const RUN_AT: &str = "run_ns";
+
+/// The far end cannot be called any more; no further case of the round can be measured.
+#[derive(Debug, thiserror::Error)]
+#[error("the far end cannot be called")]
+pub(super) struct Unreachable;
+
+/// How long a case streams at least, in ns: as the user says, else by the preset's case time.
+pub(super) fn run_ns(of: &Bytes, at: &Case, case_ns: u64) -> u64 {
+    asked_ns(at).unwrap_or(match (of.transfer, of.ends) {
+        (Transfer::Steady, _) if is_rate(of, at) => RUN_CASES_RATE * case_ns,
+        (_, Ends::TwoHosts) => RUN_CASES_HOSTS * case_ns,
+        _ => RUN_CASES * case_ns / RUN_CASES_HALVES,
+    })
+}
+
+fn asked_ns(at: &Case) -> Option<u64> {
+    at.at.get(RUN_AT).and_then(Value::int)
+}
+
+/// Whether what a stream brings is called a rate: its window is long enough for what stands behind it, a
+/// device between hosts and congestion control on loopback. That of any other is a burst.
+pub(super) fn is_rate(of: &Bytes, at: &Case) -> bool {
+    match asked_ns(at) {
+        Some(asked_ns) => asked_ns >= SETTLED_NS,
+        None if of.ends == Ends::TwoHosts => true,
+        None => of.protocol == Protocol::Tcp && of.message == RATE_MESSAGE,
+    }
+}
+
+/// Measures a case against the far end and records it.
+///
+/// # Errors
+/// Why there is no figure.
+pub(super) fn measure(
+    bench: &mut Bench,
+    dial: &mut Dial,
+    case: &Case,
+    of: Bytes,
+    interval_ns: u64,
+) -> Result<()> {
+    let shape = Shape::new(of, case)?;
+    near_cpus(bench, case)?;
+    let cpus = shape.cpus(&bench.order().cpus, true);
+    bench.use_cpus(&cpus);
+    let run_ns = run_ns(&shape.of, case, bench.order().case_ns);
+    let ask = Ask { run_ns, interval_ns };
+    let mut line = dial.call(case, &ask).context(Unreachable)?;
+    let turns = Turns::begin();
+    let measured = with_line(bench, dial, case, &shape, &ask, &cpus, &mut line);
+    if shape.shares_cpus(bench.order().cpus.len()) {
+        bench.planned_switches(turns.taken());
+    }
+    measured.map_err(|error| line.explained(error, WORDS_WITHIN))
+}
+
+fn with_line(
+    bench: &mut Bench,
+    dial: &mut Dial,
+    case: &Case,
+    shape: &Shape,
+    ask: &Ask,
+    cpus: &[usize],
+    line: &mut Line,
+) -> Result<()> {
+    let sockets = dial.sockets(line, shape.of.protocol, shape.streams)?;
+    let sockets = limited(sockets, quiet(line))?;
+    match (shape.of.transfer, shape.of.direction) {
+        (Transfer::Steady, Direction::Up) => {
+            let sent = send(&sockets, shape, ask, cpus, line)?;
+            let received =
+                line.hear::<Received>(PATIENCE).context("waiting for what the receiver got")?;
+            counts::steady(bench, case, shape, &sent, &received)
+        }
+        (Transfer::Steady, Direction::Down) => {
+            let (received, sent) = receive(&sockets, shape, ask, cpus, line)?;
+            counts::steady(bench, case, shape, &sent, &received)
+        }
+        (Transfer::ThereAndBack, _) => {
+            let timed = there_and_back(&sockets, shape, ask, cpus)?;
+            line.tell(&Enough)?;
+            let served = line.hear::<Served>(PATIENCE)?;
+            counts::transfers(bench, case, shape, 2 * shape.of.message, &timed, &served)
+        }
+        (Transfer::AlreadyThere, _) => {
+            let times = already_there(&sockets[0], shape, ask, bench.clock())?;
+            line.hear::<Served>(PATIENCE)?;
+            counts::copies(bench, case, shape, &times)
+        }
+        (Transfer::Fixed16M | Transfer::Fixed1M, _) => {
+            let bytes = shape.whole_bytes();
+            let timed = fixed(&sockets[0], shape, ask, bytes, cpus)?;
+            let served = line.hear::<Served>(PATIENCE)?;
+            counts::transfers(bench, case, shape, bytes, &timed, &served)
+        }
+    }
+}
+
+/// Serves a case at the far end.
+///
+/// # Errors
+/// Why the near end gets no counts.
+pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+    let shape = Shape::new(call.decode()?, &call.case)?;
+    let mut ask: Ask = call.ask()?;
+    ask.run_ns = ask.run_ns.min(RUN_MAX.as_nanos() as u64);
+    pin_far(far, &call.case, shape.of.ends)?;
+    let cpus = shape.cpus(&far.order().cpus, false);
+    far.use_cpus(&cpus);
+    let line = &mut call.line;
+    let sockets = door.sockets(far, line, shape.of.protocol, shape.streams)?;
+    let sockets = limited(sockets, quiet(line))?;
+    let turns = Turns::begin();
+    match (shape.of.transfer, shape.of.direction) {
+        (Transfer::Steady, Direction::Up) => {
+            let (received, _) = receive(&sockets, &shape, &ask, &cpus, line)?;
+            line.tell(&received)?;
+        }
+        (Transfer::Steady, Direction::Down) => {
+            send(&sockets, &shape, &ask, &cpus, line)?;
+        }
+        (Transfer::ThereAndBack, _) => {
+            let served = serve_there_and_back(&sockets, &shape, &cpus, line)?;
+            line.tell(&served)?;
+        }
+        (Transfer::Fixed16M | Transfer::Fixed1M | Transfer::AlreadyThere, _) => {
+            let served = serve_fixed(&sockets[0], &shape, shape.whole_bytes(), &cpus)?;
+            line.tell(&served)?;
+        }
+    }
+    if shape.shares_cpus(far.order().cpus.len()) {
+        far.planned_switches(turns.taken());
+    }
+    Ok(())
+}

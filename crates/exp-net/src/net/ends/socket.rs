@@ -1,0 +1,174 @@
+//! Data sockets of one line, as both ends make them.
+
+use super::{Dial, Door, Line, PATIENCE, address};
+use anyhow::{Context, Result, ensure};
+use bench::measure::FarEnd;
+use laws::net::Protocol;
+use metal::socket::incoming_cpu;
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// A connected socket that an experiment's messages go through.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP, with TCP_NODELAY.
+    Stream(TcpStream),
+    /// UDP.
+    Datagram(UdpSocket),
+}
+
+impl Socket {
+    /// The CPU on which the kernel last handled what came to it.
+    pub fn softirq_cpu(&self) -> Option<usize> {
+        incoming_cpu(self.as_fd()).unwrap_or(None)
+    }
+
+    /// Ends both directions of a stream at once: who waits in it returns.
+    pub fn cut(&self) {
+        if let Socket::Stream(stream) = self {
+            // One that is gone already is cut.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Stream(stream) => stream.as_fd(),
+            Socket::Datagram(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> OwnedFd {
+        match socket {
+            Socket::Stream(stream) => stream.into(),
+            Socket::Datagram(socket) => socket.into(),
+        }
+    }
+}
+
+impl Dial {
+    /// So many sockets to a far end that makes as many by [`Door::sockets`].
+    ///
+    /// # Errors
+    /// The far end cannot be reached, or has another number of ports.
+    pub fn sockets(
+        &mut self,
+        line: &mut Line,
+        protocol: Protocol,
+        count: usize,
+    ) -> Result<Vec<Socket>> {
+        if protocol == Protocol::Tcp {
+            return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
+        }
+        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
+        ensure!(ports.len() == count, "the far end has {} ports, not {count}", ports.len());
+        ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
+    }
+}
+
+impl Door {
+    /// So many sockets, each connected to one of the near end's ([`Dial::sockets`]), in its order.
+    ///
+    /// # Errors
+    /// They did not all come in time, or the near end is gone.
+    pub fn sockets(
+        &mut self,
+        far: &FarEnd,
+        line: &mut Line,
+        protocol: Protocol,
+        count: usize,
+    ) -> Result<Vec<Socket>> {
+        let until = || Instant::now() + PATIENCE;
+        if protocol == Protocol::Tcp {
+            let streams = self.admit_all(count, until())?;
+            return Ok(streams.into_iter().map(Socket::Stream).collect());
+        }
+        let address = address(far);
+        let bind = |_| UdpSocket::bind((address, 0));
+        let sockets: io::Result<Vec<UdpSocket>> = (0..count).map(bind).collect();
+        let sockets = sockets.with_context(|| format!("a socket for datagrams on {address}"))?;
+        let ports: io::Result<Vec<u16>> =
+            sockets.iter().map(|socket| Ok(socket.local_addr()?.port())).collect();
+        line.tell(&ports?)?;
+        for socket in &sockets {
+            self.meet(socket, until())?;
+        }
+        Ok(sockets.into_iter().map(Socket::Datagram).collect())
+    }
+
+    /// So many data connections of the present line, in the order in which the near end made them, whatever
+    /// order they came in: one whose preamble was lost on the way comes after those that were made later.
+    ///
+    /// # Errors
+    /// They did not all come before the deadline, the near end is gone, or one has no TCP_NODELAY.
+    pub fn admit_all(&mut self, count: usize, deadline: Instant) -> Result<Vec<TcpStream>> {
+        let mut numbered = Vec::new();
+        for _ in 0..count {
+            numbered.push(self.admit(deadline)?);
+        }
+        numbered.sort_by_key(|(_, number)| *number);
+        let streams: Vec<TcpStream> = numbered.into_iter().map(|(stream, _)| stream).collect();
+        for stream in &streams {
+            ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+        }
+        Ok(streams)
+    }
+}
+
+/// A call was interrupted, or there is nothing for it now.
+pub fn is_again(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// A message of changing data, none of it 0.
+pub fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8 + 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{dial, plain_order, with_far};
+    use super::super::{Door, PATIENCE};
+    use anyhow::Result;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    #[test]
+    fn connections_are_dealt_out_in_the_order_in_which_they_were_made() {
+        let order = plain_order();
+        let serve = |far: &mut bench::measure::FarEnd| {
+            Door::open(far)?.serve(far, |door, _, call| {
+                for mut stream in door.admit_all(3, Instant::now() + PATIENCE)? {
+                    let mut said = [0];
+                    stream.read_exact(&mut said)?;
+                    call.line.tell(&said[0])?;
+                }
+                Ok(())
+            })
+        };
+        let (served, told) = with_far(&order, serve, |far| -> Result<Vec<u8>> {
+            let mut dial = dial(&order, &far);
+            let case = order.series.cases[0].clone();
+            let mut line = dial.call(&case, &0)?;
+            let preambles: Vec<Vec<u8>> = (0..3).map(|_| dial.preamble()).collect();
+            let mut open = Vec::new();
+            // The first one's preamble comes last, as after a loss on the way.
+            for at in [2, 1, 0] {
+                let mut stream = TcpStream::connect(dial.address())?;
+                stream.write_all(&preambles[at])?;
+                stream.write_all(&[at as u8])?;
+                open.push(stream);
+            }
+            (0..3).map(|_| line.hear(PATIENCE)).collect()
+        });
+        served.expect("drains");
+        assert_eq!(told.expect("is told"), [0, 1, 2]);
+    }
+}
