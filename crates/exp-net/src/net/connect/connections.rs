@@ -65,6 +65,8 @@ pub(super) fn offer(
 ) -> Result<Offer, Skip> {
     let mut offer = one_series::<Connect>(site, cases, params);
     for series in &mut offer.series {
+        // As the runs before this one have it.
+        series.settings.entry("connections".to_owned()).or_insert_with(|| "auto".into());
         let bounds = Bounds::of(site, params, series.cases.len() as u64)?;
         for case in &mut series.cases {
             bounds.put(site, params, case);
