@@ -188,14 +188,11 @@ impl Law {
         self
     }
 
-    /// The sentence: reasons of one share after another, each share and each reason named once.
+    /// The sentence: reasons of one share after another, each share named once.
     pub fn because(&self) -> String {
         let mut text = String::new();
         let mut last = Share::Both;
-        for (at, (share, part)) in self.parts.iter().enumerate() {
-            if part.is_empty() || self.parts[..at].iter().any(|(_, earlier)| earlier == part) {
-                continue;
-            }
+        for (share, part) in self.parts.iter().filter(|(_, part)| !part.is_empty()) {
             text += if text.is_empty() { "" } else { "; " };
             text += match share {
                 Share::Hardware if last != Share::Hardware => "base hardware: ",

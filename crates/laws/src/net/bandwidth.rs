@@ -17,7 +17,7 @@ use super::{
     stack_cost,
 };
 use crate::os::measured_call;
-use crate::{Facts, Law, cpu, product, range, scaled, sum};
+use crate::{Facts, Law, cpu, range, scaled, sum};
 use bench::experiment::{Domain, Known, Site};
 use bench::{case, symbols};
 use record::event::{Bound, Range};
@@ -164,9 +164,8 @@ fn copy_rate(facts: Facts) -> Law {
         );
         return Law::hardware(range(0.55 * memory.min(cached), likely, high), because);
     }
-    let (clock, from) = cpu::best_core_clock(facts.site, facts.known);
-    let because = format!("{:.1} to {:.0} B a cycle of copying, {from}", COPY.low, COPY.high);
-    Law::hardware(product(COPY, clock), because)
+    let because = format!("{:.1} to {:.0} B a cycle of copying", COPY.low, COPY.high);
+    Law::hardware(COPY, because).by(cpu::best_core_clock(facts).range)
 }
 
 /// The rates at which one thread copies in main memory and in the last cache, in B/s: half of the program

@@ -243,7 +243,7 @@ fn on_one_host(facts: Facts, of: &Exchange) -> Law {
     let mut all = if is_ipc {
         let pair = pair(facts.site, of.ends);
         let way = ipc::Way { via: ipc::Via::UnixStream, pair, size: of.message };
-        ipc::round_trip(facts.site, facts.known, &way)
+        ipc::round_trip(facts, &way)
     } else {
         // One end's luck is the other's: ends add.
         (stack(facts, of.protocol, waking) + copies(facts, of))

@@ -6,9 +6,9 @@
 //! processes on one CPU. They were adjusted to no other machine.
 
 use super::{Kind, Transport, Way};
+use crate::os;
 use crate::os::switch::{self, Mechanism};
-use crate::os::{self, measured_call};
-use crate::{Facts, Law, cpu, inverse, product, range, sum};
+use crate::{Facts, Law, cpu, range, sum};
 use bench::experiment::Site;
 use bench::pair::Class;
 use record::event::{Condition, Range};
@@ -37,26 +37,15 @@ pub enum Waking {
     Sparse,
 }
 
-/// A system call, in ns: a measured getpid, else by the mitigations.
+/// A system call, in ns.
 pub(super) fn call(facts: Facts) -> Law {
-    match facts.known.and_then(|known| measured_call(known, "getpid")) {
-        Some(ns) => Law::measured(ns, 0.06, format!("a system call takes {ns:.0} ns (os.syscall)")),
-        None => os::entry(facts.site, facts.known),
-    }
+    os::call(facts, 0.06)
 }
 
 /// Cycles of the kernel's, in ns.
 pub(super) fn work(facts: Facts, cycles: Range, what: impl Display) -> Law {
-    let (clock, _) = cpu::best_core_clock(facts.site, facts.known);
-    let mut ns = product(cycles, inverse(1e9, clock));
-    let is_guest = cpu::is_guest(facts.site);
-    if is_guest {
-        ns.high *= 1.3;
-    }
     let reason = format!("{what}: {:.0} to {:.0} cycles", cycles.low, cycles.high);
-    Law::software(ns, reason)
-        .counting(Condition::CoreClock)
-        .counting_if(is_guest, Condition::Hypervisor)
+    cpu::kernel_time(facts, cycles, reason)
 }
 
 /// Whether the sandbox has a network stack of its own.
@@ -116,7 +105,7 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
     let by_pipe = |facts: Facts, pair: Class| {
         let via = switch::Via::Pipe;
         let of = Mechanism { via, processes: true, pair, size: 2, working_set: 0 };
-        switch::switch(facts.site, facts.known, &of)
+        switch::switch(facts, &of)
     };
     let measured = |pair: Class| os::ipc::measured_switch(facts.known?, pair);
     Some(match waking {
@@ -164,8 +153,7 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
 pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
     let way = Way::of(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
-    let (clock, _) = cpu::best_core_clock(facts.site, facts.known);
-    let mut each = product(SLEEP, inverse(1e9, clock));
+    let mut each = cpu::time_of(facts, SLEEP, "").range;
     if let Some(asked) = asked(facts).filter(|_| way.kind() == Kind::Virtual) {
         each = sum(each, asked.range);
     }

@@ -11,6 +11,7 @@ use laws::net::bandwidth::Direction;
 use laws::net::{Ends, Protocol};
 use record::case::Case;
 use record::key::Value;
+use record::note::Notes;
 use stats::trend;
 
 /// What stands beside figures of loopback.
@@ -109,7 +110,7 @@ fn bandwidth(
     Ok(())
 }
 
-fn remarks(notes: &mut Vec<String>, shape: &Shape) {
+fn remarks(notes: &mut Notes, shape: &Shape) {
     if shape.of.ends != Ends::TwoHosts {
         notes.push(NO_LINK.to_owned());
     }
