@@ -122,8 +122,9 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd, WrongResult};
 use bench::params;
 use host::ports;
@@ -223,6 +224,11 @@ impl Experiment for Connect {
     const MAY_LACK: &'static [&'static str] = &["connect_late"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    /// On one CPU each end waits for the other's turn.
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
+        let is_shared = |case: &Case| case.text("ends") == Some(Ends::SameCpu.text());
+        Hazards { run_delay: !order.series.cases.iter().any(is_shared), ..Hazards::NONE }
+    };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of = |case: &Case| {
             if case.text("listener") == Some(Listener::Full.text()) {
@@ -277,11 +283,6 @@ impl Experiment for Connect {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        // On one CPU each end waits for the other's turn.
-        let is_shared = |case: &Case| case.text("ends") == Some(Ends::SameCpu.text());
-        if !series.cases.iter().any(is_shared) {
-            bench.minds_run_delay();
-        }
         let dial = Dial::new(bench)?;
         // As they are now, in this network namespace.
         let ports = ports::here();

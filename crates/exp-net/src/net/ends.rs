@@ -411,7 +411,7 @@ impl Dial {
     /// # Errors
     /// The session named none.
     pub fn new(bench: &Bench) -> Result<Dial> {
-        let far = bench.far().context("no far end was given")?;
+        let far = bench.order().far.as_ref().context("no far end was given")?;
         let address = far.addrs.first().context("the far end gave no address")?;
         Ok(Dial {
             address: address.parse().context("the far end's address")?,

@@ -81,9 +81,10 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, LOOPBACK, Offer, Param,
+    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer, Param,
     Params, Preset, Site, Skip, ViewCard, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
 use bench::params;
 use laws::net::loaded::{self as law, Beside, Direction};
@@ -192,6 +193,13 @@ impl Experiment for Loaded {
     const SOURCE: &'static str = include_str!("loaded.rs");
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
+        let is_alone = |case: &Case| {
+            let of_others = ["near_traffic_cpu", "far_traffic_cpu", "far_cpu"];
+            of_others.iter().all(|name| case.int(name) != case.int("near_cpu"))
+        };
+        Hazards { run_delay: order.series.cases.iter().all(is_alone), ..Hazards::NONE }
+    };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let window_ns = series.setting("time").unwrap_or(4 * site.case_ns);
         let of_case = |case: &Case| {
@@ -297,14 +305,6 @@ impl Experiment for Loaded {
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
-        let is_alone = |case: &Case| {
-            case.int("near_cpu") != case.int("near_traffic_cpu")
-                && case.int("near_cpu") != case.int("far_traffic_cpu")
-                && case.int("near_cpu") != case.int("far_cpu")
-        };
-        if series.cases.iter().all(is_alone) {
-            bench.minds_run_delay();
-        }
         bench.each_of::<Beside>(series, |bench, case, of| {
             Party::new(bench, series, case, of, &mut dial)?.measure(bench, series)
         });

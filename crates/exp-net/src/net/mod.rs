@@ -7,6 +7,7 @@ mod threads;
 pub mod usage;
 
 use bench::experiment::{Offer, Skip};
+use record::event::Samples;
 
 /// An offer that leaves something to measure.
 ///
@@ -17,6 +18,12 @@ fn unless_empty(mut offer: Offer) -> Result<Offer, Skip> {
         return Ok(offer);
     }
     Err(offer.skipped.remove(0).1)
+}
+
+/// Puts values beside a figure's samples.
+fn put<'name>(samples: &mut Samples, values: impl IntoIterator<Item = (&'name str, f64)>) {
+    let values = values.into_iter();
+    samples.quantities.extend(values.map(|(name, value)| (name.to_owned(), value)));
 }
 
 bench::family!(

@@ -65,9 +65,9 @@ pub fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
     }
     let cpu = placed(case, "near_cpu")?;
     ensure!(
-        bench.cpu() == cpu && current_cpu() == cpu,
+        bench.order().cpu() == cpu && current_cpu() == cpu,
         "the case is for CPU {cpu}, the round on {}, its thread on {}",
-        bench.cpu(),
+        bench.order().cpu(),
         current_cpu()
     );
     Ok(vec![cpu])

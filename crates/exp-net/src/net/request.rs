@@ -97,8 +97,9 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
 use bench::params;
 use laws::net::request::{self as law, Asked, Load, Requests};
@@ -188,6 +189,8 @@ impl Experiment for Request {
     type Case = Requests;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("request.rs");
+    /// The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { run_delay: true, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = requests::round_cost;
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
@@ -258,8 +261,6 @@ impl Experiment for Request {
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
-        // The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
-        bench.minds_run_delay();
         // What the closed loops of this round reached, by all that they depend on.
         let mut closed = BTreeMap::new();
         bench.each_of::<Requests>(series, |bench, case, of| {

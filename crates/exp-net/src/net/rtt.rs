@@ -105,7 +105,7 @@ use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
     Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::{Bench, FarEnd};
+use bench::measure::{Bench, Declared, FarEnd};
 use bench::params;
 use connections::{alone, connect};
 use counts::Counts;
@@ -282,10 +282,10 @@ fn exchanges(
     let plan = Plan {
         window_ns: window_ns(order.case_ns, pause, order.rehearsal),
         pause_ns: pause.map(|pause| pause as f64),
-        clock: bench.clock(),
+        clock: bench.order().clock(),
     };
     let cpus = of.ends.spread(&order.cpus, true, of.connections);
-    bench.use_cpus(&cpus);
+    bench.declare(Declared::Cpus(&cpus));
     let is_free = place::is_free(case);
     if of.ends == Ends::OneThread {
         let usage = Usage::begin(&cpus);

@@ -101,7 +101,9 @@ impl Experiment for Fault {
                 Wrong::Panic => panic!("asked to panic"),
                 Wrong::Exit => std::process::exit(7),
                 Wrong::First if first => bail!("asked to fail in the first round"),
-                Wrong::Case => bench.fail(case, &anyhow!("asked to fail").context("one case")),
+                Wrong::Case => {
+                    bench.give_up([case], &anyhow!("asked to fail").context("one case"));
+                }
                 Wrong::First | Wrong::Nothing => {}
             }
         }

@@ -21,7 +21,8 @@
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::{Card, Domain, Need, Param, Preset, Site, predicted};
+use bench::experiment::{Card, Domain, Hazards, Need, Param, Preset, Site, predicted};
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
@@ -65,6 +66,7 @@ impl Experiment for OneFile {
     const SOURCE: &'static str = include_str!("file.rs");
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, _| Duration::from_millis(20);
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { hangs: true, ..Hazards::NONE };
     const FILES: Option<Files> = Some(Files { make, cost: |_, _| Duration::ZERO, has: |_| true });
 
     fn cases(_: &Site, _: Preset) -> Vec<()> {
@@ -76,8 +78,7 @@ impl Experiment for OneFile {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.may_hang_in(&series.cases[0]);
-        let path = bench.dir().context("no directory was given")?.join(NAME);
+        let path = bench.order().directory()?.join(NAME);
         let mut reads = Vec::new();
         for _ in 0..8 {
             let start = Instant::now();

@@ -23,7 +23,7 @@
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Param, Preset, Site, Unit, ViewCard, predicted};
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared, Values};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::metric::{Better, Kind, Metric};
@@ -91,9 +91,9 @@ impl Experiment for Pulse {
             let rate = rotations as f64 / block.elapsed().as_secs_f64();
             rates.push(rate);
             rows.push(vec![began.elapsed().as_secs_f64(), rate]);
-            bench.alive(began.elapsed().as_secs_f64());
+            bench.declare(Declared::Alive);
         }
-        bench.record_batches(case, "rate", 0, rates)?;
+        bench.record(case, "rate", Values::blocks(rates))?;
         bench.trace(case, "series", &["at_s", "rate_op_per_s"], rows)?;
         Ok(())
     }

@@ -27,7 +27,7 @@ use bench::experiment::{
     Card, CaseId, DerivedValue, Domain, Known, Offer, Params, Preset, Site, Skip, Unit, ViewCard,
     predicted,
 };
-use bench::measure::Bench;
+use bench::measure::{Bench, Values};
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
 use record::metric::{Better, Kind, Metric};
@@ -106,7 +106,7 @@ impl Experiment for Sweep {
             let above = case.int("size") > case.int("step");
             let level = if above { 3.0 } else { 1.0 };
             let blocks = (0..12).map(|block| level + 0.01 * f64::from(block % 3)).collect();
-            bench.record_batches(case, "cost", 1, blocks)?;
+            bench.record(case, "cost", Values::batches(1, blocks))?;
         }
         Ok(())
     }

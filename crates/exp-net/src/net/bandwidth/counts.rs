@@ -3,10 +3,11 @@
 use super::ends::is_rate;
 use super::reports::{LOST_AFTER, Served, Timed};
 use super::shape::{Datagrams, Received, Sent, Shape};
+use crate::net::put;
 use crate::net::place::listed;
 use crate::net::usage::Used;
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, WrongResult};
+use bench::measure::{Bench, Values, WrongResult};
 use laws::net::bandwidth::Direction;
 use laws::net::{Ends, Protocol};
 use record::case::Case;
@@ -35,7 +36,7 @@ pub(super) fn steady(
         .into());
     }
     bandwidth(bench, case, shape, sent, received)?;
-    bench.record_batches(case, "peak", 0, vec![received.steady.best])?;
+    bench.record(case, "peak", Values::block(received.steady.best))?;
     let (near, far) = match shape.of.direction {
         Direction::Up => (&sent.used, &received.used),
         Direction::Down => (&received.used, &sent.used),
@@ -68,10 +69,10 @@ fn bandwidth(
         bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
     }
     let metric = if is_rate(&shape.of, case) { "bandwidth" } else { "burst" };
-    let samples = bench.record_batches(case, metric, 0, vec![found.rate()])?;
+    let samples = bench.record(case, metric, Values::block(found.rate()))?;
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
-    for (name, value) in [
+    put(samples, [
         ("stream_least_b_per_s", least),
         ("stream_most_b_per_s", most),
         ("sent_bytes", sent.bytes as f64),
@@ -81,20 +82,16 @@ fn bandwidth(
         ("receive_calls", received.calls as f64),
         ("send_buffer_bytes", sent.buffer_bytes as f64),
         ("receive_buffer_bytes", received.buffer_bytes as f64),
-    ] {
-        samples.quantities.insert(name.to_owned(), value);
-    }
+    ]);
     if let Some(connections) = &sent.connections {
-        for (name, value) in [
+        put(samples, [
             ("delivery_rate_b_per_s", connections.delivery_rate as f64),
             ("window_segments", connections.window_segments as f64),
             ("segment_bytes", connections.segment_bytes as f64),
             ("segments", connections.segments as f64),
             ("retransmits", connections.retransmits as f64),
             ("least_rtt_us", connections.least_rtt_us as f64),
-        ] {
-            samples.quantities.insert(name.to_owned(), value);
-        }
+        ]);
         let congestion = Value::from(connections.congestion.as_str());
         samples.at.insert("congestion".to_owned(), congestion);
     }
@@ -137,10 +134,8 @@ fn processor(
     let time_ns = used.process_ns as f64;
     let by = [(format!("cpu_{end}"), bytes), (format!("message_cpu_{end}"), messages)];
     for (metric, count) in by {
-        let samples = bench.record_batches(case, &metric, 0, vec![time_ns / count])?;
-        let quantities = &mut samples.quantities;
-        quantities.insert("process_ns".to_owned(), time_ns);
-        quantities.insert("softirq_ns".to_owned(), used.softirq_ns as f64);
+        let samples = bench.record(case, &metric, Values::block(time_ns / count))?;
+        put(samples, [("process_ns", time_ns), ("softirq_ns", used.softirq_ns as f64)]);
     }
     Ok(())
 }
@@ -154,7 +149,7 @@ fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
         // A window of no tick tells no share.
         if connections.ticked_us > 0 {
             let share = busy_us as f64 / connections.ticked_us as f64;
-            bench.record_batches(case, "busy", 0, vec![share])?;
+            bench.record(case, "busy", Values::block(share))?;
         }
         // A share of no time is none.
         if busy_us > 0 {
@@ -163,13 +158,13 @@ fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
                 ("send_buffer_limited", connections.send_buffer_us),
             ] {
                 let share = us as f64 / busy_us as f64;
-                bench.record_batches(case, metric, 0, vec![share])?;
+                bench.record(case, metric, Values::block(share))?;
             }
         }
     }
     if connections.segments > 0 {
         let share = connections.retransmits as f64 / connections.segments as f64;
-        bench.record_batches(case, "retransmitted", 0, vec![share])?;
+        bench.record(case, "retransmitted", Values::block(share))?;
     }
     Ok(())
 }
@@ -215,11 +210,11 @@ fn losses(
     ensure!(tried > 0, "no datagram was sent");
     agree(sent, datagrams)?;
     for (metric, share) in shares(sent, datagrams) {
-        let samples = bench.record_batches(case, metric, 0, vec![share])?;
+        let samples = bench.record(case, metric, Values::block(share))?;
         if metric != "loss" {
             continue;
         }
-        for (name, value) in [
+        let counts = [
             ("tried", tried),
             ("refused", sent.refused),
             ("unique", datagrams.unique),
@@ -227,9 +222,8 @@ fn losses(
             ("repeated", datagrams.repeated),
             ("reordered", datagrams.reordered),
             ("strange", datagrams.strange),
-        ] {
-            samples.quantities.insert(name.to_owned(), value as f64);
-        }
+        ];
+        put(samples, counts.map(|(name, count)| (name, count as f64)));
         if shape.message < super::shape::NUMBER_BYTES {
             samples.notes.push(
                 "datagrams too short for a number: repeated ones count as delivered".to_owned(),
@@ -272,23 +266,22 @@ pub(super) fn transfers(
         let asked = kept.len() as u64 + timed.lost;
         kept.retain(|ns| *ns < limit_ns);
         let lost = asked - kept.len() as u64;
-        bench.record_censored(case, "transfer_time", kept, lost, limit_ns)?;
+        bench.record(case, "transfer_time", Values::censored(kept, lost, limit_ns))?;
     } else {
         bench.record(case, "transfer_time", kept)?;
     }
     // All streams' best at the same time is nobody's figure: one stream's is.
     let best = bytes as f64 * 1e9 / best_ns;
-    bench.record_batches(case, "peak", 1, vec![best])?;
-    let samples = bench.record_batches(case, "bandwidth", 0, vec![rate])?;
-    for (name, value) in [
+    bench.record(case, "peak", Values::batches(1, vec![best]))?;
+    let samples = bench.record(case, "bandwidth", Values::block(rate))?;
+    let quantities = [
         ("transfers", all as f64),
         ("discarded_transfers", cold as f64),
         ("transfer_bytes", bytes as f64),
         ("lost_messages", timed.lost as f64),
         ("window_ns", whole_ns),
-    ] {
-        samples.quantities.insert(name.to_owned(), value);
-    }
+    ];
+    put(samples, quantities);
     remarks(&mut samples.notes, shape);
     let total = (all * bytes) as f64;
     let messages = total / shape.message as f64;
@@ -302,20 +295,18 @@ pub(super) fn transfers(
 /// There was none.
 pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {
     let bytes = shape.message as f64;
-    let calibration = bench.calibration();
+    let calibration = &bench.order().calibration;
     let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
     let all_ns: f64 = times.iter().sum();
     let middle = stats::quantile::median(times).context("there was no read")?;
-    let samples = bench.record_batches(case, "copy_rate", 1, vec![bytes * 1e9 / middle])?;
-    for (name, value) in [
+    let samples = bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
+    put(samples, [
         ("reads", times.len() as f64),
         ("median_ns", middle),
         ("mean_ns", all_ns / times.len() as f64),
         ("resolution_ns", resolution_ns),
         ("pair_ns", pair_ns),
-    ] {
-        samples.quantities.insert(name.to_owned(), value);
-    }
+    ]);
     samples.notes.push(
         "copy rate: one call copies what the kernel had already received; no transfer is in it"
             .to_owned(),

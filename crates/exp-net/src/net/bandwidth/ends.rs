@@ -12,7 +12,7 @@ use crate::net::ends::{Call, Dial, Door, Line, PATIENCE};
 use crate::net::place::{near_cpus, pin_far};
 use crate::net::usage::Turns;
 use anyhow::{Context, Result};
-use bench::measure::{Bench, FarEnd};
+use bench::measure::{Bench, Declared, FarEnd};
 use laws::net::bandwidth::{Bytes, Direction, Transfer};
 use laws::net::{Ends, Protocol};
 use record::case::Case;
@@ -77,14 +77,14 @@ pub(super) fn measure(
     let shape = Shape::new(of, case)?;
     near_cpus(bench, case)?;
     let cpus = shape.cpus(&bench.order().cpus, true);
-    bench.use_cpus(&cpus);
+    bench.declare(Declared::Cpus(&cpus));
     let run_ns = run_ns(&shape.of, case, bench.order().case_ns);
     let ask = Ask { run_ns, interval_ns };
     let mut line = dial.call(case, &ask).context(Unreachable)?;
     let turns = Turns::begin();
     let measured = with_line(bench, dial, case, &shape, &ask, &cpus, &mut line);
     if shape.shares_cpus(bench.order().cpus.len()) {
-        bench.planned_switches(turns.taken());
+        bench.declare(Declared::Switches(turns.taken()));
     }
     measured.map_err(|error| line.explained(error, WORDS_WITHIN))
 }
@@ -118,7 +118,7 @@ fn with_line(
             counts::transfers(bench, case, shape, 2 * shape.of.message, &timed, &served)
         }
         (Transfer::AlreadyThere, _) => {
-            let times = already_there(&sockets[0], shape, ask, bench.clock())?;
+            let times = already_there(&sockets[0], shape, ask, bench.order().clock())?;
             line.hear::<Served>(PATIENCE)?;
             counts::copies(bench, case, shape, &times)
         }

@@ -10,7 +10,7 @@ use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place;
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::placement;
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Declared, Values};
 use host::ports::Ports;
 use laws::net::Ends;
 use laws::net::connect::{Connections, Listener};
@@ -111,7 +111,7 @@ pub(super) fn measure(
             let mut ends = TwoEnds { pace, dial, line, opener, closer: plan.of.closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
             if plan.of.ends == Ends::SameCpu {
-                bench.planned_switches(8 * gathered.events.count);
+                bench.declare(Declared::Switches(8 * gathered.events.count));
             }
             record(bench, case, &plan, gathered, used)?;
             ends.line
@@ -155,13 +155,13 @@ fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<
 fn clock(bench: &mut Bench, case: &Case, plan: &Plan<'_>, near: &[usize]) -> Result<Clock> {
     let far = placement::far_cpu(case).filter(|_| plan.of.ends != Ends::TwoHosts);
     let (Some(far), [near]) = (far, near) else {
-        return Ok(bench.clock());
+        return Ok(bench.order().clock());
     };
     if far == *near {
-        return Ok(bench.clock());
+        return Ok(bench.order().clock());
     }
     match bench.offset(*near, far)?.allows(WINDOW_NS) {
-        true => Ok(bench.clock()),
+        true => Ok(bench.order().clock()),
         false => Ok(Clock::Monotonic),
     }
 }
@@ -355,15 +355,15 @@ fn record(
         bench.record(case, metric, values)?;
     }
     let notes = fewer_note(plan, &gathered);
-    let samples = bench.record_batches(case, "accept_rate", gathered.queue, gathered.rates)?;
+    let samples = bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
     samples.notes.extend(notes);
     let quantity = ("warm_up_connections".to_owned(), gathered.warm_up as f64);
     samples.quantities.extend([quantity]);
-    bench.record_batches(case, "accept_cpu", gathered.queue, gathered.cpus_ns)?;
+    bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
     let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
     for (metric, cpu) in of_ends.into_iter().take(if plan.of.ends == Ends::OneThread { 1 } else { 2 }) {
         let each = cpu.each_ns().context("no connection was closed")?;
-        bench.record_batches(case, metric, cpu.connections, vec![each])?;
+        bench.record(case, metric, Values::batches(cpu.connections, vec![each]))?;
     }
     Ok(())
 }

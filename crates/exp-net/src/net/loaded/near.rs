@@ -4,14 +4,16 @@ use super::far::{Said, Told, streams};
 use super::traffic::Traffic;
 use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
 use crate::net::place::{near_cpus, only, placed};
+use crate::net::put;
 use crate::net::usage::{Turns, Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Declared, Values};
 use laws::net::Protocol;
 use laws::net::loaded::{Beside, Direction};
 use metal::deadline::Deadline;
 use metal::tcp;
 use record::case::{Case, Series};
+use record::event::Samples;
 use record::key::Value;
 use stats::quantile::median;
 use std::io::{ErrorKind, Read, Write};
@@ -86,7 +88,7 @@ impl<'case> Party<'case> {
         let mut cpus = near_cpus(bench, case)?;
         let traffic = placed(case, "near_traffic_cpu").ok().or(only(&cpus));
         cpus.extend(traffic);
-        bench.use_cpus(&cpus);
+        bench.declare(Declared::Cpus(&cpus));
         let mut line = dial.call(case, &())?;
         let sockets = match of.protocol {
             Protocol::Udp => dial.sockets(&mut line, Protocol::Udp, 1)?,
@@ -104,7 +106,7 @@ impl<'case> Party<'case> {
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
         Ok(Party {
             case,
-            prober: Prober::new(socket, bench.clock(), usize::try_from(of.message)?, timeout_ns)?,
+            prober: Prober::new(socket, bench.order().clock(), usize::try_from(of.message)?, timeout_ns)?,
             of,
             line,
             up,
@@ -162,7 +164,7 @@ impl<'case> Party<'case> {
         let counted: Told = self.line.hear(PATIENCE)?;
         drop(traffic);
         if self.traffic.is_none_or(|cpu| cpu == self.cpus[0]) {
-            bench.planned_switches(turns.taken());
+            bench.declare(Declared::Switches(turns.taken()));
         }
         let Told::Counted {
             received: far_received,
@@ -181,21 +183,9 @@ impl<'case> Party<'case> {
         );
         let emptied = prober.until_calm(idle_ns)?;
         let (case, beside) = (self.case, beside.most_answered()?);
-        bench.record_censored(
-            case,
-            "idle_round_trip",
-            idle.ns,
-            idle.without_answer,
-            self.timeout_ns,
-        )?;
-        let samples = bench.record_censored(
-            case,
-            "round_trip",
-            beside.ns,
-            beside.without_answer,
-            self.timeout_ns,
-        )?;
-        streams.put(&mut samples.quantities);
+        bench.record(case, "idle_round_trip", Values::censored(idle.ns, idle.without_answer, self.timeout_ns))?;
+        let samples = bench.record(case, "round_trip", Values::censored(beside.ns, beside.without_answer, self.timeout_ns))?;
+        streams.put(samples);
         if !emptied {
             samples
                 .notes
@@ -205,21 +195,21 @@ impl<'case> Party<'case> {
         if self.of.direction != Direction::Down {
             let rate = rate(far_received, far_ns).context("nothing of the traffic up arrived")?;
             moved_b_per_s += rate;
-            let samples = bench.record_batches(case, "bandwidth_up", 0, vec![rate])?;
+            let samples = bench.record(case, "bandwidth_up", Values::block(rate))?;
             let sent = sent as f64 * 1e9 / near_ns;
-            samples.quantities.insert("sent_bytes_per_s".to_owned(), sent);
+            put(samples, [("sent_bytes_per_s", sent)]);
         }
         if self.of.direction != Direction::Up {
             let rate = rate(received, near_ns).context("nothing of the traffic down arrived")?;
             moved_b_per_s += rate;
-            let samples = bench.record_batches(case, "bandwidth_down", 0, vec![rate])?;
+            let samples = bench.record(case, "bandwidth_down", Values::block(rate))?;
             let sent = far_sent as f64 * 1e9 / far_ns;
-            samples.quantities.insert("sent_bytes_per_s".to_owned(), sent);
+            put(samples, [("sent_bytes_per_s", sent)]);
         }
         let near = (&used, near_ns, softirq_cpu);
-        put(bench, case, "cpu_near", near, moved_b_per_s)?;
+        record_cpu(bench, case, "cpu_near", near, moved_b_per_s)?;
         let far = (&far_used, far_ns, far_softirq_cpu);
-        put(bench, case, "cpu_far", far, moved_b_per_s)
+        record_cpu(bench, case, "cpu_far", far, moved_b_per_s)
     }
 }
 
@@ -234,7 +224,7 @@ fn per_byte(used_ns: u64, window_ns: f64, moved_b_per_s: f64) -> f64 {
     used_ns as f64 / (window_ns * moved_b_per_s / 1e9)
 }
 
-fn put(
+fn record_cpu(
     bench: &mut Bench,
     case: &Case,
     metric: &str,
@@ -242,10 +232,8 @@ fn put(
     moved_b_per_s: f64,
 ) -> Result<()> {
     let each_ns = per_byte(used.process_ns, window_ns, moved_b_per_s);
-    let samples = bench.record_batches(case, metric, 0, vec![each_ns])?;
-    let quantities = &mut samples.quantities;
-    quantities.insert("window_ns".to_owned(), window_ns);
-    quantities.insert("softirq_ns".to_owned(), used.softirq_ns as f64);
+    let samples = bench.record(case, metric, Values::block(each_ns))?;
+    put(samples, [("window_ns", window_ns), ("softirq_ns", used.softirq_ns as f64)]);
     if let Some(cpu) = softirq_cpu {
         let cpu = Value::Int(cpu as u64);
         samples.at.insert("softirq_cpu".to_owned(), cpu);
@@ -271,11 +259,10 @@ impl Streams {
         Ok(all)
     }
 
-    fn put(self, quantities: &mut std::collections::BTreeMap<String, f64>) {
-        let rtt_ns = 1e3 * f64::from(self.rtt_us);
-        quantities.insert("stream_rtt_ns".to_owned(), rtt_ns);
+    fn put(self, samples: &mut Samples) {
         let retransmits = f64::from(self.retransmits);
-        quantities.insert("stream_retransmits".to_owned(), retransmits);
+        let rtt_ns = 1e3 * f64::from(self.rtt_us);
+        put(samples, [("stream_rtt_ns", rtt_ns), ("stream_retransmits", retransmits)]);
     }
 }
 

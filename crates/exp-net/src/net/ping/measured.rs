@@ -1,7 +1,7 @@
 //! Echoes sent, awaited and written down.
 
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Values};
 use laws::net::ping::{Echoes, Ip};
 use laws::net::rtt::Arrivals;
 use metal::clock::{self, monotonic_ns, monotonic_raw_ns, vdso_clock_gettime};
@@ -62,7 +62,7 @@ pub(super) fn case(
     let is_sparse = of.arrivals == Arrivals::Sparse;
     let (rehearsal, case_ns) = (bench.order().rehearsal, bench.order().case_ns);
     let mut loop_ = Loop {
-        clock: bench.clock(),
+        clock: bench.order().clock(),
         echo: &mut echo,
         deadline: Deadline::after(Duration::from_nanos(LOST_MOST_NS)).context("a deadline")?,
         put_off_ns: 0,
@@ -274,7 +274,7 @@ fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> 
                 let mut all = Distribution::default();
                 values.iter().for_each(|value| all.record(*value));
                 all.record_censored(lost);
-                bench.record_counted(&case, metric, values, &all)?
+                bench.record(&case, metric, Values::counted(values, &all))?
             }
         };
         if metric == "round_trip" {
@@ -287,7 +287,7 @@ fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> 
         }
     }
     bench.record(&case, "wake_up", seen.wake_ups)?;
-    bench.record_batches(&case, "loss", sent, vec![seen.lost as f64 / sent as f64])?;
+    bench.record(&case, "loss", Values::batches(sent, vec![seen.lost as f64 / sent as f64]))?;
     Ok(())
 }
 

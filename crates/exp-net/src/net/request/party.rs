@@ -7,11 +7,12 @@ use super::loops::{Near, Trip};
 use super::message::blank;
 use super::requests;
 use super::schedule::due;
+use crate::net::put;
 use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place::near_cpus;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail};
-use bench::measure::Bench;
+use bench::measure::{Bench, Values};
 use laws::net::request::{Asked, Requests, Schedule};
 use record::case::{Case, Series};
 use record::event::Samples;
@@ -69,7 +70,7 @@ impl Party {
         let bytes = usize::try_from(of.message)?;
         let connection = |socket| Connection::new(socket, blank(bytes));
         let connections = sockets.into_iter().map(connection).collect::<Result<_>>()?;
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let near = Near { clock, connections, timeout: clock.ticks(FIRST_TIMEOUT_NS), first: 0 };
         Ok(Party { near, line, cpus })
     }
@@ -177,34 +178,32 @@ impl Round {
         let replies = account.count - account.no_reply - account.never_sent;
         if of.asked() != Asked::Closed {
             let (values, without) = (account.response_ns.clone(), account.without_response);
-            bench.record_censored(case, "response", values, without, limit)?;
+            bench.record(case, "response", Values::censored(values, without, limit))?;
             let (values, without) = (account.lateness_ns.clone(), account.too_late);
-            bench.record_censored(case, "lateness", values, without, limit)?;
+            bench.record(case, "lateness", Values::censored(values, without, limit))?;
             let ratio = account.rate / account.asked;
-            bench.record_batches(case, "rate_ratio", account.count, vec![ratio])?;
+            bench.record(case, "rate_ratio", Values::batches(account.count, vec![ratio]))?;
         }
         let (values, without) = (account.service_ns.clone(), account.without_service);
-        bench.record_censored(case, "service", values, without, limit)?;
+        bench.record(case, "service", Values::censored(values, without, limit))?;
         let lost = account.lost();
-        let samples = bench.record_batches(case, "rate", replies, vec![account.rate])?;
-        for (name, value) in [
+        let samples = bench.record(case, "rate", Values::batches(replies, vec![account.rate]))?;
+        put(samples, [
             ("asked_per_s", account.asked),
             ("requests", account.count as f64),
             ("never_sent", account.never_sent as f64),
             ("no_reply", account.no_reply as f64),
             ("served", self.served as f64),
             ("timeout_ns", limit),
-        ] {
-            samples.quantities.insert(name.to_owned(), value);
-        }
-        bench.record_batches(case, "lost", account.count, vec![lost])?;
+        ]);
+        bench.record(case, "lost", Values::batches(account.count, vec![lost]))?;
         let of_near = self.near.each_ns(replies);
-        let samples = bench.record_batches(case, "cpu_near", replies, vec![of_near])?;
+        let samples = bench.record(case, "cpu_near", Values::batches(replies, vec![of_near]))?;
         told(&self.near, self.softirq_cpus[0], samples);
         let served = self.served;
         ensure_served(served, replies)?;
         let of_far = self.far.each_ns(served);
-        let samples = bench.record_batches(case, "cpu_far", served, vec![of_far])?;
+        let samples = bench.record(case, "cpu_far", Values::batches(served, vec![of_far]))?;
         told(&self.far, self.softirq_cpus[1], samples);
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use super::echo::Told;
 use super::trip::Ran;
+use crate::net::put;
 use crate::net::place::listed;
 use crate::net::usage::Used;
 use anyhow::{Result, ensure};
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared, Values};
 use record::case::Case;
 use record::event::Samples;
 use laws::net::Ends;
@@ -44,7 +45,7 @@ impl Counts<'_> {
         );
         // On one CPU, and where connections share one, who is woken may preempt who woke: planned.
         if of.ends != Ends::OtherCpu || of.connections > 1 {
-            bench.planned_switches(2 * sent);
+            bench.declare(Declared::Switches(2 * sent));
         }
         let samples = self.write_trips(bench, case)?;
         let quantities = self.quantities(of).into_iter();
@@ -53,9 +54,9 @@ impl Counts<'_> {
         let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
         let timed = self.sum(|ran| ran.timed);
         let near = each(self.sum(|ran| ran.cpu_ns), timed);
-        bench.record_batches(case, "cpu_near", timed, near)?;
+        bench.record(case, "cpu_near", Values::batches(timed, near))?;
         if let Some(told) = self.told {
-            bench.record_apart(case, "cpu_far", each(told.cpu_ns, told.messages))?;
+            bench.record(case, "cpu_far", Values::blocks(each(told.cpu_ns, told.messages)).apart())?;
         }
         Ok(())
     }
@@ -66,7 +67,7 @@ impl Counts<'_> {
         bench: &'bench mut Bench,
         case: &Case,
     ) -> Result<&'bench mut Samples> {
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let ticks = self.ran.iter().flat_map(|ran| &ran.ticks);
         let values: Vec<f64> = ticks.map(|ticks| clock.ns(*ticks)).collect();
         let lost = self.sum(|ran| ran.lost);
@@ -76,12 +77,9 @@ impl Counts<'_> {
         let mut all = Distribution::default();
         values.iter().for_each(|value| all.record(*value));
         all.record_censored(lost);
-        let samples = bench.record_counted(case, "round_trip", values, &all)?;
+        let samples = bench.record(case, "round_trip", Values::counted(values, &all))?;
         let waited = self.ran.iter().map(|ran| ran.lost_after_ns);
-        for (name, value) in [("timeouts", lost as f64), ("timeout_ns", waited.fold(0.0, f64::max))]
-        {
-            samples.quantities.insert(name.to_owned(), value);
-        }
+        put(samples, [("timeouts", lost as f64), ("timeout_ns", waited.fold(0.0, f64::max))]);
         samples.notes.push(format!(
             "{lost} of {} messages did not come back in time: they are in the distribution as values \
              known only to be long",
