@@ -32,13 +32,6 @@
 //! close to whole ticks comes out as either number of them. `switch` is a tick and a switch (derived:
 //! as os.switch measured it).
 //!
-//! ## Parameters
-//!
-//! - `processes`: how many, 2 to 64.
-//! - `samples`: active periods of each process, as R4 counts them: a tick ends one, so the window is
-//!   `samples` ticks for each process; where slices of several ticks are predicted, four of them at
-//!   least.
-//!
 //! ## Reading the result
 //!
 //! `slice` is the median run, interruptions inside it included; `slice_ticks` the same in ticks, which
@@ -78,24 +71,23 @@ mod spin;
 mod window;
 
 use crate::noise::trace;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Known, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::Bench;
+use bench::{case, params};
 use host::counters::Snapshot;
 use host::{Outside, Root};
-use laws::Facts;
 use laws::os::schedule as law;
 use metal::clock::{Clock, getres_ns};
 use metal::gaps::Gap;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use spin::Spin;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -117,6 +109,14 @@ const AROUND: Duration = Duration::from_millis(70);
 
 const fn share(name: &'static str, doc: &'static str, better: Better) -> Metric {
     Metric::new(name, doc, Unit::Ratio, better, Kind::Os)
+}
+
+case! {
+    /// Processes that want one CPU.
+    pub struct Crowd {
+        /// processes on the CPU
+        processes: u64 = Domain::count(2, 64),
+    }
 }
 
 static CARD: Card = Card {
@@ -154,21 +154,15 @@ static CARD: Card = Card {
             Better::Lower,
         ),
     ],
-    params: &[
-        Param {
-            name: "processes",
-            doc: "processes on the CPU",
-            domain: Domain::Integer { low: 2, high: 64, unit: Unit::Count },
-            defaults: ["2", "2,3,5", "2,3,5,8,16"],
-            role: Role::Case,
-        },
-        Param {
-            name: "samples",
-            doc: "active periods of each process; the window is so many ticks for each",
-            domain: Domain::Integer { low: 4, high: 10_000, unit: Unit::Count },
-            defaults: ["15", "15", "30"],
-            role: Role::Setting,
-        },
+    params: params![
+        Crowd::PARAMS,
+        &[Param::setting(
+            "samples",
+            "active periods of each process, as R4 counts them: a tick ends one, so the window is so many \
+             ticks for each process; where slices of several ticks are predicted, four of them at least",
+            Domain::count(4, 10_000),
+            ["15", "15", "30"],
+        )],
     ],
     after: &["os.switch"],
     views: &[ViewCard::spans(window::TIMELINE, window::SWITCHES)],
@@ -176,132 +170,93 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Schedule {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("schedule.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let samples = params.ints("samples").first().copied();
-        let settings: BTreeMap<_, _> =
-            samples.map(|samples| ("samples".to_owned(), samples.into())).into_iter().collect();
-        let mut series = Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases: Vec::new(),
-            settings,
-        };
-        let mut skipped = Vec::new();
-        let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
-        for processes in params.ints("processes") {
-            let id = CaseId::new().with("processes", processes);
-            let least_ns = SLICES_MIN * law::slice(site, processes).range.likely;
-            let window_ns = window_ns(&series, processes, tick_ns, least_ns);
-            let bytes = processes * (room(window_ns) * size_of::<Gap>()) as u64;
-            match bytes > site.memory_bytes {
-                true => {
-                    let reason = format!(
-                        "the gaps of all processes take {bytes} B, {} B may be touched",
-                        site.memory_bytes
-                    );
-                    let way = "fewer processes, or fewer os.schedule.samples";
-                    skipped.push((id, Skip::because(reason).needs(way)));
-                }
-                false => series.cases.push(Case::new(id)),
-            }
-        }
-        match (series.cases.is_empty(), skipped.pop()) {
-            (true, Some((_, skip))) => Err(skip),
-            (_, last) => Ok(Offer {
-                series: vec![series],
-                skipped: skipped.into_iter().chain(last).collect(),
-            }),
-        }
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
-        let cases = series.cases.iter().map(|case| {
-            let processes = case.int("processes").unwrap_or(2);
-            let least_ns = SLICES_MIN * law::slice(site, processes).range.likely;
-            let window_ns = window_ns(series, processes, tick_ns, least_ns);
+    type Case = Crowd;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("schedule.rs");
+    /// A process that never ran leaves no order to speak of, which is a finding.
+    const MAY_LACK: &'static [&'static str] = &["rotation"];
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let crowds = series.cases.iter().filter_map(|case| Crowd::of(&case.id));
+        let each = crowds.map(|Crowd { processes }| {
+            let window_ns = planned_window_ns(site, samples(series), processes);
             Duration::from_nanos(window_ns as u64) + PROCESS * processes as u32
         });
-        AROUND + cases.sum::<Duration>()
+        AROUND + each.sum::<Duration>()
+    };
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Crowd> {
+        let counts: &[u64] = match preset {
+            Preset::Rehearsal | Preset::Quick => &[2],
+            Preset::Standard => &[2, 3, 5],
+            Preset::Thorough => &[2, 3, 5, 8, 16],
+        };
+        counts.iter().map(|&processes| Crowd { processes }).collect()
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn absent(site: &Site, case: &Crowd, params: &Params) -> Option<Skip> {
+        let samples = params.ints("samples").first().copied().unwrap_or(SAMPLES);
+        let window_ns = planned_window_ns(site, samples, case.processes);
+        let bytes = case.processes * (room(window_ns) * size_of::<Gap>()) as u64;
+        let there = site.memory_bytes;
+        (bytes > there).then(|| {
+            Skip::because(format!(
+                "the gaps of all processes take {bytes} B, {there} B may be touched"
+            ))
+            .needs("fewer processes, or fewer os.schedule.samples")
+        })
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let processes = case.int("processes").unwrap_or(2);
-            let least_ns = SLICES_MIN * law::slice(site, processes).range.likely;
-            case.at.insert(LEAST.to_owned(), (least_ns.round() as u64).into());
+            if let Some(Crowd { processes }) = Crowd::of(&case.id) {
+                let least_ns = (least_ns(site, processes).round() as u64).into();
+                case.at.insert(LEAST.to_owned(), least_ns);
+            }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let processes = case.int("processes")?;
-        if let Some(known) = known {
-            return match metric.name.as_ref() {
-                "switch" => law::measured_switch(known).map(|_| {
-                    law::switch(Facts { site, known: Some(known) }, processes).prediction()
-                }),
-                _ => None,
-            };
-        }
-        let estimate = match metric.name.as_ref() {
-            "slice" => law::slice(site, processes),
-            "slice_ticks" => law::slice_ticks(site, processes),
-            "switch" => law::switch(Facts::prior(site), processes),
-            "on_tick" => law::on_tick(site),
-            "rotation" if processes == 2 => {
+    fn law(facts: Facts, case: &Crowd, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let (site, processes) = (facts.site, case.processes);
+        let law = match (&*metric.name, facts.known) {
+            ("switch", Some(known)) => {
+                law::measured_switch(known)?;
+                law::switch(facts, processes)
+            }
+            (_, Some(_)) => return None,
+            ("slice", _) => law::slice(site, processes),
+            ("slice_ticks", _) => law::slice_ticks(site, processes),
+            ("switch", _) => law::switch(facts, processes),
+            ("on_tick", _) => law::on_tick(site),
+            ("rotation", _) if processes == 2 => {
                 return Some(unknown("two processes can but take turns: no figure"));
             }
-            "rotation" => law::rotation(),
-            "fairness" => law::fairness(site),
-            "interrupted" => law::interrupted(site, processes),
-            "lost" => law::lost(site, processes),
-            other => return Some(unknown(format!("unknown: no law for {other}"))),
+            ("rotation", _) => law::rotation(),
+            ("fairness", _) => law::fairness(site),
+            ("interrupted", _) => law::interrupted(site, processes),
+            _ => law::lost(site, processes),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn may_lack(&self, metric: &Metric) -> bool {
-        // A process that never ran leaves no order to tell of, which is a finding.
-        metric.name == "rotation"
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let tick_ns = getres_ns(Clock::MONOTONIC_COARSE) as f64;
-        let rehearsal = bench.order().rehearsal;
-        let threshold = match trace::threshold(bench.clock(), rehearsal) {
+        let threshold = match trace::threshold(bench.order().clock(), bench.order().rehearsal) {
             Ok(threshold) => threshold,
             Err(error) => {
-                bench.fail_all(series, &error);
+                bench.give_up(&series.cases, &error);
                 return Ok(());
             }
         };
-        bench.each(series, |bench, case| {
-            let processes = case.int("processes").context("a case without processes")?;
-            let least_ns = case.at.get(LEAST).and_then(|value| value.int());
-            let least_ns = least_ns.unwrap_or(0) as f64;
-            let window_ns = window_ns(series, processes, tick_ns, least_ns);
-            let cpu = [bench.cpu()];
+        bench.each_of::<Crowd>(&series.cases, |bench, case, Crowd { processes }| {
+            let least_ns = case.int(LEAST).unwrap_or(0) as f64;
+            let window_ns = window_ns(samples(series), processes, tick_ns, least_ns);
+            let cpu = [bench.order().cpu()];
             let before = counters(&cpu);
             let spun = spin::spin(Spin {
                 processes: usize::try_from(processes)?,
                 threshold: threshold.ticks,
-                window: bench.clock().ticks(window_ns),
+                window: bench.order().clock().ticks(window_ns),
                 room: room(window_ns),
             })?;
             let moved = counters(&cpu).delta(&before);
@@ -314,10 +269,27 @@ impl Experiment for Schedule {
 /// Key of `at`: ns that each process is in the window at least.
 const LEAST: &str = "least_ns";
 
+/// Active periods of each process, unless the user or a preset says otherwise.
+const SAMPLES: u64 = 15;
+
+fn samples(series: &Series) -> u64 {
+    series.setting("samples").unwrap_or(SAMPLES)
+}
+
+/// ns that each process is in the window at least.
+fn least_ns(site: &Site, processes: u64) -> f64 {
+    SLICES_MIN * law::slice(site, processes).range.likely
+}
+
 /// Length of a case's window, in ns.
-fn window_ns(series: &Series, processes: u64, tick_ns: f64, least_ns: f64) -> f64 {
-    let samples = series.setting("samples").unwrap_or(15);
+fn window_ns(samples: u64, processes: u64, tick_ns: f64, least_ns: f64) -> f64 {
     processes as f64 * (samples as f64 * tick_ns).max(least_ns)
+}
+
+/// The same by what the kernel states.
+fn planned_window_ns(site: &Site, samples: u64, processes: u64) -> f64 {
+    let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
+    window_ns(samples, processes, tick_ns, least_ns(site, processes))
 }
 
 /// Gaps that each process has room for.

@@ -51,18 +51,6 @@
 //! virtual machine that is an exit to the hypervisor. The derived prediction takes the calls from
 //! what os.syscall measured.
 //!
-//! ## Parameters
-//!
-//! - `via`: `pipe`, `futex`, `eventfd`, `yield`, `ring`, `first_run`.
-//! - `parties`: `processes` or `threads`; not of a ring or a first run, which have processes. auto:
-//!   both for pipes, threads for futexes and events, processes for yields; thorough: both for all.
-//! - `pair`: where the two are; not of yields, rings and first runs, which are on one CPU. quick
-//!   takes the same CPU, and one other for processes with pipes.
-//! - `size`: processes in a ring.
-//! - `working_set`: bytes that each process of a ring sums, in whole lines of 64 bytes.
-//! - `row`: laps (of two parties: round trips) in a row in a short batch, at least; not of first
-//!   runs. auto: as few as the clock and the scheduler's count ask for. A case takes longer with more.
-//!
 //! ## Reading the result
 //!
 //! `switch` of a pipe between processes on the same CPU is what is usually called a context switch.
@@ -90,22 +78,23 @@
 //! lmbench `lat_ctx.c`; Linux `tools/perf/bench/sched-pipe.c` (its operation is a round trip: twice
 //! `handover`); reports R0, R1 and R2; the list of slips on R2's switch.
 
+mod board;
 mod circle;
 mod timing;
 mod token;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
+    Card, DerivedValue, Domain, Fields, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, shared_round_cost, unknown,
 };
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Declared, Values};
 use bench::pair::{self, Class};
-use circle::{Circle, Kind as Parties, Plan};
+use bench::{case, params, symbols};
+use circle::{Circle, Plan};
 use host::refused;
-use laws::Facts;
-use laws::Law;
-use laws::os::switch::{self as law, Mechanism};
+use laws::os::switch::{self as law, Mechanism, Via};
 use metal::clock::monotonic_raw_ns;
 use metal::handover::first_run;
 use metal::memory::SharedWords;
@@ -115,7 +104,6 @@ use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
-use token::Via;
 
 /// The experiment.
 pub static EXPERIMENT: Switch = Switch;
@@ -138,6 +126,31 @@ const FAR: Duration = Duration::from_micros(40);
 const CHILDREN_MAX: usize = 5_000;
 const CHILDREN_MIN: usize = 16;
 const REHEARSAL_CHILDREN: usize = 4;
+
+const KIB: u64 = 1 << 10;
+
+symbols! {
+    /// What the parties are.
+    pub enum Parties { Processes = "processes", Threads = "threads" }
+}
+case! {
+    /// A hand-over.
+    pub struct Handover {
+        /// by what the token is handed over; `ring`: by pipes through several processes, as lat_ctx;
+        /// `first_run`: no token, but the parent's wait for a child just forked
+        via: Via,
+        /// what the two are; not of a ring or a first run, which have processes
+        parties: Option<Parties>,
+        /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one socket,
+        /// in different sockets (remote), or on CPUs of unknown distance (other); not of yields, rings
+        /// and first runs, which are on one CPU
+        pair: Option<Class>,
+        /// processes in a ring
+        size: Option<u64> = Domain::count(2, 1024),
+        /// bytes that each process of a ring sums, in whole lines of 64 bytes
+        working_set: Option<u64> = Domain::bytes(0, 64 << 20),
+    }
+}
 
 static CARD: Card = Card {
     id: "os.switch",
@@ -167,49 +180,16 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        Param {
-            name: "via",
-            doc: "by what the token is handed over",
-            domain: Domain::Symbols(&["pipe", "futex", "eventfd", "yield", "ring", "first_run"]),
-            defaults: [
-                "pipe,futex,yield,ring",
-                "pipe,futex,eventfd,yield,ring,first_run",
-                "pipe,futex,eventfd,yield,ring,first_run",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "parties",
-            doc: "what they are; auto: both for pipes, threads for futex and eventfd, processes for \
-                  yield; thorough: both for all",
-            domain: Domain::Symbols(&["auto", "processes", "threads"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        pair::PARAM,
-        Param {
-            name: "size",
-            doc: "processes in a ring",
-            domain: Domain::Integer { low: 2, high: 1024, unit: Unit::Count },
-            defaults: ["8", "2,8,16", "2,4,8,16,24,32,64,96"],
-            role: Role::Case,
-        },
-        Param {
-            name: "working_set",
-            doc: "bytes that each process of a ring sums",
-            domain: Domain::Integer { low: 0, high: 64 << 20, unit: Unit::B },
-            defaults: ["0", "0,16KiB,64KiB", "0,4KiB,8KiB,16KiB,32KiB,64KiB"],
-            role: Role::Case,
-        },
-        Param {
+    params: params![
+        Handover::PARAMS,
+        &[Param {
             name: "row",
-            doc: "laps (of two: round trips) in a row in a short batch at least; auto: as few as the \
-                  clock asks for",
+            doc: "laps (of two: round trips) in a row in a short batch at least, not of first runs; auto: \
+                  as few as the clock and the scheduler's count ask for. A case takes longer with more",
             domain: Domain::Either(&["auto"], 1, ROW_MAX, Unit::Count),
             defaults: ["auto"; 3],
             role: Role::Setting,
-        },
+        }],
     ],
     after: &["clock.rate", "os.syscall"],
     views: &[
@@ -221,258 +201,231 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Switch {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Handover;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("switch.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let handovers = series.cases.iter().filter_map(|case| Handover::of(&case.id));
+        let own = |of: Handover| {
+            let processes = u32::try_from(of.size()).unwrap_or(u32::MAX);
+            PROCESS * processes + of.in_rows(row(series))
+        };
+        shared_round_cost(site, series) + handovers.map(own).sum::<Duration>()
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Handover> {
+        let (sizes, working_sets): (&[u64], &[u64]) = match preset {
+            Preset::Rehearsal | Preset::Quick => (&[8], &[0]),
+            Preset::Standard => (&[2, 8, 16], &[0, 16 * KIB, 64 * KIB]),
+            Preset::Thorough => (
+                &[2, 4, 8, 16, 24, 32, 64, 96],
+                &[0, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB],
+            ),
+        };
+        let mut cases = Vec::new();
+        for via in [Via::Pipe, Via::Futex, Via::Eventfd, Via::Yield] {
+            let parties = match (via, preset) {
+                (Via::Eventfd, Preset::Rehearsal | Preset::Quick) => continue,
+                (Via::Pipe, _) | (_, Preset::Thorough) => Parties::ALL,
+                (Via::Yield, _) => &[Parties::Processes],
+                _ => &[Parties::Threads],
+            };
+            for &parties in parties {
+                let parties = Some(parties);
+                let pairs = match via {
+                    Via::Yield => vec![None],
+                    _ => {
+                        pairs(site, preset, via == Via::Pipe && parties == Some(Parties::Processes))
+                    }
+                };
+                let of_pair = |pair| Handover { parties, pair, ..Handover::plain(via) };
+                cases.extend(pairs.into_iter().map(of_pair));
+            }
+        }
+        for &size in sizes {
+            let ring = |&bytes: &u64| Handover {
+                size: Some(size),
+                working_set: Some(bytes),
+                ..Handover::plain(Via::Ring)
+            };
+            cases.extend(working_sets.iter().map(ring));
+        }
+        if preset >= Preset::Standard {
+            cases.push(Handover::plain(Via::FirstRun));
+        }
+        cases
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("switch.rs")
+    fn complete(of: Handover) -> Option<Handover> {
+        let plain = Handover::plain(of.via);
+        Some(match of.via {
+            Via::FirstRun => plain,
+            Via::Ring => {
+                Handover { size: Some(of.size?), working_set: Some(of.working_set?), ..plain }
+            }
+            Via::Yield => Handover { parties: Some(of.parties?), ..plain },
+            _ => Handover { parties: Some(of.parties?), pair: Some(of.pair?), ..plain },
+        })
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn absent(site: &Site, of: &Handover, _: &Params) -> Option<Skip> {
+        if let Some(pair) = of.pair {
+            return pair::of(site, pair).err();
+        }
+        let (size, working_set) = (of.size?, of.working_set?);
+        let files = 2 * size + OTHER_DESCRIPTORS;
+        let memory = size.saturating_mul(working_set);
+        match site.host.limits.open_files.and_then(|limit| limit.soft) {
+            Some(limit) if limit < files => Some(
+                Skip::because(format!("{limit} files may be open, the pipes need {files}"))
+                    .needs(format!("`ulimit -n {files}`, or a smaller os.switch.size")),
+            ),
+            _ if memory > site.memory_bytes => Some(Skip::because(format!(
+                "the working sets are {memory} B, {} B may be touched",
+                site.memory_bytes
+            ))),
+            _ => None,
+        }
+    }
+
+    fn series(site: &Site, cases: Vec<Handover>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        for via in params.texts("via") {
-            match via {
-                "ring" => offer_rings(site, params, &mut offer),
-                "first_run" => {
-                    let id = CaseId::new().with("via", via);
-                    put(&mut offer, via, Ok(Case::new(id)));
-                }
-                _ => offer_pairs(site, params, via, &mut offer),
+        let row = params.ints("row").first().map(|row| ("row".to_owned(), (*row).into()));
+        for of in cases {
+            if let Some(skip) = Self::absent(site, &of, params) {
+                offer.skipped.push((of.id(), skip));
+                continue;
             }
+            let (name, row) = match of.via {
+                Via::Ring => ("rings", row.clone()),
+                Via::FirstRun => ("first_run", None),
+                _ => ("pairs", row.clone()),
+            };
+            let series = offer.of(&CARD, name, Order::Shuffled);
+            series.settings.extend(row.clone());
+            let mut case = Case::new(of.id());
+            case.at.extend(row);
+            series.cases.push(case);
         }
-        if let Some(row) = params.ints("row").first() {
-            for series in offer.series.iter_mut().filter(|series| series.name != "first_run") {
-                series.settings.insert("row".to_owned(), (*row).into());
-                for case in &mut series.cases {
-                    case.at.insert("row".to_owned(), (*row).into());
-                }
-            }
-        }
-        match offer.series.is_empty() {
-            true => Err(offer
-                .skipped
-                .into_iter()
-                .next()
-                .map_or_else(|| Skip::because("no hand-over is asked for"), |(_, skip)| skip)),
-            false => Ok(offer),
-        }
+        Ok(offer)
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases: Vec<&CaseId> =
-            series.iter().flat_map(|series| &series.cases).map(|case| &case.id).collect();
-        let both = ["processes", "threads"].map(same_cpu);
-        match both.iter().all(|id| cases.contains(&id)) {
-            true => vec![ratio_of()],
-            false => Vec::new(),
-        }
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let parties: u64 = series.cases.iter().map(|case| case.int("size").unwrap_or(2)).sum();
-        let processes = PROCESS * u32::try_from(parties).unwrap_or(u32::MAX);
-        let rows: Duration = series.cases.iter().map(|case| in_rows(series, case)).sum();
-        shared_round_cost(site, series) + processes + rows
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         pair::resolve(site, series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some_and(|known| !law::tells(known)) {
+    fn law(facts: Facts, of: &Handover, _: &Case, metric: &Metric) -> Option<Prediction> {
+        if facts.known.is_some_and(|known| !law::tells(known)) {
             return None;
         }
-        if metric.derived {
-            // The calls drop out of a ratio of switches: earlier figures add nothing.
-            return match (case.id == ratio_of(), known) {
-                (true, None) => Some(law::process_to_thread(site).prediction()),
-                _ => None,
-            };
-        }
-        let via = case.text("via").unwrap_or_default();
-        if via == "first_run" {
-            return Some(match metric.name.as_ref() {
-                "handover" => law::first_run(Facts { site, known }).prediction(),
-                _ if known.is_some() => return None,
-                _ => unknown("a child's first run is one event; no party does the same alone"),
-            });
-        }
-        let Some(mechanism) = mechanism(case) else {
-            return known.is_none().then(|| unknown(format!("unknown: no hand-over via `{via}`")));
+        let law = match (of.via, &*metric.name) {
+            (Via::FirstRun, "handover") => law::first_run(facts),
+            (Via::FirstRun, _) => {
+                let why = "a child's first run is one event; no party does the same alone";
+                return facts.known.is_none().then(|| unknown(why));
+            }
+            (_, "one_party") => law::one_party(facts, &of.mechanism()),
+            (_, "switch") => law::switch(facts, &of.mechanism()),
+            _ => law::handover(facts, &of.mechanism()),
         };
-        let estimate: Law = match metric.name.as_ref() {
-            "one_party" => law::one_party(Facts { site, known }, &mechanism),
-            "switch" => law::switch(Facts { site, known }, &mechanism),
-            _ => law::handover(Facts { site, known }, &mechanism),
-        };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         // The limits on processes, or others on the CPU, concern a case alone.
-        bench.each(series, |bench, case| match case.text("via") {
-            Some("first_run") => measure_first_run(case, bench),
-            _ => measure_circle(case, row(series), bench),
+        bench.each_of::<Handover>(&series.cases, |bench, case, of| match of.via {
+            Via::FirstRun => measure_first_run(case, bench),
+            _ => measure_circle(case, &of, row(series), bench),
         });
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let has = |id: &CaseId| series.iter().flat_map(|of| &of.cases).any(|case| case.id == *id);
+        let both = Parties::ALL.iter().all(|parties| has(&same_cpu(*parties)));
+        if both { vec![ratio_of()] } else { Vec::new() }
+    }
+
+    /// The calls drop out of a ratio of switches: earlier figures add nothing.
+    fn derived_law(facts: Facts, case: &CaseId, _: &Metric) -> Option<Prediction> {
+        let is_told = facts.known.is_none() && *case == ratio_of();
+        is_told.then(|| law::process_to_thread(facts.site).prediction())
+    }
+
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         let of = |parties| values.get(CARD.id, &same_cpu(parties), "switch");
-        let ratio = of("processes")
-            .zip(of("threads"))
-            .filter(|(_, threads)| *threads > 0.0)
-            .map(|(processes, threads)| processes / threads);
-        ratio
-            .map(|ratio| DerivedValue::new(ratio_of(), "process_to_thread", ratio))
-            .into_iter()
-            .collect()
+        let both = of(Parties::Processes).zip(of(Parties::Threads));
+        let ratio = both.filter(|(_, threads)| *threads > 0.0).map(|(one, other)| one / other);
+        let named = |ratio| DerivedValue::new(ratio_of(), "process_to_thread", ratio);
+        ratio.map(named).into_iter().collect()
     }
 }
 
+impl Handover {
+    /// One that has no parameter beside.
+    fn plain(via: Via) -> Handover {
+        Handover { via, parties: None, pair: None, size: None, working_set: None }
+    }
+
+    /// Parties.
+    fn size(&self) -> u64 {
+        self.size.unwrap_or(2)
+    }
+
+    fn parties(&self) -> Parties {
+        self.parties.unwrap_or(Parties::Processes)
+    }
+
+    /// In the words of the law.
+    fn mechanism(&self) -> Mechanism {
+        Mechanism {
+            via: self.via,
+            processes: self.parties() == Parties::Processes,
+            pair: self.pair.unwrap_or(Class::Same),
+            size: self.size(),
+            working_set: self.working_set.unwrap_or(0),
+        }
+    }
+
+    /// What batches of so many laps in a row take, at least; nothing unless they are asked for.
+    fn in_rows(&self, row: u64) -> Duration {
+        let one = match self.pair {
+            None | Some(Class::Same) => NEAR,
+            Some(_) => FAR,
+        };
+        let handovers = match row {
+            1 => 0,
+            row => row * self.size() * timing::QUARTET_BATCHES * TURNS,
+        };
+        one.saturating_mul(u32::try_from(handovers).unwrap_or(u32::MAX))
+    }
+}
+
+/// Where the two parties are: in the smaller presets on one CPU, and for the chief ones (processes with pipes)
+/// on one other.
+fn pairs(site: &Site, preset: Preset, is_chief: bool) -> Vec<Option<Class>> {
+    let mut classes = pair::classes(site);
+    // What a second CPU would add is said, once.
+    if classes == [Class::Same] && is_chief {
+        classes.push(Class::Llc);
+    }
+    if preset <= Preset::Quick {
+        let others = [Class::Llc, Class::Socket, Class::Other, Class::Remote, Class::Smt];
+        let other = others.into_iter().find(|class| is_chief && classes.contains(class));
+        classes.retain(|class| *class == Class::Same || Some(*class) == other);
+    }
+    classes.into_iter().map(Some).collect()
+}
+
 /// The case of a pipe on one CPU.
-fn same_cpu(parties: &str) -> CaseId {
-    CaseId::new().with("via", "pipe").with("parties", parties).with("pair", "same")
+fn same_cpu(parties: Parties) -> CaseId {
+    let (parties, pair) = (Some(parties), Some(Class::Same));
+    Handover { parties, pair, ..Handover::plain(Via::Pipe) }.id()
 }
 
 /// The case of the ratio.
 fn ratio_of() -> CaseId {
-    CaseId::new().with("via", "pipe").with("pair", "same")
-}
-
-/// Adds a case to its series, or to those that are skipped.
-fn put(offer: &mut Offer, via: &str, case: Result<Case, (CaseId, Skip)>) {
-    let case = match case {
-        Ok(case) => case,
-        Err(skipped) => return offer.skipped.push(skipped),
-    };
-    let name = match via {
-        "ring" => "rings",
-        "first_run" => "first_run",
-        _ => "pairs",
-    };
-    match offer.series.iter_mut().find(|series| series.name == name) {
-        Some(series) => series.cases.push(case),
-        None => offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name: name.to_owned(),
-            order: Order::Shuffled,
-            cases: vec![case],
-            settings: Default::default(),
-        }),
-    }
-}
-
-fn offer_pairs(site: &Site, params: &Params, via: &str, offer: &mut Offer) {
-    for parties in parties_of(params, via) {
-        let id = CaseId::new().with("via", via).with("parties", parties);
-        if via == "yield" {
-            put(offer, via, Ok(Case::new(id)));
-            continue;
-        }
-        for pair in pairs_of(site, params, via, parties) {
-            let id = id.clone().with("pair", pair);
-            let case = match pair::named(site, pair) {
-                Ok(_) => Ok(Case::new(id)),
-                Err(skip) => Err((id, skip)),
-            };
-            put(offer, via, case);
-        }
-    }
-}
-
-/// What the parties of a mechanism are.
-fn parties_of<'params>(params: &'params Params, via: &str) -> Vec<&'params str> {
-    if params.chosen("parties").is_some() {
-        return params.texts("parties");
-    }
-    match (via, params.preset) {
-        ("pipe", _) | (_, Preset::Thorough) => vec!["processes", "threads"],
-        ("yield", _) => vec!["processes"],
-        _ => vec!["threads"],
-    }
-}
-
-/// Where the two parties of a mechanism are.
-fn pairs_of<'params>(
-    site: &Site,
-    params: &'params Params,
-    via: &str,
-    parties: &str,
-) -> Vec<&'params str> {
-    if params.chosen("pair").is_some() {
-        return params.texts("pair");
-    }
-    let mut symbols: Vec<&str> = pair::classes(site).into_iter().map(Class::text).collect();
-    // What a second CPU would add is told, once.
-    if symbols == ["same"] && (via, parties) == ("pipe", "processes") {
-        symbols.push("llc");
-    }
-    if matches!(params.preset, Preset::Quick | Preset::Rehearsal) {
-        let other = ["llc", "socket", "other", "remote", "smt"]
-            .into_iter()
-            .find(|symbol| symbols.contains(symbol))
-            .filter(|_| (via, parties) == ("pipe", "processes"));
-        symbols.retain(|symbol| *symbol == "same" || Some(*symbol) == other);
-    }
-    symbols
-}
-
-fn offer_rings(site: &Site, params: &Params, offer: &mut Offer) {
-    let limit = site.host.limits.open_files.and_then(|limit| limit.soft);
-    for size in params.ints("size") {
-        for working_set in params.ints("working_set") {
-            let id = CaseId::new()
-                .with("via", "ring")
-                .with("size", size)
-                .with("working_set", working_set);
-            let files = 2 * size + OTHER_DESCRIPTORS;
-            let memory = size.saturating_mul(working_set);
-            let case = match limit.filter(|limit| *limit < files) {
-                Some(limit) => Err((
-                    id,
-                    Skip::because(format!("{limit} files may be open, the pipes need {files}"))
-                        .needs(format!("`ulimit -n {files}`, or a smaller os.switch.size")),
-                )),
-                None if memory > site.memory_bytes => Err((
-                    id,
-                    Skip::because(format!(
-                        "the working sets are {memory} B, {} B may be touched",
-                        site.memory_bytes
-                    )),
-                )),
-                None => Ok(Case::new(id)),
-            };
-            put(offer, "ring", case);
-        }
-    }
-}
-
-/// A case in the words of the law.
-fn mechanism(case: &Case) -> Option<Mechanism> {
-    let via = match case.text("via")? {
-        "pipe" => law::Via::Pipe,
-        "futex" => law::Via::Futex,
-        "eventfd" => law::Via::Eventfd,
-        "yield" => law::Via::Yield,
-        "ring" => law::Via::Pipe,
-        _ => return None,
-    };
-    Some(Mechanism {
-        via,
-        processes: case.text("parties") != Some("threads"),
-        pair: pair::class(&case.id).unwrap_or(Class::Same),
-        size: case.int("size").unwrap_or(2),
-        working_set: case.int("working_set").unwrap_or(0),
-    })
+    Handover { pair: Some(Class::Same), ..Handover::plain(Via::Pipe) }.id()
 }
 
 /// Laps of the short batch at least.
@@ -480,42 +433,22 @@ fn row(series: &Series) -> u64 {
     series.setting("row").unwrap_or(1)
 }
 
-/// What batches of so many laps in a row take, at least; nothing unless they are asked for.
-fn in_rows(series: &Series, case: &Case) -> Duration {
-    let one = match case.text("pair") {
-        None | Some("same") => NEAR,
-        Some(_) => FAR,
-    };
-    let handovers = match row(series) {
-        1 => 0,
-        row => row * case.int("size").unwrap_or(2) * timing::QUARTET_BATCHES * TURNS,
-    };
-    one.saturating_mul(u32::try_from(handovers).unwrap_or(u32::MAX))
-}
-
-fn measure_circle(case: &Case, row: u64, bench: &mut Bench) -> Result<()> {
+fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Result<()> {
     let [first, second] = pair::cpus(case).context("the case has not been placed")?;
-    ensure!(
-        first == bench.cpu(),
-        "the case was placed on CPU {first}, the round is on {}",
-        bench.cpu()
-    );
-    let via = case.text("via").unwrap_or_default();
-    let mut cpus = vec![second; usize::try_from(case.int("size").unwrap_or(2))?];
+    let here = bench.order().cpu();
+    ensure!(first == here, "the case was placed on CPU {first}, the round is on {here}");
+    let mut cpus = vec![second; usize::try_from(of.size())?];
     cpus[0] = first;
     let plan = Plan {
-        via: Via::of(via)?,
-        kind: match case.text("parties") {
-            Some("threads") => Parties::Threads,
-            _ => Parties::Processes,
-        },
+        via: of.via,
+        kind: of.parties(),
         cpus,
         // Among more than two that run, or wait for a yield, the woken one would take the CPU from
         // its waker before that one waits: two switches for one hand-over.
-        patient: matches!(via, "ring" | "yield"),
-        working_set: case.int("working_set").unwrap_or(0),
+        patient: matches!(of.via, Via::Ring | Via::Yield),
+        working_set: of.working_set.unwrap_or(0),
     };
-    bench.use_cpus(&[first, second]);
+    bench.declare(Declared::Cpus(&[first, second]));
     let mut circle = Circle::form(&plan)?;
     let (timed, counted) = timing::time(&mut circle, row, bench)?;
     circle.end()?;
@@ -523,9 +456,10 @@ fn measure_circle(case: &Case, row: u64, bench: &mut Bench) -> Result<()> {
 }
 
 fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
-    if !matches!(bench.clock(), Clock::Counter { .. }) {
-        bail!("a child reads the counter, which cannot be trusted here");
-    }
+    ensure!(
+        matches!(bench.order().clock(), Clock::Counter { .. }),
+        "a child reads the counter, which cannot be trusted here"
+    );
     let words = SharedWords::new(1)?;
     let rehearsal = bench.order().rehearsal;
     let least = [CHILDREN_MIN, REHEARSAL_CHILDREN][usize::from(rehearsal)];
@@ -544,12 +478,13 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
         values.extend(handover.map(|_| handover_ns));
         early += u64::from(handover.is_none());
     }
-    bench.planned_switches(early); // A child that runs first takes the CPU from its parent.
+    // A child that runs first takes the CPU from its parent.
+    bench.declare(Declared::Switches(early));
     ensure!(
         !values.is_empty(),
         "each of {made} children ran before its parent waited: there is no hand-over to measure"
     );
-    let samples = bench.record_watched(case, "handover", values, &width)?;
+    let samples = bench.record(case, "handover", Values::events(values).watched(width))?;
     if early > 0 {
         samples.notes.push(format!(
             "{early} of {made} children ran before their parent waited and are not counted"

@@ -9,20 +9,26 @@ use crate::cpu::{clocked, in_kernel, is_guest};
 use crate::{Facts, Law, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use bench::pair::Class;
+use bench::symbols;
 use host::Arch;
 use record::event::{Condition, Range};
 
-/// By what the token goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// 4 bytes written and read.
-    Pipe,
-    /// A word set, a wake and a wait.
-    Futex,
-    /// 8 bytes written and read.
-    Eventfd,
-    /// A word set and a yield.
-    Yield,
+symbols! {
+    /// By what the token goes.
+    pub enum Via {
+        /// 4 bytes written and read.
+        Pipe = "pipe",
+        /// A word set, a wake and a wait.
+        Futex = "futex",
+        /// 8 bytes written and read.
+        Eventfd = "eventfd",
+        /// A word set and a yield.
+        Yield = "yield",
+        /// Pipes through several processes.
+        Ring = "ring",
+        /// No token: a child just forked.
+        FirstRun = "first_run",
+    }
 }
 
 /// A hand-over.
@@ -71,7 +77,7 @@ pub fn one_party(facts: Facts, of: &Mechanism) -> Law {
 /// Cycles of the two services of a hand-over beyond entry and exit.
 fn services(via: Via) -> (Range, &'static str) {
     match via {
-        Via::Pipe => (
+        Via::Pipe | Via::Ring | Via::FirstRun => (
             range(280.0, 640.0, 1500.0),
             "a pipe locked twice, a few bytes copied in and out, pollers looked for",
         ),

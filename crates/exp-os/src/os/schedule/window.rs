@@ -5,7 +5,7 @@ use super::line::{self, Line, Run, Switch};
 use super::spin::Spun;
 use crate::noise::trace::Threshold;
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, raw_ns};
+use bench::measure::{Bench, Clock, Declared, Values, raw_ns};
 use host::counters::Snapshot;
 use metal::gaps::Gap;
 use record::case::Case;
@@ -48,7 +48,7 @@ pub(super) fn write(
     tick_ns: f64,
     moved: &Snapshot,
 ) -> Result<()> {
-    let seen = Seen::new(spun, bench.clock(), tick_ns)?;
+    let seen = Seen::new(spun, bench.order().clock(), tick_ns)?;
     let slices: Vec<f64> = seen.line.whole().iter().map(|run| seen.slice(run)).collect();
     ensure!(
         !slices.is_empty(),
@@ -61,7 +61,7 @@ pub(super) fn write(
         seen.window_ns() / 1e6
     );
     let foreign_ns = seen.clock.ns(seen.foreign_ticks());
-    bench.met_others(seen.hidden(), foreign_ns);
+    bench.declare(Declared::Others { switches: seen.hidden(), time_ns: foreign_ns });
     let ticks = slices.iter().map(|slice| slice / tick_ns).collect();
     let mut notes = seen.notes(moved);
     if bench.order().round == 1 {
@@ -87,7 +87,7 @@ pub(super) fn write(
     let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
     samples.quantities.extend(quantities);
     samples.quantities.extend(seen.by_process());
-    bench.record_batches(case, "slice_ticks", 0, ticks)?;
+    bench.record(case, "slice_ticks", Values::blocks(ticks))?;
     let (switches, among) = seen.switch_lengths();
     bench.record(case, "switch", switches)?.notes.extend(among);
     write_shares(bench, case, &seen)?;
@@ -107,7 +107,7 @@ fn write_shares(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
         ("lost", Some(lost)),
     ] {
         let Some(share) = share else { continue };
-        let samples = bench.record_batches(case, metric, 0, vec![share])?;
+        let samples = bench.record(case, metric, Values::block(share))?;
         match metric {
             "on_tick" => samples.notes.extend(why_not.clone()),
             "rotation" => samples.notes.push(pattern(share)),
@@ -397,147 +397,4 @@ fn in_order(order: &[usize]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Clock, NOT_RUNNING, Seen, Spun, in_order};
-    use crate::os::schedule::line::Log;
-    use metal::gaps::Gap;
-
-    const MS: u64 = 1_000_000;
-    const CLOCK: Clock = Clock::Counter { tick_ns: 1.0 };
-
-    /// Two processes that take turns of two ticks of 4 ms, interrupted for 2 µs by the tick between,
-    /// 5 µs for a switch; `offset` moves the switches against the tick.
-    fn two(slices: u64, offset: u64) -> Spun {
-        let mut logs = vec![Log::default(), Log::default()];
-        for slice in 0..slices {
-            let log = &mut logs[(slice % 2) as usize];
-            let start = slice * 8 * MS + 5_000 + offset * (slice % 3);
-            let end = (slice + 1) * 8 * MS + offset * ((slice + 1) % 3);
-            let tick = slice * 8 * MS + 4 * MS;
-            match log.last {
-                0 => log.first = start,
-                last => log.gaps.push(Gap { start: last, end: start }),
-            }
-            log.gaps.push(Gap { start: tick, end: tick + 2_000 });
-            log.last = end;
-        }
-        Spun { window: (0, slices * 8 * MS), logs, births: vec![0, 1], forced: vec![0, 0] }
-    }
-
-    #[test]
-    fn switches_at_every_second_tick_are_on_it() {
-        let spun = two(30, 0);
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        assert_eq!(seen.on_tick(), (1.0, None));
-        let row = seen.row(&seen.switches[3]).unwrap();
-        assert_eq!(row[..5], [32e6, 1.0, 0.0, 5_000.0, 7_995_000.0]);
-        assert_eq!((row[5], row[6]), (7_995_000.0 / 4e6, 1.0));
-    }
-
-    #[test]
-    fn switches_between_ticks_are_not() {
-        let spun = two(30, MS);
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        let (share, _) = seen.on_tick();
-        assert!((0.25..0.45).contains(&share), "{share}");
-        // A period that is not there.
-        let seen = Seen::new(&spun, CLOCK, 3_333_333.0).unwrap();
-        let (share, why) = seen.on_tick();
-        assert_eq!(share, 0.0);
-        assert!(why.unwrap().starts_with("no tick of 3.333 ms"));
-    }
-
-    #[test]
-    fn the_timeline_leaves_no_time_out() {
-        let spun = two(6, 0);
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        let rows = seen.timeline();
-        for pair in rows.windows(2) {
-            assert_eq!(pair[0][0] + pair[0][1], pair[1][0]);
-        }
-        let time = |state: usize| -> f64 {
-            let of = rows.iter().filter(|row| row[2] == state as f64);
-            of.map(|row| row[1]).sum()
-        };
-        let names = 2 + NOT_RUNNING.len();
-        assert!(rows.iter().all(|row| (row[2] as usize) < names));
-        assert_eq!((time(2), time(3)), (6.0 * 2_000.0, 5.0 * 5_000.0));
-        let had: u64 = seen.line.had().iter().sum();
-        assert_eq!(time(0) + time(1), had as f64);
-    }
-
-    #[test]
-    fn first_switches_are_left_out_and_two_at_once_are_refused() {
-        let mut spun = two(30, 0);
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        assert_eq!(seen.switch_lengths().0.len(), 28);
-        // The first process goes on through a slice of the second one.
-        spun.logs[0].gaps.remove(1);
-        let error = Seen::new(&spun, CLOCK, 4e6).err().expect("refused");
-        assert!(error.to_string().contains("at once"), "{error:#}");
-    }
-
-    #[test]
-    fn each_process_has_its_rank_its_slices_and_its_share() {
-        let mut spun = two(30, 0);
-        // The second one's slices are half as long; nobody has the rest.
-        for gap in spun.logs[1].gaps.iter_mut().filter(|gap| gap.ticks() > MS) {
-            gap.start -= 4 * MS;
-        }
-        spun.births = vec![1, 0];
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        let rows = seen.processes();
-        let whole: Vec<_> = rows.iter().map(|row| row[..4].to_vec()).collect();
-        let slice_ns = |row: &[f64]| row[3];
-        assert_eq!((whole[0][0], whole[0][1], whole[0][2]), (0.0, 2.0, 14.0));
-        assert_eq!((whole[1][0], whole[1][1], whole[1][2]), (1.0, 1.0, 14.0));
-        assert!((slice_ns(&rows[0]) - 7_995_000.0).abs() < 1.0, "{rows:?}");
-        assert!((slice_ns(&rows[1]) - 3_995_000.0).abs() < 1.0, "{rows:?}");
-        assert!((rows[0][4] - 0.5).abs() < 0.01 && (rows[1][4] - 0.25).abs() < 0.02);
-        let named: std::collections::BTreeMap<_, _> = seen.by_process().into_iter().collect();
-        assert_eq!(named["slice_2_ns"], rows[1][3]);
-        assert_eq!(named["share_1"], rows[0][4]);
-        let told = seen.processes_told();
-        assert!(told.contains("after fork 2 1; in the window 1 2; shares of the time 50."));
-        assert!(seen.row(&seen.switches[0]).is_none(), "its slice was cut");
-    }
-
-    #[test]
-    fn one_that_never_runs_takes_no_figure_from_the_others() {
-        let mut spun = two(30, 0);
-        spun.logs.push(Log::default());
-        spun.forced.push(0);
-        spun.births.push(2);
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        assert_eq!(seen.rotation(), None);
-        assert!(seen.starved().is_some());
-        let fairness = seen.line.fairness().unwrap();
-        assert!((fairness - 2.0 / 3.0).abs() < 0.01, "{fairness}");
-        assert!(seen.line.lost().is_some());
-        assert_eq!(seen.processes().len(), 2);
-        assert_eq!(seen.each().len(), 3);
-    }
-
-    #[test]
-    fn what_others_had_inside_slices_is_their_number_of_longest_gaps() {
-        let mut spun = two(30, 0);
-        // Others came twice into the first process' slices, for 800 us.
-        for (slice, at) in [(4, 2), (8, 3)] {
-            let start = slice * 8 * MS + at * MS;
-            let log = &mut spun.logs[0];
-            log.gaps.push(Gap { start, end: start + 800_000 });
-            log.gaps.sort_unstable_by_key(|gap| gap.start);
-        }
-        spun.forced = vec![15 + 2, 15];
-        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
-        assert_eq!((seen.hidden(), seen.foreign_ticks()), (2, 1_600_000));
-    }
-
-    #[test]
-    fn orders_are_shares_of_pairs() {
-        assert_eq!(in_order(&[0, 1, 2]), 1.0);
-        assert_eq!(in_order(&[2, 1, 0]), 0.0);
-        // R4's five: 4, 5, 3, 2, 1.
-        assert_eq!(in_order(&[3, 4, 2, 1, 0]), 0.1);
-    }
-}
+mod tests;

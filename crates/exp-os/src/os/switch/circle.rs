@@ -1,18 +1,20 @@
 //! Parties in a circle that hand a token on: two of them, or a ring.
 
-use super::token::{self, Ends, STRIDE, Via};
+use super::Parties;
+use super::board::{Board, CPU, Command, INVOLUNTARY, READY, REFUSED, STATE, Switches, VOLUNTARY};
+use super::token::{self, Ends, STRIDE};
 use anyhow::{Context, Result, bail, ensure};
 use host::refused;
+use laws::os::switch::Via;
 use metal::deadline::Deadline;
 use metal::handover::{Line, sum};
 use metal::memory::SharedWords;
 use metal::place;
-use metal::process::{Child, rusage_thread};
+use metal::process::Child;
 use metal::raw::Scope;
 use std::hint::black_box;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -30,96 +32,17 @@ const NOT_PINNED: i32 = 2;
 /// Stands for a failure that the kernel gave no number.
 const EINVAL: i32 = 22;
 
-/// What the others are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Processes,
-    Threads,
-}
-
 /// What is to be made.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) via: Via,
-    pub(super) kind: Kind,
+    pub(super) kind: Parties,
     /// CPU of each party, the measuring one's first.
     pub(super) cpus: Vec<usize>,
     /// Under SCHED_BATCH: a party that is woken does not take the CPU from the one that woke it.
     pub(super) patient: bool,
     /// Bytes that each party sums when it gets the token, in whole lines of 64.
     pub(super) working_set: u64,
-}
-
-/// What whoever gets the token does with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-enum Command {
-    /// Sum and hand on.
-    Run,
-    /// Leave its counts and hand on.
-    Report,
-    /// Hand on and block until roused.
-    Rest,
-    /// Hand on and end.
-    End,
-}
-
-/// What the scheduler counted, all parties together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Switches {
-    /// A party waited.
-    pub(super) voluntary: u64,
-    /// A party was preempted, or yielded.
-    pub(super) involuntary: u64,
-    /// Those of the involuntary that are this process's.
-    pub(super) involuntary_here: u64,
-    /// Hand-overs since the circle was made.
-    pub(super) handovers: u64,
-}
-
-/// The words that parties tell each other by: the command, then a place for each.
-struct Board(SharedWords);
-
-/// Words of a party's place.
-const STATE: usize = 0;
-const CPU: usize = 1;
-const VOLUNTARY: usize = 2;
-const INVOLUNTARY: usize = 3;
-/// Values of its state: not yet there, ready, or this and an error number.
-const READY: u64 = 1;
-const REFUSED: u64 = 1 << 32;
-
-impl Board {
-    fn command(&self) -> u64 {
-        self.0[0].load(Ordering::Acquire)
-    }
-
-    /// Gives the command for all who get the token from now on. The end is the last one.
-    fn order(&self, command: Command) {
-        let _ = self.0[0].fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
-            (before != Command::End as u64).then_some(command as u64)
-        });
-    }
-
-    fn is_over(&self) -> bool {
-        self.command() == Command::End as u64
-    }
-
-    fn set(&self, party: usize, word: usize, value: u64) {
-        self.0[STRIDE * (party + 1) + word].store(value, Ordering::Release);
-    }
-
-    fn get(&self, party: usize, word: usize) -> u64 {
-        self.0[STRIDE * (party + 1) + word].load(Ordering::Acquire)
-    }
-
-    /// The calling party's counts and CPU.
-    fn report(&self, party: usize) {
-        let usage = rusage_thread();
-        self.set(party, VOLUNTARY, usage.nvcsw);
-        self.set(party, INVOLUNTARY, usage.nivcsw);
-        self.set(party, CPU, place::current_cpu() as u64);
-    }
 }
 
 /// The others. Processes are killed and reaped when dropped, threads must be told to end.
@@ -208,8 +131,8 @@ impl Circle {
             plan.cpus[0]
         );
         let scope = match plan.kind {
-            Kind::Processes => Scope::Machine,
-            Kind::Threads => Scope::Process,
+            Parties::Processes => Scope::Machine,
+            Parties::Threads => Scope::Process,
         };
         // The others inherit it.
         let patience = plan.patient.then(Patience::new).transpose()?;
@@ -217,8 +140,8 @@ impl Circle {
         let mut ends: Vec<Option<Ends>> =
             token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
         let others = match plan.kind {
-            Kind::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
-            Kind::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
+            Parties::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
+            Parties::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
         };
         let deadline = Deadline::after(PATIENCE).context("a timer")?;
         // Made after the others, who must not have it.
@@ -300,8 +223,8 @@ impl Circle {
     fn ensure_hope(&self, error: io::Error) -> Result<()> {
         let Plan { via, kind, cpus, .. } = &self.plan;
         let one = match kind {
-            Kind::Processes => "process",
-            Kind::Threads => "thread",
+            Parties::Processes => "process",
+            Parties::Threads => "thread",
         };
         let party = cpus.len() - 1;
         ensure!(
@@ -388,7 +311,7 @@ impl Circle {
             let involuntary = self.board.get(party, INVOLUNTARY);
             all.voluntary += self.board.get(party, VOLUNTARY);
             all.involuntary += involuntary;
-            if party == 0 || self.plan.kind == Kind::Threads {
+            if party == 0 || self.plan.kind == Parties::Threads {
                 all.involuntary_here += involuntary;
             }
         }

@@ -1,4 +1,5 @@
 use super::*;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::{recorded, sites};
 use host::limits::Rlimit;
 use record::event::Raw;
@@ -9,35 +10,26 @@ use std::os::fd::AsFd;
 
 #[test]
 fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for site in sites() {
-        for (preset, most) in [
-            (Preset::Rehearsal, 6),
-            (Preset::Quick, 6),
-            (Preset::Standard, 32),
-            (Preset::Thorough, 90),
-        ] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cases: usize = offer.series.iter().map(|series| series.cases.len()).sum();
-            assert!(cases <= most && cases >= 5, "{cases} in {}", preset.name());
-        }
-    }
-}
-
-#[test]
-fn rounds_keep_their_time() {
-    for (preset, case_ns, most) in [
-        (Preset::Quick, 12_000_000, 0.35),
-        (Preset::Standard, 12_000_000, 1.3),
-        (Preset::Thorough, 25_000_000, 30.0),
+    for (preset, case_ns, cases, seconds) in [
+        (Preset::Rehearsal, 12_000_000, 6, 0.35),
+        (Preset::Quick, 12_000_000, 6, 0.35),
+        (Preset::Standard, 12_000_000, 32, 1.3),
+        (Preset::Thorough, 25_000_000, 90, 30.0),
     ] {
         for mut site in sites() {
             site.case_ns = case_ns;
             let offer = check(&EXPERIMENT, &site, preset);
+            let count = ids(&offer).len();
+            assert!((5..=cases).contains(&count), "{count} in {}", preset.name());
             let costs = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
             let cost: Duration = costs.sum();
-            assert!(cost.as_secs_f64() <= most, "{cost:?} in {}", preset.name());
+            assert!(cost.as_secs_f64() <= seconds, "{cost:?} in {}", preset.name());
         }
     }
+}
+
+fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
+    EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("offers")
 }
 
 fn ids(offer: &Offer) -> Vec<String> {
@@ -48,7 +40,7 @@ fn ids(offer: &Offer) -> Vec<String> {
 #[test]
 fn quick_has_what_matters_most() {
     let site = recorded("vm-granite-rapids");
-    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[])).expect("offers");
+    let offer = offered(&site, Preset::Quick, &[]);
     assert_eq!(
         ids(&offer),
         [
@@ -66,7 +58,7 @@ fn quick_has_what_matters_most() {
 #[test]
 fn thorough_has_the_whole_grid_and_every_distance() {
     let site = recorded("epyc-7763-2s");
-    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Thorough, &[])).expect("offers");
+    let offer = offered(&site, Preset::Thorough, &[]);
     let ids = ids(&offer);
     let rings = ids.iter().filter(|id| id.starts_with("via=ring"));
     assert_eq!(rings.count(), 8 * 6);
@@ -85,34 +77,37 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     let mut site = recorded("vm-granite-rapids");
     site.cpus.truncate(1);
     site.host.limits.open_files = Some(Rlimit { soft: Some(128), hard: Some(4096) });
-    let params = params(&CARD, Preset::Thorough, &[]);
-    let offer = EXPERIMENT.series(&site, &params).expect("offers");
+    let offer = offered(&site, Preset::Thorough, &[]);
     let reason = |id: &str| {
         let mut skips = offer.skipped.iter();
         let found = skips.find(|(skipped, _)| skipped.to_string() == id);
         found.unwrap_or_else(|| panic!("{id} is offered")).1.clone()
     };
-    let alone = reason("via=pipe,parties=processes,pair=llc");
-    assert!(alone.needed.expect("a way out").contains("second CPU"));
-    let files = reason("via=ring,size=96,working_set=0");
-    assert!(files.reason.contains("the pipes need 256"), "{files:?}");
+    assert!(reason("via=pipe,parties=processes,pair=llc").needed.is_some());
+    let files = reason("via=ring,size=96,working_set=0").needed;
+    assert!(files.is_some_and(|way| way.contains("ulimit -n 256")));
     assert!(ids(&offer).iter().all(|id| !id.contains("size=96")));
     assert!(ids(&offer).contains(&"via=ring,size=32,working_set=0".to_owned()));
     // A class that was asked for by name.
-    let params =
-        session::fixtures::params(&CARD, Preset::Quick, &[("via", "pipe"), ("pair", "remote")]);
-    let skip = EXPERIMENT.series(&site, &params).expect_err("no such pair");
-    assert!(skip.reason.contains("remote"), "{}", skip.reason);
+    let remote = offered(&site, Preset::Quick, &[("via", "pipe"), ("pair", "remote")]);
+    assert!(remote.series.is_empty() && remote.skipped.len() == 2, "{:?}", remote.skipped);
+}
+
+#[test]
+fn a_chosen_mechanism_has_its_own_parameters_and_no_others() {
+    let site = recorded("vm-granite-rapids");
+    let of = |via: &str| ids(&offered(&site, Preset::Quick, &[("via", via)]));
+    assert_eq!(of("first_run"), ["via=first_run"]);
+    assert_eq!(of("ring"), ["via=ring,size=8,working_set=0"]);
+    assert_eq!(of("yield"), ["via=yield,parties=processes", "via=yield,parties=threads"]);
+    assert_eq!(of("eventfd")[0], "via=eventfd,parties=processes,pair=same");
 }
 
 #[test]
 fn a_row_is_a_setting_that_costs_time() {
     let site = recorded("vm-granite-rapids");
-    let offer = |row: &str| {
-        let chosen = [("via", "pipe,first_run"), ("row", row)];
-        let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &chosen));
-        offer.expect("offers")
-    };
+    let offer =
+        |row: &str| offered(&site, Preset::Quick, &[("via", "pipe,first_run"), ("row", row)]);
     let (auto, long) = (offer("auto"), offer("512"));
     assert_eq!(ids(&auto), ids(&long));
     let of = |offer: &Offer, name: &str| {
@@ -142,26 +137,24 @@ fn known_calls() -> Known {
 #[test]
 fn the_derived_prediction_comes_from_what_os_syscall_measured() {
     let site = &recorded("vm-granite-rapids");
-    let case = Case::new(same_cpu("processes"));
+    let case = Case::new(same_cpu(Parties::Processes));
     let of = |known: &Known, case: &Case, metric: usize| {
         let told = EXPERIMENT.predict(site, Some(known), case, &CARD.metrics[metric]);
-        told.map(|prediction| (prediction.range.expect("a range"), prediction.because))
+        told.map(|prediction| prediction.range.expect("a range"))
     };
     assert!(of(&Known::default(), &case, 0).is_none());
     let known = known_calls();
-    let (handover, because) = of(&known, &case, 0).expect("told");
-    assert!(because.contains("measured by os.syscall"), "{because}");
-    let (one_party, _) = of(&known, &case, 1).expect("told");
-    let (switch, _) = of(&known, &case, 2).expect("told");
+    let [handover, one_party, switch] =
+        [0, 1, 2].map(|metric| of(&known, &case, metric).expect("told"));
     assert!((handover.likely - one_party.likely - switch.likely).abs() < 1e-9);
     assert!(one_party.low > 120.0 && one_party.low < one_party.likely);
     // A yield is one call, a working set costs both parties.
     let yields = Case::new(CaseId::new().with("via", "yield").with("parties", "processes"));
-    assert_eq!(of(&known, &yields, 1).expect("told").0.likely, 150.0);
+    assert_eq!(of(&known, &yields, 1).expect("told").likely, 150.0);
     let ring = |working_set: u64| {
         let id = CaseId::new().with("via", "ring").with("size", 16);
         let case = Case::new(id.with("working_set", working_set));
-        [1, 2].map(|metric| of(&known, &case, metric).expect("told").0.likely)
+        [1, 2].map(|metric| of(&known, &case, metric).expect("told").likely)
     };
     let (empty, full) = (ring(0), ring(65_536));
     assert!(full[0] > empty[0] && full[1] > empty[1], "{empty:?} {full:?}");
@@ -171,7 +164,7 @@ fn the_derived_prediction_comes_from_what_os_syscall_measured() {
 
 #[test]
 fn an_emptied_tlb_costs_processes_and_not_threads() {
-    let likely = |site: &Site, parties: &str| {
+    let likely = |site: &Site, parties: Parties| {
         let case = Case::new(same_cpu(parties));
         let told = EXPERIMENT.predict(site, None, &case, &CARD.metrics[2]);
         told.and_then(|told| told.range).expect("a range").likely
@@ -182,8 +175,9 @@ fn an_emptied_tlb_costs_processes_and_not_threads() {
     let mut without = recorded("epyc-7763-2s");
     without.host.cpu.flags.retain(|flag| flag != "pcid");
     for changed in [old, without] {
-        assert!(likely(&changed, "processes") > 1.3 * likely(&site, "processes"));
-        assert_eq!(likely(&changed, "threads"), likely(&site, "threads"));
+        let [processes, threads] = [Parties::Processes, Parties::Threads]
+            .map(|of| likely(&changed, of) / likely(&site, of));
+        assert!(processes > 1.3 && threads == 1.0, "{processes} {threads}");
     }
 }
 
@@ -192,7 +186,7 @@ fn the_ratio_is_derived_from_both_switches() {
     let site = recorded("vm-granite-rapids");
     let of = |processes: f64, threads: f64| {
         let mut values = Known::default();
-        for (parties, ns) in [("processes", processes), ("threads", threads)] {
+        for (parties, ns) in [(Parties::Processes, processes), (Parties::Threads, threads)] {
             values.insert(Key::new(CARD.id, &same_cpu(parties), "switch"), ns);
         }
         EXPERIMENT.derive(&site, &Known::default(), &values)

@@ -1,6 +1,7 @@
 //! Ways of a token from one party to the next.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use laws::os::switch::Via;
 use metal::memory::{SharedWords, WORDS_PER_LINE};
 use metal::raw::{self, Scope, eventfd, futex_wait, futex_wake};
 use std::io::{self, PipeReader, PipeWriter};
@@ -16,28 +17,6 @@ const EVENT_BYTES: usize = 8;
 const YIELDS: u32 = 1 << 14;
 /// Words that two parties write lie this far apart: two lines, which some processors fetch together.
 pub(super) const STRIDE: usize = 2 * WORDS_PER_LINE;
-
-/// By what the token goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Via {
-    Pipe,
-    Futex,
-    Eventfd,
-    Yield,
-}
-
-impl Via {
-    /// Of a case's symbol; a ring's is a pipe.
-    pub(super) fn of(symbol: &str) -> Result<Via> {
-        Ok(match symbol {
-            "pipe" | "ring" => Via::Pipe,
-            "futex" => Via::Futex,
-            "eventfd" => Via::Eventfd,
-            "yield" => Via::Yield,
-            _ => bail!("nothing goes via `{symbol}`"),
-        })
-    }
-}
 
 /// One party's two ends: where the token comes from and where it goes to.
 pub(super) enum Ends {
@@ -78,7 +57,7 @@ pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
     let ends = match via {
         Via::Futex => (0..size).map(|index| Ends::Futex(words(index), scope)).collect(),
         Via::Yield => (0..size).map(|index| Ends::Yield(words(index))).collect(),
-        Via::Pipe => {
+        Via::Pipe | Via::Ring | Via::FirstRun => {
             let (readers, mut writers) = many(size, io::pipe)?;
             writers.rotate_left(1);
             let both = readers.into_iter().zip(writers);

@@ -1,4 +1,4 @@
-use super::{Circle, Kind, Others, Plan, Via};
+use super::{Circle, Others, Parties, Plan, Via};
 use metal::place;
 use std::sync::Arc;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::Duration;
 const ALL: [Via; 4] = [Via::Pipe, Via::Futex, Via::Eventfd, Via::Yield];
 
 /// Runs `check` with circles of two on one CPU, in a thread of its own because it is pinned.
-fn with_circles(kind: Kind, check: impl Fn(Via, Circle) + Send + Sync + 'static) {
+fn with_circles(kind: Parties, check: impl Fn(Via, Circle) + Send + Sync + 'static) {
     let work = thread::spawn(move || {
         let cpu = place::allowed().expect("CPUs")[0];
         place::pin(cpu).expect("pins");
@@ -22,7 +22,7 @@ fn with_circles(kind: Kind, check: impl Fn(Via, Circle) + Send + Sync + 'static)
 
 #[test]
 fn a_party_that_died_is_missed_in_time_and_by_name() {
-    with_circles(Kind::Processes, |via, mut circle| {
+    with_circles(Parties::Processes, |via, mut circle| {
         circle.laps(2).expect("goes round");
         // Kills the other.
         circle.others = Others::Threads(Vec::new());
@@ -41,7 +41,7 @@ fn a_party_that_died_is_missed_in_time_and_by_name() {
 
 #[test]
 fn threads_end_with_their_circle_whatever_they_wait_for() {
-    with_circles(Kind::Threads, |via, mut circle| {
+    with_circles(Parties::Threads, |via, mut circle| {
         circle.laps(2).expect("goes round");
         let board = Arc::downgrade(&circle.board);
         drop(circle);
