@@ -3,11 +3,13 @@
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::answer::owned;
 
 /// memfd_create(2), Linux 6.3: the file may be executed, whatever vm.memfd_noexec takes as given.
 const MFD_EXEC: u32 = 0x10;
@@ -37,12 +39,8 @@ impl Program {
     /// of memfd_create(2): EACCES where vm.memfd_noexec is 2.
     pub fn in_memory(bytes: &[u8]) -> io::Result<Program> {
         let create = |flags| {
-            // SAFETY: the name ends in a zero byte.
-            match unsafe { libc::memfd_create(c"plumb-program".as_ptr(), flags) } {
-                -1 => Err(io::Error::last_os_error()),
-                // SAFETY: the kernel has just opened it for us.
-                fd => Ok(unsafe { File::from_raw_fd(fd) }),
-            }
+            // SAFETY: the name ends in a zero byte; what the kernel opens is nobody else's.
+            unsafe { owned(libc::memfd_create(c"plumb-program".as_ptr(), flags)) }.map(File::from)
         };
         let mut file = match create(libc::MFD_CLOEXEC | MFD_EXEC) {
             // A kernel before 6.3 does not know the flag and lets every such file be executed.
