@@ -44,15 +44,14 @@ pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{dropped, tell_refusals, unread_bytes};
+    use crate::scratch::connection;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
     #[test]
     fn what_is_not_read_waits_at_the_receiver() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (mut near, far) = connection();
         assert_eq!(unread_bytes(far.as_fd()).unwrap(), 0);
         near.write_all(&[1; 5000]).unwrap();
         // Loopback: what a call has sent has come.

@@ -154,34 +154,16 @@ mod tests {
     use super::{
         Listing, create, free_files, mkdir, open, open_place, rename, reserve, rmdir, unlink, walk,
     };
-    use crate::{fault::unlinked, raw};
+    use crate::{fault::unlinked, raw, scratch::Scratch};
     use std::ffi::CString;
     use std::os::fd::AsFd;
-    use std::path::PathBuf;
-
-    /// A directory that goes with its guard.
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new(name: &str) -> Place {
-            let path = std::env::temp_dir().join(format!("metal-{name}-{}", std::process::id()));
-            std::fs::create_dir(&path).unwrap();
-            Place(path)
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn names_come_change_and_go() {
-        let place = Place::new("names");
-        let directory = open_place(&place.0).unwrap();
+        let place = Scratch::new("names");
+        let directory = open_place(&place).unwrap();
         let at = directory.as_fd();
-        let is_there = |name| place.0.join(name).exists();
+        let is_there = |name| place.join(name).exists();
         raw::close(create(at, c"a").unwrap()).unwrap();
         assert!(is_there("a"));
         let again = create(at, c"a").unwrap_err();
@@ -190,7 +172,7 @@ mod tests {
         assert!(!is_there("a") && is_there("b"));
         raw::close(open(at, c"b").unwrap()).unwrap();
         mkdir(at, c"d").unwrap();
-        assert!(place.0.join("d").is_dir());
+        assert!(place.join("d").is_dir());
         assert!(unlink(at, c"d").is_err() && rmdir(at, c"b").is_err());
         unlink(at, c"b").unwrap();
         rmdir(at, c"d").unwrap();
@@ -201,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_listing_counts_what_is_there_each_time_anew() {
-        let place = Place::new("listing");
-        let directory = open_place(&place.0).unwrap();
+        let place = Scratch::new("listing");
+        let directory = open_place(&place).unwrap();
         let mut listing = Listing::new(directory.as_fd()).unwrap();
         assert_eq!(listing.pass().unwrap(), 0);
         // More than one call returns, and names that begin with a dot.

@@ -107,15 +107,14 @@ mod tests {
     use crate::clock::monotonic_raw_ns;
     use crate::elf::{Machine, static_program};
     use crate::process::{STATUS, Watch};
+    use crate::scratch::Scratch;
 
     #[test]
     fn a_program_in_a_directory_leaves_no_name_there() {
-        let directory = std::env::temp_dir().join(format!("plumb-programs-{}", std::process::id()));
-        std::fs::create_dir(&directory).expect("temporary files can be made");
+        let directory = Scratch::new("programs");
         let bytes = static_program(Machine::HERE, STATUS);
         let program = Program::in_directory(&bytes, &directory).expect("is written");
-        let left = std::fs::read_dir(&directory).expect("is there").count();
-        std::fs::remove_dir(&directory).expect("is empty");
+        let left = std::fs::read_dir(&*directory).expect("is there").count();
         assert_eq!(left, 0);
         let watch = Watch::new(monotonic_raw_ns).expect("maps");
         match watch.spawn(&program) {
@@ -123,6 +122,6 @@ mod tests {
             // Temporary files may be mounted noexec.
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EACCES), "{error}"),
         }
-        Program::in_directory(&bytes, &directory).expect_err("no such directory");
+        Program::in_directory(&bytes, &directory.join("none")).expect_err("no such directory");
     }
 }
