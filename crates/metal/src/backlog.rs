@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libc::c_int;
 
-use crate::answer::{option, set_option};
+use crate::answer::{done, option, set_option};
+pub use crate::readiness::is_full as is_refusal;
 
 /// Words of `SO_MEMINFO` (linux/sock_diag.h), and which of them counts what was dropped.
 const MEMINFO_WORDS: usize = 9;
@@ -16,11 +17,8 @@ const MEMINFO_DROPS: usize = 8;
 pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut bytes: c_int = 0;
     // SAFETY: the request writes one int, to a variable of ours.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
-    match usize::try_from(bytes) {
-        Ok(bytes) if result == 0 => Ok(bytes),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut bytes) })?;
+    usize::try_from(bytes).map_err(io::Error::other)
 }
 
 /// Datagrams that came to a socket and were dropped there since it was made, because its buffer was
@@ -43,25 +41,17 @@ pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
     set_option(socket.as_fd(), level, name, &1)
 }
 
-/// Whether the host itself would not take a datagram: no room in the socket's buffer or in the
-/// device's queue.
-pub fn is_refusal(error: &io::Error) -> bool {
-    let number = error.raw_os_error();
-    error.kind() == io::ErrorKind::WouldBlock || number == Some(libc::ENOBUFS)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{dropped, is_refusal, tell_refusals, unread_bytes};
-    use std::io::{self, Write};
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use super::{dropped, tell_refusals, unread_bytes};
+    use crate::scratch::connection;
+    use std::io::Write;
+    use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
     #[test]
     fn what_is_not_read_waits_at_the_receiver() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (mut near, far) = connection();
         assert_eq!(unread_bytes(far.as_fd()).unwrap(), 0);
         near.write_all(&[1; 5000]).unwrap();
         // Loopback: what a call has sent has come.
@@ -90,12 +80,5 @@ mod tests {
         let dropped = dropped(far.as_fd()).unwrap();
         assert!(dropped > 0 && read > 0);
         assert_eq!(read + dropped, sent);
-    }
-
-    #[test]
-    fn refusals_are_told_from_other_errors() {
-        assert!(is_refusal(&io::ErrorKind::WouldBlock.into()));
-        assert!(is_refusal(&io::Error::from_raw_os_error(libc::ENOBUFS)));
-        assert!(!is_refusal(&io::ErrorKind::ConnectionRefused.into()));
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use crate::answer::invalid;
 use crate::arch;
 use crate::memory::Mapping;
-use crate::ring::LEAST_SLOT_BYTES;
+use crate::ring::{below, check_slot, mixed};
 
 /// Chains at most.
 pub const MOST_CHAINS: usize = 32;
@@ -44,21 +44,15 @@ impl Chains {
         slot_bytes: usize,
         seed: u64,
     ) -> io::Result<Chains> {
-        if slot_bytes < LEAST_SLOT_BYTES || !slot_bytes.is_multiple_of(size_of::<u64>()) {
-            return Err(invalid(format!(
-                "a slot of {slot_bytes} bytes is not a multiple of 8 of at least 16"
-            )));
-        }
+        check_slot(slot_bytes)?;
         let slots = footprint / slot_bytes;
-        let count = u32::try_from(slots)
-            .ok()
-            .filter(|slots| *slots as usize >= MOST_CHAINS && footprint <= mapping.bytes())
-            .ok_or_else(|| {
-                invalid(format!(
-                    "{slots} slots of {slot_bytes} bytes in {} bytes are not {MOST_CHAINS} to 2^32",
-                    mapping.bytes()
-                ))
-            })?;
+        let fits = slots >= MOST_CHAINS && footprint <= mapping.bytes();
+        let count = u32::try_from(slots).ok().filter(|_| fits).ok_or_else(|| {
+            invalid(format!(
+                "{slots} slots of {slot_bytes} bytes in {} bytes are not {MOST_CHAINS} to 2^32",
+                mapping.bytes()
+            ))
+        })?;
         let mut chains = Chains {
             mapping,
             slot_bytes,
@@ -149,22 +143,10 @@ impl Chains {
 /// 0 to `count` in an order drawn uniformly, by Fisher and Yates' shuffle inside out.
 fn shuffled(count: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count).collect();
-    let mut state = seed;
-    for last in (1..order.len()).rev() {
-        let bound = last as u64 + 1;
-        let place = (u128::from(splitmix(&mut state)) * u128::from(bound)) >> 64;
-        order.swap(last, place as usize);
+    for (turn, last) in (1..order.len()).rev().enumerate() {
+        order.swap(last, below(mixed(seed, turn as u64), last + 1));
     }
     order
-}
-
-/// The next output of splitmix64 (Steele, Lea and Flood 2014).
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 #[cfg(test)]

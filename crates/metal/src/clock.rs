@@ -4,6 +4,7 @@
 //! window runs inside it, nothing of the window runs after it. Ticks are not core cycles.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::arch;
 use crate::raw;
@@ -139,8 +140,16 @@ pub fn getres_ns(clock: Clock) -> u64 {
     nanoseconds(time)
 }
 
+/// A time as the kernel takes it.
+pub(crate) fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
 #[inline(always)]
-fn nanoseconds(time: libc::timespec) -> u64 {
+pub(crate) fn nanoseconds(time: libc::timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::Read;
 
-use crate::answer::owned;
 use crate::kernel;
+use crate::perf::{Attributes, EXCLUDE_HV, EXCLUDE_KERNEL};
 
 /// Counts core cycles of the calling thread in user mode.
 #[derive(Debug)]
@@ -12,32 +12,12 @@ pub struct CycleCounter {
     file: File,
 }
 
-/// The first version of the kernel's `perf_event_attr` (PERF_ATTR_SIZE_VER0),
-/// which every later kernel takes.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-}
-
 const PERF_TYPE_HARDWARE: u32 = 0;
 const PERF_COUNT_HW_CPU_CYCLES: u64 = 0;
 const PERF_FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
 const PERF_FORMAT_TOTAL_TIME_RUNNING: u64 = 2;
-const PERF_FLAG_FD_CLOEXEC: usize = 8;
-/// Bits of `flags`.
+/// A bit of `flags`.
 const PINNED: u64 = 1 << 2;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HV: u64 = 1 << 6;
 
 /// Steps of the chain that the counter is checked on.
 const CHECK_STEPS: u64 = 100_000;
@@ -52,25 +32,13 @@ impl CycleCounter {
     pub fn open() -> Option<CycleCounter> {
         let attributes = Attributes {
             kind: PERF_TYPE_HARDWARE,
-            size: size_of::<Attributes>() as u32,
             config: PERF_COUNT_HW_CPU_CYCLES,
             read_format: PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
             flags: PINNED | EXCLUDE_KERNEL | EXCLUDE_HV,
             ..Attributes::default()
         };
-        // SAFETY: the kernel reads `size` bytes of `attributes`; the calling thread on any CPU, no
-        // group; what it opens is nobody else's.
-        let file = unsafe {
-            owned(libc::syscall(
-                libc::SYS_perf_event_open,
-                &raw const attributes,
-                0,
-                -1,
-                -1,
-                PERF_FLAG_FD_CLOEXEC,
-            ))
-        };
-        let counter = CycleCounter { file: File::from(file.ok()?) };
+        // The calling thread on any CPU, no group.
+        let counter = CycleCounter { file: attributes.open(0, -1, None).ok()? };
         counter.counts_a_known_chain().then_some(counter)
     }
 

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::answer::done;
+use crate::clock::timespec;
 use crate::signal;
 
 /// The signal that interrupts.
@@ -83,13 +84,6 @@ fn once(outcome: &Outcome, act: impl FnOnce() -> io::Result<()>) -> io::Result<(
     let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EINVAL);
     let went = *outcome.get_or_init(|| act().map_err(number));
     went.map_err(io::Error::from_raw_os_error)
-}
-
-fn timespec(time: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    }
 }
 
 #[cfg(test)]

@@ -154,8 +154,7 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
 /// Makes a directory that only its owner may write in. Errors: those of mkdir(2), and those of
 /// [`within`].
 pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
-    let made = |_: &Signs| DirBuilder::new().mode(0o755).create(path).map(|()| Vec::new());
-    within(patience, made).map(drop)
+    done(patience, |_| DirBuilder::new().mode(0o755).create(path))
 }
 
 /// Removes a directory with all that is in it; links are removed, not followed.
@@ -164,12 +163,18 @@ pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Res
 /// The first thing that cannot be removed, `NotFound` where the directory is not there, those of
 /// [`within`].
 pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
-    let removed = |signs: &Signs| {
+    done(patience, |signs| {
         empty(&open(path)?, &[], signs)?;
-        fs::remove_dir(path)?;
-        Ok(Vec::new())
-    };
-    within(patience, removed).map(drop)
+        fs::remove_dir(path)
+    })
+}
+
+/// Has a child do what tells nothing but that it was done.
+fn done<'flag>(
+    patience: impl Into<Patience<'flag>>,
+    act: impl FnOnce(&Signs) -> io::Result<()>,
+) -> io::Result<()> {
+    within(patience, |signs| act(signs).map(|()| Vec::new())).map(drop)
 }
 
 /// Names of the entries of a directory, in no order. Errors: those of open(2) and getdents(2), and
@@ -198,8 +203,7 @@ pub fn remove_but<'flag>(
     keep: &[OsString],
     patience: impl Into<Patience<'flag>>,
 ) -> io::Result<()> {
-    let removed = |signs: &Signs| empty(&open(path)?, keep, signs).map(|()| Vec::new());
-    within(patience, removed).map(drop)
+    done(patience, |signs| empty(&open(path)?, keep, signs))
 }
 
 /// Opens a directory, and no link to one.
@@ -243,48 +247,30 @@ fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PROBE, Refused, make, names, probe, remove, remove_but, write_named};
-    use crate::process::within;
+    use super::{PROBE, Refused, done, make, names, probe, remove, remove_but, write_named};
+    use crate::scratch::Scratch;
     use std::fs;
     use std::io::ErrorKind;
     use std::os::unix::fs::symlink;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::time::Duration;
 
     const LONG: Duration = Duration::from_secs(30);
 
-    /// A directory of this test's own.
-    struct Here(PathBuf);
-
-    impl Here {
-        fn new(name: &str) -> Here {
-            let name = format!("plumb-directory-{name}-{}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir(&path).expect("is made");
-            Here(path)
-        }
-    }
-
-    impl Drop for Here {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_directory_is_probed_and_nothing_is_left_in_it() {
-        let here = Here::new("probe");
-        let found = probe(&here.0.join("."), LONG).expect("can be written");
-        assert_eq!(found.path, here.0.canonicalize().expect("is there"));
+        let here = Scratch::new("probe");
+        let found = probe(&here.join("."), LONG).expect("can be written");
+        assert_eq!(found.path, here.canonicalize().expect("is there"));
         assert!(found.free_bytes > 0);
-        assert_eq!(names(&here.0, LONG).expect("lists"), [] as [&str; 0]);
+        assert_eq!(names(&here, LONG).expect("lists"), [] as [&str; 0]);
     }
 
     #[test]
     fn what_a_probe_left_that_was_killed_is_removed_and_nothing_else() {
-        let here = Here::new("left");
-        let path = here.0.join(PROBE);
-        let probed = || within(LONG, |signs| write_named(&path, signs).map(|()| Vec::new()));
+        let here = Scratch::new("left");
+        let path = here.join(PROBE);
+        let probed = || done(LONG, |signs| write_named(&path, signs));
         for left in ["", "plumb"] {
             fs::write(&path, left).expect("writes");
             probed().expect("writes its own");
@@ -294,15 +280,15 @@ mod tests {
         let error = probed().expect_err("is somebody's");
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         fs::remove_file(&path).expect("is there");
-        symlink(here.0.join("absent"), &path).expect("links");
+        symlink(here.join("absent"), &path).expect("links");
         probed().expect_err("is a link");
-        assert_eq!(names(&here.0, LONG).expect("lists"), [PROBE]);
+        assert_eq!(names(&here, LONG).expect("lists"), [PROBE]);
     }
 
     #[test]
     fn many_entries_are_listed_and_removed() {
-        let here = Here::new("many");
-        let dir = here.0.join("work");
+        let here = Scratch::new("many");
+        let dir = here.join("work");
         make(&dir, LONG).expect("is made");
         for number in 0..2500 {
             fs::write(dir.join(number.to_string()), "").expect("writes");
@@ -313,26 +299,26 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_to_write_in_is_refused() {
-        let here = Here::new("refused");
-        let file = here.0.join("file");
+        let here = Scratch::new("refused");
+        let file = here.join("file");
         fs::write(&file, "").expect("writes");
         let refused = |path: &Path| probe(path, LONG).expect_err("is refused");
         assert!(matches!(refused(&file), Refused::Other(what) if what == "a file"));
         let null = refused(Path::new("/dev/null"));
         assert!(matches!(null, Refused::Other(what) if what == "a device"));
-        assert!(matches!(refused(&here.0.join("absent")), Refused::Unreachable(_)));
+        assert!(matches!(refused(&here.join("absent")), Refused::Unreachable(_)));
         assert!(matches!(refused(Path::new("/proc")), Refused::Unwritable(_)));
     }
 
     #[test]
     fn all_of_a_directory_goes_and_what_its_links_name_stays() {
-        let here = Here::new("remove");
-        let dir = here.0.join("work");
+        let here = Scratch::new("remove");
+        let dir = here.join("work");
         make(&dir, LONG).expect("is made");
         assert_eq!(make(&dir, LONG).expect_err("is there").kind(), ErrorKind::AlreadyExists);
         fs::create_dir_all(dir.join("a/b")).expect("is made");
         fs::write(dir.join("a/b/c"), "").expect("writes");
-        let precious = here.0.join("precious");
+        let precious = here.join("precious");
         fs::create_dir(&precious).expect("is made");
         fs::write(precious.join("file"), "").expect("writes");
         symlink(&precious, dir.join("link")).expect("links");

@@ -96,14 +96,8 @@ pub struct Linkage {
 pub fn static_program(machine: Machine, status: u8) -> Vec<u8> {
     let code = machine.exit(status);
     let start = HEADER + 2 * PROGRAM_HEADER;
-    let load = Segment {
-        kind: PT_LOAD,
-        flags: READ | EXECUTE,
-        offset: 0,
-        address: STATIC_BASE,
-        bytes: start + code.len(),
-        align: SEGMENT,
-    };
+    let bytes = start + code.len();
+    let load = segment(PT_LOAD, READ | EXECUTE, 0, STATIC_BASE, bytes, SEGMENT);
     let mut file = header(machine, ET_EXEC, STATIC_BASE + start, 2);
     file.extend(load.bytes());
     file.extend(STACK.bytes());
@@ -150,14 +144,6 @@ pub fn dynamic_program(machine: Machine, linkage: &Linkage, status: u8) -> Vec<u
         (DT_SYMENT, SYMBOL as u64),
         (DT_NULL, 0),
     ]);
-    let segment = |kind, flags, offset, address, bytes, align| Segment {
-        kind,
-        flags,
-        offset,
-        address,
-        bytes,
-        align,
-    };
     let (code_flags, data_flags) = (READ | EXECUTE, READ | WRITE);
     let dynamic_bytes = entries.len() * DYNAMIC_ENTRY;
     let dynamic_address = SEGMENT + dynamic_at;
@@ -191,10 +177,8 @@ pub fn linkage(file: &[u8]) -> io::Result<Option<Linkage>> {
     let (entry_bytes, count) = (word(file, 54, 2)?, word(file, 56, 2)?);
     let (mut loads, mut interpreter, mut dynamic) = (Vec::new(), None, None);
     for index in 0..count {
-        let header = table
-            .checked_add(index * entry_bytes)
-            .and_then(|at| file.get(at..))
-            .ok_or_else(malformed)?;
+        let header = table.checked_add(index * entry_bytes).and_then(|at| file.get(at..));
+        let header = header.ok_or_else(malformed)?;
         let (offset, address) = (word(header, 8, 8)?, word(header, 16, 8)?);
         let bytes = word(header, 32, 8)?;
         match word(header, 0, 4)? as u32 {
@@ -219,14 +203,12 @@ pub fn linkage(file: &[u8]) -> io::Result<Option<Linkage>> {
         }
     }
     let strings = strings.ok_or_else(malformed)?;
-    let (offset, address, _) = loads
-        .into_iter()
-        .find(|(_, address, bytes)| (*address..address.saturating_add(*bytes)).contains(&strings))
-        .ok_or_else(malformed)?;
-    let needed = names
-        .into_iter()
-        .map(|name| text(file, (strings - address).saturating_add(offset).saturating_add(name)))
-        .collect::<io::Result<Vec<String>>>()?;
+    let holds = |&&(_, address, bytes): &&(usize, usize, usize)| {
+        (address..address.saturating_add(bytes)).contains(&strings)
+    };
+    let &(offset, address, _) = loads.iter().find(holds).ok_or_else(malformed)?;
+    let name = |name| text(file, (strings - address).saturating_add(offset).saturating_add(name));
+    let needed = names.into_iter().map(name).collect::<io::Result<Vec<String>>>()?;
     Ok(Some(Linkage {
         interpreter,
         needed: needed.into_iter().filter(|name| name.starts_with("libc.")).collect(),
@@ -245,8 +227,18 @@ struct Segment {
 }
 
 /// A stack that is not executable; without it the kernel makes all readable memory executable.
-const STACK: Segment =
-    Segment { kind: PT_GNU_STACK, flags: READ | WRITE, offset: 0, address: 0, bytes: 0, align: 16 };
+const STACK: Segment = segment(PT_GNU_STACK, READ | WRITE, 0, 0, 0, 16);
+
+const fn segment(
+    kind: u32,
+    flags: u32,
+    offset: usize,
+    address: usize,
+    bytes: usize,
+    align: usize,
+) -> Segment {
+    Segment { kind, flags, offset, address, bytes, align }
+}
 
 impl Segment {
     fn bytes(&self) -> Vec<u8> {
@@ -428,14 +420,13 @@ mod tests {
     fn the_instructions_of_x86_64_exit_with_the_status() {
         use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
         let code = Machine::X86_64.exit(42);
-        let mut decoder = Decoder::new(64, &code, DecoderOptions::NONE);
-        let mut texts = Vec::new();
-        let mut formatter = IntelFormatter::new();
-        for instruction in &mut decoder {
+        let decoder = Decoder::new(64, &code, DecoderOptions::NONE);
+        let shown = decoder.into_iter().map(|instruction| {
             let mut text = String::new();
-            formatter.format(&instruction, &mut text);
-            texts.push(text);
-        }
+            IntelFormatter::new().format(&instruction, &mut text);
+            text
+        });
+        let texts: Vec<String> = shown.collect();
         assert_eq!(texts, ["mov edi,2Ah", "mov eax,0E7h", "syscall", "ud2"]);
     }
 

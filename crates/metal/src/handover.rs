@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::arch;
 use crate::memory::SharedWords;
 use crate::process::{Ending, reap};
+use crate::raw::{self, call};
 
 /// A line of a working set, 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,19 +43,17 @@ pub fn first_run(words: &SharedWords) -> io::Result<FirstRun> {
     word.store(0, Ordering::Relaxed);
     // SAFETY: no new stack, no flags but the signal for the parent: a fork. The child goes on with
     // a copy of this thread's stack and does nothing that the C library would have to know about.
-    let pid = unsafe { arch::syscall6(libc::SYS_clone, libc::SIGCHLD as usize, 0, 0, 0, 0, 0) };
+    let pid = unsafe { call!(SYS_clone, libc::SIGCHLD, 0, 0, 0, 0, 0) };
     if pid == 0 {
         let begins = arch::ticks_start();
         word.store(begins, Ordering::Release);
         loop {
             // SAFETY: ends the child.
-            unsafe { arch::syscall1(libc::SYS_exit_group, 0) };
+            unsafe { call!(SYS_exit_group, 0) };
         }
     }
     let parent_waits = arch::ticks_start();
-    if pid < 0 {
-        return Err(io::Error::from_raw_os_error(-pid as i32));
-    }
+    let pid = raw::result(pid)?;
     match reap(pid as libc::pid_t)? {
         Ending::Exited(0) => {
             Ok(FirstRun { parent_waits, child_begins: word.load(Ordering::Acquire) })

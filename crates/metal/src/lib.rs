@@ -53,3 +53,5 @@ pub mod wait;
 
 mod answer;
 mod arch;
+#[cfg(test)]
+mod scratch;

@@ -56,24 +56,17 @@ impl Matrix {
 
     /// All of it.
     pub fn view(&self) -> View<'_> {
-        View {
-            start: self.start(),
-            rows: self.rows,
-            columns: self.columns,
-            stride: self.stride,
-            borrowed: PhantomData,
-        }
+        self.rectangle()
     }
 
     /// All of it, to write.
     pub fn view_mut(&mut self) -> ViewMut<'_> {
-        ViewMut {
-            start: self.start(),
-            rows: self.rows,
-            columns: self.columns,
-            stride: self.stride,
-            borrowed: PhantomData,
-        }
+        self.rectangle()
+    }
+
+    fn rectangle<Borrow>(&self) -> Rectangle<Borrow> {
+        let Matrix { rows, columns, stride, .. } = *self;
+        Rectangle { start: self.start(), rows, columns, stride, borrowed: PhantomData }
     }
 
     fn start(&self) -> NonNull<f64> {
@@ -88,21 +81,27 @@ fn stride(rows: usize) -> usize {
 }
 
 /// A rectangle of a matrix, to read.
+pub type View<'a> = Rectangle<&'a [f64]>;
+
+/// A rectangle of a matrix, to write. No two that exist at a time share an element.
+pub type ViewMut<'a> = Rectangle<&'a mut [f64]>;
+
+/// A rectangle of a matrix, each of whose columns is borrowed.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct Rectangle<Borrow> {
     start: NonNull<f64>,
     rows: usize,
     columns: usize,
     stride: usize,
-    borrowed: PhantomData<&'a [f64]>,
+    borrowed: PhantomData<Borrow>,
 }
 
-// SAFETY: it is a `&[f64]` per column.
-unsafe impl Send for View<'_> {}
+// SAFETY: it is a borrowed slice per column.
+unsafe impl<Borrow: Send> Send for Rectangle<Borrow> {}
 // SAFETY: as above.
-unsafe impl Sync for View<'_> {}
+unsafe impl<Borrow: Sync> Sync for Rectangle<Borrow> {}
 
-impl<'a> View<'a> {
+impl<Borrow> Rectangle<Borrow> {
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
@@ -111,119 +110,65 @@ impl<'a> View<'a> {
     /// Number of columns.
     pub fn columns(&self) -> usize {
         self.columns
-    }
-
-    /// Column `index`. Panics: there is no such column.
-    pub fn column(&self, index: usize) -> &'a [f64] {
-        assert!(index < self.columns, "column {index} of {}", self.columns);
-        let start = self.start.as_ptr().wrapping_add(index * self.stride);
-        // SAFETY: the column exists, so its `rows` elements are in the matrix, which 'a borrows
-        // and nobody writes.
-        unsafe { std::slice::from_raw_parts(start, self.rows) }
     }
 
     /// Rows before `at`, and those from it on. Panics: there are fewer than `at` rows.
-    pub fn split_rows(self, at: usize) -> (View<'a>, View<'a>) {
+    pub fn split_rows(self, at: usize) -> (Self, Self) {
         assert!(at <= self.rows, "row {at} of {}", self.rows);
-        let below = View { start: advanced(self.start, at), rows: self.rows - at, ..self };
-        (View { rows: at, ..self }, below)
+        let below = self.part(advanced(self.start, at), self.rows - at, self.columns);
+        (self.part(self.start, at, self.columns), below)
     }
 
     /// Columns before `at`, and those from it on. Panics: there are fewer than `at` columns.
-    pub fn split_columns(self, at: usize) -> (View<'a>, View<'a>) {
+    pub fn split_columns(self, at: usize) -> (Self, Self) {
         assert!(at <= self.columns, "column {at} of {}", self.columns);
-        let right = View {
-            start: advanced(self.start, at * self.stride),
-            columns: self.columns - at,
-            ..self
-        };
-        (View { columns: at, ..self }, right)
+        let start = advanced(self.start, at * self.stride);
+        let right = self.part(start, self.rows, self.columns - at);
+        (self.part(self.start, self.rows, at), right)
+    }
+
+    /// A part of it; the callers see to it that those which live together and are to be written are
+    /// disjoint.
+    fn part<Part>(&self, start: NonNull<f64>, rows: usize, columns: usize) -> Rectangle<Part> {
+        Rectangle { start, rows, columns, stride: self.stride, borrowed: PhantomData }
+    }
+
+    fn column_start(&self, index: usize) -> *mut f64 {
+        assert!(index < self.columns, "column {index} of {}", self.columns);
+        self.start.as_ptr().wrapping_add(index * self.stride)
     }
 }
 
-/// A rectangle of a matrix, to write. No two that exist at a time share an element.
-#[derive(Debug)]
-pub struct ViewMut<'a> {
-    start: NonNull<f64>,
-    rows: usize,
-    columns: usize,
-    stride: usize,
-    borrowed: PhantomData<&'a mut [f64]>,
+impl<'a> Rectangle<&'a [f64]> {
+    /// Column `index`. Panics: there is no such column.
+    pub fn column(&self, index: usize) -> &'a [f64] {
+        // SAFETY: the column exists, so its `rows` elements are in the matrix, which 'a borrows
+        // and nobody writes.
+        unsafe { std::slice::from_raw_parts(self.column_start(index), self.rows) }
+    }
 }
 
-// SAFETY: it is a `&mut [f64]` per column.
-unsafe impl Send for ViewMut<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for ViewMut<'_> {}
-
-impl<'a> ViewMut<'a> {
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Number of columns.
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
+impl<'a> Rectangle<&'a mut [f64]> {
     /// The same rectangle for a shorter time.
     pub fn reborrow(&mut self) -> ViewMut<'_> {
-        self.with(self.start, self.rows, self.columns)
+        self.part(self.start, self.rows, self.columns)
     }
 
     /// The same rectangle, to read.
     pub fn as_view(&self) -> View<'_> {
-        View {
-            start: self.start,
-            rows: self.rows,
-            columns: self.columns,
-            stride: self.stride,
-            borrowed: PhantomData,
-        }
+        self.part(self.start, self.rows, self.columns)
     }
 
     /// Gives up writing for good.
     pub fn into_view(self) -> View<'a> {
-        View {
-            start: self.start,
-            rows: self.rows,
-            columns: self.columns,
-            stride: self.stride,
-            borrowed: PhantomData,
-        }
+        self.part(self.start, self.rows, self.columns)
     }
 
     /// Column `index`. Panics: there is no such column.
     pub fn column_mut(&mut self, index: usize) -> &mut [f64] {
-        assert!(index < self.columns, "column {index} of {}", self.columns);
-        let start = self.start.as_ptr().wrapping_add(index * self.stride);
         // SAFETY: the column exists, so its `rows` elements are in the matrix; they are this
         // view's alone, and `&mut self` keeps it from handing them out twice.
-        unsafe { std::slice::from_raw_parts_mut(start, self.rows) }
-    }
-
-    /// Rows before `at`, and those from it on. Panics: there are fewer than `at` rows.
-    pub fn split_rows(self, at: usize) -> (ViewMut<'a>, ViewMut<'a>) {
-        assert!(at <= self.rows, "row {at} of {}", self.rows);
-        let below = self.with(advanced(self.start, at), self.rows - at, self.columns);
-        (self.with(self.start, at, self.columns), below)
-    }
-
-    /// Columns before `at`, and those from it on. Panics: there are fewer than `at` columns.
-    pub fn split_columns(self, at: usize) -> (ViewMut<'a>, ViewMut<'a>) {
-        assert!(at <= self.columns, "column {at} of {}", self.columns);
-        let start = advanced(self.start, at * self.stride);
-        let right = self.with(start, self.rows, self.columns - at);
-        (self.with(self.start, self.rows, at), right)
-    }
-
-    /// A part of this view; the callers see to it that parts which live together are disjoint.
-    fn with<'part>(&self, start: NonNull<f64>, rows: usize, columns: usize) -> ViewMut<'part>
-    where
-        'a: 'part,
-    {
-        ViewMut { start, rows, columns, stride: self.stride, borrowed: PhantomData }
+        unsafe { std::slice::from_raw_parts_mut(self.column_start(index), self.rows) }
     }
 }
 

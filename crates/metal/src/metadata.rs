@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::answer::{done, statvfs};
-use crate::{arch, raw};
+use crate::raw::{self, call};
 
 /// What one `getdents64` may fill: the C library's `readdir` asks for as much.
 const LISTING_BYTES: usize = 32 << 10;
@@ -45,14 +45,7 @@ pub fn open(directory: BorrowedFd, name: &CStr) -> io::Result<OwnedFd> {
 pub fn mkdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
     const MODE: usize = 0o700;
     // SAFETY: `name` ends in a zero byte; the directory is open.
-    raw::done(unsafe {
-        arch::syscall3(
-            libc::SYS_mkdirat,
-            directory.as_raw_fd() as usize,
-            name.as_ptr() as usize,
-            MODE,
-        )
-    })
+    raw::done(unsafe { call!(SYS_mkdirat, directory.as_raw_fd(), name.as_ptr(), MODE) })
 }
 
 /// Removes a name that is not a directory's. Errors: those of unlinkat(2).
@@ -70,33 +63,16 @@ pub fn rmdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
 #[inline(always)]
 fn unlinkat(directory: BorrowedFd, name: &CStr, flags: i32) -> io::Result<()> {
     // SAFETY: `name` ends in a zero byte; the directory is open.
-    raw::done(unsafe {
-        arch::syscall3(
-            libc::SYS_unlinkat,
-            directory.as_raw_fd() as usize,
-            name.as_ptr() as usize,
-            flags as usize,
-        )
-    })
+    raw::done(unsafe { call!(SYS_unlinkat, directory.as_raw_fd(), name.as_ptr(), flags) })
 }
 
 /// Gives a file another name in the same directory; one that has that name is replaced. Errors:
 /// those of renameat2(2).
 #[inline]
 pub fn rename(directory: BorrowedFd, from: &CStr, to: &CStr) -> io::Result<()> {
-    let at = directory.as_raw_fd() as usize;
+    let at = directory.as_raw_fd();
     // SAFETY: both names end in a zero byte; the directory is open; no flags.
-    raw::done(unsafe {
-        arch::syscall6(
-            libc::SYS_renameat2,
-            at,
-            from.as_ptr() as usize,
-            at,
-            to.as_ptr() as usize,
-            0,
-            0,
-        )
-    })
+    raw::done(unsafe { call!(SYS_renameat2, at, from.as_ptr(), at, to.as_ptr(), 0, 0) })
 }
 
 /// A directory to be read again and again, with the kernel's records walked as the C library's
@@ -123,11 +99,11 @@ impl Listing {
         loop {
             // SAFETY: the kernel writes at most the buffer's length into it.
             let filled = raw::result(unsafe {
-                arch::syscall3(
-                    libc::SYS_getdents64,
-                    self.directory.as_raw_fd() as usize,
-                    self.records.as_mut_ptr() as usize,
-                    self.records.len(),
+                call!(
+                    SYS_getdents64,
+                    self.directory.as_raw_fd(),
+                    self.records.as_mut_ptr(),
+                    self.records.len()
                 )
             })?;
             if filled == 0 {
@@ -178,34 +154,16 @@ mod tests {
     use super::{
         Listing, create, free_files, mkdir, open, open_place, rename, reserve, rmdir, unlink, walk,
     };
-    use crate::{fault::unlinked, raw};
+    use crate::{fault::unlinked, raw, scratch::Scratch};
     use std::ffi::CString;
     use std::os::fd::AsFd;
-    use std::path::PathBuf;
-
-    /// A directory that goes with its guard.
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new(name: &str) -> Place {
-            let path = std::env::temp_dir().join(format!("metal-{name}-{}", std::process::id()));
-            std::fs::create_dir(&path).unwrap();
-            Place(path)
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn names_come_change_and_go() {
-        let place = Place::new("names");
-        let directory = open_place(&place.0).unwrap();
+        let place = Scratch::new("names");
+        let directory = open_place(&place).unwrap();
         let at = directory.as_fd();
-        let is_there = |name| place.0.join(name).exists();
+        let is_there = |name| place.join(name).exists();
         raw::close(create(at, c"a").unwrap()).unwrap();
         assert!(is_there("a"));
         let again = create(at, c"a").unwrap_err();
@@ -214,7 +172,7 @@ mod tests {
         assert!(!is_there("a") && is_there("b"));
         raw::close(open(at, c"b").unwrap()).unwrap();
         mkdir(at, c"d").unwrap();
-        assert!(place.0.join("d").is_dir());
+        assert!(place.join("d").is_dir());
         assert!(unlink(at, c"d").is_err() && rmdir(at, c"b").is_err());
         unlink(at, c"b").unwrap();
         rmdir(at, c"d").unwrap();
@@ -225,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_listing_counts_what_is_there_each_time_anew() {
-        let place = Place::new("listing");
-        let directory = open_place(&place.0).unwrap();
+        let place = Scratch::new("listing");
+        let directory = open_place(&place).unwrap();
         let mut listing = Listing::new(directory.as_fd()).unwrap();
         assert_eq!(listing.pass().unwrap(), 0);
         // More than one call returns, and names that begin with a dot.

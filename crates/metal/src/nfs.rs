@@ -39,24 +39,47 @@ enum Pread {
     BufferFirst(PreadBufferFirst),
 }
 
-/// The library, loaded for the rest of the process.
-#[derive(Clone, Copy)]
-pub struct Library {
-    soname: &'static str,
-    init_context: unsafe extern "C" fn() -> Context,
-    destroy_context: unsafe extern "C" fn(Context),
-    parse_url: unsafe extern "C" fn(Context, *const c_char) -> *mut c_void,
-    destroy_url: unsafe extern "C" fn(*mut c_void),
-    set_version: unsafe extern "C" fn(Context, c_int) -> c_int,
-    set_timeout: unsafe extern "C" fn(Context, c_int),
-    set_autoreconnect: unsafe extern "C" fn(Context, c_int),
-    mount: unsafe extern "C" fn(Context, *const c_char, *const c_char) -> c_int,
-    open: unsafe extern "C" fn(Context, *const c_char, c_int, *mut Handle) -> c_int,
-    stat: unsafe extern "C" fn(Context, Handle, *mut Stat) -> c_int,
-    close: unsafe extern "C" fn(Context, Handle) -> c_int,
-    get_fd: unsafe extern "C" fn(Context) -> c_int,
-    get_error: unsafe extern "C" fn(Context) -> *const c_char,
-    pread: Pread,
+/// The library's functions: the field and its type, the symbol.
+macro_rules! library {
+    ($($field:ident: $symbol:literal fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// The library, loaded for the rest of the process.
+        #[derive(Clone, Copy)]
+        pub struct Library {
+            soname: &'static str,
+            pread: Pread,
+            $($field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl Library {
+            /// # Safety
+            /// `find` finds functions of nfsc/libnfs.h.
+            unsafe fn with(
+                soname: &'static str,
+                pread: Pread,
+                find: impl Fn(&CStr) -> io::Result<NonNull<c_void>>,
+            ) -> io::Result<Library> {
+                // SAFETY: each name is a function with the arguments of the field that it becomes,
+                // the same in versions 4 to 7.
+                unsafe { Ok(Library { soname, pread, $($field: function(find($symbol)?)),* }) }
+            }
+        }
+    };
+}
+
+library! {
+    init_context: c"nfs_init_context" fn() -> Context;
+    destroy_context: c"nfs_destroy_context" fn(Context);
+    parse_url: c"nfs_parse_url_full" fn(Context, *const c_char) -> *mut c_void;
+    destroy_url: c"nfs_destroy_url" fn(*mut c_void);
+    set_version: c"nfs_set_version" fn(Context, c_int) -> c_int;
+    set_timeout: c"nfs_set_timeout" fn(Context, c_int);
+    set_autoreconnect: c"nfs_set_autoreconnect" fn(Context, c_int);
+    mount: c"nfs_mount" fn(Context, *const c_char, *const c_char) -> c_int;
+    open: c"nfs_open" fn(Context, *const c_char, c_int, *mut Handle) -> c_int;
+    stat: c"nfs_fstat64" fn(Context, Handle, *mut Stat) -> c_int;
+    close: c"nfs_close" fn(Context, Handle) -> c_int;
+    get_fd: c"nfs_get_fd" fn(Context) -> c_int;
+    get_error: c"nfs_get_error" fn(Context) -> *const c_char;
 }
 
 /// `struct nfs_stat_64` of nfsc/libnfs.h, the same in all versions.
@@ -144,29 +167,13 @@ impl Library {
             return Err(lacks(soname, c"rpc_nfs3_null_task"));
         }
         let pread = find(c"nfs_pread")?;
-        // SAFETY: each name is a function of nfsc/libnfs.h with the arguments of the field that it
-        // becomes, the same in versions 4 to 7 but for nfs_pread, whose order was told apart above.
+        // SAFETY: functions of nfsc/libnfs.h; the order of nfs_pread's arguments was told apart.
         unsafe {
-            Ok(Library {
-                soname,
-                init_context: function(find(c"nfs_init_context")?),
-                destroy_context: function(find(c"nfs_destroy_context")?),
-                parse_url: function(find(c"nfs_parse_url_full")?),
-                destroy_url: function(find(c"nfs_destroy_url")?),
-                set_version: function(find(c"nfs_set_version")?),
-                set_timeout: function(find(c"nfs_set_timeout")?),
-                set_autoreconnect: function(find(c"nfs_set_autoreconnect")?),
-                mount: function(find(c"nfs_mount")?),
-                open: function(find(c"nfs_open")?),
-                stat: function(find(c"nfs_fstat64")?),
-                close: function(find(c"nfs_close")?),
-                get_fd: function(find(c"nfs_get_fd")?),
-                get_error: function(find(c"nfs_get_error")?),
-                pread: match is_new {
-                    true => Pread::BufferFirst(function(pread)),
-                    false => Pread::OffsetFirst(function(pread)),
-                },
-            })
+            let pread = match is_new {
+                true => Pread::BufferFirst(function(pread)),
+                false => Pread::OffsetFirst(function(pread)),
+            };
+            Library::with(soname, pread, find)
         }
     }
 
@@ -409,15 +416,19 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_there_is_an_error_with_its_reason() {
+    fn a_server_that_is_not_there_and_what_is_no_url_are_errors_with_their_reason() {
         let Some(library) = library() else { return };
         assert!(super::SONAMES.contains(&library.soname()));
-        let url = format!("nfs://127.0.0.1/none/file?nfsport={}", closed_port());
-        let address =
-            Address { server: "127.0.0.1", export: "/none", file: "/file", url: &url, version: 4 };
-        let error = library.open(&address, Duration::from_secs(1)).err();
-        let text = error.expect("nobody listens").to_string();
-        assert!(text.len() > 5, "{text}");
+        let told = |url: &str| {
+            let address =
+                Address { server: "127.0.0.1", export: "/none", file: "/file", url, version: 4 };
+            let error = library.open(&address, Duration::from_secs(1)).err();
+            error.expect("nobody listens").to_string()
+        };
+        let nobody = told(&format!("nfs://127.0.0.1/none/file?nfsport={}", closed_port()));
+        assert!(nobody.len() > 5, "{nobody}");
+        let refused = told("http://127.0.0.1/none/file");
+        assert!(refused.starts_with("the URL:"), "{refused}");
     }
 
     #[test]
@@ -443,20 +454,5 @@ mod tests {
         .unwrap();
         assert_eq!(told[0], told[1], "it was loaded by looking");
         assert_eq!(told[2], 1, "looking and loading differ");
-    }
-
-    #[test]
-    fn what_is_no_url_is_refused_by_the_library() {
-        let Some(library) = library() else { return };
-        let address = Address {
-            server: "127.0.0.1",
-            export: "/none",
-            file: "/file",
-            url: "http://127.0.0.1/none/file",
-            version: 4,
-        };
-        let error = library.open(&address, Duration::from_secs(1)).err();
-        let text = error.expect("no such kind").to_string();
-        assert!(text.starts_with("the URL:"), "{text}");
     }
 }

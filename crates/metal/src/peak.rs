@@ -77,6 +77,16 @@ pub struct Kernel {
     pub width: Width,
 }
 
+#[cfg(test)]
+impl Kernel {
+    /// Every one that can be named.
+    pub(crate) fn every() -> impl Iterator<Item = Kernel> {
+        let shapes =
+            |width| Op::ALL.map(|op| Type::ALL.map(|element| Kernel { op, element, width }));
+        Width::ALL.into_iter().flat_map(shapes).flatten()
+    }
+}
+
 /// A kernel's loop: turns, operands (multiplier, and 64 bytes on the addend),
 /// accumulators 64 bytes apart.
 pub(crate) type Code = unsafe extern "C" fn(u64, *const u8, *mut u8);
@@ -289,25 +299,13 @@ fn start(of: Type) -> [Block; CHAINS_MAX] {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHAINS_MAX, Kernel, Op, Peak, Type, Width, element};
-
-    fn every_kernel() -> Vec<Kernel> {
-        let mut kernels = vec![];
-        for width in Width::ALL {
-            for op in Op::ALL {
-                for element in Type::ALL {
-                    kernels.push(Kernel { op, element, width });
-                }
-            }
-        }
-        kernels
-    }
+    use super::{CHAINS_MAX, Kernel, Op, Peak, Type, element};
 
     /// Every lane of every chain, after whole turns, is what software computes.
     #[test]
     fn every_lane_computes_what_software_computes() {
         let mut tried = 0;
-        for kernel in every_kernel().into_iter().filter(|kernel| Peak::is_supported(*kernel)) {
+        for kernel in Kernel::every().filter(|kernel| Peak::is_supported(*kernel)) {
             let peak = Peak::new(kernel, 1).expect("the processor has it");
             assert!(peak.is_right(), "{kernel:?}");
             for turns in [0, 1, 2, 41] {
@@ -327,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_run_is_about_as_long_as_asked_and_always_the_same() {
-        for kernel in every_kernel() {
+        for kernel in Kernel::every() {
             let Some(peak) = Peak::new(kernel, 10_000) else {
                 assert!(!Peak::is_supported(kernel));
                 continue;
@@ -346,7 +344,7 @@ mod tests {
     /// Floating accumulators stay finite and normal, and no chain repeats another.
     #[test]
     fn values_stay_normal_and_apart() {
-        for kernel in every_kernel() {
+        for kernel in Kernel::every() {
             let Some(peak) = Peak::new(kernel, 1_000_000) else {
                 continue;
             };

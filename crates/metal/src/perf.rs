@@ -22,22 +22,22 @@ pub use record::Record;
 /// `perf_event_attr` as of Linux 4.1 (PERF_ATTR_SIZE_VER3), which every later kernel takes.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_watermark: u32,
-    breakpoint_type: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clock: i32,
+pub(crate) struct Attributes {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) wakeup_watermark: u32,
+    pub(crate) breakpoint_type: u32,
+    pub(crate) config1: u64,
+    pub(crate) config2: u64,
+    pub(crate) branch_sample_type: u64,
+    pub(crate) sample_regs_user: u64,
+    pub(crate) sample_stack_user: u32,
+    pub(crate) clock: i32,
 }
 
 const _: () = assert!(size_of::<Attributes>() == 96);
@@ -53,8 +53,8 @@ const PERF_FORMAT_LOST: u64 = 1 << 4;
 const PERF_FLAG_FD_CLOEXEC: usize = 8;
 /// Bits of `flags`.
 const DISABLED: u64 = 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HV: u64 = 1 << 6;
+pub(crate) const EXCLUDE_KERNEL: u64 = 1 << 5;
+pub(crate) const EXCLUDE_HV: u64 = 1 << 6;
 const WATERMARK: u64 = 1 << 14;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCKID: u64 = 1 << 25;
@@ -241,42 +241,32 @@ fn open(
     cpu: i32,
     leader: Option<&File>,
 ) -> io::Result<(File, bool)> {
-    attributes.size = size_of::<Attributes>() as u32;
     attributes.flags |= WATERMARK | SAMPLE_ID_ALL | USE_CLOCKID;
     // Nobody is to be woken: the mark is the whole ring, whatever its length.
     attributes.wakeup_watermark = u32::MAX;
     attributes.clock = Clock::MONOTONIC_RAW.id();
     attributes.read_format = PERF_FORMAT_LOST;
-    match open_once(&attributes, pid, cpu, leader) {
+    match attributes.open(pid, cpu, leader) {
         Ok(file) => Ok((file, true)),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             attributes.read_format = 0;
-            Ok((open_once(&attributes, pid, cpu, leader)?, false))
+            Ok((attributes.open(pid, cpu, leader)?, false))
         }
         Err(error) => Err(error),
     }
 }
 
-fn open_once(
-    attributes: &Attributes,
-    pid: i32,
-    cpu: i32,
-    leader: Option<&File>,
-) -> io::Result<File> {
-    let group = leader.map_or(-1, AsRawFd::as_raw_fd);
-    // SAFETY: the kernel reads `size` bytes of `attributes`, which is its own length; what it opens
-    // is nobody else's.
-    let event = unsafe {
-        owned(libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const *attributes,
-            pid,
-            cpu,
-            group,
-            PERF_FLAG_FD_CLOEXEC,
-        ))
-    };
-    event.map(File::from)
+impl Attributes {
+    /// Opens the event of a thread (0: the calling one; -1: any) on a CPU (-1: any).
+    pub(crate) fn open(mut self, pid: i32, cpu: i32, leader: Option<&File>) -> io::Result<File> {
+        self.size = size_of::<Attributes>() as u32;
+        let group = leader.map_or(-1, AsRawFd::as_raw_fd);
+        let (call, on_exec) = (libc::SYS_perf_event_open, PERF_FLAG_FD_CLOEXEC);
+        // SAFETY: the kernel reads `size` bytes of the attributes, which is their length; what it
+        // opens is nobody else's.
+        unsafe { owned(libc::syscall(call, &raw const self, pid, cpu, group, on_exec)) }
+            .map(File::from)
+    }
 }
 
 fn control(event: &File, request: libc::c_ulong, argument: i32) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::io;
 use std::marker::PhantomData;
 
 use crate::answer::{done, invalid};
+use crate::clock::nanoseconds;
 
 /// CPUs in one word of a kernel CPU set.
 const WORD_BITS: usize = u64::BITS as usize;
@@ -194,7 +195,7 @@ pub fn told_slice_ns() -> io::Result<u64> {
     let mut interval = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `interval` is ours; 0 is the calling thread.
     done(unsafe { libc::sched_rr_get_interval(0, &mut interval) })?;
-    Ok(interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
+    Ok(nanoseconds(interval))
 }
 
 fn schedule(policy: i32, priority: i32) -> io::Result<()> {

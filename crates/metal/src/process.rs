@@ -14,6 +14,7 @@ mod within;
 
 pub(crate) use child::reap;
 pub use child::{Child, Ending};
+use create::Stack;
 pub use create::{Moments, STATUS, Then, Watch};
 pub use program::Program;
 pub use within::{Patience, Signs, within};
@@ -153,10 +154,7 @@ pub fn reap_ended(pid: u32) -> io::Result<bool> {
     let pid = one_process(pid)?;
     let mut status = 0;
     // SAFETY: `status` is ours.
-    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
-        -1 => Err(io::Error::last_os_error()),
-        found => Ok(found == pid),
-    }
+    number(unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) }).map(|found| found == pid)
 }
 
 /// Kills (SIGKILL) all processes of the group that `pid` leads. Errors: no such group, or one of
@@ -208,31 +206,17 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
         0
     }
 
-    /// Stack of the child, aligned as both conventions demand.
-    #[repr(align(64))]
-    struct Stack([u8; 16 * 1024]);
-
     if !clock::has_ticks_end() {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the child ends its window by rdtscp, which this processor lacks",
         ));
     }
-    let mut stack = Box::new(Stack([0; 16 * 1024]));
+    let mut stack = Stack::new();
     let mut answer = Answer { ticks: 0, pid: 0 };
-    // SAFETY: one past the end of the array is a valid address of it.
-    let top = unsafe { stack.0.as_mut_ptr().add(stack.0.len()) };
-    // SAFETY: the child runs on its own stack and writes `answer` while this
-    // thread is suspended (CLONE_VFORK); both outlive it.
-    let pid = number(unsafe {
-        libc::clone(
-            child,
-            top.cast(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
-            (&raw mut answer).cast(),
-        )
-    })?;
-    wait_for_success(pid)?;
+    // SAFETY: the child writes `answer` while this thread is suspended (CLONE_VFORK).
+    let pid = number(unsafe { stack.vfork(child, (&raw mut answer).cast()) })?;
+    child::succeed(pid)?;
     // SAFETY: a plain read that the compiler may not replace by the value from
     // before the child ran.
     let answer = unsafe { (&raw const answer).read_volatile() };
@@ -243,14 +227,6 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
         )));
     }
     Ok(answer.ticks)
-}
-
-/// Reaps a child and checks that it exited with status 0.
-fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
-    match reap(pid)? {
-        Ending::Exited(0) => Ok(()),
-        ending => Err(io::Error::other(format!("the child {pid} ended {ending}"))),
-    }
 }
 
 fn usage(whose: libc::c_int) -> Usage {

@@ -7,7 +7,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use crate::arch;
 use crate::clock::Clock;
 
 mod ipc;
@@ -16,6 +15,37 @@ mod uring;
 pub use ipc::{MessageQueue, Scope, eventfd, futex_wait, futex_wait_for, futex_wake};
 pub use uring::UringNop;
 
+/// A system call by its instruction: its name, and its arguments, which are numbers and addresses.
+macro_rules! call {
+    ($name:ident) => { $crate::arch::syscall0(libc::$name) };
+    ($name:ident, $a:expr) => { $crate::arch::syscall1(libc::$name, $a as usize) };
+    ($name:ident, $a:expr, $b:expr) => {
+        $crate::arch::syscall2(libc::$name, $a as usize, $b as usize)
+    };
+    ($name:ident, $a:expr, $b:expr, $c:expr) => {
+        $crate::arch::syscall3(libc::$name, $a as usize, $b as usize, $c as usize)
+    };
+    ($name:ident, $a:expr, $b:expr, $c:expr, $d:expr) => {
+        $crate::arch::syscall4(libc::$name, $a as usize, $b as usize, $c as usize, $d as usize)
+    };
+    ($name:ident, $a:expr, $b:expr, $c:expr, $($more:expr),*) => {
+        $crate::arch::syscall6(
+            libc::$name, $a as usize, $b as usize, $c as usize, $($more as usize),*
+        )
+    };
+}
+pub(crate) use call;
+
+/// What the kernel writes to `$place`, which the call gets; one that succeeds writes all of it.
+macro_rules! written {
+    ($place:ident, $call:expr) => {{
+        let mut room = MaybeUninit::uninit();
+        let $place: *mut _ = room.as_mut_ptr();
+        result($call)?;
+        Ok(room.assume_init())
+    }};
+}
+
 /// The number of the error of a connection that is being made (EINPROGRESS).
 pub const IN_PROGRESS: i32 = libc::EINPROGRESS;
 
@@ -23,27 +53,22 @@ pub const IN_PROGRESS: i32 = libc::EINPROGRESS;
 #[inline]
 pub fn getpid() -> u32 {
     // SAFETY: no arguments; cannot fail.
-    (unsafe { arch::syscall0(libc::SYS_getpid) }) as u32
+    (unsafe { call!(SYS_getpid) }) as u32
 }
 
 /// Number of the parent.
 #[inline]
 pub fn getppid() -> u32 {
     // SAFETY: no arguments; cannot fail.
-    (unsafe { arch::syscall0(libc::SYS_getppid) }) as u32
+    (unsafe { call!(SYS_getppid) }) as u32
 }
 
 /// Time of a clock. Errors: none for the clocks that [`Clock`] names, unless a sandbox forbids the
 /// call.
 #[inline]
 pub fn clock_gettime(clock: Clock) -> io::Result<libc::timespec> {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: the kernel writes one timespec to `time`.
-    result(unsafe {
-        arch::syscall2(libc::SYS_clock_gettime, clock.id() as usize, time.as_mut_ptr() as usize)
-    })?;
-    // SAFETY: the call succeeded, so it was written.
-    Ok(unsafe { time.assume_init() })
+    // SAFETY: the kernel writes one timespec.
+    unsafe { written!(time, call!(SYS_clock_gettime, clock.id(), time)) }
 }
 
 /// Wall time in s; `None` on aarch64, which has no such call.
@@ -51,7 +76,7 @@ pub fn clock_gettime(clock: Clock) -> io::Result<libc::timespec> {
 #[inline]
 pub fn time() -> Option<u64> {
     // SAFETY: a null pointer asks for the returned value only.
-    Some(unsafe { arch::syscall1(libc::SYS_time, 0) } as u64)
+    Some(unsafe { call!(SYS_time, 0) } as u64)
 }
 
 /// Wall time in s; `None` on aarch64, which has no such call.
@@ -67,99 +92,54 @@ pub fn time() -> Option<u64> {
 #[inline]
 pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     const MODE: usize = 0o600;
-    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD.
-    let fd = result(unsafe {
-        arch::syscall4(
-            libc::SYS_openat,
-            descriptor(directory),
-            path.as_ptr() as usize,
-            (flags | libc::O_CLOEXEC) as usize,
-            MODE,
-        )
-    })?;
-    // SAFETY: the kernel has just opened it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD; what the kernel opens is
+    // nobody else's.
+    unsafe {
+        opened(call!(SYS_openat, at(directory), path.as_ptr(), flags | libc::O_CLOEXEC, MODE))
+    }
 }
 
 /// Closes `fd`. Errors: those of close(2); the descriptor is closed all the same.
 #[inline]
 pub fn close(fd: OwnedFd) -> io::Result<()> {
     // SAFETY: we own it, and `into_raw_fd` keeps it from being closed again.
-    done(unsafe { arch::syscall1(libc::SYS_close, fd.into_raw_fd() as usize) })
+    done(unsafe { call!(SYS_close, fd.into_raw_fd()) })
 }
 
 /// What the kernel knows about an open file. Errors: those of fstat(2).
 #[inline]
 pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: the kernel writes one stat to `status`, whose layout the C
-    // library takes over unchanged on both architectures.
-    result(unsafe {
-        arch::syscall2(libc::SYS_fstat, fd.as_raw_fd() as usize, status.as_mut_ptr() as usize)
-    })?;
-    // SAFETY: the call succeeded, so it was written.
-    Ok(unsafe { status.assume_init() })
+    // SAFETY: the kernel writes one stat, whose layout the C library takes over unchanged on both
+    // architectures.
+    unsafe { written!(status, call!(SYS_fstat, fd.as_raw_fd(), status)) }
 }
 
 /// What the kernel knows about the file at `path`, links followed. Errors: those of newfstatat(2).
 #[inline]
 pub fn newfstatat(directory: Option<BorrowedFd>, path: &CStr) -> io::Result<libc::stat> {
-    let mut status = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: as in `fstat`; `path` ends in a zero byte.
-    result(unsafe {
-        arch::syscall4(
-            libc::SYS_newfstatat,
-            descriptor(directory),
-            path.as_ptr() as usize,
-            status.as_mut_ptr() as usize,
-            0,
-        )
-    })?;
-    // SAFETY: the call succeeded, so it was written.
-    Ok(unsafe { status.assume_init() })
+    unsafe { written!(status, call!(SYS_newfstatat, at(directory), path.as_ptr(), status, 0)) }
 }
 
 /// Reads into `buffer`; returns bytes. Errors: those of read(2).
 #[inline]
 pub fn read(fd: BorrowedFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer`.
-    result(unsafe {
-        arch::syscall3(
-            libc::SYS_read,
-            fd.as_raw_fd() as usize,
-            buffer.as_mut_ptr() as usize,
-            buffer.len(),
-        )
-    })
+    result(unsafe { call!(SYS_read, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len()) })
 }
 
 /// Writes `buffer`; returns bytes. Errors: those of write(2).
 #[inline]
 pub fn write(fd: BorrowedFd, buffer: &[u8]) -> io::Result<usize> {
     // SAFETY: the kernel reads at most `buffer.len()` bytes from `buffer`.
-    result(unsafe {
-        arch::syscall3(
-            libc::SYS_write,
-            fd.as_raw_fd() as usize,
-            buffer.as_ptr() as usize,
-            buffer.len(),
-        )
-    })
+    result(unsafe { call!(SYS_write, fd.as_raw_fd(), buffer.as_ptr(), buffer.len()) })
 }
 
 /// Reads into `buffer` from byte `offset` on; returns bytes. Errors: those of pread(2).
 #[inline]
 pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     // SAFETY: as in `read`.
-    result(unsafe {
-        arch::syscall4(
-            libc::SYS_pread64,
-            fd.as_raw_fd() as usize,
-            buffer.as_mut_ptr() as usize,
-            buffer.len(),
-            offset as usize,
-        )
-    })
+    result(unsafe { call!(SYS_pread64, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), offset) })
 }
 
 /// Lets another thread run on this CPU, if one waits. Errors: none, unless a sandbox forbids the
@@ -167,7 +147,7 @@ pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usi
 #[inline]
 pub fn sched_yield() -> io::Result<()> {
     // SAFETY: no arguments.
-    done(unsafe { arch::syscall0(libc::SYS_sched_yield) })
+    done(unsafe { call!(SYS_sched_yield) })
 }
 
 /// Anonymous memory of [`mmap`], to be given to [`munmap`].
@@ -182,14 +162,14 @@ pub struct Region {
 pub fn mmap(bytes: usize) -> io::Result<Region> {
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     let start = result(unsafe {
-        arch::syscall6(
-            libc::SYS_mmap,
+        call!(
+            SYS_mmap,
             0,
             bytes,
-            (libc::PROT_READ | libc::PROT_WRITE) as usize,
-            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             usize::MAX,
-            0,
+            0
         )
     })?;
     let start = NonNull::new(start as *mut u8).expect("a mapping is not at address 0");
@@ -202,23 +182,20 @@ pub fn munmap(region: Region) -> io::Result<()> {
     let (start, bytes) = (region.start, region.bytes);
     std::mem::forget(region);
     // SAFETY: the region is ours and is not used again.
-    done(unsafe { arch::syscall2(libc::SYS_munmap, start.as_ptr() as usize, bytes) })
+    done(unsafe { call!(SYS_munmap, start.as_ptr(), bytes) })
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: as in `munmap`, which does not come here.
-        unsafe { arch::syscall2(libc::SYS_munmap, self.start.as_ptr() as usize, self.bytes) };
+        unsafe { call!(SYS_munmap, self.start.as_ptr(), self.bytes) };
     }
 }
 
 /// Makes an epoll set. Errors: those of epoll_create1(2).
 pub fn epoll_create() -> io::Result<OwnedFd> {
-    // SAFETY: a flag only.
-    let fd =
-        result(unsafe { arch::syscall1(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC as usize) })?;
-    // SAFETY: the kernel has just opened it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    // SAFETY: a flag only; what the kernel opens is nobody else's.
+    unsafe { opened(call!(SYS_epoll_create1, libc::EPOLL_CLOEXEC)) }
 }
 
 /// Adds `fd` to an epoll set, for reading, level-triggered. Errors: those of epoll_ctl(2).
@@ -226,12 +203,12 @@ pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
     let event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: fd.as_raw_fd() as u64 };
     // SAFETY: the kernel reads one event.
     done(unsafe {
-        arch::syscall4(
-            libc::SYS_epoll_ctl,
-            epoll.as_raw_fd() as usize,
-            libc::EPOLL_CTL_ADD as usize,
-            fd.as_raw_fd() as usize,
-            &raw const event as usize,
+        call!(
+            SYS_epoll_ctl,
+            epoll.as_raw_fd(),
+            libc::EPOLL_CTL_ADD,
+            fd.as_raw_fd(),
+            &raw const event
         )
     })
 }
@@ -246,26 +223,12 @@ pub fn epoll_wait(epoll: BorrowedFd, timeout_ms: i32) -> io::Result<usize> {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel writes at most EVENTS events to `events`.
     let ready = unsafe {
-        arch::syscall4(
-            libc::SYS_epoll_wait,
-            epoll.as_raw_fd() as usize,
-            events.as_mut_ptr() as usize,
-            EVENTS,
-            timeout_ms as usize,
-        )
+        call!(SYS_epoll_wait, epoll.as_raw_fd(), events.as_mut_ptr(), EVENTS, timeout_ms)
     };
     #[cfg(target_arch = "aarch64")]
     // SAFETY: as above; without a signal mask.
     let ready = unsafe {
-        arch::syscall6(
-            libc::SYS_epoll_pwait,
-            epoll.as_raw_fd() as usize,
-            events.as_mut_ptr() as usize,
-            EVENTS,
-            timeout_ms as usize,
-            0,
-            0,
-        )
+        call!(SYS_epoll_pwait, epoll.as_raw_fd(), events.as_mut_ptr(), EVENTS, timeout_ms, 0, 0)
     };
     result(ready)
 }
@@ -276,14 +239,7 @@ pub fn epoll_wait(epoll: BorrowedFd, timeout_ms: i32) -> io::Result<usize> {
 pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
     let mut waiting = 0i32;
     // SAFETY: the kernel writes one integer to `waiting`.
-    result(unsafe {
-        arch::syscall3(
-            libc::SYS_ioctl,
-            fd.as_raw_fd() as usize,
-            libc::FIONREAD as usize,
-            &raw mut waiting as usize,
-        )
-    })?;
+    result(unsafe { call!(SYS_ioctl, fd.as_raw_fd(), libc::FIONREAD, &raw mut waiting) })?;
     Ok(waiting as usize)
 }
 
@@ -291,14 +247,12 @@ pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
 #[inline]
 pub fn fcntl_getfl(fd: BorrowedFd) -> io::Result<usize> {
     // SAFETY: plain values.
-    result(unsafe {
-        arch::syscall2(libc::SYS_fcntl, fd.as_raw_fd() as usize, libc::F_GETFL as usize)
-    })
+    result(unsafe { call!(SYS_fcntl, fd.as_raw_fd(), libc::F_GETFL) })
 }
 
 #[inline(always)]
-fn descriptor(directory: Option<BorrowedFd>) -> usize {
-    directory.map_or(libc::AT_FDCWD, |fd| fd.as_raw_fd()) as usize
+fn at(directory: Option<BorrowedFd>) -> i32 {
+    directory.map_or(libc::AT_FDCWD, |fd| fd.as_raw_fd())
 }
 
 /// The kernel returns error numbers as -1 to -4095.
@@ -309,6 +263,16 @@ pub(crate) fn result(value: isize) -> io::Result<usize> {
     } else {
         Ok(value as usize)
     }
+}
+
+/// The descriptor that a call returned.
+///
+/// # Safety
+/// It was just opened, and has no other owner.
+#[inline(always)]
+pub(crate) unsafe fn opened(value: isize) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { OwnedFd::from_raw_fd(result(value)? as i32) })
 }
 
 /// As [`result`], where nothing else is asked.

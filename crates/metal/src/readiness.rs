@@ -2,8 +2,10 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
+
+use crate::wait::{entry, poll};
 
 /// File descriptors that are waited for together.
 pub struct Readiness<'fd> {
@@ -14,35 +16,20 @@ pub struct Readiness<'fd> {
 impl<'fd> Readiness<'fd> {
     /// A set of descriptors; they keep their places.
     pub fn new(fds: impl IntoIterator<Item = BorrowedFd<'fd>>) -> Self {
-        let poll = |fd: BorrowedFd<'_>| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let poll = |fd| entry(fd, libc::POLLIN);
         Readiness { polls: fds.into_iter().map(poll).collect(), fds: PhantomData }
     }
 
     /// Waits until one is readable, or at its end; whether one is before the time was over (which
     /// is rounded up to ms). A signal ends the wait as the time does. Errors: what poll(2) reports.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
-        let timeout_ms = libc::c_int::try_from(timeout.as_micros().div_ceil(1000));
-        // SAFETY: pointer and length are those of the list. Its descriptors are open while they are
-        // borrowed, and one that is not would be reported, not touched.
-        let ready = unsafe {
-            libc::poll(
-                self.polls.as_mut_ptr(),
-                self.polls.len() as libc::nfds_t,
-                timeout_ms.unwrap_or(libc::c_int::MAX),
-            )
-        };
-        if ready >= 0 {
-            return Ok(ready > 0);
+        let ready = poll(&mut self.polls, timeout);
+        if ready.is_err() {
+            self.polls.iter_mut().for_each(|poll| poll.revents = 0);
         }
-        let error = io::Error::last_os_error();
-        self.polls.iter_mut().for_each(|poll| poll.revents = 0);
-        match error.kind() {
-            io::ErrorKind::Interrupted => Ok(false),
-            _ => Err(error),
+        match ready {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            ready => ready.map(|count| count > 0),
         }
     }
 

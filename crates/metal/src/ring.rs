@@ -233,11 +233,7 @@ impl Ring {
     }
 
     fn empty(mapping: Mapping, slot_bytes: usize, footprint: usize) -> io::Result<Ring> {
-        if slot_bytes < LEAST_SLOT_BYTES || !slot_bytes.is_multiple_of(WORD_BYTES) {
-            return Err(invalid(format!(
-                "a slot of {slot_bytes} bytes is not a multiple of 8 of at least 16"
-            )));
-        }
+        check_slot(slot_bytes)?;
         if footprint < slot_bytes || footprint > mapping.bytes() {
             return Err(invalid(format!(
                 "{footprint} bytes are less than a slot of {slot_bytes} or more than the {} mapped",
@@ -307,6 +303,16 @@ impl Ring {
     }
 }
 
+/// Whether slots can be so long.
+pub(crate) fn check_slot(slot_bytes: usize) -> io::Result<()> {
+    match slot_bytes >= LEAST_SLOT_BYTES && slot_bytes.is_multiple_of(WORD_BYTES) {
+        true => Ok(()),
+        false => Err(invalid(format!(
+            "a slot of {slot_bytes} bytes is not a multiple of 8 of at least 16"
+        ))),
+    }
+}
+
 /// The slot that slot `slot` (at least 1) is inserted after: any before it, equally likely.
 #[inline]
 fn predecessor(seed: u64, slot: usize) -> usize {
@@ -324,8 +330,16 @@ fn shuffle(list: &mut [usize], seed: u64, stream: u64) {
 /// The `counter`-th output of splitmix64 (Steele, Lea and Flood 2014) from
 /// `seed`, by itself: no output needs the one before.
 #[inline]
-fn mixed(seed: u64, counter: u64) -> u64 {
-    let mut z = seed.wrapping_add(counter.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+pub(crate) fn mixed(seed: u64, counter: u64) -> u64 {
+    noise(seed.wrapping_add(counter.wrapping_add(1).wrapping_mul(STEP)))
+}
+
+/// Increment of splitmix64: odd, so that 2^64 states differ.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The finalizer of splitmix64: neighbours in, noise out.
+#[inline]
+pub(crate) fn noise(mut z: u64) -> u64 {
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
@@ -333,7 +347,7 @@ fn mixed(seed: u64, counter: u64) -> u64 {
 
 /// Scales 64 random bits to 0..`bound`; the bias is below `bound` / 2^64.
 #[inline]
-fn below(random: u64, bound: usize) -> usize {
+pub(crate) fn below(random: u64, bound: usize) -> usize {
     ((u128::from(random) * bound as u128) >> 64) as usize
 }
 

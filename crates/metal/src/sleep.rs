@@ -1,10 +1,11 @@
 //! Sleeps to a given time on a clock of the kernel, and the slack that it takes with them.
 
 use std::io;
+use std::time::Duration;
 
-use crate::answer::{done, invalid};
-use crate::arch;
-use crate::clock::{Clock, vdso_clock_gettime};
+use crate::answer::{done, invalid, number};
+use crate::clock::{Clock, timespec, vdso_clock_gettime};
+use crate::raw::{self, call};
 
 /// One sleep to a point of a grid, both times on the grid's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,25 +31,12 @@ impl Wakeup {
 /// them; a clock on which nobody can sleep.
 #[inline]
 pub fn until(clock: Clock, at_ns: u64) -> io::Result<()> {
-    let at = libc::timespec {
-        tv_sec: (at_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (at_ns % 1_000_000_000) as libc::c_long,
-    };
+    let at = timespec(Duration::from_nanos(at_ns));
     // SAFETY: the kernel reads one timespec, which outlives the call; what would be left of an
     // absolute sleep is not written.
-    let slept = unsafe {
-        arch::syscall4(
-            libc::SYS_clock_nanosleep,
-            clock.id() as usize,
-            libc::TIMER_ABSTIME as usize,
-            (&raw const at) as usize,
-            0,
-        )
-    };
-    match slept {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(-error as i32)),
-    }
+    raw::done(unsafe {
+        call!(SYS_clock_nanosleep, clock.id(), libc::TIMER_ABSTIME, &raw const at, 0)
+    })
 }
 
 /// Sleeps to every point `first_ns + k * spacing_ns` of a grid, one for each place in `wakeups`,
@@ -80,10 +68,7 @@ pub fn along_grid(
 /// Errors: those of prctl(2): a sandbox forbids it.
 pub fn timer_slack_ns() -> io::Result<u64> {
     // SAFETY: no arguments.
-    match unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) } {
-        -1 => Err(io::Error::last_os_error()),
-        slack_ns => Ok(slack_ns as u64),
-    }
+    number(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }).map(|slack_ns| slack_ns as u64)
 }
 
 /// A timer slack of the calling thread's, until it is dropped (by the same thread); children and

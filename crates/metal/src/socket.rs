@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::answer::option;
+use crate::answer::{number, option};
 
 /// Whether a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let sent = unsafe {
         libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL)
     };
-    counted(sent)
+    Ok(number(sent)? as usize)
 }
 
 /// Receives bytes by one call; how many: 0 at the end of a stream, and for an empty datagram.
@@ -47,11 +47,7 @@ pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8], wait: Wait) -> io::Resul
     let received = unsafe {
         libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), wait.flags())
     };
-    counted(received)
-}
-
-fn counted(result: isize) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+    Ok(number(received)? as usize)
 }
 
 /// The CPU on which the kernel last handled a packet for this socket (`SO_INCOMING_CPU`); `None`

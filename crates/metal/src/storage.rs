@@ -90,13 +90,11 @@ pub fn extents(file: &File) -> io::Result<Option<Vec<Extent>>> {
         };
         // SAFETY: the descriptor is open; the kernel writes the head and at most the `count`
         // extents that follow it in the same structure.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut map) };
-        if result != 0 {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EOPNOTSUPP | libc::ENOTTY) => Ok(None),
-                _ => Err(error),
-            };
+        match done(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut map) }) {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
+                return Ok(None);
+            }
+            asked => asked?,
         }
         let found = &map.extents[..(map.head.mapped as usize).min(AT_ONCE)];
         all.extend(found.iter().map(|raw| Extent {

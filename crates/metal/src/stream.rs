@@ -229,6 +229,20 @@ impl Kernel {
     }
 }
 
+#[cfg(test)]
+impl Kernel {
+    /// Every one that can be named.
+    pub(crate) fn every() -> impl Iterator<Item = Kernel> {
+        let shapes = |op| {
+            let stored = move |stores| Access::ALL.map(|access| (op, stores, access));
+            Stores::ALL.map(stored).into_iter().flatten()
+        };
+        let of =
+            |(op, stores, access)| Width::ALL.map(|width| Kernel { op, stores, access, width });
+        Op::ALL.into_iter().flat_map(shapes).flat_map(of)
+    }
+}
+
 /// Bytes of a line.
 const LINE: usize = 64;
 /// Lines between two that a strided sweep touches.

@@ -94,15 +94,13 @@ fn limits(long: impl Fn(usize) -> Option<u64>) -> Option<Limits> {
 #[cfg(test)]
 mod tests {
     use super::{Info, Limits, info, parse};
+    use crate::scratch::connection;
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
     #[test]
     fn a_connection_tells_its_round_trip_and_what_came_in() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut far, _) = listener.accept().unwrap();
+        let (mut near, mut far) = connection();
         let mut buffer = [0_u8; 1000];
         for _ in 0..20 {
             near.write_all(&buffer[..10]).unwrap();
@@ -129,9 +127,7 @@ mod tests {
 
     #[test]
     fn one_whose_receiver_does_not_read_is_limited_by_its_window() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (far, _) = listener.accept().unwrap();
+        let (mut near, far) = connection();
         let wait = std::time::Duration::from_millis(20);
         near.set_write_timeout(Some(wait)).unwrap();
         let buffer = vec![1_u8; 1 << 20];

@@ -2,10 +2,11 @@
 //! timer and epoll's time-out. [`crate::sleep::until`] is the absolute sleep.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use crate::arch;
-use crate::raw::{done, result};
+use crate::clock;
+use crate::raw::{call, done, opened, result};
 
 /// The size of a signal set in the kernel.
 const SET_BYTES: usize = 8;
@@ -15,7 +16,7 @@ const SET_BYTES: usize = 8;
 pub fn sleep(ns: u64) -> io::Result<()> {
     let time = timespec(ns);
     // SAFETY: the kernel reads one timespec; what would be left is not asked for.
-    done(unsafe { arch::syscall2(libc::SYS_nanosleep, (&raw const time) as usize, 0) })
+    done(unsafe { call!(SYS_nanosleep, &raw const time, 0) })
 }
 
 /// A timer that is a descriptor, on the monotonic clock.
@@ -25,22 +26,18 @@ pub struct TimerFd(OwnedFd);
 impl TimerFd {
     /// One that is not armed. Errors: those of timerfd_create(2).
     pub fn new() -> io::Result<TimerFd> {
-        // SAFETY: plain values.
-        let fd = result(unsafe {
-            let flags = libc::TFD_CLOEXEC as usize;
-            arch::syscall2(libc::SYS_timerfd_create, libc::CLOCK_MONOTONIC as usize, flags)
-        })?;
-        // SAFETY: the kernel has just opened it for us.
-        Ok(TimerFd(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+        // SAFETY: plain values; what the kernel opens is nobody else's.
+        let fd =
+            unsafe { opened(call!(SYS_timerfd_create, libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC)) };
+        fd.map(TimerFd)
     }
 
     /// Arms it for once after so long; 0 disarms it. Errors: those of timerfd_settime(2).
     #[inline]
     pub fn arm(&self, ns: u64) -> io::Result<()> {
         let times = libc::itimerspec { it_interval: timespec(0), it_value: timespec(ns) };
-        let (fd, times) = (self.0.as_raw_fd() as usize, (&raw const times) as usize);
         // SAFETY: the kernel reads one itimerspec; the old times are not asked for.
-        done(unsafe { arch::syscall4(libc::SYS_timerfd_settime, fd, 0, times, 0) })
+        done(unsafe { call!(SYS_timerfd_settime, self.0.as_raw_fd(), 0, &raw const times, 0) })
     }
 
     /// Waits until it expires; how often it has. Errors: `Interrupted` by a signal that has a
@@ -48,9 +45,8 @@ impl TimerFd {
     #[inline]
     pub fn wait(&self) -> io::Result<u64> {
         let mut expirations = 0u64;
-        let (fd, into) = (self.0.as_raw_fd() as usize, (&raw mut expirations) as usize);
         // SAFETY: the kernel writes 8 bytes to `expirations`.
-        result(unsafe { arch::syscall3(libc::SYS_read, fd, into, 8) })?;
+        result(unsafe { call!(SYS_read, self.0.as_raw_fd(), &raw mut expirations, 8) })?;
         Ok(expirations)
     }
 }
@@ -61,9 +57,8 @@ impl TimerFd {
 #[inline]
 pub fn arm_alarm(ns: u64) -> io::Result<()> {
     let times = libc::itimerval { it_interval: timeval(0), it_value: timeval(ns) };
-    let times = (&raw const times) as usize;
     // SAFETY: the kernel reads one itimerval; the old times are not asked for.
-    done(unsafe { arch::syscall3(libc::SYS_setitimer, libc::ITIMER_REAL as usize, times, 0) })
+    done(unsafe { call!(SYS_setitimer, libc::ITIMER_REAL, &raw const times, 0) })
 }
 
 /// Takes SIGALRM, which the thread has blocked, or waits for it at most so long
@@ -72,10 +67,9 @@ pub fn arm_alarm(ns: u64) -> io::Result<()> {
 pub fn wait_alarm(most_ns: u64) -> io::Result<()> {
     let set = 1u64 << (libc::SIGALRM - 1);
     let most = timespec(most_ns);
-    let (set, most) = ((&raw const set) as usize, (&raw const most) as usize);
     // SAFETY: the kernel reads a signal set of 8 bytes and a timespec; the signal's data is not
     // asked for.
-    done(unsafe { arch::syscall4(libc::SYS_rt_sigtimedwait, set, 0, most, SET_BYTES) })
+    done(unsafe { call!(SYS_rt_sigtimedwait, &raw const set, 0, &raw const most, SET_BYTES) })
 }
 
 /// Waits for descriptors of an epoll set at most so long (epoll_pwait2(2), Linux 5.11); how many
@@ -87,14 +81,11 @@ pub fn epoll_wait_for(epoll: BorrowedFd, ns: u64) -> io::Result<usize> {
     let (fd, into) = (epoll.as_raw_fd() as usize, (&raw mut event) as usize);
     let time = (&raw const time) as usize;
     // SAFETY: the kernel writes at most one event and reads a timespec; the signal mask stays.
-    result(unsafe { arch::syscall6(libc::SYS_epoll_pwait2, fd, into, 1, time, 0, SET_BYTES) })
+    result(unsafe { call!(SYS_epoll_pwait2, fd, into, 1, time, 0, SET_BYTES) })
 }
 
 fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    }
+    clock::timespec(Duration::from_nanos(ns))
 }
 
 fn timeval(ns: u64) -> libc::timeval {

@@ -5,41 +5,42 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::time::Duration;
 
-use crate::answer::outcome;
+use crate::answer::{done, number, outcome};
+use crate::clock::timespec;
 use crate::signal;
 
 /// Waits until `fd` is readable (or at its end). `Ok(false)` after the time is over; an
 /// interrupting signal is an error of kind `Interrupted`, so that the caller can look at its flags.
 /// Errors: what poll(2) reports.
 pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // Rounded up: a wait must not spin through its last partial millisecond.
-    let timeout_ms =
-        libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
-    // SAFETY: one valid pollfd that outlives the call.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, timeout_ms) };
-    match ready {
-        -1 => Err(io::Error::last_os_error()),
-        0 => Ok(false),
-        _ => Ok(true),
-    }
+    Ok(poll(&mut [entry(fd, libc::POLLIN)], timeout)? > 0)
+}
+
+/// One that is waited for.
+pub(crate) fn entry(fd: BorrowedFd<'_>, events: i16) -> libc::pollfd {
+    libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
+}
+
+/// poll(2) for at most so long, in whole ms, rounded up: a wait must not spin through its last
+/// partial one.
+pub(crate) fn poll(polls: &mut [libc::pollfd], timeout: Duration) -> io::Result<i32> {
+    let ms = libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: pointer and length are those of the list. A descriptor that is not open would be
+    // reported, not touched.
+    number(unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) })
+}
+
+/// Whether each has something.
+fn told(polls: &[libc::pollfd]) -> Vec<bool> {
+    polls.iter().map(|poll| poll.revents != 0).collect()
 }
 
 /// As [`readable`], for several at once: which of them are, in their order; none after the time is
 /// over. Errors: what poll(2) reports.
 pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
-    let mut polls: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    let timeout_ms =
-        libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the pointer and the length are those of `polls`, whose entries are valid.
-    let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
-    match ready {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(polls.iter().map(|poll| poll.revents != 0).collect()),
-    }
+    let mut polls: Vec<_> = fds.iter().map(|fd| entry(*fd, libc::POLLIN)).collect();
+    poll(&mut polls, timeout)?;
+    Ok(told(&polls))
 }
 
 /// Like [`readable`], but looks at a flag that a handler of `signals` sets, and loses none of them
@@ -80,32 +81,23 @@ pub fn any_unless(
     if stopped() {
         return Err(io::ErrorKind::Interrupted.into());
     }
-    let poll = |want: &Want<'_>| {
-        let (fd, events) = match want {
-            Want::Readable(fd) => (fd, libc::POLLIN),
-            Want::Writable(fd) => (fd, libc::POLLOUT),
-        };
-        libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }
-    };
-    let mut polls: Vec<libc::pollfd> = wants.iter().map(poll).collect();
-    let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
+    let wanted = wants.iter().map(|want| match want {
+        Want::Readable(fd) => entry(*fd, libc::POLLIN),
+        Want::Writable(fd) => entry(*fd, libc::POLLOUT),
     });
+    let mut polls: Vec<libc::pollfd> = wanted.collect();
+    let timeout = timeout.map(timespec);
     // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, which outlive the
     // call.
-    let ready = unsafe {
+    done(unsafe {
         libc::ppoll(
             polls.as_mut_ptr(),
             polls.len() as libc::nfds_t,
             timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
             &raw const blocked.before,
         )
-    };
-    match ready {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(polls.iter().map(|poll| poll.revents != 0).collect()),
-    }
+    })?;
+    Ok(told(&polls))
 }
 
 /// Signals that the calling thread does not take until this is dropped.

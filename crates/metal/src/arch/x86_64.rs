@@ -32,66 +32,39 @@ pub(crate) use timed::{
     independent, loop_empty, loop_unrolled, loop_volatile,
 };
 
+/// A read of the counter between other instructions, in the order given.
+macro_rules! ticks {
+    ($(#[$doc:meta])* $name:ident: $($step:literal),*; $($clobbers:tt)*) => {
+        $(#[$doc])*
+        #[inline(always)]
+        pub(crate) fn $name() -> u64 {
+            let (high, low): (u32, u32);
+            // SAFETY: reads a register pair and waits; no `nomem`, so that the compiler moves no
+            // access to memory across it. rdtscp also writes the CPU's number to ecx.
+            unsafe {
+                asm!(
+                    $($step,)* out("edx") high, out("eax") low, $($clobbers)*
+                    options(nostack, preserves_flags)
+                );
+            }
+            join(high, low)
+        }
+    };
+}
+
+ticks! { ticks_start: "lfence", "rdtsc", "lfence"; }
+ticks! { ticks_end: "rdtscp", "lfence"; out("ecx") _, }
+ticks! {
+    /// Unordered.
+    ticks_raw: "rdtsc";
+}
+ticks! { ticks_fenced: "lfence", "rdtsc"; }
+ticks! { ticks_rdtscp: "rdtscp"; out("ecx") _, }
+
 /// Joins the two halves that the counter instructions leave in edx and eax.
 #[inline(always)]
 fn join(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
-}
-
-/// `lfence; rdtsc; lfence`.
-#[inline(always)]
-pub(crate) fn ticks_start() -> u64 {
-    let (high, low): (u32, u32);
-    // SAFETY: reads a register pair and waits; no `nomem`, so that the compiler
-    // moves no access to memory across it.
-    unsafe {
-        asm!("lfence", "rdtsc", "lfence", out("edx") high, out("eax") low, options(nostack, preserves_flags));
-    }
-    join(high, low)
-}
-
-/// `rdtscp; lfence`.
-#[inline(always)]
-pub(crate) fn ticks_end() -> u64 {
-    let (high, low): (u32, u32);
-    // SAFETY: as in `ticks_start`; rdtscp also writes the CPU's number to ecx.
-    unsafe {
-        asm!("rdtscp", "lfence", out("edx") high, out("eax") low, out("ecx") _, options(nostack, preserves_flags));
-    }
-    join(high, low)
-}
-
-/// `rdtsc`.
-#[inline(always)]
-pub(crate) fn ticks_raw() -> u64 {
-    let (high, low): (u32, u32);
-    // SAFETY: reads a register pair.
-    unsafe {
-        asm!("rdtsc", out("edx") high, out("eax") low, options(nostack, preserves_flags));
-    }
-    join(high, low)
-}
-
-/// `lfence; rdtsc`.
-#[inline(always)]
-pub(crate) fn ticks_fenced() -> u64 {
-    let (high, low): (u32, u32);
-    // SAFETY: as in `ticks_start`.
-    unsafe {
-        asm!("lfence", "rdtsc", out("edx") high, out("eax") low, options(nostack, preserves_flags));
-    }
-    join(high, low)
-}
-
-/// `rdtscp`.
-#[inline(always)]
-pub(crate) fn ticks_rdtscp() -> u64 {
-    let (high, low): (u32, u32);
-    // SAFETY: as in `ticks_end`.
-    unsafe {
-        asm!("rdtscp", out("edx") high, out("eax") low, out("ecx") _, options(nostack, preserves_flags));
-    }
-    join(high, low)
 }
 
 /// Whether the processor has `rdtscp`: bit 27 of edx of leaf 0x80000001.

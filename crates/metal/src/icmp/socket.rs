@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::Access;
 use crate::answer::{done, number, set_option, socket};
+use crate::clock::nanoseconds;
 
 /// linux/icmp.h: a mask of types that a raw socket does not give.
 const SOL_RAW: libc::c_int = 255;
@@ -156,7 +157,7 @@ fn told(message: &libc::msghdr) -> Told {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                 // SAFETY: the kernel's message of this type is a timespec, of any alignment.
                 let time: libc::timespec = unsafe { std::ptr::read_unaligned(data.cast()) };
-                told.stamped_ns = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+                told.stamped_ns = Some(nanoseconds(time));
             }
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                 // SAFETY: the kernel's message of these types is an int, of any alignment.

@@ -4,12 +4,10 @@ use std::io;
 
 use crate::answer::invalid;
 use crate::memory::{Mapping, Pages, base_page_bytes};
+use crate::ring::{STEP, noise};
 
 /// A stamp stands at the begin of every so many bytes of a block.
 const STAMP_EVERY: usize = 4096;
-/// Increment of the stamps and of the filling: odd, so that 2^64 of them differ.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// Blocks of equal length, each aligned to a page, filled with what does not compress.
 #[derive(Debug)]
 pub struct Buffers {
@@ -33,14 +31,14 @@ impl Buffers {
         let mut state = seed;
         for word in mapping.words_mut() {
             state = state.wrapping_add(STEP);
-            *word = mixed(state);
+            *word = noise(state);
         }
         Ok(Buffers {
             mapping,
             count,
             block_bytes,
             stride_bytes: bytes / count,
-            stamp: mixed(seed ^ STEP),
+            stamp: noise(seed ^ STEP),
         })
     }
 
@@ -85,11 +83,4 @@ impl Buffers {
         assert!(index < self.count, "block {index} of {}", self.count);
         index * self.stride_bytes
     }
-}
-
-/// The finalizer of splitmix64: neighbours in, noise out.
-fn mixed(state: u64) -> u64 {
-    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
 }

@@ -338,11 +338,8 @@ struct Free {
 
 impl Free {
     fn all(count: u16) -> Free {
-        Free {
-            slots: (0..count).rev().collect(),
-            left: usize::from(count),
-            before: usize::from(count),
-        }
+        let left = usize::from(count);
+        Free { slots: (0..count).rev().collect(), left, before: left }
     }
 
     #[inline(always)]
@@ -374,6 +371,7 @@ fn last_of(slot: u16, buffers: &Buffers, depth: u16) -> u16 {
 }
 
 /// How far a run is.
+#[derive(Default)]
 struct State {
     first_tick: u64,
     /// Of the last event.
@@ -391,17 +389,7 @@ struct State {
 
 impl State {
     fn new(tick: u64) -> State {
-        State {
-            first_tick: tick,
-            tick,
-            begun: 0,
-            completed: 0,
-            in_flight: 0,
-            most_in_flight: 0,
-            area: 0,
-            steady: Steady::default(),
-            is_over: false,
-        }
+        State { first_tick: tick, tick, ..State::default() }
     }
 
     #[inline(always)]

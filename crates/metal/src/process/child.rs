@@ -99,13 +99,9 @@ impl Child {
 
     /// Waits for its end and demands the exit status 0. Errors: it ended otherwise; those of
     /// waitpid(2).
-    pub fn succeed(self) -> io::Result<()> {
-        let pid = self.pid;
-        match self.wait()? {
-            Ending::Exited(0) => Ok(()),
-            Ending::Exited(PANICKED) => Err(io::Error::other(format!("the child {pid} panicked"))),
-            ending => Err(io::Error::other(format!("the child {pid} ended {ending}"))),
-        }
+    pub fn succeed(mut self) -> io::Result<()> {
+        let pid = std::mem::take(&mut self.pid);
+        succeed(pid)
     }
 }
 
@@ -119,15 +115,20 @@ impl Drop for Child {
     }
 }
 
+/// Reaps a child and demands the exit status 0.
+pub(super) fn succeed(pid: libc::pid_t) -> io::Result<()> {
+    match reap(pid)? {
+        Ending::Exited(0) => Ok(()),
+        Ending::Exited(PANICKED) => Err(io::Error::other(format!("the child {pid} panicked"))),
+        ending => Err(io::Error::other(format!("the child {pid} ended {ending}"))),
+    }
+}
+
 /// Reaps a child.
 pub(crate) fn reap(pid: libc::pid_t) -> io::Result<Ending> {
     let mut status = 0;
-    loop {
-        // SAFETY: `status` is ours.
-        if unsafe { libc::waitpid(pid, &mut status, 0) } == pid {
-            break;
-        }
-        let error = io::Error::last_os_error();
+    // SAFETY: `status` is ours.
+    while let Err(error) = number(unsafe { libc::waitpid(pid, &mut status, 0) }) {
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }

@@ -10,9 +10,9 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::program::Program;
-use crate::answer::done;
-use crate::arch;
+use crate::answer::{done, outcome};
 use crate::memory::SharedWords;
+use crate::raw::{self, call};
 
 /// Exit status of every child that did what it should.
 pub const STATUS: u8 = 42;
@@ -58,16 +58,41 @@ pub struct Watch {
     stack: Box<Stack>,
 }
 
-/// Stack of a child that shares its parent's memory, aligned as both conventions demand.
+/// Stack of a child that shares its parent's memory, aligned as both conventions demand; touched.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Stack([u8; 16 * 1024]);
+pub(super) struct Stack([u8; 16 * 1024]);
+
+impl Stack {
+    pub(super) fn new() -> Box<Stack> {
+        Box::new(Stack([1; 16 * 1024]))
+    }
+
+    /// A child as vfork makes it: it shares the memory, runs `body` on this stack, and the calling
+    /// thread stands until it exits. The number, or what clone(2) says in its place.
+    ///
+    /// # Safety
+    /// `body` may be called with `argument` in a thread that has this one's thread-local storage.
+    #[inline(always)]
+    pub(super) unsafe fn vfork(
+        &mut self,
+        body: extern "C" fn(*mut libc::c_void) -> libc::c_int,
+        argument: *mut libc::c_void,
+    ) -> libc::pid_t {
+        let bytes = self.0.len();
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: one past the end of the array is a valid address of it. The child runs on it
+        // while this thread is suspended (CLONE_VFORK), so that it outlives the child; the rest is
+        // the caller's promise.
+        unsafe { libc::clone(body, self.0.as_mut_ptr().add(bytes).cast(), flags, argument) }
+    }
+}
 
 impl Watch {
     /// A watch that reads `now`: a function that makes no allocation and takes no lock, because
     /// children call it. Errors: those of mmap(2).
     pub fn new(now: fn() -> u64) -> io::Result<Watch> {
-        Ok(Watch { now, words: SharedWords::new(2)?, stack: Box::new(Stack([1; 16 * 1024])) })
+        Ok(Watch { now, words: SharedWords::new(2)?, stack: Stack::new() })
     }
 
     /// A child by the C library's fork(3), which does what `then` says.
@@ -111,20 +136,12 @@ impl Watch {
         // SAFETY: the kernel reads the arguments. Without flags the child runs on from here on a
         // copy of the memory, stack included; it makes system calls only and does not return. The C
         // library does not learn of it, and nothing of it is called there.
-        let pid = unsafe {
-            arch::syscall2(
-                libc::SYS_clone3,
-                (&raw const arguments) as usize,
-                size_of::<Arguments>(),
-            )
-        };
+        let pid = unsafe { call!(SYS_clone3, &raw const arguments, size_of::<Arguments>()) };
         if pid == 0 {
             self.child(Then::Exit);
         }
         let returned = (self.now)();
-        if pid < 0 {
-            return Err(io::Error::from_raw_os_error(-pid as i32));
-        }
+        let pid = raw::result(pid)?;
         self.reap(pid as libc::pid_t, called, returned)
     }
 
@@ -141,21 +158,10 @@ impl Watch {
         }
 
         self.forget();
-        let bytes = self.stack.0.len();
-        // SAFETY: one past the end of the array is a valid address of it.
-        let top = unsafe { self.stack.0.as_mut_ptr().add(bytes) };
-        let watch: *const Watch = self;
+        let watch = ptr::from_ref(&*self).cast_mut().cast();
         let called = (self.now)();
-        // SAFETY: the child runs on a stack of its own and uses the watch while this thread is
-        // suspended (CLONE_VFORK); both outlive it.
-        let pid = unsafe {
-            libc::clone(
-                child,
-                top.cast(),
-                libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
-                watch.cast_mut().cast(),
-            )
-        };
+        // SAFETY: the child uses the watch, but for its stack, while this thread is suspended.
+        let pid = unsafe { self.stack.vfork(child, watch) };
         let returned = (self.now)();
         self.reap(pid, called, returned)
     }
@@ -180,9 +186,7 @@ impl Watch {
             )
         };
         let returned = (self.now)();
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
-        }
+        outcome(error)?;
         self.reap(pid, called, returned)
     }
 
@@ -220,15 +224,9 @@ impl Watch {
     fn reap(&self, pid: libc::pid_t, called: u64, returned: u64) -> io::Result<Moments> {
         done(pid)?;
         let mut status: libc::c_int = 0;
-        loop {
-            // SAFETY: the kernel writes one number to `status`; no usage is asked for.
-            let reaped = unsafe {
-                arch::syscall4(libc::SYS_wait4, pid as usize, (&raw mut status) as usize, 0, 0)
-            };
-            if reaped == pid as isize {
-                break;
-            }
-            let error = io::Error::from_raw_os_error(-reaped as i32);
+        // SAFETY: the kernel writes one number to `status`; no usage is asked for.
+        let mut wait = || raw::result(unsafe { call!(SYS_wait4, pid, &raw mut status, 0, 0) });
+        while let Err(error) = wait() {
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
             }
@@ -270,15 +268,15 @@ fn ten_calls() {
     // SAFETY: plain values and a text that ends in a zero byte. What changes is this child, which
     // exits next.
     unsafe {
-        let pid = arch::syscall0(libc::SYS_getpid) as usize;
-        let group = arch::syscall1(libc::SYS_getpgid, pid) as usize;
-        arch::syscall0(libc::SYS_setsid);
-        arch::syscall0(libc::SYS_vhangup);
+        let pid = call!(SYS_getpid) as usize;
+        let group = call!(SYS_getpgid, pid) as usize;
+        call!(SYS_setsid);
+        call!(SYS_vhangup);
         for (of, to) in [(0, 0), (pid, group), (0, usize::MAX), (usize::MAX, 0)] {
-            arch::syscall2(libc::SYS_setpgid, of, to);
+            call!(SYS_setpgid, of, to);
         }
-        arch::syscall0(libc::SYS_sched_yield);
-        arch::syscall2(libc::SYS_prctl, libc::PR_SET_NAME as usize, NAME.as_ptr() as usize);
+        call!(SYS_sched_yield);
+        call!(SYS_prctl, libc::PR_SET_NAME, NAME.as_ptr());
     }
 }
 

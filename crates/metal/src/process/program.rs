@@ -3,11 +3,13 @@
 use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::answer::owned;
 
 /// memfd_create(2), Linux 6.3: the file may be executed, whatever vm.memfd_noexec takes as given.
 const MFD_EXEC: u32 = 0x10;
@@ -37,12 +39,8 @@ impl Program {
     /// of memfd_create(2): EACCES where vm.memfd_noexec is 2.
     pub fn in_memory(bytes: &[u8]) -> io::Result<Program> {
         let create = |flags| {
-            // SAFETY: the name ends in a zero byte.
-            match unsafe { libc::memfd_create(c"plumb-program".as_ptr(), flags) } {
-                -1 => Err(io::Error::last_os_error()),
-                // SAFETY: the kernel has just opened it for us.
-                fd => Ok(unsafe { File::from_raw_fd(fd) }),
-            }
+            // SAFETY: the name ends in a zero byte; what the kernel opens is nobody else's.
+            unsafe { owned(libc::memfd_create(c"plumb-program".as_ptr(), flags)) }.map(File::from)
         };
         let mut file = match create(libc::MFD_CLOEXEC | MFD_EXEC) {
             // A kernel before 6.3 does not know the flag and lets every such file be executed.
@@ -109,15 +107,14 @@ mod tests {
     use crate::clock::monotonic_raw_ns;
     use crate::elf::{Machine, static_program};
     use crate::process::{STATUS, Watch};
+    use crate::scratch::Scratch;
 
     #[test]
     fn a_program_in_a_directory_leaves_no_name_there() {
-        let directory = std::env::temp_dir().join(format!("plumb-programs-{}", std::process::id()));
-        std::fs::create_dir(&directory).expect("temporary files can be made");
+        let directory = Scratch::new("programs");
         let bytes = static_program(Machine::HERE, STATUS);
         let program = Program::in_directory(&bytes, &directory).expect("is written");
-        let left = std::fs::read_dir(&directory).expect("is there").count();
-        std::fs::remove_dir(&directory).expect("is empty");
+        let left = std::fs::read_dir(&*directory).expect("is there").count();
         assert_eq!(left, 0);
         let watch = Watch::new(monotonic_raw_ns).expect("maps");
         match watch.spawn(&program) {
@@ -125,6 +122,6 @@ mod tests {
             // Temporary files may be mounted noexec.
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EACCES), "{error}"),
         }
-        Program::in_directory(&bytes, &directory).expect_err("no such directory");
+        Program::in_directory(&bytes, &directory.join("none")).expect_err("no such directory");
     }
 }

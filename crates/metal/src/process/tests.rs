@@ -127,16 +127,16 @@ fn the_first_call_of_a_child_takes_time_and_leaves_no_child() {
 }
 
 #[test]
-#[expect(clippy::zombie_processes, reason = "wait_for_success reaps them")]
+#[expect(clippy::zombie_processes, reason = "succeed reaps them")]
 fn an_unsuccessful_child_is_an_error() {
     for (program, succeeds) in [("true", true), ("false", false)] {
         let child = Command::new(program).spawn().unwrap();
         let pid = child.id() as libc::pid_t;
-        assert_eq!(wait_for_success(pid).is_ok(), succeeds, "{program}");
+        assert_eq!(child::succeed(pid).is_ok(), succeeds, "{program}");
     }
     let child = cat().spawn().unwrap();
     kill(child.id(), libc::SIGKILL).unwrap();
-    assert!(wait_for_success(child.id() as libc::pid_t).is_err());
+    assert!(child::succeed(child.id() as libc::pid_t).is_err());
 }
 
 #[test]

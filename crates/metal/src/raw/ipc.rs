@@ -2,20 +2,19 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use super::{done, result};
-use crate::arch;
+use super::{call, done, opened, result};
+use crate::clock::timespec;
 
 /// Makes an event counter (eventfd) at 0. Writing 8 bytes adds their number to it; reading 8 bytes
 /// waits until it is not 0, returns it and sets it to 0. Errors: those of eventfd2(2).
 pub fn eventfd() -> io::Result<OwnedFd> {
-    // SAFETY: plain values.
-    let fd = result(unsafe { arch::syscall2(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC as usize) })?;
-    // SAFETY: the kernel has just opened it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    // SAFETY: plain values; what the kernel opens is nobody else's.
+    unsafe { opened(call!(SYS_eventfd2, 0, libc::EFD_CLOEXEC)) }
 }
 
 /// Who may wait on a word, and so who must be looked for when it changes.
@@ -45,20 +44,7 @@ impl Scope {
 /// them; others of futex(2).
 #[inline]
 pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<()> {
-    // SAFETY: the word is valid; without a time limit the fourth argument is a null pointer.
-    let waited = result(unsafe {
-        arch::syscall4(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAIT | scope.flag()) as usize,
-            expected as usize,
-            0,
-        )
-    });
-    match waited {
-        Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(()),
-        waited => waited.map(|_| ()),
-    }
+    wait(word, expected, scope, ptr::null()).or_else(|error| again(error, &[libc::EAGAIN]))
 }
 
 /// As [`futex_wait`], for so long at most; where that passed, it returns as if there had been no
@@ -69,25 +55,28 @@ pub fn futex_wait_for(
     scope: Scope,
     at_most: Duration,
 ) -> io::Result<()> {
-    let limit = libc::timespec {
-        tv_sec: at_most.as_secs() as libc::time_t,
-        tv_nsec: at_most.subsec_nanos() as _,
-    };
-    // SAFETY: the word is valid, and the kernel reads one timespec.
-    let waited = result(unsafe {
-        arch::syscall4(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAIT | scope.flag()) as usize,
-            expected as usize,
-            (&raw const limit) as usize,
-        )
-    });
-    match waited {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ETIMEDOUT)) => {
-            Ok(())
-        }
-        waited => waited.map(|_| ()),
+    let limit = timespec(at_most);
+    let ended = [libc::EAGAIN, libc::ETIMEDOUT];
+    wait(word, expected, scope, &raw const limit).or_else(|error| again(error, &ended))
+}
+
+#[inline(always)]
+fn wait(
+    word: &AtomicU32,
+    expected: u32,
+    scope: Scope,
+    limit: *const libc::timespec,
+) -> io::Result<()> {
+    let operation = libc::FUTEX_WAIT | scope.flag();
+    // SAFETY: the word is valid, and the kernel reads one timespec or, of a null pointer, none.
+    done(unsafe { call!(SYS_futex, word.as_ptr(), operation, expected, limit) })
+}
+
+/// Whether the caller is just to look again.
+fn again(error: io::Error, reasons: &[i32]) -> io::Result<()> {
+    match error.raw_os_error() {
+        Some(number) if reasons.contains(&number) => Ok(()),
+        _ => Err(error),
     }
 }
 
@@ -96,14 +85,7 @@ pub fn futex_wait_for(
 #[inline]
 pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
     // SAFETY: the word is valid, and waking does not access it.
-    result(unsafe {
-        arch::syscall3(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAKE | scope.flag()) as usize,
-            count as usize,
-        )
-    })
+    result(unsafe { call!(SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | scope.flag(), count) })
 }
 
 /// A POSIX message queue without a name: it is gone with its last descriptor.
@@ -127,20 +109,13 @@ impl MessageQueue {
         attributes.mq_maxmsg = messages as _;
         attributes.mq_msgsize = bytes as _;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: the name ends in a zero byte, and the kernel reads one mq_attr.
-        let fd = result(unsafe {
-            arch::syscall4(
-                libc::SYS_mq_open,
-                name.as_ptr() as usize,
-                flags as usize,
-                MODE,
-                &raw const attributes as usize,
-            )
-        })?;
-        // SAFETY: the kernel has just opened it for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        // SAFETY: the name ends in a zero byte, and the kernel reads one mq_attr; what it opens is
+        // nobody else's.
+        let fd = unsafe {
+            opened(call!(SYS_mq_open, name.as_ptr(), flags, MODE, &raw const attributes))?
+        };
         // SAFETY: the name ends in a zero byte.
-        result(unsafe { arch::syscall1(libc::SYS_mq_unlink, name.as_ptr() as usize) })?;
+        result(unsafe { call!(SYS_mq_unlink, name.as_ptr()) })?;
         Ok(MessageQueue { fd })
     }
 
@@ -154,15 +129,7 @@ impl MessageQueue {
     pub fn send(&self, message: &[u8]) -> io::Result<()> {
         // SAFETY: the kernel reads `message.len()` bytes; priority 0, no time limit.
         done(unsafe {
-            arch::syscall6(
-                libc::SYS_mq_timedsend,
-                self.fd.as_raw_fd() as usize,
-                message.as_ptr() as usize,
-                message.len(),
-                0,
-                0,
-                0,
-            )
+            call!(SYS_mq_timedsend, self.fd.as_raw_fd(), message.as_ptr(), message.len(), 0, 0, 0)
         })
     }
 
@@ -172,14 +139,14 @@ impl MessageQueue {
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the kernel writes at most `buffer.len()` bytes; no priority asked, no time limit.
         result(unsafe {
-            arch::syscall6(
-                libc::SYS_mq_timedreceive,
-                self.fd.as_raw_fd() as usize,
-                buffer.as_mut_ptr() as usize,
+            call!(
+                SYS_mq_timedreceive,
+                self.fd.as_raw_fd(),
+                buffer.as_mut_ptr(),
                 buffer.len(),
                 0,
                 0,
-                0,
+                0
             )
         })
     }

@@ -2,30 +2,21 @@ use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::scratch::Scratch;
 
-/// A file of its own for each user, removed on drop.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, content: &[u8]) -> Scratch {
-        let name = format!("metal-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::File::create(&path).unwrap().write_all(content).unwrap();
-        Scratch(path)
-    }
-
-    fn path(&self) -> CString {
-        CString::new(self.0.as_os_str().as_bytes()).unwrap()
-    }
+/// A file of its own for each user, in a directory that goes with it.
+fn file(name: &str, content: &[u8]) -> (Scratch, PathBuf) {
+    let place = Scratch::new(name);
+    let path = place.join("file");
+    std::fs::write(&path, content).unwrap();
+    (place, path)
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).unwrap();
-    }
+fn text(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
 fn error(result: io::Result<impl Sized>) -> i32 {
@@ -40,8 +31,8 @@ fn numbers_of_processes_are_the_librarys() {
 
 #[test]
 fn a_file_is_opened_read_stated_and_closed() {
-    let scratch = Scratch::new("read", b"0123456789");
-    let file = openat(None, &scratch.path(), libc::O_RDONLY).unwrap();
+    let (_place, path) = file("read", b"0123456789");
+    let file = openat(None, &text(&path), libc::O_RDONLY).unwrap();
     let mut buffer = [0; 4];
     assert_eq!(read(file.as_fd(), &mut buffer).unwrap(), 4);
     assert_eq!(&buffer, b"0123");
@@ -50,7 +41,7 @@ fn a_file_is_opened_read_stated_and_closed() {
     assert_eq!(read(file.as_fd(), &mut buffer).unwrap(), 4);
     assert_eq!(&buffer, b"4567");
     let by_descriptor = fstat(file.as_fd()).unwrap();
-    let by_path = newfstatat(None, &scratch.path()).unwrap();
+    let by_path = newfstatat(None, &text(&path)).unwrap();
     assert_eq!(by_descriptor.st_size, 10);
     assert_eq!(by_path.st_ino, by_descriptor.st_ino);
     assert_eq!(by_path.st_mode & libc::S_IFMT, libc::S_IFREG);
@@ -61,20 +52,18 @@ fn a_file_is_opened_read_stated_and_closed() {
     // Another thread may have been given the number meanwhile; then it is not this file.
     if flags >= 0 {
         let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
-        assert_ne!(link.ok(), Some(scratch.0.clone()));
+        assert_ne!(link.ok(), Some(path));
     }
 }
 
 #[test]
 fn paths_may_be_relative_to_a_directory() {
-    let scratch = Scratch::new("relative", b"x");
-    let directory = CString::new(scratch.0.parent().unwrap().as_os_str().as_bytes()).unwrap();
-    let name = CString::new(scratch.0.file_name().unwrap().as_bytes()).unwrap();
-    let directory = openat(None, &directory, libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
-    let file = openat(Some(directory.as_fd()), &name, libc::O_WRONLY).unwrap();
+    let (place, path) = file("relative", b"x");
+    let directory = openat(None, &text(&place), libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
+    let file = openat(Some(directory.as_fd()), c"file", libc::O_WRONLY).unwrap();
     assert_eq!(write(file.as_fd(), b"yz").unwrap(), 2);
-    assert_eq!(newfstatat(Some(directory.as_fd()), &name).unwrap().st_size, 2);
-    assert_eq!(std::fs::read(&scratch.0).unwrap(), b"yz");
+    assert_eq!(newfstatat(Some(directory.as_fd()), c"file").unwrap().st_size, 2);
+    assert_eq!(std::fs::read(&path).unwrap(), b"yz");
 }
 
 #[test]

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::answer::invalid;
+use crate::arch;
 use crate::memory::{Mapped, base_page_bytes};
-use crate::{arch, raw};
+use crate::raw::{self, call};
 
 /// One more than the largest signal's number.
 const SIGNALS: usize = 65;
@@ -97,13 +98,7 @@ impl Claim {
         let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         // SAFETY: the kernel writes one action of this layout.
         raw::done(unsafe {
-            arch::syscall4(
-                libc::SYS_rt_sigaction,
-                self.signal as usize,
-                0,
-                (&raw mut action).addr(),
-                SET_BYTES,
-            )
+            call!(SYS_rt_sigaction, self.signal, 0, (&raw mut action).addr(), SET_BYTES)
         })
         .map(|()| action)
     }
@@ -139,7 +134,7 @@ impl Catcher {
         let claim = Claim::new(signal, handler as libc::sighandler_t, libc::SA_RESTART)?;
         let action = claim.action()?;
         // SAFETY: no arguments; cannot fail.
-        let thread = unsafe { arch::syscall0(libc::SYS_gettid) } as usize;
+        let thread = unsafe { call!(SYS_gettid) } as usize;
         Ok(Catcher {
             action,
             process: raw::getpid() as usize,
@@ -176,20 +171,9 @@ impl Catcher {
     #[inline(always)]
     pub fn block(&self, blocked: bool) -> io::Result<()> {
         let set = bit(self.claim.signal);
-        let how = match blocked {
-            true => libc::SIG_BLOCK,
-            false => libc::SIG_UNBLOCK,
-        };
+        let how = if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
         // SAFETY: the kernel reads one set; the old one is not asked for.
-        raw::done(unsafe {
-            arch::syscall4(
-                libc::SYS_rt_sigprocmask,
-                how as usize,
-                (&raw const set).addr(),
-                0,
-                SET_BYTES,
-            )
-        })
+        raw::done(unsafe { call!(SYS_rt_sigprocmask, how, (&raw const set).addr(), 0, SET_BYTES) })
     }
 
     /// Whether the signal is in the calling thread's mask. Errors: those of the call.
@@ -202,9 +186,7 @@ impl Catcher {
     #[inline(always)]
     pub fn send_to_thread(&self) -> io::Result<()> {
         // SAFETY: plain values.
-        raw::done(unsafe {
-            arch::syscall3(libc::SYS_tgkill, self.process, self.thread, self.claim.signal as usize)
-        })
+        raw::done(unsafe { call!(SYS_tgkill, self.process, self.thread, self.claim.signal) })
     }
 
     /// `kill`: sends the signal to the process, and returns when it has been caught: at once where
@@ -214,9 +196,7 @@ impl Catcher {
     pub fn send_to_process(&self) -> io::Result<()> {
         let before = self.claim.caught().load(Ordering::Acquire);
         // SAFETY: plain values; the process is this one.
-        let result =
-            unsafe { arch::syscall2(libc::SYS_kill, self.process, self.claim.signal as usize) };
-        raw::done(result)?;
+        raw::done(unsafe { call!(SYS_kill, self.process, self.claim.signal) })?;
         if self.claim.caught().load(Ordering::Acquire) == before {
             return self.await_another(before);
         }
@@ -246,13 +226,7 @@ impl Catcher {
     fn dispose(&self, action: &KernelAction) -> io::Result<()> {
         // SAFETY: the kernel reads one action, whose handler is `count` or none.
         raw::done(unsafe {
-            arch::syscall4(
-                libc::SYS_rt_sigaction,
-                self.claim.signal as usize,
-                ptr::from_ref(action).addr(),
-                0,
-                SET_BYTES,
-            )
+            call!(SYS_rt_sigaction, self.claim.signal, ptr::from_ref(action).addr(), 0, SET_BYTES)
         })
     }
 }
@@ -335,13 +309,7 @@ fn change_mask(how: i32, set: u64) -> io::Result<u64> {
     let mut before = 0_u64;
     // SAFETY: the kernel reads one set and writes one.
     raw::done(unsafe {
-        arch::syscall4(
-            libc::SYS_rt_sigprocmask,
-            how as usize,
-            (&raw const set).addr(),
-            (&raw mut before).addr(),
-            SET_BYTES,
-        )
+        call!(SYS_rt_sigprocmask, how, (&raw const set).addr(), (&raw mut before).addr(), SET_BYTES)
     })
     .map(|()| before)
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::deliver::{CAUGHT, Claim};
 use crate::answer::done;
-use crate::arch;
 use crate::memory::{Mapping, Pages, base_page_bytes};
+use crate::raw::call;
 
 /// The pages whose protection the handler lifts: first address, and the one behind the last. Both 0
 /// while there are none.
@@ -96,11 +96,9 @@ extern "C" fn mend(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc:
     let page = PAGE.load(Ordering::Acquire);
     let ours = (FROM.load(Ordering::Acquire)..TO.load(Ordering::Acquire)).contains(&address);
     if ours {
-        let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let writable = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a whole page of the mapping; the raw call touches no errno.
-        let result =
-            unsafe { arch::syscall3(libc::SYS_mprotect, address & !(page - 1), page, writable) };
-        if result == 0 {
+        if unsafe { call!(SYS_mprotect, address & !(page - 1), page, writable) } == 0 {
             CAUGHT[signal as usize].fetch_add(1, Ordering::Relaxed);
             return;
         }

@@ -99,14 +99,11 @@ fn cachestat(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {
     let range = [offset, bytes];
     let mut found = [0_u64; 5];
     // SAFETY: two structures of 64-bit words, of the sizes that the call reads and writes.
-    let result = unsafe {
+    done(unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0_u32)
-    };
+    })?;
     let [cached, dirty, writeback, _, _] = found;
-    match result {
-        0 => Ok(Residency { cached, dirty, writeback }),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(Residency { cached, dirty, writeback })
 }
 
 fn mincore(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {

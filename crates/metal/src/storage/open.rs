@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::answer::number;
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
@@ -40,11 +42,10 @@ pub fn open(path: &Path, way: Way) -> io::Result<File> {
         .custom_flags(flags | libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)?;
     // SAFETY: plain values; the descriptor is open.
-    let kept = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    match kept {
-        kept if kept < 0 => Err(io::Error::last_os_error()),
-        kept if kept & flags == flags => Ok(file),
-        _ => Err(refused("the open file has not the flags that were asked for (F_GETFL)")),
+    let kept = number(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
+    match kept & flags == flags {
+        true => Ok(file),
+        false => Err(refused("the open file has not the flags that were asked for (F_GETFL)")),
     }
 }
 

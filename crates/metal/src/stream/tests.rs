@@ -2,23 +2,8 @@ use super::{Access, Ahead, Kernel, Loop, Op, PAGE, STEP_LINES, Stores, Stream, W
 use crate::memory::{Mapping, Pages};
 use std::collections::HashSet;
 
-fn every_kernel() -> Vec<Kernel> {
-    let mut kernels = vec![];
-    for op in Op::ALL {
-        for stores in Stores::ALL {
-            for access in Access::ALL {
-                for width in Width::ALL {
-                    kernels.push(Kernel { op, stores, access, width });
-                }
-            }
-        }
-    }
-    kernels
-}
-
 fn supported() -> impl Iterator<Item = Kernel> {
-    let kernels = every_kernel().into_iter();
-    kernels.filter(|kernel| kernel.is_supported())
+    Kernel::every().filter(|kernel| kernel.is_supported())
 }
 
 fn stream(kernel: Kernel, lines: usize, ahead: Ahead) -> Stream {
@@ -204,7 +189,7 @@ fn a_loop_of_other_elements_is_refused() {
 
 #[test]
 fn what_exists_is_what_is_documented() {
-    for kernel in every_kernel() {
+    for kernel in Kernel::every() {
         let Kernel { op, stores, access, width } = kernel;
         let stored = !matches!(op, Op::Read | Op::Modify);
         let exists = match (stores, access) {

@@ -36,6 +36,13 @@ macro_rules! with {
     };
 }
 
+/// Adds the arguments from so many on that are on the stack, at these offsets.
+macro_rules! stacked {
+    ($add:expr, $($count:literal $offset:literal),*) => {
+        concat!($(with!($count, concat!($add, $offset, "]"))),*)
+    };
+}
+
 /// Saves what the loop uses, repeats the call `n` times, returns the sum.
 /// rbx: sum of integers; r12: calls left; r13: free for `$before`.
 macro_rules! call_turns {
@@ -88,21 +95,11 @@ macro_rules! integer_call {
                 $(with!($count, concat!("mov ", $slot, ", ", $register)),)*
                 concat!("mov ", $a, ", ", integer_call!(@first $($slot)*)),
                 integer_call!(@rest $a, $($count $slot),*),
-                with!(7, concat!("add ", $a, ", [rbp + 16]")),
-                with!(8, concat!("add ", $a, ", [rbp + 24]")),
-                with!(9, concat!("add ", $a, ", [rbp + 32]")),
-                with!(10, concat!("add ", $a, ", [rbp + 40]")),
-                with!(11, concat!("add ", $a, ", [rbp + 48]")),
-                with!(12, concat!("add ", $a, ", [rbp + 56]")),
+                stacked!(concat!("add ", $a, ", [rbp + "), 7 16, 8 24, 9 32, 10 40, 11 48, 12 56),
                 ".else",
                 concat!("mov ", $a, ", ", integer_call!(@first $($register)*)),
                 integer_call!(@rest $a, $($count $register),*),
-                with!(7, concat!("add ", $a, ", [rsp + 8]")),
-                with!(8, concat!("add ", $a, ", [rsp + 16]")),
-                with!(9, concat!("add ", $a, ", [rsp + 24]")),
-                with!(10, concat!("add ", $a, ", [rsp + 32]")),
-                with!(11, concat!("add ", $a, ", [rsp + 40]")),
-                with!(12, concat!("add ", $a, ", [rsp + 48]")),
+                stacked!(concat!("add ", $a, ", [rsp + "), 7 8, 8 16, 9 24, 10 32, 11 40, 12 48),
                 ".endif",
                 ".if {spilled}\npop rbp\n.endif",
                 "ret",
@@ -151,20 +148,12 @@ macro_rules! integer_call {
 }
 
 integer_call!(calls_i32, callee_i32, "eax", [
-    1 "edi" "dword ptr [rbp - 4]",
-    2 "esi" "dword ptr [rbp - 8]",
-    3 "edx" "dword ptr [rbp - 12]",
-    4 "ecx" "dword ptr [rbp - 16]",
-    5 "r8d" "dword ptr [rbp - 20]",
-    6 "r9d" "dword ptr [rbp - 24]"
+    1 "edi" "dword ptr [rbp - 4]", 2 "esi" "dword ptr [rbp - 8]", 3 "edx" "dword ptr [rbp - 12]",
+    4 "ecx" "dword ptr [rbp - 16]", 5 "r8d" "dword ptr [rbp - 20]", 6 "r9d" "dword ptr [rbp - 24]"
 ]);
 integer_call!(calls_i64, callee_i64, "rax", [
-    1 "rdi" "qword ptr [rbp - 8]",
-    2 "rsi" "qword ptr [rbp - 16]",
-    3 "rdx" "qword ptr [rbp - 24]",
-    4 "rcx" "qword ptr [rbp - 32]",
-    5 "r8" "qword ptr [rbp - 40]",
-    6 "r9" "qword ptr [rbp - 48]"
+    1 "rdi" "qword ptr [rbp - 8]", 2 "rsi" "qword ptr [rbp - 16]", 3 "rdx" "qword ptr [rbp - 24]",
+    4 "rcx" "qword ptr [rbp - 32]", 5 "r8" "qword ptr [rbp - 40]", 6 "r9" "qword ptr [rbp - 48]"
 ]);
 
 macro_rules! floating_call {
@@ -180,16 +169,10 @@ macro_rules! floating_call {
                 $(with!($count, concat!($move, " ", $word, " ptr ", $slot, ", ", $register)),)*
                 concat!($move, " xmm0, ", $word, " ptr ", floating_call!(@first $($slot)*)),
                 floating_call!(@rest concat!($add, " xmm0, ", $word, " ptr "), $($count $slot),*),
-                with!(9, concat!($add, " xmm0, ", $word, " ptr [rbp + 16]")),
-                with!(10, concat!($add, " xmm0, ", $word, " ptr [rbp + 24]")),
-                with!(11, concat!($add, " xmm0, ", $word, " ptr [rbp + 32]")),
-                with!(12, concat!($add, " xmm0, ", $word, " ptr [rbp + 40]")),
+                stacked!(concat!($add, " xmm0, ", $word, " ptr [rbp + "), 9 16, 10 24, 11 32, 12 40),
                 ".else",
                 floating_call!(@rest concat!($add, " xmm0, "), $($count $register),*),
-                with!(9, concat!($add, " xmm0, ", $word, " ptr [rsp + 8]")),
-                with!(10, concat!($add, " xmm0, ", $word, " ptr [rsp + 16]")),
-                with!(11, concat!($add, " xmm0, ", $word, " ptr [rsp + 24]")),
-                with!(12, concat!($add, " xmm0, ", $word, " ptr [rsp + 32]")),
+                stacked!(concat!($add, " xmm0, ", $word, " ptr [rsp + "), 9 8, 10 16, 11 24, 12 32),
                 ".endif",
                 ".if {spilled}\npop rbp\n.endif",
                 "ret",
@@ -240,24 +223,12 @@ macro_rules! floating_call {
 }
 
 floating_call!(calls_f32, callee_f32, F32_CONSTANTS, "movss", "addss", 4, "dword", [
-    1 "xmm0" "[rbp - 4]",
-    2 "xmm1" "[rbp - 8]",
-    3 "xmm2" "[rbp - 12]",
-    4 "xmm3" "[rbp - 16]",
-    5 "xmm4" "[rbp - 20]",
-    6 "xmm5" "[rbp - 24]",
-    7 "xmm6" "[rbp - 28]",
-    8 "xmm7" "[rbp - 32]"
+    1 "xmm0" "[rbp - 4]", 2 "xmm1" "[rbp - 8]", 3 "xmm2" "[rbp - 12]", 4 "xmm3" "[rbp - 16]",
+    5 "xmm4" "[rbp - 20]", 6 "xmm5" "[rbp - 24]", 7 "xmm6" "[rbp - 28]", 8 "xmm7" "[rbp - 32]"
 ]);
 floating_call!(calls_f64, callee_f64, F64_CONSTANTS, "movsd", "addsd", 8, "qword", [
-    1 "xmm0" "[rbp - 8]",
-    2 "xmm1" "[rbp - 16]",
-    3 "xmm2" "[rbp - 24]",
-    4 "xmm3" "[rbp - 32]",
-    5 "xmm4" "[rbp - 40]",
-    6 "xmm5" "[rbp - 48]",
-    7 "xmm6" "[rbp - 56]",
-    8 "xmm7" "[rbp - 64]"
+    1 "xmm0" "[rbp - 8]", 2 "xmm1" "[rbp - 16]", 3 "xmm2" "[rbp - 24]", 4 "xmm3" "[rbp - 32]",
+    5 "xmm4" "[rbp - 40]", 6 "xmm5" "[rbp - 48]", 7 "xmm6" "[rbp - 56]", 8 "xmm7" "[rbp - 64]"
 ]);
 
 /// One i64 argument in a register, through a register that holds the address.

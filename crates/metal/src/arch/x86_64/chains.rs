@@ -17,96 +17,62 @@ macro_rules! with {
     };
 }
 
-/// Assembles a text for each chain, by where it stands: `$general` with its register, `$vector`
-/// with its register, `$stack` with its place below the stack pointer, and for all its place in the
-/// list of the caller's. rsi, which holds that list, is the thirteenth's.
+/// Assembles `$when` for each chain, by where it stands. rsi, which holds the caller's list, is the
+/// thirteenth's.
 macro_rules! each {
-    ($general:ident, $vector:ident, $stack:ident) => {
+    ($when:ident) => {
         concat!(
-            with!(0, $general!("rbx", "0")),
-            with!(1, $general!("rcx", "8")),
-            with!(2, $general!("rdx", "16")),
-            with!(3, $general!("rbp", "24")),
-            with!(4, $general!("r8", "32")),
-            with!(5, $general!("r9", "40")),
-            with!(6, $general!("r10", "48")),
-            with!(7, $general!("r11", "56")),
-            with!(8, $general!("r12", "64")),
-            with!(9, $general!("r13", "72")),
-            with!(10, $general!("r14", "80")),
-            with!(11, $general!("r15", "88")),
-            with!(13, $vector!("xmm0", "104")),
-            with!(14, $vector!("xmm1", "112")),
-            with!(15, $vector!("xmm2", "120")),
-            with!(16, $vector!("xmm3", "128")),
-            with!(17, $vector!("xmm4", "136")),
-            with!(18, $vector!("xmm5", "144")),
-            with!(19, $vector!("xmm6", "152")),
-            with!(20, $vector!("xmm7", "160")),
-            with!(21, $vector!("xmm8", "168")),
-            with!(22, $vector!("xmm9", "176")),
-            with!(23, $vector!("xmm10", "184")),
-            with!(24, $vector!("xmm11", "192")),
-            with!(25, $vector!("xmm12", "200")),
-            with!(26, $vector!("xmm13", "208")),
-            with!(27, $vector!("xmm14", "216")),
-            with!(28, $vector!("xmm15", "224")),
-            with!(29, $stack!("16", "232")),
-            with!(30, $stack!("24", "240")),
-            with!(31, $stack!("32", "248")),
-            with!(12, $general!("rsi", "96")),
+            each!(@ $when general 0 "rbx" "0", 1 "rcx" "8", 2 "rdx" "16", 3 "rbp" "24", 4 "r8" "32",
+                5 "r9" "40", 6 "r10" "48", 7 "r11" "56", 8 "r12" "64", 9 "r13" "72",
+                10 "r14" "80", 11 "r15" "88"),
+            each!(@ $when vector 13 "xmm0" "104", 14 "xmm1" "112", 15 "xmm2" "120", 16 "xmm3" "128",
+                17 "xmm4" "136", 18 "xmm5" "144", 19 "xmm6" "152", 20 "xmm7" "160",
+                21 "xmm8" "168", 22 "xmm9" "176", 23 "xmm10" "184", 24 "xmm11" "192",
+                25 "xmm12" "200", 26 "xmm13" "208", 27 "xmm14" "216", 28 "xmm15" "224"),
+            each!(@ $when stack 29 "16" "232", 30 "24" "240", 31 "32" "248"),
+            each!(@ $when general 12 "rsi" "96")
         )
+    };
+    (@ $when:ident $where:ident $($chain:literal $register:literal $place:literal),*) => {
+        concat!($(with!($chain, text!($when $where $register $place))),*)
     };
 }
 
-macro_rules! begin_general {
-    ($register:literal, $place:literal) => {
+/// A chain's text by where it stands: in a general register, in a vector register or so many bytes
+/// below the stack pointer; and by its place in the caller's list, in bytes.
+macro_rules! text {
+    (begin general $register:literal $place:literal) => {
         concat!("mov ", $register, ", qword ptr [rsi + ", $place, "]")
     };
-}
-macro_rules! begin_vector {
-    ($register:literal, $place:literal) => {
+    (begin vector $register:literal $place:literal) => {
         concat!("movq ", $register, ", qword ptr [rsi + ", $place, "]")
     };
-}
-macro_rules! begin_stack {
-    ($slot:literal, $place:literal) => {
+    (begin stack $slot:literal $place:literal) => {
         concat!("mov rax, qword ptr [rsi + ", $place, "]\nmov qword ptr [rsp - ", $slot, "], rax")
     };
-}
-macro_rules! step_general {
-    ($register:literal, $place:literal) => {
+    (step general $register:literal $place:literal) => {
         concat!("mov ", $register, ", qword ptr [", $register, "]")
     };
-}
-macro_rules! step_vector {
-    ($register:literal, $place:literal) => {
+    (step vector $register:literal $place:literal) => {
         concat!("movq rax, ", $register, "\nmovq ", $register, ", qword ptr [rax]")
     };
-}
-macro_rules! step_stack {
-    ($slot:literal, $place:literal) => {
+    (step stack $slot:literal $place:literal) => {
         concat!(
             "mov rax, qword ptr [rsp - ",
             $slot,
-            "]\nmov rax, qword ptr [rax]\nmov qword ptr [rsp - ",
+            "]\nmov rax, qword ptr [rax]\n",
+            "mov qword ptr [rsp - ",
             $slot,
             "], rax"
         )
     };
-}
-macro_rules! end_general {
-    ($register:literal, $place:literal) => {
+    (end general $register:literal $place:literal) => {
         concat!("mov qword ptr [rdi + ", $place, "], ", $register)
     };
-}
-macro_rules! end_vector {
-    ($register:literal, $place:literal) => {
+    (end vector $register:literal $place:literal) => {
         concat!("movq qword ptr [rdi + ", $place, "], ", $register)
     };
-}
-macro_rules! end_stack {
-    ($slot:literal, $place:literal) => {
+    (end stack $slot:literal $place:literal) => {
         concat!("mov rax, qword ptr [rsp - ", $slot, "]\nmov qword ptr [rdi + ", $place, "], rax")
     };
 }
@@ -123,17 +89,17 @@ unsafe extern "C" fn turns<const CHAINS: usize>(n: u64, at: *mut u64) {
         "push r15",
         "sub rsp, 8",
         "mov qword ptr [rsp], rsi",
-        each!(begin_general, begin_vector, begin_stack),
+        each!(begin),
         "test rdi, rdi",
         "jz 3f",
         ".p2align 6",
         "2:",
-        each!(step_general, step_vector, step_stack),
+        each!(step),
         "dec rdi",
         "jnz 2b",
         "3:",
         "mov rdi, qword ptr [rsp]",
-        each!(end_general, end_vector, end_stack),
+        each!(end),
         "add rsp, 8",
         "pop r15",
         "pop r14",

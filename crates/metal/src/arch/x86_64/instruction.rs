@@ -195,25 +195,23 @@ mod rows;
 
 pub(crate) use rows::INSTRUCTIONS;
 
-/// Whether the processor and the system have a feature of `/proc/cpuinfo`'s name.
-pub(crate) fn has_feature(name: &str) -> bool {
-    match name {
-        "" => true,
-        "popcnt" => is_x86_feature_detected!("popcnt"),
-        "abm" => is_x86_feature_detected!("lzcnt"),
-        "bmi1" => is_x86_feature_detected!("bmi1"),
-        "bmi2" => is_x86_feature_detected!("bmi2"),
-        "ssse3" => is_x86_feature_detected!("ssse3"),
-        "sse4_1" => is_x86_feature_detected!("sse4.1"),
-        "sse4_2" => is_x86_feature_detected!("sse4.2"),
-        "aes" => is_x86_feature_detected!("aes"),
-        "pclmulqdq" => is_x86_feature_detected!("pclmulqdq"),
-        "avx" => is_x86_feature_detected!("avx"),
-        "avx2" => is_x86_feature_detected!("avx2"),
-        "fma" => is_x86_feature_detected!("fma"),
-        "avx512f" => is_x86_feature_detected!("avx512f"),
-        _ => false,
-    }
+macro_rules! features {
+    ($($name:literal $detected:tt),*) => {
+        /// Whether the processor and the system have a feature of `/proc/cpuinfo`'s name.
+        pub(crate) fn has_feature(name: &str) -> bool {
+            match name {
+                "" => true,
+                $($name => is_x86_feature_detected!($detected),)*
+                _ => false,
+            }
+        }
+    };
+}
+
+features! {
+    "popcnt" "popcnt", "abm" "lzcnt", "bmi1" "bmi1", "bmi2" "bmi2", "ssse3" "ssse3",
+    "sse4_1" "sse4.1", "sse4_2" "sse4.2", "aes" "aes", "pclmulqdq" "pclmulqdq", "avx" "avx",
+    "avx2" "avx2", "fma" "fma", "avx512f" "avx512f"
 }
 
 /// One branch of [`branches`]: the lowest bit decides, and is counted on both ways.

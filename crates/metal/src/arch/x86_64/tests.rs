@@ -275,38 +275,25 @@ fn a_turn_of_clock_reads_is_eight_reads_with_their_fences() {
 /// The counter's reads are inlined, and nothing stands between a read and its fences.
 #[test]
 fn fences_stand_beside_the_reads_of_the_counter() {
-    #[inline(never)]
-    fn start() -> u64 {
-        super::ticks_start()
+    macro_rules! reads {
+        ($($name:ident $read:ident -> $result:ty: $($step:literal)*;)*) => {
+            [$({
+                #[inline(never)]
+                fn $name() -> $result {
+                    super::$read()
+                }
+                (stringify!($name), $name as *const (), &[$($step),*][..])
+            }),*]
+        };
     }
-    #[inline(never)]
-    fn end() -> u64 {
-        super::ticks_end()
-    }
-    #[inline(never)]
-    fn raw() -> u64 {
-        super::ticks_raw()
-    }
-    #[inline(never)]
-    fn fenced() -> u64 {
-        super::ticks_fenced()
-    }
-    #[inline(never)]
-    fn rdtscp() -> u64 {
-        super::ticks_rdtscp()
-    }
-    #[inline(never)]
-    fn cpuid() -> Option<u64> {
-        super::ticks_cpuid()
-    }
-    let expected: [(&str, *const (), &[&str]); 6] = [
-        ("start", start as _, &["lfence", "rdtsc", "lfence"]),
-        ("end", end as _, &["rdtscp", "lfence"]),
-        ("raw", raw as _, &["rdtsc"]),
-        ("fenced", fenced as _, &["lfence", "rdtsc"]),
-        ("rdtscp", rdtscp as _, &["rdtscp"]),
-        ("cpuid", cpuid as _, &["cpuid", "rdtsc"]),
-    ];
+    let expected = reads! {
+        start ticks_start -> u64: "lfence" "rdtsc" "lfence";
+        end ticks_end -> u64: "rdtscp" "lfence";
+        raw ticks_raw -> u64: "rdtsc";
+        fenced ticks_fenced -> u64: "lfence" "rdtsc";
+        rdtscp ticks_rdtscp -> u64: "rdtscp";
+        cpuid ticks_cpuid -> Option<u64>: "cpuid" "rdtsc";
+    };
     for (name, function, expected) in expected {
         let body = decoded(address_of(function));
         let found: Vec<(usize, String)> = texts(&body, &[])

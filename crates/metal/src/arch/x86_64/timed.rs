@@ -185,42 +185,40 @@ macro_rules! clock_reads {
     };
 }
 
-clock_reads!(reads_rdtsc, "rdtsc");
-clock_reads!(reads_lfence_rdtsc, "lfence\nrdtsc");
-clock_reads!(reads_rdtscp, "rdtscp");
-clock_reads!(reads_fenced_pair, "lfence\nrdtsc\nlfence\nrdtscp\nlfence");
-// The pair of Intel's white paper on cycle counting (324264): the second cpuid
-// keeps later instructions out, and its results must not replace the reading.
-clock_reads!(
-    reads_cpuid_pair,
-    concat!(
+/// The reads that are instructions here, each with its loop.
+macro_rules! reads {
+    ($($kind:ident $name:ident $step:expr;)*) => {
+        $(clock_reads!($name, $step);)*
+
+        /// The clock reads of this architecture.
+        pub(crate) const CLOCK_READS: &[ClockRead] = &[
+            $(ClockRead::$kind,)*
+            ClockRead::ClockGettimeVdso,
+            ClockRead::ClockGettimeSyscall,
+            ClockRead::Time,
+            ClockRead::Instant,
+        ];
+
+        /// The loop of a read that is an instruction here; none for the others.
+        pub(crate) fn clock_loop(kind: ClockRead) -> Option<Loop> {
+            match kind {
+                $(ClockRead::$kind => Some($name),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+// The pair of Intel's white paper on cycle counting (324264): the second cpuid keeps later
+// instructions out, and its results must not replace the reading.
+reads! {
+    Rdtsc reads_rdtsc "rdtsc";
+    LfenceRdtsc reads_lfence_rdtsc "lfence\nrdtsc";
+    Rdtscp reads_rdtscp "rdtscp";
+    FencedPair reads_fenced_pair "lfence\nrdtsc\nlfence\nrdtscp\nlfence";
+    CpuidPair reads_cpuid_pair concat!(
         "xor eax, eax\ncpuid\nrdtsc\n",
         "rdtscp\nmov r9d, eax\nmov r10d, edx\n",
         "xor eax, eax\ncpuid\nmov eax, r9d\nmov edx, r10d"
-    )
-);
-
-/// The clock reads of this architecture.
-pub(crate) const CLOCK_READS: &[ClockRead] = &[
-    ClockRead::Rdtsc,
-    ClockRead::LfenceRdtsc,
-    ClockRead::Rdtscp,
-    ClockRead::FencedPair,
-    ClockRead::CpuidPair,
-    ClockRead::ClockGettimeVdso,
-    ClockRead::ClockGettimeSyscall,
-    ClockRead::Time,
-    ClockRead::Instant,
-];
-
-/// The loop of a read that is an instruction here; none for the others.
-pub(crate) fn clock_loop(kind: ClockRead) -> Option<Loop> {
-    match kind {
-        ClockRead::Rdtsc => Some(reads_rdtsc),
-        ClockRead::LfenceRdtsc => Some(reads_lfence_rdtsc),
-        ClockRead::Rdtscp => Some(reads_rdtscp),
-        ClockRead::FencedPair => Some(reads_fenced_pair),
-        ClockRead::CpuidPair => Some(reads_cpuid_pair),
-        _ => None,
-    }
+    );
 }

@@ -118,20 +118,8 @@ fn per_word(kernel: Kernel) -> usize {
 }
 
 fn kernels() -> Vec<(Kernel, bool, Code)> {
-    let mut kernels = vec![];
-    for op in Op::ALL {
-        for stores in Stores::ALL {
-            for access in Access::ALL {
-                for width in Width::ALL {
-                    let kernel = Kernel { op, stores, access, width };
-                    for ahead in [false, true] {
-                        kernels.extend(written(kernel, ahead).map(|code| (kernel, ahead, code)));
-                    }
-                }
-            }
-        }
-    }
-    kernels
+    let both = Kernel::every().flat_map(|kernel| [(kernel, false), (kernel, true)]);
+    both.filter_map(|(kernel, ahead)| Some((kernel, ahead, written(kernel, ahead)?))).collect()
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! Places in the file system for tests, and pairs of sockets.
+
+use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+/// A new directory, which goes with all that is in it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("metal-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("temporary files can be made");
+        Scratch(path)
+    }
+}
+
+impl Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A TCP connection over loopback: the end that connected, and the other.
+pub(crate) fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
+    let near = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("connects");
+    (near, listener.accept().expect("somebody connected").0)
+}
