@@ -2,6 +2,8 @@
 //!
 //! Until all call sites have moved, the old form stands beside the new one:
 //!
+//! `python3 /tmp/h/migrate_bench.py FILES` moves what is mechanical, imports included (then rustfmt).
+//!
 //! | old | new |
 //! |-|-|
 //! | `record(c, m, events)` | the same, or `Values::events(events)`; `.collect::<Vec<_>>()` |
@@ -314,7 +316,7 @@ impl Bench {
         values: Vec<f64>,
         width: &[f64],
     ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::events(values).watched(width.to_vec()))
+        self.record(case, metric, Values::events(values).watched(width))
     }
 
     /// [`Values::counted`].

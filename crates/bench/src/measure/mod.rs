@@ -12,12 +12,14 @@ mod core_clock;
 mod crew;
 mod environment;
 mod far;
+pub mod placed;
 mod quartet;
 mod steal;
 mod storage;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod together;
 mod values;
 mod voice;
 mod warp;
@@ -31,6 +33,7 @@ pub use crew::{Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_u
 pub use far::FarEnd;
 pub use quartet::{Quartet, Timer, Turns, abba, samples};
 pub use storage::{Settled, settle, unwritten};
+pub use together::together;
 pub use values::Values;
 pub use voice::Voice;
 pub use width::{Stretch, Watch, clock_step, whole_core};

@@ -68,7 +68,7 @@ impl<'a> Values<'a> {
         match stretches {
             [] => Values::block(whole),
             _ => Values::blocks(stretches.iter().map(|stretch| stretch.rate).collect())
-                .watched(stretches.iter().map(|stretch| stretch.width).collect()),
+                .watched(stretches.iter().map(|stretch| stretch.width).collect::<Vec<_>>()),
         }
     }
 
@@ -82,8 +82,8 @@ impl<'a> Values<'a> {
     /// With a reading of the width probe for each value ([`super::Watch::end`]); 0 where it could not be
     /// read.
     #[must_use]
-    pub fn watched(self, width: Vec<f64>) -> Self {
-        Values { width, ..self }
+    pub fn watched(self, width: impl AsRef<[f64]>) -> Self {
+        Values { width: width.as_ref().to_vec(), ..self }
     }
 
     /// Yielded on other CPUs than the round's: the core clock of the measuring thread's is not theirs, and

@@ -127,13 +127,13 @@ mod derive;
 mod round;
 mod walks;
 
-use super::place::{self, Placed, TooFewHuge};
 use anyhow::{Result, ensure};
 use bench::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
     ViewCard, bounded,
 };
 use bench::measure::Bench;
+use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
 use laws::cpu::measured_core_hz;
 use laws::memory;
 use metal::memory::Pages;
@@ -396,7 +396,7 @@ impl Experiment for Latency {
         );
 
         let pages = if base { Pages::Base } else { Pages::Huge };
-        let place = |bytes| place::place(bytes, pages);
+        let place = |bytes| place(bytes, pages);
         let Some((placed, walks)) = memory_of(walks, bench, place)? else {
             return Ok(());
         };
@@ -449,7 +449,7 @@ fn memory_of<'case>(
         };
         let least = match error.downcast_ref::<TooFewHuge>() {
             Some(few) => largest.min(few.huge_bytes + 1),
-            None if place::is_without_room(&error) => largest,
+            None if is_without_room(&error) => largest,
             None => return Err(error),
         };
         let gone = |walk: &mut (&Case, Point)| walk.1.footprint >= least;

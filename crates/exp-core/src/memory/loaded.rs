@@ -79,13 +79,13 @@
 mod members;
 
 use super::levels;
-use super::place::is_without_room;
 use anyhow::{Context, Result};
 use bench::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, unknown,
 };
 use bench::measure::Bench;
+use bench::measure::placed::is_without_room;
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
 use laws::Law;

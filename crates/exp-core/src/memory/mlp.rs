@@ -67,13 +67,13 @@
 //! memory-level parallelism" (2018); Intel 248966 (fill buffers). No report has it.
 
 use super::levels::{self, Sized};
-use super::place::{is_without_room, place_huge_or_base, verify_node};
 use super::probe::MemoryProbe;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, unknown,
 };
+use bench::measure::placed::{is_without_room, place_huge_or_base, verify_node};
 use bench::measure::{Bench, Watch, WrongResult, abba};
 use laws::memory::{MEMORY, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};

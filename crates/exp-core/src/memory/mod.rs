@@ -1,10 +1,8 @@
 //! Memory: latency, bandwidth, nodes, faults.
 
 mod levels;
-mod place;
 mod probe;
 mod quickest;
-mod together;
 
 bench::family!(
     "memory",

@@ -3,12 +3,12 @@
 //! A member's memory is mapped, placed and first touched on its own CPU, once a round; it goes from
 //! case to case through an [`Arena`].
 
-use super::super::place::{Placed, place_huge_or_base, verify_node};
 use super::MEMORY_LIMIT;
 use super::points::{Point, is_memory};
 use crate::cpu::peak::load::is_probed;
 use crate::cpu::peak::width::{Chains, clock_at_width};
 use anyhow::{Context, Result, ensure};
+use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::{
     Bench, Clock, CoreClock, Had, REHEARSAL_NS, Shared, Stretch, WrongResult, best_window,
 };

@@ -1,8 +1,8 @@
 //! Faults that need no device: n touches of fresh pages against 2n, in windows that hold nothing but
 //! the touches, and each batch with the kernel's count of its faults.
 
-use super::super::place::{TooFewHuge, bind, verify_node};
 use anyhow::{Context, Result, bail, ensure};
+use bench::measure::placed::{bind, verify_node, verify_pages};
 use bench::measure::{Bench, Quartet, Timer, Turns, Watch, abba};
 use host::refused;
 use metal::clock::monotonic_raw_ns;
@@ -28,8 +28,6 @@ const FILE_FAULTS: usize = 4096;
 const SHARED_PAGES: usize = 4096;
 /// Turns of a case at least.
 const TURNS_MIN: usize = 8;
-/// Share of fresh memory that huge pages hold at least.
-const HUGE_SHARE_LEAST: f64 = 0.95;
 
 /// Pages that fault when they are touched.
 trait Touched {
@@ -290,15 +288,7 @@ impl Touched for Fresh {
             return Ok(());
         };
         verify_node(mapping, current_node(), notes)?;
-        let share = mapping.huge_share().context("reading the pages of memory")?;
-        match mapping.pages() {
-            Pages::Base => ensure!(share == 0.0, "{share:.3} of the base pages are huge"),
-            Pages::Huge if share < HUGE_SHARE_LEAST => {
-                let how = "so that the faults are of base pages, as of fault=anonymous".to_owned();
-                bail!(TooFewHuge::new(share, mapping.bytes() as u64, how));
-            }
-            Pages::Huge => {}
-        }
+        verify_pages(mapping, Some("so that the faults are of base pages, as of fault=anonymous"))?;
         Ok(())
     }
 

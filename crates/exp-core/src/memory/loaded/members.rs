@@ -1,10 +1,10 @@
 //! The chaser and the loaders of a round: what they keep from window to window, and one window.
 
 use crate::memory::levels::Sized;
-use crate::memory::place::{place_huge_or_base, verify_node};
 use crate::memory::quickest::take_quickest;
-use crate::memory::together::together;
 use anyhow::{Context, Result, bail, ensure};
+use bench::measure::placed::{place_huge_or_base, verify_node};
+use bench::measure::together;
 use bench::measure::{Bench, Clock, Had, REHEARSAL_NS, Shared, WrongResult, best_window};
 use metal::chains::Chains;
 use metal::memory::Mapping;

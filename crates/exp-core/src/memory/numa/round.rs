@@ -1,10 +1,10 @@
 //! One round against one memory node: its memory, the threads that use it, and what verifies both.
 
 use super::node_pairs::{CACHES, Pair, Sizes};
-use crate::memory::place::{is_without_room, place_huge_or_base, verify_node};
 use crate::memory::quickest::take_quickest;
-use crate::memory::together::together;
 use anyhow::{Context, Result, anyhow, ensure};
+use bench::measure::placed::{is_without_room, place_huge_or_base, verify_node};
+use bench::measure::together;
 use bench::measure::{Bench, Clock, Crew, NeverTogether, REHEARSAL_NS, Shared, WrongResult};
 use fastrand::Rng;
 use host::parse_cpus;

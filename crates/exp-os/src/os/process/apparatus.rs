@@ -2,6 +2,7 @@
 
 use super::LEAST_EVENTS;
 use anyhow::{Context, Result, bail, ensure};
+use bench::measure::placed::verify_pages;
 use bench::measure::{Bench, Clock};
 use host::refused;
 use laws::os::process::Call;
@@ -17,8 +18,6 @@ use std::path::{Path, PathBuf};
 /// Creations of a case, at most and in a rehearsal.
 const EVENTS_MAX: usize = 10_000;
 const REHEARSAL_EVENTS: usize = 2;
-/// Share of the resident memory that huge pages hold at least, where they are asked for.
-const HUGE_SHARE_LEAST: f64 = 0.95;
 /// The shell, as system(3) calls it.
 const SHELL: &std::ffi::CStr = c"/bin/sh";
 
@@ -184,21 +183,7 @@ impl Parent {
 fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
     let mut memory = Mapping::new(bytes, pages).context("the parent's memory")?;
     memory.touch();
-    let mut share = memory.huge_share().context("the pages of the parent's memory")?;
-    match pages {
-        Pages::Base => ensure!(share == 0.0, "base pages were asked for, and {share:.3} are huge"),
-        Pages::Huge => {
-            if share < HUGE_SHARE_LEAST {
-                // Memory was fragmented; what could not be gathered is seen below.
-                let _ = memory.collapse();
-                share = memory.huge_share().context("the pages of the parent's memory")?;
-            }
-            ensure!(
-                share >= HUGE_SHARE_LEAST,
-                "huge pages were asked for, and {share:.3} of the memory is in them"
-            );
-        }
-    }
+    verify_pages(&memory, None)?;
     Ok(memory)
 }
 

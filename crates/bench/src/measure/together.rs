@@ -7,7 +7,10 @@ use std::thread;
 
 /// Does something to each of `things` at the same time, in as many threads as there are CPUs, each
 /// pinned to one; results in their order.
-pub(super) fn together<T: Send, R: Send>(
+///
+/// # Errors
+/// A CPU that cannot be pinned to, a thread that cannot be made or panicked, or the first error of the work.
+pub fn together<T: Send, R: Send>(
     cpus: &[usize],
     things: Vec<T>,
     work: impl Fn(T) -> Result<R> + Sync,

@@ -13,14 +13,15 @@ use std::io;
 const HUGE_SHARE_LEAST: f64 = 0.95;
 
 /// Memory that was touched and verified.
-pub(super) struct Placed {
-    pub(super) mapping: Mapping,
+pub struct Placed {
+    /// It.
+    pub mapping: Mapping,
     /// Share of it in huge pages.
-    pub(super) huge_share: f64,
+    pub huge_share: f64,
     /// Node that the memory was asked to be on; it is, unless a note says that nobody could tell.
-    pub(super) node: usize,
+    pub node: usize,
     /// What could not be asked of the kernel, and pages of another kind than wished.
-    pub(super) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// The kernel's setting of transparent huge pages; the bracketed word holds.
@@ -31,10 +32,11 @@ const THP_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 #[error(
     "huge pages were asked for, and only {share:.3} of the memory is in them ({how}); {way_out}"
 )]
-pub(super) struct TooFewHuge {
-    pub(super) share: f64,
+pub struct TooFewHuge {
+    /// Share of the memory that is in them.
+    pub share: f64,
     /// Bytes of the memory that were in huge pages: so much of them there was.
-    pub(super) huge_bytes: u64,
+    pub huge_bytes: u64,
     how: String,
     /// What to type.
     way_out: String,
@@ -42,7 +44,7 @@ pub(super) struct TooFewHuge {
 
 impl TooFewHuge {
     /// What was found of `bytes` of memory, and `how` it was tried to gather more.
-    pub(super) fn new(share: f64, bytes: u64, how: String) -> TooFewHuge {
+    pub fn new(share: f64, bytes: u64, how: String) -> TooFewHuge {
         TooFewHuge {
             share,
             huge_bytes: (share * bytes as f64).round() as u64,
@@ -67,7 +69,7 @@ fn more_huge(setting: Option<&str>) -> String {
 ///
 /// # Errors
 /// No such memory, pages of another kind ([`TooFewHuge`]), or pages on another node.
-pub(super) fn place(bytes: u64, pages: Pages) -> Result<Placed> {
+pub fn place(bytes: u64, pages: Pages) -> Result<Placed> {
     place_on(bytes, pages, current_node())
 }
 
@@ -75,7 +77,7 @@ pub(super) fn place(bytes: u64, pages: Pages) -> Result<Placed> {
 ///
 /// # Errors
 /// As [`place`].
-pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
+pub fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
     if online_nodes() > 1 {
         has_room(node, room_now(node), bytes)?;
     }
@@ -93,7 +95,7 @@ pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> 
     let mut notes = Vec::new();
     bind(&mapping, node, &mut notes)?;
     mapping.touch();
-    let huge_share = verified_share(&mapping)?;
+    let huge_share = verify_pages(&mapping, None)?;
     if let Err(error) = verify_node(&mapping, node, &mut notes) {
         // Where binding was refused, that is why.
         return Err(match notes.is_empty() {
@@ -109,7 +111,7 @@ pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> 
 ///
 /// # Errors
 /// As [`place`], but for the kind of pages.
-pub(super) fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
+pub fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
     match place_on(bytes, Pages::Huge, node) {
         Err(error) if error.is::<TooFewHuge>() || is_without_huge(&error) => {
             let mut placed = place_on(bytes, Pages::Base, node)?;
@@ -126,7 +128,7 @@ pub(super) fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
 ///
 /// # Errors
 /// The kernel could not for another reason than that it may not: no such node.
-pub(super) fn bind(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
+pub fn bind(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
     if online_nodes() <= 1 {
         return Ok(());
     }
@@ -143,7 +145,7 @@ fn bound(answer: io::Result<()>, node: usize, notes: &mut Vec<String>) -> Result
 ///
 /// # Errors
 /// Some are elsewhere, or the kernel could not answer for another reason than that it may not.
-pub(super) fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
+pub fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
     if online_nodes() <= 1 {
         return Ok(());
     }
@@ -174,7 +176,7 @@ fn has_room(node: usize, room: Option<u64>, bytes: u64) -> Result<()> {
 }
 
 /// Whether the kernel promised no memory of this size: a limit on the address space, or no room.
-pub(super) fn is_without_room(error: &anyhow::Error) -> bool {
+pub fn is_without_room(error: &anyhow::Error) -> bool {
     let refused = error.downcast_ref::<io::Error>();
     refused.is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
@@ -219,27 +221,35 @@ fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
     Ok(())
 }
 
-/// The share of huge pages, verified to be what was asked for.
-fn verified_share(mapping: &Mapping) -> Result<f64> {
-    let share = mapping.huge_share().context("reading the pages of the mapping")?;
-    match mapping.pages() {
-        Pages::Base => {
-            ensure!(share == 0.0, "base pages were asked for, and {share:.3} of them are huge");
-            Ok(share)
+/// The share of huge pages, verified to be what was asked for. Where there are too few of them after the first
+/// touch, the kernel is asked to gather them, unless `as_they_came` says for what they are to stay as they are.
+///
+/// # Errors
+/// Some base pages are huge, or too few huge ones are ([`TooFewHuge`]).
+pub fn verify_pages(mapping: &Mapping, as_they_came: Option<&str>) -> Result<f64> {
+    let share = || mapping.huge_share().context("reading the pages of the mapping");
+    let found = share()?;
+    match (mapping.pages(), as_they_came) {
+        (Pages::Base, _) => {
+            ensure!(found == 0.0, "base pages were asked for, and {found:.3} of them are huge");
+            Ok(found)
         }
-        Pages::Huge if share >= HUGE_SHARE_LEAST => Ok(share),
-        Pages::Huge => {
-            // Fragmented memory at the first touch; the kernel may gather them when asked.
+        (Pages::Huge, _) if found >= HUGE_SHARE_LEAST => Ok(found),
+        (Pages::Huge, Some(why)) => {
+            Err(TooFewHuge::new(found, mapping.bytes() as u64, why.to_owned()).into())
+        }
+        (Pages::Huge, None) => {
+            // Memory was fragmented.
             let collapsed = mapping.collapse();
-            let share = mapping.huge_share().context("reading the pages of the mapping")?;
-            if share < HUGE_SHARE_LEAST {
+            let gathered = share()?;
+            if gathered < HUGE_SHARE_LEAST {
                 let how = match collapsed {
                     Ok(()) => "gathered as far as the kernel could".to_owned(),
                     Err(error) => format!("gathering them failed: {error}"),
                 };
-                return Err(TooFewHuge::new(share, mapping.bytes() as u64, how).into());
+                return Err(TooFewHuge::new(gathered, mapping.bytes() as u64, how).into());
             }
-            Ok(share)
+            Ok(gathered)
         }
     }
 }
@@ -299,9 +309,9 @@ mod tests {
 
     /// Numbers of Linux's errors, the same on both architectures.
     mod libc_errors {
-        pub(super) const EPERM: i32 = 1;
-        pub(super) const EINVAL: i32 = 22;
-        pub(super) const ENOSYS: i32 = 38;
+        pub const EPERM: i32 = 1;
+        pub const EINVAL: i32 = 22;
+        pub const ENOSYS: i32 = 38;
     }
 
     #[test]
