@@ -2,9 +2,11 @@
 
 use super::group::{Counter, OwnGroup};
 use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
-use super::sizes::{Limit, PASSES, STEP_BYTES, pass_limits};
+use super::sizes::{PASSES, STEP_BYTES, pass_limits};
+use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
 use anyhow::{Context, Result, ensure};
+use bench::experiment::Fields;
 use bench::measure::{Bench, Settled, settle};
 use host::cgroup::GroupPlace;
 use record::case::{Case, Series};
@@ -65,7 +67,7 @@ impl Sweep {
     /// Makes the file, still empty, and the group.
     pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
         let first = series.cases.first().context("a sweep has sizes")?;
-        let limit = Limit::of(&first.id).context("a case names its limit")?;
+        let limit = Swept::decode(first)?.limit;
         let dir = bench.dir().context("no directory for files was given")?;
         let time_ns = series.setting("time").context("no time is set")? as f64;
         let (case_ns, pass_ns) = pass_limits(limit, time_ns, series.cases.len());

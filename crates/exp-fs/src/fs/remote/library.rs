@@ -1,5 +1,6 @@
 //! Reads of an existing file of an NFS server through libnfs, without a mount.
 
+use super::Look;
 use super::passes::{Reader, drive};
 use super::target::Url;
 use super::wire::{cache_note, share_from_cache};
@@ -66,13 +67,13 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
         }
     };
     let mut lost: Option<String> = None;
-    bench.each(series, |bench, case| {
+    bench.each_of::<Look>(series, |bench, case, look| {
         // The connection stays lost: nothing further is waited for.
         if let Some(reason) = &lost {
             bail!("{reason}");
         }
         bench.may_hang_in(case);
-        time(&mut remote, case, bench).inspect_err(|error| {
+        time(&mut remote, case, &look, bench).inspect_err(|error| {
             if error.root_cause().is::<std::io::Error>() {
                 lost = Some(format!("{} does not answer: {error:#}", url.server));
             }
@@ -107,7 +108,7 @@ fn open(library: Library, url: &Url) -> Result<Remote> {
     bail!("{}: {}", url.server, reasons.join("; "))
 }
 
-fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
+fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Result<()> {
     let has = remote.file.bytes();
     let bytes = case.int("size").unwrap_or(has.min(WHOLE_MOST));
     let told = |bytes: u64| render(bytes as f64, Unit::B);
@@ -118,7 +119,7 @@ fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
         told(bytes.max(LEAST_BYTES))
     );
     let before = remote.file.tcp().ok();
-    let passes = drive(bench, case, bytes, remote)?;
+    let passes = drive(bench, look.pattern, bytes, remote)?;
     let after = remote.file.tcp().ok();
     let asked = passes.bytes();
     let samples = passes.record(bench, case)?;

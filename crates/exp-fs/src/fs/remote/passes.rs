@@ -3,6 +3,7 @@
 use crate::fs::file::BLOCK_BYTES;
 use anyhow::{Context, Result, ensure};
 use bench::measure::Bench;
+use laws::fs::Pattern;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::io::Buffers;
 use record::case::Case;
@@ -61,7 +62,7 @@ impl Passes {
 /// What the reader says; a file that is too short.
 pub(super) fn drive(
     bench: &Bench,
-    case: &Case,
+    pattern: Pattern,
     bytes: u64,
     reader: &mut dyn Reader,
 ) -> Result<Passes> {
@@ -69,7 +70,7 @@ pub(super) fn drive(
     let count = bytes / BLOCK_BYTES as u64;
     ensure!(count > 0, "a file of {bytes} bytes has no block of {BLOCK_BYTES}");
     let mut offsets: Vec<u64> = (0..count).map(|block| block * BLOCK_BYTES as u64).collect();
-    if case.text("pattern") == Some("random") {
+    if pattern == Pattern::Random {
         random.shuffle(&mut offsets);
     }
     let mut buffers =
