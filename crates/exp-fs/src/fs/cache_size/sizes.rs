@@ -154,15 +154,6 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     })
 }
 
-fn case(limit: Limit, limit_bytes: u64, size: Value, bytes: Option<u64>) -> Case {
-    let mut case = Case::new(limit.id().with("size", size));
-    case.at.insert("limit_bytes".to_owned(), limit_bytes.into());
-    if let Some(bytes) = bytes {
-        case.at.insert("bytes".to_owned(), bytes.into());
-    }
-    case
-}
-
 /// What a run that is continued must find as it was: how much memory is available is not (it stands in the
 /// cases' `at`).
 fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
