@@ -96,9 +96,10 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Field, Fields, Known, Need, Offer, Param, Params, Preset, Site,
-    Skip, ViewCard,
+    Card, DerivedValue, Domain, Field, Fields, Hazards, Known, Need, Offer, Param, Params, Preset,
+    Site, Skip, ViewCard,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
 use record::case::{Case, Order, Series};
@@ -253,6 +254,7 @@ impl Experiment for CacheSize {
     type Case = Swept;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("cache_size.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = sizes::round_cost;
     // Where nobody counts what the device gave, nothing is known of it.
@@ -332,14 +334,14 @@ impl Experiment for CacheSize {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
         let mut sweep = sweep::Sweep::begin(series, bench)?;
-        // A size is measured one time: a second try would find the file grown.
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
+            // A size is measured one time: a second try would find the file grown.
             if let Err(error) = sweep.case(case, bench) {
-                bench.fail(case, &error);
+                bench.give_up([case], &error);
             }
-        }
+            Ok(())
+        });
         sweep.end();
         Ok(())
     }

@@ -104,9 +104,10 @@ use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Fields, Known, Need, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, unknown,
+    Card, DerivedValue, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site,
+    Skip, ViewCard, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
 use laws::Law;
@@ -239,6 +240,10 @@ impl Experiment for Contention {
     type Case = Competing;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("contention.rs");
+    // With a CPU of its own, the measured reader does not wait for others. The scheduler may put free readers on
+    // one CPU.
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |order| Hazards { run_delay: order.cpus.len() > 1 && !order.is_free(), ..Hazards::FILES };
     const ROUND_COST: fn(&Site, &Series) -> Duration = plan::round_cost;
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| files::write(series, dir),
@@ -341,11 +346,6 @@ impl Experiment for Contention {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        // With a CPU of its own, the measured reader does not wait for others. The scheduler may put free
-        // readers on one CPU.
-        if bench.order().cpus.len() > 1 && !bench.order().is_free() {
-            bench.minds_run_delay();
-        }
         round::measure(series, bench)
     }
 

@@ -147,9 +147,10 @@ use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Hazards, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::{Bench, settle};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Declared, settle};
 use bench::params;
 use crew::Task;
 use laws::Law;
@@ -262,6 +263,7 @@ impl Experiment for Io {
     type Case = Work;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("io.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of = |case: &Case| {
             let Some(work) = Work::of(&case.id) else {
@@ -331,20 +333,15 @@ impl Experiment for Io {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = bench.order().directory()?;
         let dir = dir.to_owned();
         let size = series.setting("size").context("the size is not set")?;
         let written = series.setting("written");
         let written = written.context("how much is written is not set")?;
-        if let Some(case) = series.cases.first() {
-            bench.may_hang_in(case);
-        }
         let windows = series.cases.iter().map(|case| window_of(series, case));
         let round = Duration::from_nanos(windows.sum());
         let settled = settle(&File::open(&dir).context("opening the directory")?, round)?;
         bench.each_of::<Work>(series, |bench, case, work| {
-            bench.may_hang_in(case);
             let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
             let number = case.at.get("device_number").and_then(Value::text);
             let window_ns = window_of(series, case) as f64;
@@ -363,7 +360,7 @@ impl Experiment for Io {
             let (did, seen) = match work.threads {
                 1 => task.alone()?,
                 _ => {
-                    bench.use_cpus(&cpus);
+                    bench.declare(Declared::Cpus(&cpus));
                     task.together(&cpus)?
                 }
             };

@@ -34,7 +34,7 @@ pub(super) fn in_ns<'log>(
 /// # Errors
 /// Their clocks' offset cannot be measured.
 pub(super) fn common_clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clock> {
-    let mut clock = bench.clock();
+    let mut clock = bench.order().clock();
     for cpu in cpus.iter().filter(|cpu| **cpu != cpus[0]) {
         if !bench.offset(cpus[0], *cpu)?.allows(window_ns) {
             clock = Clock::Monotonic;

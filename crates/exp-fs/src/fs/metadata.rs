@@ -85,9 +85,10 @@ use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
 };
-use bench::measure::{Bench, settle};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Declared, settle};
 use bench::params;
 use directory::Directory;
 use laws::fs::journal::promise;
@@ -98,7 +99,7 @@ use record::key::Value;
 use record::metric::{Kind, Metric};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The experiment.
 pub static EXPERIMENT: Metadata = Metadata;
@@ -151,6 +152,7 @@ impl Experiment for Metadata {
     type Case = Named;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("metadata.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, alive| {
@@ -219,21 +221,19 @@ impl Experiment for Metadata {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = bench.order().directory()?;
         let dir = dir.to_owned();
         let opened = std::fs::File::open(&dir).context("opening the directory for files")?;
         let measured = bench.order().case_ns.saturating_mul(series.cases.len() as u64);
         let settled = settle(&opened, Duration::from_nanos(measured))?;
         let mut directories: BTreeMap<u64, Directory> = BTreeMap::new();
         bench.each_of::<Named>(series, |bench, case, named| {
-            bench.may_hang_in(case);
-            let (began, seed) = (Instant::now(), bench.order().seed);
+            let seed = bench.order().seed;
             // Each is asked for once in a round, and then is in memory.
             let directory = match directories.entry(named.entries) {
                 Entry::Occupied(opened) => opened.into_mut(),
                 Entry::Vacant(place) => {
-                    let mut alive = || bench.alive(began.elapsed().as_secs_f64());
+                    let mut alive = || bench.declare(Declared::Alive);
                     let name = name_bytes(series);
                     place.insert(Directory::open(&dir, named.entries, name, seed, &mut alive)?)
                 }
@@ -242,7 +242,7 @@ impl Experiment for Metadata {
                 Ok(samples) => samples,
                 Err(error) => {
                     // The next case finds the directory as it was, or opens and mends it.
-                    let mut alive = || bench.alive(began.elapsed().as_secs_f64());
+                    let mut alive = || bench.declare(Declared::Alive);
                     if directory.restore(&mut alive).is_err() {
                         directories.remove(&named.entries);
                     }

@@ -97,8 +97,10 @@ use bench::device::{allowance, write_cost};
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Fields, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, DerivedValue, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params};
 use laws::Law;
@@ -189,6 +191,7 @@ impl Experiment for Read {
     type Case = Look;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("read.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let slowest_ns = slowest_ns(site);
         let of = |case: &Case| match case.text("mode") {
@@ -308,12 +311,10 @@ impl Experiment for Read {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = bench.order().directory()?;
         let dir = dir.to_owned();
         let settled = passes::settled(series, bench, &dir)?;
         bench.each_of::<Look>(series, |bench, case, look| {
-            bench.may_hang_in(case);
             passes::time(case, &look, bench, &dir, settled)
         });
         Ok(())

@@ -103,8 +103,10 @@ use anyhow::{Context, Result, anyhow};
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
 use laws::Law;
@@ -208,6 +210,7 @@ impl Experiment for Remote {
     type Case = Look;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("remote.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     // Reads from the cache make no operation, and short ones too few for the counters.
     const MAY_LACK: &'static [&'static str] =
         &["rpc_rtt", "rpc_queue", "rpc_execute", "rpc_client"];
@@ -340,12 +343,8 @@ impl Experiment for Remote {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
         if series.name != LIBRARY_SERIES {
-            bench.each_of::<Look>(series, |bench, case, look| {
-                bench.may_hang_in(case);
-                mounted::time(case, look, bench)
-            });
+            bench.each_of::<Look>(series, |bench, case, look| mounted::time(case, look, bench));
             return Ok(());
         }
         let text = path(series).context("the series has no path")?;

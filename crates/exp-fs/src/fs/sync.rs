@@ -103,8 +103,10 @@ use bench::device;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, settle};
 use bench::params;
 use laws::Law;
@@ -190,6 +192,7 @@ impl Experiment for Sync {
     type Case = Synced;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("sync.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     // Kernels and devices that do not count.
     const MAY_LACK: &'static [&'static str] = &["amplification", "flushes", "requests"];
@@ -304,8 +307,7 @@ impl Experiment for Sync {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = bench.order().directory()?;
         let opened = std::fs::File::open(dir).context("opening the directory for files")?;
         let window_ns = series.setting("window").unwrap_or(bench.order().case_ns);
         let measured = window_ns.saturating_mul(series.cases.len() as u64);
@@ -313,7 +315,6 @@ impl Experiment for Sync {
         let most = series.setting("most").unwrap_or(DEFAULT_MOST);
         let plan = apparatus::Plan { window_ns, most, settled };
         bench.each_of::<Synced>(series, |bench, case, sync| {
-            bench.may_hang_in(case);
             apparatus::time(&plan, case, sync, bench)
         });
         Ok(())

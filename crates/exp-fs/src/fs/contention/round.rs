@@ -9,7 +9,7 @@ use crate::fs::latencies::common_clock;
 use crate::fs::offered::describe_place;
 use anyhow::{Context, Result};
 use bench::experiment::Fields;
-use bench::measure::{Bench, Clock, Settled, settle};
+use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
 use laws::fs::Pattern;
 use record::case::{Case, Series};
 use record::event::Samples;
@@ -34,7 +34,7 @@ struct Round<'dir> {
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().context("no directory for files was given")?;
+    let dir = bench.order().directory()?;
     let dir = dir.to_owned();
     let window_ns = match bench.order().rehearsal {
         true => REHEARSAL_NS,
@@ -48,10 +48,8 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         files: Files::default(),
         settled: None,
     };
-    bench.each_of::<Competing>(series, |bench, case, competing| {
-        bench.may_hang_in(case);
-        round.case(case, &competing, bench)
-    });
+    bench
+        .each_of::<Competing>(series, |bench, case, competing| round.case(case, &competing, bench));
     Ok(())
 }
 
@@ -78,8 +76,8 @@ impl Round<'_> {
         let shared = read(&readers, errand)?;
         // Processes have been reaped, and with that the kernel has added their counts to this one's.
         let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
-        bench.use_cpus(&cpus);
-        bench.planned_switches(switches_among(&shared.readers));
+        bench.declare(Declared::Cpus(&cpus));
+        bench.declare(Declared::Switches(switches_among(&shared.readers)));
         let told = Told { settled, moved, notes: files[0].opened.notes.clone() };
         told.write(case, bench, &shared, errand.clock)
     }
@@ -131,16 +129,16 @@ impl Told {
         let samples = bench.record(case, "latency", latencies)?;
         self.describe(case, samples, shared);
         let latency_all = clock.ns(sum(|had| had.ticks)) / reads as f64;
-        bench.record_batches(case, "latency_all", reads, vec![latency_all])?;
+        bench.record(case, "latency_all", Values::batches(reads, vec![latency_all]))?;
         let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
         let bandwidth = bytes * 1e9 / shared.window_ns;
-        bench.record_batches(case, "bandwidth", reads, vec![bandwidth])?;
+        bench.record(case, "bandwidth", Values::batches(reads, vec![bandwidth]))?;
         if cpu_reads > 0 {
             let cpu = sum(|had| had.cpu_ns) as f64 / cpu_reads as f64;
-            bench.record_batches(case, "cpu", cpu_reads, vec![cpu])?;
+            bench.record(case, "cpu", Values::batches(cpu_reads, vec![cpu]))?;
         }
         if let Some(index) = jain(&units).filter(|_| units.len() > 1) {
-            bench.record_batches(case, "fairness", reads, vec![index])?;
+            bench.record(case, "fairness", Values::batches(reads, vec![index]))?;
         }
         Ok(())
     }

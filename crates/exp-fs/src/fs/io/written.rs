@@ -6,7 +6,7 @@ use crate::fs::latencies::in_ns;
 use crate::fs::offered::describe_place;
 use crate::fs::window;
 use anyhow::{Result, ensure};
-use bench::measure::{Bench, Clock, Settled};
+use bench::measure::{Bench, Clock, Settled, Values};
 use laws::fs::io::Mode;
 use record::case::Case;
 use record::event::Samples;
@@ -30,8 +30,8 @@ pub(super) fn down(
     let clock = task.clock;
     let (listed, all) = in_ns(clock, did.iter().map(|did| &did.log));
     let samples = match did.len() {
-        1 => bench.record_counted(case, "latency", listed, &all)?,
-        _ => bench.record_counted_apart(case, "latency", listed, &all)?,
+        1 => bench.record(case, "latency", Values::counted(listed, &all))?,
+        _ => bench.record(case, "latency", Values::counted(listed, &all).apart())?,
     };
     describe_place(samples, case, settled);
     describe(samples, task, seen);
@@ -86,8 +86,8 @@ fn rated<'bench>(
     threads: usize,
 ) -> Result<&'bench mut Samples> {
     match threads {
-        1 => bench.record_batches(case, metric, operations, vec![value]),
-        _ => bench.record_apart(case, metric, vec![value]),
+        1 => bench.record(case, metric, Values::batches(operations, vec![value])),
+        _ => bench.record(case, metric, Values::block(value).apart()),
     }
 }
 

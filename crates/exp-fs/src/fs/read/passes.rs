@@ -6,7 +6,7 @@ use crate::fs::latencies::{LISTED, in_ns};
 use crate::fs::offered::describe_place;
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Settled, WrongResult, settle};
+use bench::measure::{Bench, Clock, Settled, Values, WrongResult, settle};
 use bench::prepared::demand_written_extents;
 use laws::fs::Pattern;
 use laws::fs::read::{CACHED_BYTES, Read};
@@ -219,7 +219,7 @@ impl Look<'_> {
 
     fn once(&self, bench: &Bench, mut window: Option<Window>) -> Result<Passes> {
         let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let (first, span_bytes) = blocks.span();
         let longest_ns = window.as_ref().map(Window::most_ns);
         let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
@@ -300,7 +300,7 @@ impl Passes {
         let (listed, all) = in_ns(self.clock, std::iter::once(&self.log));
         match self.log.total() == listed.len() as u64 {
             true => bench.record(case, "latency", listed)?,
-            false => bench.record_counted(case, "latency", listed, &all)?,
+            false => bench.record(case, "latency", Values::counted(listed, &all))?,
         };
         let mut notes = Vec::new();
         let counted = match (self.whole.is_empty(), self.part) {
@@ -313,7 +313,7 @@ impl Passes {
         let ns = |ran: &Ran| self.clock.between_ns(ran.first_tick, ran.last_tick);
         let of = |value: &dyn Fn(&Ran) -> f64| counted.iter().map(value).collect::<Vec<f64>>();
         let cpu = of(&|ran| ran.thread_cpu_ns as f64 / ran.operations as f64);
-        bench.record_batches(case, "cpu", k, cpu)?;
+        bench.record(case, "cpu", Values::batches(k, cpu))?;
         let [per_second, bytes] = window::names(case);
         let (iops, k) = match &self.steady {
             Some(steady) => (vec![steady.rate()], 0),
@@ -322,11 +322,11 @@ impl Passes {
         let scaled = |scale: &dyn Fn(f64) -> f64| iops.iter().map(|rate| scale(*rate)).collect();
         let bandwidth = scaled(&|rate| rate * BLOCK_BYTES as f64);
         let per_block = scaled(&|rate| 1e9 / rate);
-        let samples = bench.record_batches(case, per_second, k, iops)?;
+        let samples = bench.record(case, per_second, Values::batches(k, iops))?;
         if let Some(steady) = &self.steady {
             steady.describe(samples, BLOCK_BYTES as f64);
         }
-        bench.record_batches(case, bytes, k, bandwidth)?;
+        bench.record(case, bytes, Values::batches(k, bandwidth))?;
         if self.moved.asked == 0
             && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
         {
@@ -335,7 +335,7 @@ impl Passes {
                 render(bytes as f64, Unit::B)
             ));
         }
-        let samples = bench.record_batches(case, "latency_per_block", k, per_block)?;
+        let samples = bench.record(case, "latency_per_block", Values::batches(k, per_block))?;
         let quantities = &mut samples.quantities;
         quantities.insert("passes".to_owned(), self.passes as f64);
         quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);

@@ -79,7 +79,7 @@ impl Reader for File {
 /// # Errors
 /// What it assumed does not hold, or the server failed.
 pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().context("no work directory was made")?;
+    let dir = bench.order().directory()?;
     demand_mount(case)?;
     let bytes = case.int("size").context("the case has no size")?;
     let mode = look.mode;

@@ -4,7 +4,7 @@ use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
 use crate::fs::offered::describe_place;
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Settled};
+use bench::measure::{Bench, Clock, Settled, Values};
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
 use laws::fs::sync::{Call, Sync, Write};
 use metal::memory::{Mapping, Pages};
@@ -39,9 +39,9 @@ const NO_FLUSH: f64 = 0.1;
 
 /// Times one case.
 pub(super) fn time(plan: &Plan, case: &Case, sync: Sync, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().context("no directory for files was given")?;
+    let dir = bench.order().directory()?;
     let mut party = Party::new(dir, sync, plan.most, bench.order().seed)?;
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     // The first finds the file's blocks and wakes the device: it does not count.
     party.sync(clock)?;
     let count = Count::begin(case);
@@ -344,7 +344,7 @@ impl Seen {
             bench.record(case, "sync", self.calls)?;
         }
         let rate = syncs / total_ns * 1e9;
-        bench.record_batches(case, "iops", count, vec![rate])?;
+        bench.record(case, "iops", Values::batches(count, vec![rate]))?;
         let amplification = |counted: &Counted| {
             let is_written = party.write != Write::Nothing;
             is_written.then(|| counted.bytes_each() / party.block as f64)
@@ -357,7 +357,8 @@ impl Seen {
             ];
             for (metric, value) in figures {
                 if let Some(value) = value {
-                    let samples = bench.record_batches(case, metric, count, vec![value])?;
+                    let samples =
+                        bench.record(case, metric, Values::batches(count, vec![value]))?;
                     counted.describe(samples);
                 }
             }
