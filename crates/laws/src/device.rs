@@ -5,11 +5,12 @@
 
 mod counted;
 
-use crate::{around, range};
+use crate::fs::Pattern;
+use crate::{Law, around, range};
 use bench::device::{NETWORKED, begins, is_nvme, is_virtual};
 use bench::experiment::Site;
 use host::block::Disk;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// What a device is, for a read.
 pub struct Device {
@@ -119,18 +120,34 @@ pub fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
     (kind, why)
 }
 
+/// An interval of a disk's class, with the sentence that says what it is.
+pub fn term(site: &Site, disk: Option<&Disk>, of: Range) -> Law {
+    let is_guests = disk.is_some_and(|disk| is_virtual(disk, site) && !begins(disk, &NETWORKED));
+    Law::hardware(of, device(disk, site).1).counting_if(is_guests, Condition::VirtualDisk)
+}
+
 /// What one block of 4 KiB takes from a device, from its class and what the user knows of it.
 pub struct Reading {
+    /// The class.
+    pub class: &'static Device,
     /// Anywhere in a file of the size that was asked for, in ns.
-    pub random_ns: Range,
+    pub random: Law,
     /// The next one in order, in ns.
-    pub next_ns: Range,
+    pub next: Law,
     /// Bytes per ns in a row.
-    pub rate: Range,
+    pub rate: Law,
     /// Whether the class is certain.
     pub sure: bool,
-    /// From what.
-    pub because: String,
+}
+
+impl Reading {
+    /// A block in a pattern, in ns.
+    pub fn block(&self, pattern: Pattern) -> &Law {
+        match pattern {
+            Pattern::Random => &self.random,
+            Pattern::Sequential => &self.next,
+        }
+    }
 }
 
 /// Bytes of a block.
@@ -150,49 +167,45 @@ const LINK_SHARE: f64 = 0.92;
 
 /// Reads of a file of `span` bytes, one block at a time.
 pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
-    let (class, mut because) = device(disk, site);
+    let (class, _) = device(disk, site);
     let given = |name: &str| site.host.given.value(name);
     let mut reading = Reading {
-        random_ns: class.random_ns,
-        next_ns: class.next_ns,
-        rate: class.rate,
+        class,
+        random: term(site, disk, class.random_ns),
+        next: term(site, disk, class.next_ns),
+        rate: term(site, disk, class.rate),
         sure: class.sure,
-        because: String::new(),
     };
     let rpm = given("disk.rpm").filter(|rpm| *rpm > 0.0);
     if rpm.is_some() || class.name == SPINNING.name {
         let share = disk.map_or(1.0 / 3.0, |disk| span / disk.size_bytes.max(1) as f64);
         let (random, next, how) = spinning(rpm, given("disk.cache"), span, share);
-        (reading.random_ns, reading.next_ns) = (random, next);
-        reading.rate = SPINNING.rate;
+        reading.random = reading.random.at(random).and(&how);
+        reading.next = reading.next.at(next).and(&how);
+        reading.rate = reading.rate.at(SPINNING.rate);
         reading.sure = true;
-        because = format!("{because}; {how}");
     }
-    if !class.sure
-        && let Some(since) = disk.and_then(|disk| disk.counted)
-        && let Some(told) = counted::narrow(&mut reading, since)
-    {
-        because = format!("{because}; {told}");
+    if let Some(since) = disk.and_then(|disk| disk.counted).filter(|_| !class.sure) {
+        reading = counted::narrowed(reading, since);
     }
     if let Some(bytes_per_ns) = link_rate(disk).filter(|_| class.name == FLASH_NVME.name) {
-        reading.rate.high = reading.rate.high.min(bytes_per_ns).max(reading.rate.likely);
-        because = format!("{because}, its link gives {bytes_per_ns:.1} GB/s at most");
+        let Range { low, likely, high } = reading.rate.range;
+        let most = high.min(bytes_per_ns).max(likely);
+        let told = format!("its link gives {bytes_per_ns:.1} GB/s at most");
+        reading.rate = reading.rate.at(range(low, likely, most)).and(told);
     }
     if let Some(ns) = given("disk.read_latency") {
-        reading.random_ns = around(ns, 0.5);
+        let told =
+            format!("a random read takes {:.0} µs (given, host.disk.read_latency)", ns / 1e3);
+        reading.random = reading.random.at(around(ns, 0.5)).and(&told);
         // The next block may lie in a buffer, or take as long.
-        reading.next_ns = range(0.15 * ns, 0.8 * ns, 1.5 * ns);
+        reading.next = reading.next.at(range(0.15 * ns, 0.8 * ns, 1.5 * ns)).and(&told);
         reading.sure = true;
-        because = format!(
-            "{because}; a random read takes {:.0} µs (given, host.disk.read_latency)",
-            ns / 1e3
-        );
     }
-    if let Some(rate) = given("disk.read") {
-        reading.rate = around(rate / 1e9, 0.4);
-        because = format!("{because}; {:.2} GB/s in a row (given)", rate / 1e9);
+    if let Some(rate) = given("disk.read").map(|rate| rate / 1e9) {
+        let told = format!("{rate:.2} GB/s in a row (given)");
+        reading.rate = reading.rate.at(around(rate, 0.4)).and(told);
     }
-    reading.because = because;
     reading
 }
 
@@ -234,10 +247,10 @@ fn link_rate(disk: Option<&Disk>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLASH_NVME, NETWORK, UNKNOWN, device, reading};
-    use bench::experiment::fixtures::bare_site;
-    use bench::experiment::fixtures::recorded;
+    use super::{FLASH_NVME, NETWORK, Reading, UNKNOWN, device, reading};
+    use bench::experiment::fixtures::{bare_site, recorded};
     use host::block::{Counted, Disk, PcieLink};
+    use record::event::Condition;
 
     fn disk(name: &str, rotational: bool) -> Disk {
         Disk {
@@ -271,17 +284,19 @@ mod tests {
         let usual = reading(&site, Some(&disk), 268.4e6);
         let large = reading(&site, Some(&disk), 1e12);
         // 1.2 and 7.5 ms, half of 8.33 ms, and 26 µs.
-        assert!((large.random_ns.likely - 12.89e6).abs() < 1e4);
+        assert!((large.random.range.likely - 12.89e6).abs() < 1e4);
         // A file of 256 MiB on 1 TiB: the root of 0.00073 of that.
-        assert!((usual.random_ns.likely - 5.60e6).abs() < 2e4);
-        assert!(small.random_ns.low < 1e5, "the drive's buffer");
-        assert!(usual.random_ns.low > 1.5e6 && usual.random_ns.high / usual.random_ns.low < 15.0);
+        assert!((usual.random.range.likely - 5.60e6).abs() < 2e4);
+        assert!(small.random.range.low < 1e5, "the drive's buffer");
+        assert!(
+            usual.random.range.low > 1.5e6
+                && usual.random.range.high / usual.random.range.low < 15.0
+        );
         site.host.given.set("disk.cache", "512MiB").expect("a fact");
-        assert!(reading(&site, Some(&disk), 268.4e6).random_ns.low < 1e5);
+        assert!(reading(&site, Some(&disk), 268.4e6).random.range.low < 1e5);
         site.host.given.set("disk.rpm", "15000").expect("a fact");
         let fast = reading(&site, Some(&disk), 1e12);
-        assert!((fast.random_ns.likely - 10.726e6).abs() < 1e4);
-        assert!(fast.because.contains("15000 rpm (given)"), "{}", fast.because);
+        assert!((fast.random.range.likely - 10.726e6).abs() < 1e4);
     }
 
     #[test]
@@ -310,8 +325,8 @@ mod tests {
         let bare = bare_site();
         let mut fastest = disk("nvme0n1", false);
         fastest.model = Some("INTEL SSDPED1D480GA".to_owned());
-        let found = reading(&bare, Some(&fastest), 1e9).random_ns;
-        let usual = reading(&bare, Some(&disk("nvme0n1", false)), 1e9).random_ns;
+        let found = reading(&bare, Some(&fastest), 1e9).random.range;
+        let usual = reading(&bare, Some(&disk("nvme0n1", false)), 1e9).random.range;
         assert!(found.low < 1e4 && usual.low > 2e4, "{found:?}, {usual:?}");
         assert!(usual.high / usual.low < 6.0);
     }
@@ -331,14 +346,15 @@ mod tests {
             flushes: None,
         });
         let bare = reading(&site, Some(&known), 1e9);
-        assert_eq!(bare.random_ns, FLASH_NVME.random_ns);
+        assert_eq!(bare.random.range, FLASH_NVME.random_ns);
         site.host.kernel.virtualisation.is_guest = Some(true);
         let guest = reading(&site, Some(&known), 1e9);
-        assert!(guest.random_ns.high < UNKNOWN.random_ns.high);
-        assert!(guest.because.contains("1000000 reads"), "{}", guest.because);
+        assert!(guest.random.range.high < UNKNOWN.random_ns.high);
+        let told = |reading: &Reading| reading.random.clone().prediction().conditions;
+        assert_eq!((told(&bare), told(&guest)), (vec![], vec![Condition::VirtualDisk]));
         site.host.given.set("disk.read_latency", "20ms").expect("a fact");
         let given = reading(&site, Some(&known), 1e9);
-        assert_eq!(given.random_ns.likely, 2e7, "the user knows better");
+        assert_eq!(given.random.range.likely, 2e7, "the user knows better");
     }
 
     #[test]
@@ -350,12 +366,12 @@ mod tests {
         assert!(disk.counted.is_some_and(|counted| counted.flushes.is_some()));
         let narrow = reading(&site, Some(&disk), 1e8);
         // 1.2 ms in the mean with some twenty in the queue; 0.85 GB/s.
-        assert!(narrow.random_ns.high < 5e6 && narrow.random_ns.low == UNKNOWN.random_ns.low);
-        assert!(narrow.rate.low > 0.15 && !narrow.sure);
+        assert!(narrow.random.range.high < 5e6 && narrow.random.range.low == UNKNOWN.random_ns.low);
+        assert!(narrow.rate.range.low > 0.15 && !narrow.sure);
         disk.counted = None;
         site.host.block.disks.clear();
         let wide = reading(&site, Some(&disk), 1e8);
-        assert_eq!((wide.random_ns, wide.rate), (UNKNOWN.random_ns, UNKNOWN.rate));
+        assert_eq!((wide.random.range, wide.rate.range), (UNKNOWN.random_ns, UNKNOWN.rate));
     }
 
     #[test]
@@ -364,13 +380,12 @@ mod tests {
         let mut nvme = disk("nvme0n1", false);
         nvme.pcie = Some(PcieLink { gts: 8.0, width: 4, max_gts: None, max_width: None });
         let found = reading(&site, Some(&nvme), 1e9);
-        assert!((found.rate.high - 3.62).abs() < 0.02, "{}", found.rate.high);
+        assert!((found.rate.range.high - 3.62).abs() < 0.02, "{:?}", found.rate);
         site.host.given.set("disk.read_latency", "80us").expect("a fact");
         site.host.given.set("disk.read", "3GB/s").expect("a fact");
         let found = reading(&site, None, 1e9);
-        assert!(found.random_ns.likely == 8e4 && found.rate.likely == 3.0 && found.sure);
-        assert!(found.because.contains("given"));
+        assert!(found.random.range.likely == 8e4 && found.rate.range.likely == 3.0 && found.sure);
         let nothing = reading(&bare_site(), None, 1e9);
-        assert!(nothing.random_ns == UNKNOWN.random_ns && !nothing.sure);
+        assert!(nothing.random.range == UNKNOWN.random_ns && !nothing.sure);
     }
 }

@@ -1,5 +1,5 @@
-//! Laws of files, a file per experiment; devices stand in `predict/device.rs`, what file systems do for
-//! a change of names in `fs/journal.rs`.
+//! Laws of files, a file per experiment; devices stand in `device.rs`, what file systems do for a change of
+//! names in `fs/journal.rs`.
 
 pub mod cache_size;
 pub mod contention;
@@ -11,20 +11,139 @@ pub mod read;
 pub mod remote;
 pub mod sync;
 
-use bench::experiment::Known;
+use crate::cpu::clocked;
+use crate::os;
+use crate::{Facts, Law, product, range};
+use bench::device::{disk_of, mount_of};
+use bench::experiment::Site;
+use bench::symbols;
+use host::block::Disk;
+use record::event::Range;
 use record::key::CaseId;
 
-/// Figures per second of an experiment whose cases tell rates (`iops`, `bandwidth`) or, of a window that is too
-/// short for that name, bursts.
-fn per_second<'known>(
-    known: &'known Known,
-    experiment: &'known str,
-    [rate, burst]: [&'known str; 2],
-) -> impl Iterator<Item = (&'known CaseId, f64)> {
-    let bursts = known.of(experiment, burst);
-    known.of(experiment, rate).chain(bursts)
+symbols! {
+    /// The order of the places in a file.
+    pub enum Pattern { Sequential = "sequential", Random = "random" }
 }
 
-/// The names of operations in a second and of their bytes.
+symbols! {
+    /// A way to read a file.
+    pub enum Mode {
+        /// O_DIRECT.
+        Direct = "direct",
+        /// O_DIRECT and O_SYNC.
+        DirectSync = "direct_sync",
+        /// Through the page cache, evicted before, with the kernel's readahead.
+        Cold = "cold",
+        /// The same without readahead.
+        ColdNoReadahead = "cold_no_readahead",
+        /// From the page cache.
+        Cached = "cached",
+        /// By a library in the process, without a mount.
+        Library = "library",
+    }
+}
+
+impl Mode {
+    /// Those by the kernel, in the order of the catalogue.
+    pub const BY_KERNEL: [Mode; 5] =
+        [Mode::Direct, Mode::DirectSync, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached];
+
+    /// Whether it goes past the page cache.
+    pub fn is_direct(self) -> bool {
+        matches!(self, Mode::Direct | Mode::DirectSync)
+    }
+}
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: f64 = 4096.0;
+/// The names of operations in a second and of their bytes: rates or, of a window that is too short for that
+/// name, bursts.
 const IOPS: [&str; 2] = ["iops", "burst_iops"];
 const BANDWIDTH: [&str; 2] = ["bandwidth", "burst"];
+const NOTHING: Range = range(0.0, 0.0, 0.0);
+
+/// Figures of an earlier experiment by the names of a metric, those above zero.
+fn figures<'run>(
+    facts: Facts<'run>,
+    experiment: &'static str,
+    names: &'static [&'static str],
+) -> impl Iterator<Item = (&'run CaseId, f64)> {
+    let of = move |name: &&'static str| facts.known.map(|known| known.of(experiment, name));
+    names.iter().filter_map(of).flatten().filter(|(_, value)| *value > 0.0)
+}
+
+/// Figures of fs.read in a mode and, where one is named, a pattern, each with the size of its file.
+fn read_figures<'run>(
+    facts: Facts<'run>,
+    pattern: Option<Pattern>,
+    mode: &'run str,
+    names: &'static [&'static str],
+) -> impl Iterator<Item = (u64, f64)> {
+    let has = move |case: &CaseId| {
+        case.text("mode") == Some(mode)
+            && pattern.is_none_or(|pattern| case.text("pattern") == Some(pattern.text()))
+    };
+    let of = figures(facts, "fs.read", names).filter(move |(case, _)| has(case));
+    of.map(|(case, value)| (case.int("size").unwrap_or(0), value))
+}
+
+/// What fs.read measured of its largest file.
+fn of_largest(
+    facts: Facts,
+    pattern: Pattern,
+    mode: &str,
+    names: &'static [&'static str],
+) -> Option<f64> {
+    let of = read_figures(facts, Some(pattern), mode, names);
+    of.max_by_key(|(size, _)| *size).map(|(_, value)| value)
+}
+
+/// What fs.read measured of its largest cold file in a row, with readahead, in bytes per ns.
+pub fn measured_stream(facts: Facts) -> Option<f64> {
+    let rate = of_largest(facts, Pattern::Sequential, Mode::Cold.text(), &BANDWIDTH);
+    rate.map(|rate| rate / 1e9)
+}
+
+/// The disk below the directory for files, where it is told.
+pub fn disk(site: &Site) -> Option<&Disk> {
+    let mount = mount_of(site, &site.dir.as_ref()?.path)?;
+    disk_of(site, mount).map(|(disk, _)| disk)
+}
+
+/// The file system of the directory for files; empty where it is not told.
+pub fn file_system(site: &Site) -> &str {
+    site.dir.as_ref().map_or("", |dir| &dir.file_system)
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Cycles of the kernel's own; `what` may be empty.
+fn work(facts: Facts, cycles: Range, what: &str) -> Law {
+    let told = format!("{what}, {:.0} to {:.0} cycles", cycles.low, cycles.high);
+    clocked(facts, Law::software(cycles, if what.is_empty() { "" } else { &told }))
+}
+
+/// The way in and out of the kernel: getpid where os.syscall measured it.
+fn way(facts: Facts) -> Law {
+    os::call(facts, 0.1)
+}
+
+/// So many times something that takes so long; either may be nothing.
+fn times(count: Range, each: Range) -> Range {
+    match count.low > 0.0 && each.low > 0.0 {
+        true => product(count, each),
+        false => range(count.low * each.low, count.likely * each.likely, count.high * each.high),
+    }
+}
+
+/// The interval of parts that go together: where machines, cards and links are fast, they are in all of
+/// them, so that ends add to ends.
+fn total(parts: &[Range]) -> Range {
+    let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
+    range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))
+}

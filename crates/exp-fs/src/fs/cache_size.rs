@@ -90,20 +90,23 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use crate::fs::file;
+use crate::fs::file::{self, below};
+use crate::fs::offered::{found, io};
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site,
-    Skip, ViewCard,
+    Card, DerivedValue, Domain, Field, Fields, Hazards, Known, Need, Offer, Param, Params, Preset,
+    Site, Skip, ViewCard,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
-use record::case::{Case, Series};
+use bench::{case, params, symbols};
+use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
 use record::key::CaseId;
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Metric};
 use record::unit::Unit;
-use sizes::{BISECTIONS, LARGEST, Limit};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -115,12 +118,66 @@ pub struct CacheSize;
 
 const ID: &str = "fs.cache_size";
 
-const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
+symbols! {
+    /// What limits the page cache: the machine's memory, or the limit of the groups that plumb itself is in; or
+    /// a control group around the worker, made for it, with a limit of so many bytes.
+    pub enum Limit { Memory = "memory"; Group(8 << 20, 1 << 40, B) }
 }
 
-const fn found(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::derived(name, doc, unit, better, Kind::Io)
+symbols! {
+    /// Size of the file: the largest that the budget allows, where not even the limit can be reached; a step of
+    /// the bisection; or hundredths of the limit.
+    pub enum Size {
+        Largest = "largest",
+        Bisect1 = "bisect1",
+        Bisect2 = "bisect2",
+        Bisect3 = "bisect3",
+        Bisect4 = "bisect4";
+        Percent(1, 1000, Count)
+    }
+}
+
+case! {
+    /// A size under a limit.
+    pub struct Swept {
+        /// what limits the cache: the memory, or a control group with this limit made for it;
+        /// chosen by the preset and by whether a group can be made
+        limit: Limit,
+        /// size of the file in hundredths of the limit, or where the sweep finds it; chosen by the
+        /// limit, the directory and the time
+        size: Size,
+    }
+}
+
+case! {
+    /// What the sizes under a limit say together: where no size reaches it, of the largest alone.
+    struct Found {
+        /// what limits the cache
+        limit: Limit,
+        /// only the largest
+        size: Option<Size>,
+    }
+}
+
+impl Limit {
+    fn id(self) -> CaseId {
+        Found { limit: self, size: None }.id()
+    }
+
+    fn name(self) -> String {
+        match self {
+            Limit::Group(bytes) => format!("{}MiB", bytes >> 20),
+            Limit::Memory => "memory".to_owned(),
+        }
+    }
+
+    /// Under what these sizes are found what they say together.
+    fn found(self, sizes: impl Iterator<Item = Size>) -> CaseId {
+        let sizes: Vec<Size> = sizes.collect();
+        let is_short = |size: &Size| matches!(size, Size::Largest | Size::Percent(..100));
+        let is_largest = sizes.iter().all(is_short) && sizes.contains(&Size::Largest);
+        Found { limit: self, size: is_largest.then_some(Size::Largest) }.id()
+    }
 }
 
 static CARD: Card = Card {
@@ -170,36 +227,17 @@ static CARD: Card = Card {
             Better::None,
         ),
     ],
-    params: &[
-        Param {
-            name: "limit",
-            doc: "what limits the cache: the memory, or a control group with this limit made for it; \
-                  chosen by the preset and by whether a group can be made",
-            domain: Domain::Either(&["auto", "memory"], 8 << 20, 1 << 40, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "size",
-            doc: "size of the file in hundredths of the limit, or where the sweep finds it; chosen by the \
-                  limit, the directory and the time",
-            domain: Domain::Either(
-                &["auto", LARGEST, BISECTIONS[0], BISECTIONS[1], BISECTIONS[2], BISECTIONS[3]],
-                1,
-                1000,
-                Unit::Count,
+    params: params![
+        Swept::PARAMS,
+        &[
+            Param::setting(
+                "time",
+                "what a sweep may take",
+                Domain::ns(100_000_000, 86_400_000_000_000),
+                ["6s", "6s", "240s"],
             ),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "time",
-            doc: "what a sweep may take",
-            domain: Domain::Integer { low: 100_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
-            defaults: ["6s", "6s", "240s"],
-            role: Role::Setting,
-        },
-        PLACEMENT_PARAM,
+            PLACEMENT_PARAM,
+        ],
     ],
     after: &["os.syscall", "memory.bandwidth", "fs.read"],
     repeat: Repeat::Sweep,
@@ -213,39 +251,47 @@ static CARD: Card = Card {
 };
 
 impl Experiment for CacheSize {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Swept;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("cache_size.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
+    const ORDER: Order = Order::Fixed;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = sizes::round_cost;
+    // Where nobody counts what the device gave, nothing is known of it.
+    const MAY_LACK: &'static [&'static str] = &["missed"];
+    const GROUP_BELOW: fn(&Site, &Series) -> Option<PathBuf> = |site, series| {
+        let is_in_group = series.settings.contains_key("group_below");
+        let place = site.host.limits.memory_place.as_ref();
+        let place = place.filter(|_| is_in_group)?;
+        Some(PathBuf::from("/").join(&place.parent))
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Swept> {
+        let limits = sizes::limits(site, preset).into_iter();
+        limits
+            .flat_map(|limit| sizes::all(preset, limit).map(move |size| Swept { limit, size }))
+            .collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("cache_size.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, cases: Vec<Swept>, params: &Params) -> Result<Offer, Skip> {
         let is_named = params.chosen("limit").is_some() || params.chosen("size").is_some();
         if params.preset == Preset::Quick && !is_named {
             return Err(Skip::because("its sweep takes about 6 s, more than quick has")
                 .needs("--preset standard, or --set fs.cache_size.limit=32MiB"));
         }
-        if let Some(dir) = &site.dir {
-            let ground = file::ground(site, &dir.path);
-            if ground.kind == file::Kind::Memory {
-                return Err(Skip::because(format!(
-                    "{}: files there are memory, and never leave it",
-                    ground.because
-                ))
-                .needs("--dir DIR on a file system of a device"));
-            }
+        if let Some(ground) = below(site).filter(|ground| ground.kind == file::Kind::Memory) {
+            return Err(Skip::because(format!(
+                "{}: files there are memory, and never leave it",
+                ground.because
+            ))
+            .needs("--dir DIR on a file system of a device"));
         }
         let mut offer = Offer::default();
-        for (limit, bytes) in sizes::limits(site, params) {
-            match bytes {
+        for cases in cases.chunk_by(|a, b| a.limit == b.limit) {
+            let limit = cases[0].limit;
+            match sizes::bytes(site, limit) {
                 Err(skip) => offer.skipped.push((limit.id(), skip)),
-                Ok(bytes) => {
-                    let (series, skipped) = sizes::series(site, params, limit, bytes);
-                    offer.series.extend(series);
-                    offer.skipped.extend(skipped);
-                }
+                Ok(bytes) => sizes::offer(site, params, cases, bytes, &mut offer),
             }
         }
         match (offer.series.is_empty(), offer.skipped.first()) {
@@ -254,73 +300,53 @@ impl Experiment for CacheSize {
         }
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let of = |series: &Series| {
-            let limit = Limit::of(&series.cases.first()?.id)?;
-            Some(limit.found(series.cases.iter().map(|case| &case.id)))
+            let cases: Vec<Swept> =
+                series.cases.iter().filter_map(|case| Swept::of(&case.id)).collect();
+            Some(cases.first()?.limit.found(cases.iter().map(|case| case.size)))
         };
         series.iter().filter_map(of).collect()
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        sizes::round_cost(site, series)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        let Some(dir) = &site.dir else {
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        if site.dir.is_none() {
             return Ok(series);
-        };
-        let ground = file::ground(site, &dir.path);
+        }
+        let mut series = file::ground_facts(site, series);
         let limits = &site.host.limits;
         let is_by_group = limits.memory_left_bytes == site.host.memory_ceiling_bytes();
-        for case in &mut series.cases {
-            ground.put(site, &mut case.at);
-            if let Some(stat) = limits.memory_stat_file.as_ref().filter(|_| is_by_group)
-                && Limit::of(&case.id) == Some(Limit::Memory)
-            {
-                let path = format!("/{stat}");
-                case.at.insert("memory_stat".to_owned(), path.as_str().into());
+        if let Some(stat) = limits.memory_stat_file.as_ref().filter(|_| is_by_group) {
+            let is_it = |case: &&mut Case| Limit::of(case.id.get("limit")) == Some(Limit::Memory);
+            for case in series.cases.iter_mut().filter(is_it) {
+                case.at.insert("memory_stat".to_owned(), format!("/{stat}").as_str().into());
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        predicted::predict(site, known, case, metric)
+    fn law(facts: Facts, swept: &Swept, at: &Case, metric: &Metric) -> Option<Prediction> {
+        predicted::measured(facts, swept.limit, at, &metric.name)
     }
 
-    /// Where nobody counts what the device gave, nothing is known of it.
-    fn may_lack(&self, metric: &Metric) -> bool {
-        metric.name == "missed"
+    fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
+        predicted::derived(facts, &Found::of(id)?, &metric.name)
     }
 
-    fn group_below(&self, site: &Site, series: &Series) -> Option<PathBuf> {
-        let is_in_group = series.settings.contains_key("group_below");
-        let place = site.host.limits.memory_place.as_ref();
-        let place = place.filter(|_| is_in_group)?;
-        Some(PathBuf::from("/").join(&place.parent))
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let mut sweep = sweep::Sweep::begin(series, bench)?;
-        // A size is measured one time: a second try would find the file grown.
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
+            // A size is measured one time: a second try would find the file grown.
             if let Err(error) = sweep.case(case, bench) {
-                bench.fail(case, &error);
+                bench.give_up([case], &error);
             }
-        }
+            Ok(())
+        });
         sweep.end();
         Ok(())
     }
 
-    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         derive::derive(site, known, values)
     }
 }

@@ -97,20 +97,27 @@ mod plan;
 mod readers;
 mod round;
 
+use super::file;
+use super::offered::{Offered, found, io};
 use anyhow::Result;
+use bench::device;
+use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, DerivedValue, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site,
+    Skip, ViewCard, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
+use bench::{case, params, symbols};
+use laws::Law;
 use laws::fs::contention as law;
+use laws::fs::{BLOCK_BYTES, Pattern};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Metric};
 use record::unit::Unit;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The experiment.
@@ -120,9 +127,67 @@ pub static EXPERIMENT: Contention = Contention;
 pub struct Contention;
 
 const ID: &str = "fs.contention";
+/// R0's files and R1's, in bytes.
+const SMALL: u64 = 64 << 10;
+const LARGE: u64 = 64 << 20;
+/// Competitors in standard; with little room four threads' files or five have it.
+const STEPS_PROCESSES: [u64; 4] = [0, 1, 4, 9];
+const STEPS_THREADS: [u64; 6] = [0, 1, 3, 4, 7, 15];
+const STEPS_QUICK: [u64; 2] = [0, 4];
 
-const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
+symbols! {
+    /// What competitors are.
+    enum As { Processes = "processes", Threads = "threads" }
+}
+
+impl As {
+    fn steps(self) -> &'static [u64] {
+        match self {
+            As::Processes => &STEPS_PROCESSES,
+            As::Threads => &STEPS_THREADS,
+        }
+    }
+
+    /// The most competitors that the reports have of a kind.
+    fn most(self) -> u64 {
+        self.steps()[self.steps().len() - 1]
+    }
+}
+
+case! {
+    /// Readers beside each other.
+    pub struct Competing {
+        /// what the competing readers are
+        readers: As,
+        /// size of each reader's file
+        size: u64 = Domain::bytes(16 << 10, 1 << 40),
+        /// how each reader goes through its file
+        pattern: Pattern,
+        /// readers beside the measured one
+        competitors: u64 = Domain::count(0, 63),
+    }
+}
+
+case! {
+    /// What cases say together that differ in their competitors alone.
+    struct Curve {
+        /// what the competing readers are
+        readers: As,
+        /// size of each reader's file
+        size: u64,
+        /// how each reader goes through its file
+        pattern: Pattern,
+    }
+}
+
+impl Competing {
+    fn readers(&self) -> law::Readers {
+        law::Readers { count: self.competitors + 1, pattern: self.pattern, size: self.size }
+    }
+
+    fn curve(&self) -> Curve {
+        Curve { readers: self.readers, size: self.size, pattern: self.pattern }
+    }
 }
 
 static CARD: Card = Card {
@@ -134,66 +199,36 @@ static CARD: Card = Card {
         io("bandwidth", "what all readers had together", Unit::BPerS, Better::Higher),
         io("fairness", "Jain's index of the readers' shares", Unit::Ratio, Better::Higher),
         io("cpu", "CPU time of a block, of all readers", Unit::NsPerOp, Better::Lower),
-        Metric::derived(
+        found(
             "saturation",
             "readers at which total bandwidth has its knee",
             Unit::Count,
             Better::Higher,
-            Kind::Io,
         ),
-        Metric::derived(
+        found(
             "slope",
             "what a further competitor adds to a block of the measured reader",
             Unit::Ns,
             Better::Lower,
-            Kind::Io,
         ),
-        Metric::derived(
+        found(
             "linearity",
             "share of the latencies' variance that a line over competitors explains",
             Unit::Ratio,
             Better::None,
-            Kind::Io,
         ),
     ],
-    params: &[
-        Param {
-            name: "readers",
-            doc: "what the competing readers are",
-            domain: Domain::Symbols(&["processes", "threads"]),
-            defaults: ["processes", "processes,threads", "processes,threads"],
-            role: Role::Case,
-        },
-        Param {
-            name: "size",
-            doc: "size of each reader's file; auto: 64 KiB for processes, 64 MiB for threads; in thorough \
-                  both for both",
-            domain: Domain::Either(&["auto"], 16 << 10, 1 << 40, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "pattern",
-            doc: "how each reader goes through its file",
-            domain: Domain::Symbols(&["sequential", "random"]),
-            defaults: ["sequential", "sequential", "sequential,random"],
-            role: Role::Case,
-        },
-        Param {
-            name: "competitors",
-            doc: "readers beside the measured one; auto: steps by preset",
-            domain: Domain::Either(&["auto"], 0, 63, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "window",
-            doc: "time that all readers of a case read together",
-            domain: Domain::Integer { low: 1_000_000, high: 10_000_000_000, unit: Unit::Ns },
-            defaults: ["30ms", "50ms", "70ms"],
-            role: Role::Setting,
-        },
-        PLACEMENT_PARAM,
+    params: params![
+        Competing::PARAMS,
+        &[
+            Param::setting(
+                "window",
+                "time that all readers of a case read together",
+                Domain::ns(1_000_000, 10_000_000_000),
+                ["30ms", "50ms", "70ms"],
+            ),
+            PLACEMENT_PARAM,
+        ],
     ],
     after: &["fs.read", "fs.io"],
     needs: &[Need::Directory],
@@ -202,110 +237,121 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Contention {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Competing;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("contention.rs");
+    // With a CPU of its own, the measured reader does not wait for others. The scheduler may put free readers on
+    // one CPU.
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |order| Hazards { run_delay: order.cpus.len() > 1 && !order.is_free(), ..Hazards::FILES };
+    const ROUND_COST: fn(&Site, &Series) -> Duration = plan::round_cost;
+    const FILES: Option<Files> = Some(Files {
+        make: |series, dir, _| files::write(series, dir),
+        cost: |site, series| device::write_cost(site, plan::bytes(&plan::files(&series.cases))),
+        has: |_| true,
+    });
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Competing> {
+        let is_thorough = preset == Preset::Thorough;
+        let mut cases = Vec::new();
+        for &readers in As::ALL {
+            let (own, steps): (_, Vec<u64>) = match (readers, preset) {
+                (As::Threads, Preset::Rehearsal | Preset::Quick) => continue,
+                (_, Preset::Rehearsal | Preset::Quick) => (SMALL, STEPS_QUICK.to_vec()),
+                (As::Processes, Preset::Standard) => (SMALL, readers.steps().to_vec()),
+                (As::Threads, Preset::Standard) => (LARGE, readers.steps().to_vec()),
+                (_, Preset::Thorough) => (SMALL, (0..=readers.most()).collect()),
+            };
+            for size in if is_thorough { vec![SMALL, LARGE] } else { vec![own] } {
+                for &pattern in &Pattern::ALL[..if is_thorough { 2 } else { 1 }] {
+                    let of = |&competitors| Competing { readers, size, pattern, competitors };
+                    cases.extend(steps.iter().map(of));
+                }
+            }
+        }
+        cases
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("contention.rs")
+    /// Whole blocks: what a direct read takes.
+    fn complete(case: Competing) -> Option<Competing> {
+        let block = BLOCK_BYTES as u64;
+        Some(Competing { size: case.size / block * block, ..case })
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        plan::offer(site, params)
+    fn series(site: &Site, mut cases: Vec<Competing>, params: &Params) -> Result<Offer, Skip> {
+        let fs = laws::fs::file_system(site);
+        if ["tmpfs", "ramfs"].contains(&fs) {
+            return Err(Skip::because(format!(
+                "the files would be in memory ({fs}), which no direct read goes past"
+            ))
+            .needs("--dir DIR on a file system of a device, or of another machine"));
+        }
+        // Those with the smallest files are the first to have room.
+        cases.sort_by_key(|case| (case.size, case.competitors));
+        let mut offered = Offered::default();
+        for case in cases {
+            offered.cases.push(Case::new(case.id()));
+            let wanted = plan::bytes(&plan::files(&offered.cases));
+            if let Err(skip) = device::affords(site, ID, wanted, "competitors=NUMBER") {
+                offered.cases.pop();
+                let files = case.competitors + 1;
+                let reason = format!("{files} files, each a reader's own: {}", skip.reason);
+                offered.skipped.push((case.id(), Skip { reason, ..skip }));
+            }
+        }
+        offered.series(&CARD, "", params.settings(&CARD))
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        Ok(plan::placed(site, file::ground_facts(site, series)))
+    }
+
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         curve::derivable(series)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        plan::round_cost(site, series)
-    }
-
-    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
-        plan::prepare_cost(site, series)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
-        Ok(plan::resolved(site, series))
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        predicted(site, known, case, metric)
-    }
-
-    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
-        files::write(series, dir)
-    }
-
-    fn is_prepared(&self, _series: &Series) -> bool {
-        true
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        // With a CPU of its own, the measured reader does not wait for others. The scheduler may put free
-        // readers on one CPU.
-        if bench.order().cpus.len() > 1 && !bench.order().is_free() {
-            bench.minds_run_delay();
+    fn law(facts: Facts, case: &Competing, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let (name, readers) = (metric.name.as_ref(), case.readers());
+        if facts.known.is_some() && !law::is_known(facts, readers, name) {
+            return None;
         }
+        let law = match name {
+            "latency" => law::latency(facts, readers),
+            "latency_all" => law::latency(facts, readers).and("all readers are alike"),
+            "bandwidth" => law::bandwidth(facts, readers),
+            "cpu" => law::cpu(facts, readers),
+            _ => {
+                let alone = || unknown("one reader shares with nobody: no figure");
+                let law = law::fairness(facts.site, readers);
+                return Some(law.map_or_else(alone, Law::prediction));
+            }
+        };
+        Some(law.prediction())
+    }
+
+    fn derived_law(facts: Facts, id: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let Curve { readers, size, pattern } = Curve::of(id)?;
+        // It goes to the most that the reports have.
+        let readers = law::Readers { count: readers.most() + 1, pattern, size };
+        let name = metric.name.as_ref();
+        if facts.known.is_some() && !law::is_known(facts, readers, name) {
+            return None;
+        }
+        let law = match name {
+            "saturation" => law::saturation(facts, readers),
+            "slope" => law::slope(facts, readers),
+            _ => law::linearity(),
+        };
+        Some(law.prediction())
+    }
+
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         round::measure(series, bench)
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
         curve::derive(values)
     }
-}
-
-fn predicted(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    metric: &Metric,
-) -> Option<Prediction> {
-    let of_curve = case.int("competitors").is_none();
-    // A curve's case names no number: it goes to the most that the reports have.
-    let competitors = case.int("competitors").unwrap_or(plan::most(case));
-    let readers = law::Readers {
-        disk: plan::disk(site),
-        count: competitors + 1,
-        pattern: case.text("pattern")?,
-        size: case.int("size")?,
-    };
-    if of_curve != metric.derived {
-        return None;
-    }
-    let name = metric.name.as_ref();
-    if let Some(known) = known {
-        let narrows = match name {
-            "fairness" | "linearity" => false,
-            "cpu" => law::is_cpu_known(known, readers),
-            _ => law::is_known(known, readers),
-        };
-        if !narrows {
-            return None;
-        }
-    }
-    let estimate = match name {
-        "latency" => law::latency(site, known, readers),
-        "latency_all" => law::latency(site, known, readers).and("all readers are alike"),
-        "bandwidth" => law::bandwidth(site, known, readers),
-        "cpu" => law::cpu(site, known, readers),
-        "fairness" => match law::fairness(site, readers) {
-            Some(estimate) => estimate,
-            None => return Some(unknown("one reader shares with nobody: no figure")),
-        },
-        "saturation" => law::saturation(site, known, readers),
-        "slope" => law::slope(site, known, readers),
-        "linearity" => law::linearity(),
-        other => return Some(unknown(format!("unknown: no law for {other}"))),
-    };
-    Some(estimate.prediction())
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@ mod account;
 mod ground;
 
 pub(super) use account::{Account, Moved};
-pub(super) use ground::{Ground, Kind, ground, ground_note};
+pub(super) use ground::{Ground, Kind, below, ground, ground_facts, ground_note};
 
 use anyhow::{Context, Result, bail, ensure};
-use bench::prepared;
 use metal::fault::{evict, random_readahead};
 use metal::memory::{Mapping, Pages, base_page_bytes};
 use metal::storage::{self, DirectTold, Way, direct_told, file_system, residency};
@@ -19,10 +18,11 @@ use record::key::CaseId;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub(super) use bench::prepared::{BLOCK_BYTES, right};
+pub(super) use bench::prepared::{BLOCK_BYTES, right, write};
+pub(super) use laws::fs::Mode;
 
 /// Pages that are on their way into memory cannot be evicted. The wait for them ends when their number has not
 /// changed for this long: a read-ahead of 8 MiB below a limit of 20 MB/s takes 0.42 s …
@@ -36,22 +36,6 @@ const EVICTION_EVERY: Duration = Duration::from_micros(200);
 pub(in crate::fs) const WARM_TRIES: usize = 4;
 /// A file is brought into memory in pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// Writes a new file in `dir`: incompressible data, unique per block of 4 KiB, of `seed`; synced, in
-/// written extents where the file system tells, and evicted as far as the kernel lets it go.
-/// `way_out` says how it would be made smaller (`--set fs.x.size=SIZE`).
-///
-/// # Errors
-/// It is there already, there is too little space, it cannot be written, or lies not on the device.
-pub(super) fn write_prepared(
-    dir: &Path,
-    name: &str,
-    bytes: u64,
-    seed: u64,
-    way_out: &str,
-) -> Result<PathBuf> {
-    prepared::write(dir, name, bytes, seed, way_out)
-}
 
 /// A seed for the data of a file that depends on its path alone: the rounds find by it what was
 /// written, and no other run has it.
@@ -68,54 +52,6 @@ pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
     let mut hasher = DefaultHasher::new();
     (seed, case.to_string()).hash(&mut hasher);
     hasher.finish()
-}
-
-/// A way to read a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mode {
-    /// O_DIRECT.
-    Direct,
-    /// O_DIRECT and O_SYNC.
-    DirectSync,
-    /// Through the page cache, evicted before.
-    Cold {
-        /// Whether the kernel may read ahead.
-        readahead: bool,
-    },
-    /// From the page cache.
-    Cached,
-}
-
-impl Mode {
-    /// Every way, in the order of the catalogue.
-    pub(super) const ALL: [Mode; 5] = [
-        Mode::Direct,
-        Mode::DirectSync,
-        Mode::Cold { readahead: true },
-        Mode::Cold { readahead: false },
-        Mode::Cached,
-    ];
-
-    /// Its symbol in a case.
-    pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Mode::Direct => "direct",
-            Mode::DirectSync => "direct_sync",
-            Mode::Cold { readahead: true } => "cold",
-            Mode::Cold { readahead: false } => "cold_no_readahead",
-            Mode::Cached => "cached",
-        }
-    }
-
-    /// The way of a symbol.
-    pub(super) fn of(symbol: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.symbol() == symbol)
-    }
-
-    /// Whether it goes past the page cache.
-    pub(super) fn is_direct(self) -> bool {
-        matches!(self, Mode::Direct | Mode::DirectSync)
-    }
 }
 
 /// An open file, and what was found out about it.
@@ -145,7 +81,7 @@ pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
     if mode.is_direct() {
         opened.demand_direct_read()?;
     }
-    if mode == (Mode::Cold { readahead: false }) {
+    if mode == Mode::ColdNoReadahead {
         random_readahead(&opened.file).context("POSIX_FADV_RANDOM")?;
     }
     Ok(opened)

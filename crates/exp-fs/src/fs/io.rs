@@ -82,9 +82,8 @@
 //!
 //! ## Parameters
 //!
-//! Without a choice each preset has its own list of cases (thorough: all). Of chosen values each
-//! combination leaves those cases of the list that have it; one that no case of the list has is put in
-//! the place of theirs.
+//! Each preset has its own list of cases (thorough: all). A chosen value takes the place of theirs, and what
+//! does not exist then is left out (a ring is `direct` and reads or writes, `cold` is read, `dsync` is written).
 //!
 //! - `op`: read or write.
 //! - `pattern`: sequential or random.
@@ -140,27 +139,30 @@ mod watch;
 mod workloads;
 mod written;
 
+use super::latencies::common_clock;
+use super::offered::io;
 use super::{file, window};
 use anyhow::{Context, Result};
 use bench::device;
+use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, Fields, Hazards, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::{Bench, settle};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Declared, settle};
+use bench::params;
 use crew::Task;
-use laws::fs::io::{self as law, Request};
-use record::case::{Case, Order, Series};
+use laws::Law;
+use laws::fs::io::{self as law, Request, Work};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-use workloads::{MIB, Sizes, Work};
+use workloads::{MIB, Sizes};
 
 /// The experiment.
 pub static EXPERIMENT: Io = Io;
@@ -177,132 +179,64 @@ const AROUND_NS: u64 = 8_000_000;
 const THREAD_NS: u64 = 3_000_000;
 const WORKER_NS: u64 = 35_000_000;
 
-const fn metric(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
-}
-
 static CARD: Card = Card {
     id: ID,
     title: "Reads and writes by block, depth and threads",
     metrics: &[
-        metric(
+        io(
             "latency",
             "one operation, from its submission to its completion",
             Unit::Ns,
             Better::Lower,
         ),
-        metric(
+        io(
             "iops",
             "operations of all threads per second, with a full queue",
             Unit::OpPerS,
             Better::Higher,
         ),
-        metric("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
-        metric(
+        io("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
+        io(
             "burst_iops",
             "operations per second of a window that is too short for the name of a rate",
             Unit::OpPerS,
             Better::Higher,
         )
         .formerly("iops"),
-        metric("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
-        metric(
+        io("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
+        io(
             "cpu",
             "CPU time of an operation, user and system, kernel's workers included",
             Unit::NsPerOp,
             Better::Lower,
         ),
     ],
-    params: &[
-        Param {
-            name: "op",
-            doc: "read or write; auto: the preset's cases",
-            domain: Domain::Symbols(&["auto", "read", "write"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "pattern",
-            doc: "order of the places; auto: the preset's cases",
-            domain: Domain::Symbols(&["auto", "sequential", "random"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "mode",
-            doc: "past the page cache or through it, and what is waited for; auto: the preset's cases",
-            domain: Domain::Symbols(&[
-                "auto",
-                "direct",
-                "cold",
-                "cached",
-                "buffered",
-                "buffered_fdatasync",
-                "dsync",
-            ]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "block",
-            doc: "bytes of an operation; auto: the preset's cases",
-            domain: Domain::Either(&["auto"], 1, 1 << 30, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "engine",
-            doc: "system calls or a ring; auto: the preset's cases",
-            domain: Domain::Symbols(&["auto", "psync", "io_uring"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "depth",
-            doc: "operations in flight of each thread; auto: the preset's cases",
-            domain: Domain::Either(&["auto"], 1, 1024, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "threads",
-            doc: "threads that do the same; auto: the preset's cases",
-            domain: Domain::Either(&["auto"], 1, 64, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "files",
-            doc: "a file for each of several threads, or a part of one; auto: the preset's cases",
-            domain: Domain::Symbols(&["auto", "own", "shared"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "size",
-            doc: "size of the file that is read; auto: 64 MiB in quick, else 256 MiB, less where little may \
-                  be written",
-            domain: Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "written",
-            doc: "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
-                  written",
-            domain: Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "window",
-            doc: "how long the threads of a case run in a round; from half a second on figures are rates; auto: half a \
-                  second for the rates of a device, else one and a half case times",
-            domain: Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        PLACEMENT_PARAM,
+    params: params![
+        Work::PARAMS,
+        &[
+            Param::setting(
+                "size",
+                "size of the file that is read; auto: 64 MiB in quick, else 256 MiB, less where little may \
+                 be written",
+                Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "written",
+                "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
+                 written",
+                Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "window",
+                "how long the threads of a case run in a round; from half a second on figures are rates; auto: \
+                 half a second for the rates of a device, else one and a half case times",
+                Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
+                ["auto"; 3],
+            ),
+            PLACEMENT_PARAM,
+        ],
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     views: &[
@@ -326,108 +260,88 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Io {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("io.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let dir = site.dir.as_ref().ok_or_else(|| {
-            Skip::because(
-                "no directory for files: the current one cannot be written, or lies in memory",
-            )
-            .needs("--dir DIR")
-        })?;
-        let size = size(site, params);
-        let written = match params.chosen("written") {
-            Some(&[Value::Int(bytes)]) => bytes,
-            _ => workloads::written_each(site, params),
-        };
-        let ground = file::ground(site, &dir.path);
-        let (cases, mut offer) = workloads::offer(site, params, Sizes { size, written }, &ground)?;
-        offer.series.push(Series {
-            experiment: ID.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings: BTreeMap::from([
-                ("size".to_owned(), Value::from(size)),
-                ("written".to_owned(), Value::from(written)),
-                ("window".to_owned(), Value::from(window_ns(site, params))),
-            ]),
-        });
-        Ok(offer)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Work;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("io.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of = |case: &Case| {
             let Some(work) = Work::of(&case.id) else {
                 return 0;
             };
-            let operations = work.least() * work.threads;
-            let ns = operations as f64 * law::stated_ns(site, &request(case, work));
+            let operations = workloads::least(work) * work.threads;
+            let ns = operations as f64 * law::stated_ns(site, Request::of(&work, case));
             window_of(series, case).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
-    }
+    };
+    const FILES: Option<Files> = Some(Files {
+        make: |series, dir, _| {
+            let write = |made: workloads::Made| {
+                let seed = file::seed_of(&dir.join(&made.name));
+                file::write(dir, &made.name, made.bytes, seed, "--set fs.io.size=SIZE")
+            };
+            files_of(series).into_iter().map(write).collect()
+        },
+        cost: |site, series| {
+            device::write_cost(site, files_of(series).iter().map(|made| made.bytes).sum())
+        },
+        has: |_| true,
+    });
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let work = Work::of(&case.id)?;
-        match window::in_law(case, &metric.name) {
-            Ok(name) => law::predict(site, known, &request(case, work), name),
-            Err(why) => known.is_none().then(|| unknown(why)),
+    fn cases(_: &Site, preset: Preset) -> Vec<Work> {
+        match preset {
+            Preset::Rehearsal | Preset::Quick => workloads::QUICK.to_vec(),
+            Preset::Standard => workloads::STANDARD.to_vec(),
+            Preset::Thorough => workloads::everything(),
         }
     }
 
-    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
-        let size = series.setting("size").context("the size is not set")?;
-        let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
-        let way_out = "--set fs.io.size=SIZE";
-        workloads::files(works, size)
-            .into_iter()
-            .map(|made| {
-                let seed = file::seed_of(&dir.join(&made.name));
-                file::write_prepared(dir, &made.name, made.bytes, seed, way_out)
-            })
-            .collect()
+    fn complete(work: Work) -> Option<Work> {
+        workloads::existing(work)
     }
 
-    fn is_prepared(&self, _series: &Series) -> bool {
-        true
+    fn series(site: &Site, works: Vec<Work>, params: &Params) -> Result<Offer, Skip> {
+        if site.dir.is_none() {
+            return Err(Skip::because(
+                "no directory for files: the current one cannot be written, or lies in memory",
+            )
+            .needs("--dir DIR"));
+        }
+        if works.is_empty() {
+            return Err(Skip::because(
+                "nothing that is chosen exists: io_uring is direct, psync has depth 1",
+            )
+            .needs("--set fs.io.engine=io_uring --set fs.io.mode=direct"));
+        }
+        let size = chosen(params, "size").unwrap_or_else(|| size(site, params.preset));
+        let written = chosen(params, "written");
+        let written = written.unwrap_or_else(|| workloads::written_each(site, params, &works));
+        // As chosen, or one and a half case times.
+        let window_ns = chosen(params, "window").unwrap_or(site.case_ns + site.case_ns / 2);
+        let settings = [("size", size), ("written", written), ("window", window_ns)];
+        let offered = workloads::offered(site, params, Sizes { size, written }, works);
+        let settings = settings.map(|(name, value)| (name.to_owned(), Value::from(value)));
+        offered.series(&CARD, "", settings.into())
     }
 
-    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
-        let size = series.setting("size").unwrap_or(0);
-        let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
-        let made = workloads::files(works, size);
-        device::write_cost(site, made.iter().map(|made| made.bytes).sum())
+    fn law(facts: Facts, work: &Work, at: &Case, metric: &Metric) -> Option<Prediction> {
+        match window::in_law(at, &metric.name) {
+            Ok(name) => law::predict(facts, Request::of(work, at), name).map(Law::prediction),
+            Err(why) => facts.known.is_none().then(|| unknown(why)),
+        }
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        let dir = bench.order().directory()?;
         let dir = dir.to_owned();
         let size = series.setting("size").context("the size is not set")?;
         let written = series.setting("written");
         let written = written.context("how much is written is not set")?;
-        if let Some(case) = series.cases.first() {
-            bench.may_hang_in(case);
-        }
         let windows = series.cases.iter().map(|case| window_of(series, case));
         let round = Duration::from_nanos(windows.sum());
         let settled = settle(&File::open(&dir).context("opening the directory")?, round)?;
-        bench.each(series, |bench, case| {
-            bench.may_hang_in(case);
-            let work = Work::of(&case.id).with_context(|| format!("no case {}", case.id))?;
+        bench.each_of::<Work>(series, |bench, case, work| {
             let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
             let number = case.at.get("device_number").and_then(Value::text);
             let window_ns = window_of(series, case) as f64;
@@ -436,7 +350,7 @@ impl Experiment for Io {
                 work,
                 sizes: Sizes { size, written: rates::written(case, written) },
                 seed: file::order_seed(bench.order().seed, &case.id),
-                clock: Task::clock(bench, &cpus, window_ns)?,
+                clock: common_clock(bench, &cpus, window_ns)?,
                 window_ns,
                 is_rate: window::rate_ns(case).is_some(),
                 number,
@@ -446,7 +360,7 @@ impl Experiment for Io {
             let (did, seen) = match work.threads {
                 1 => task.alone()?,
                 _ => {
-                    bench.use_cpus(&cpus);
+                    bench.declare(Declared::Cpus(&cpus));
                     task.together(&cpus)?
                 }
             };
@@ -465,50 +379,31 @@ fn is_written_through(case: &Case) -> bool {
     !stays || options.split(',').any(is_sync)
 }
 
-/// How long the threads of a case run: as chosen, or one and a half case times.
-fn window_ns(site: &Site, params: &Params) -> u64 {
-    match params.chosen("window") {
-        Some([Value::Int(window)]) => *window,
-        _ => site.case_ns + site.case_ns / 2,
-    }
+/// The one value of a setting that was chosen.
+fn chosen(params: &Params, name: &str) -> Option<u64> {
+    params.chosen(name)?.first()?.int()
 }
 
-/// The same of a case of a series; a rate's window may last longer.
+/// How long the threads of a case of a series run; a rate's window may last longer.
 fn window_of(series: &Series, case: &Case) -> u64 {
     let of_rate = window::rate_ns(case);
     of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))
 }
 
-/// The size of the file that is read: chosen, or the preset's as far as it may be written.
-fn size(site: &Site, params: &Params) -> u64 {
-    if let Some(&[Value::Int(bytes)]) = params.chosen("size") {
-        return bytes;
-    }
-    let wanted = match params.preset {
+/// The size of the file that is read: the preset's as far as it may be written.
+fn size(site: &Site, preset: Preset) -> u64 {
+    let wanted = match preset {
         Preset::Rehearsal => MIB,
         Preset::Quick => 64 * MIB,
         Preset::Standard | Preset::Thorough => 256 * MIB,
     };
-    let most = device::allowance(site, ID) / SIZE_SHARE;
-    let most = if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 };
-    wanted.min(most.max(MIB))
+    wanted.min(device::coarse(device::allowance(site, ID) / SIZE_SHARE).max(MIB))
 }
 
-/// A case as the laws know it.
-fn request(case: &Case, work: Work) -> Request<'_> {
-    let told = |name: &str| case.at.get(name).and_then(Value::text);
-    Request {
-        is_read: work.is_read,
-        is_random: work.is_random,
-        mode: work.mode,
-        block: work.block as f64,
-        is_ring: work.is_ring,
-        depth: work.depth as f64,
-        threads: work.threads as f64,
-        span: case.int("file_bytes").unwrap_or(256 * MIB) as f64,
-        device: told("device"),
-        ground: told("ground").unwrap_or("unknown"),
-    }
+/// The files of a series.
+fn files_of(series: &Series) -> Vec<workloads::Made> {
+    let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+    workloads::files(works, series.setting("size").unwrap_or(0))
 }
 
 #[cfg(test)]

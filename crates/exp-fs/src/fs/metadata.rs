@@ -78,26 +78,28 @@
 mod batches;
 mod directory;
 
-use super::file::{ground, ground_note};
+use super::file;
+use super::offered::{Offered, describe_place, rounds};
 use anyhow::{Context, Result};
 use bench::device;
+use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
 };
-use bench::measure::{Bench, settle};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Declared, settle};
+use bench::params;
 use directory::Directory;
 use laws::fs::journal::promise;
 use laws::fs::metadata::{self as law, Call, Named};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Kind, Metric};
-use record::unit::Unit;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The experiment.
 pub static EXPERIMENT: Metadata = Metadata;
@@ -105,17 +107,6 @@ pub static EXPERIMENT: Metadata = Metadata;
 /// `fs.metadata`.
 pub struct Metadata;
 
-/// Calls by their symbols.
-const CALLS: [(&str, Call); 8] = [
-    ("create", Call::Create),
-    ("open", Call::Open),
-    ("stat", Call::Stat),
-    ("rename", Call::Rename),
-    ("unlink", Call::Unlink),
-    ("mkdir", Call::Mkdir),
-    ("rmdir", Call::Rmdir),
-    ("readdir", Call::Readdir),
-];
 /// What an entry has written, in bytes: its inode and its name, and both in the journal.
 const ENTRY_BYTES: u64 = 768;
 /// What a round of a case that changes names has written, in bytes: the same few blocks again and again,
@@ -136,35 +127,17 @@ static CARD: Card = Card {
     id: "fs.metadata",
     title: "Names of files",
     metrics: &[Metric::time("latency", "one call (readdir: one entry)", Kind::Io)],
-    params: &[
-        Param {
-            name: "call",
-            doc: "what is done with names",
-            domain: Domain::Symbols(&[
-                "create", "open", "stat", "rename", "unlink", "mkdir", "rmdir", "readdir",
-            ]),
-            defaults: [
-                "create,stat",
-                "create,open,stat,rename,unlink,mkdir,rmdir,readdir",
-                "create,open,stat,rename,unlink,mkdir,rmdir,readdir",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "entries",
-            doc: "files in the directory",
-            domain: Domain::Integer { low: 1, high: 10_000_000, unit: Unit::Count },
-            defaults: ["1000", "1000", "10,100,1000,10000,100000"],
-            role: Role::Case,
-        },
-        Param {
-            name: "name",
-            doc: "bytes of a name",
-            domain: Domain::Integer { low: directory::NAME_BYTES_MIN, high: 255, unit: Unit::B },
-            defaults: ["24B"; 3],
-            role: Role::Setting,
-        },
-        PLACEMENT_PARAM,
+    params: params![
+        Named::PARAMS,
+        &[
+            Param::setting(
+                "name",
+                "bytes of a name",
+                Domain::bytes(directory::NAME_BYTES_MIN, 255),
+                ["24B"; 3],
+            ),
+            PLACEMENT_PARAM,
+        ],
     ],
     after: &["clock.rate", "os.syscall"],
     needs: &[Need::Directory],
@@ -176,202 +149,135 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Metadata {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Named;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("metadata.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const FILES: Option<Files> = Some(Files {
+        make: |series, dir, alive| {
+            let made = sizes(series).into_iter();
+            made.map(|entries| Directory::make(dir, entries, name_bytes(series), alive)).collect()
+        },
+        cost: |site, series| {
+            let entries: u64 = sizes(series).into_iter().sum();
+            let made = Duration::from_nanos((entries as f64 * MAKE_NS) as u64);
+            made + device::write_cost(site, entries * ENTRY_BYTES)
+        },
+        has: |_| true,
+    });
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Named> {
+        let calls = match preset {
+            Preset::Rehearsal | Preset::Quick => &[Call::Create, Call::Stat],
+            Preset::Standard | Preset::Thorough => Call::ALL,
+        };
+        let entries: &[u64] = match preset {
+            Preset::Thorough => &[10, 100, 1000, 10_000, 100_000],
+            _ => &[1000],
+        };
+        let of = |&entries| calls.iter().map(move |&call| Named { call, entries });
+        entries.iter().flat_map(of).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("metadata.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        let calls = params.texts("call");
-        let changing = calls.iter().filter(|call| changes(call)).count() as u64;
+    fn series(site: &Site, mut cases: Vec<Named>, params: &Params) -> Result<Offer, Skip> {
         let name = params.ints("name").first().copied().unwrap_or(NAME_BYTES);
+        let changing = |named: &&Named| named.call.row().changes;
+        let mut offered = Offered::default();
+        cases.sort_by_key(|named| named.entries);
         let mut written = 0;
-        let mut entries = params.ints("entries");
-        entries.sort_unstable();
-        for entries in entries {
+        for of_size in cases.chunk_by(|a, b| a.entries == b.entries) {
+            let entries = of_size[0].entries;
+            let changing = of_size.iter().filter(changing).count() as u64;
             let more = entries * ENTRY_BYTES + rounds(params.preset) * changing * CASE_BYTES;
-            let affords = match site.dir.is_some() {
+            let afforded = match site.dir.is_some() {
                 true => device::affords(site, CARD.id, written + more, "entries=COUNT"),
                 false => Ok(()),
             };
-            if affords.is_ok() {
-                written += more;
-            }
-            for call in &calls {
-                let id = CaseId::new().with("call", *call).with("entries", entries);
-                match &affords {
-                    Ok(()) => {
-                        let mut case = Case::new(id);
-                        case.at.insert(NAME_AT.to_owned(), Value::Int(name));
-                        cases.push(case);
-                    }
-                    Err(skip) => offer.skipped.push((id, skip.clone())),
-                }
+            written += if afforded.is_ok() { more } else { 0 };
+            for named in of_size {
+                let mut case = Case::new(named.id());
+                case.at.insert(NAME_AT.to_owned(), Value::Int(name));
+                offered.push(case, afforded.clone().err());
             }
         }
-        if cases.is_empty() {
-            let first = offer.skipped.into_iter().next();
-            return Err(first.map_or_else(|| Skip::because("no call was chosen"), |(_, skip)| skip));
-        }
-        offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings: BTreeMap::from([("name".to_owned(), Value::Int(name))]),
-        });
-        Ok(offer)
+        offered.series(&CARD, "", BTreeMap::from([("name".to_owned(), Value::Int(name))]))
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let of = |case: &Case| {
-            let entries = case.int("entries").unwrap_or(0) as f64;
-            let timed = match case.text("call") {
-                // Quartets of whole listings, six at least.
-                Some("readdir") => (site.case_ns as f64).max(36.0 * entries * ASK_NS / 4.0),
-                _ => site.case_ns as f64,
-            };
-            AROUND_FACTOR * timed + entries * ASK_NS / 4.0
-        };
-        let cases: f64 = series.cases.iter().map(of).sum();
-        let asked: u64 = sizes(series).into_iter().sum();
-        Duration::from_nanos((WORKER_NS + cases + asked as f64 * ASK_NS) as u64)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        let Some(dir) = &site.dir else {
-            return Ok(series);
-        };
-        let ground = ground(site, &dir.path);
-        let mut facts = BTreeMap::new();
-        ground.put(site, &mut facts);
-        if let Some(promise) = promise(&dir.file_system) {
-            facts.insert("promise".to_owned(), Value::from(promise));
-        }
-        for case in &mut series.cases {
-            case.at.extend(facts.clone());
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        let mut series = file::ground_facts(site, series);
+        if let Some(promise) = site.dir.as_ref().and_then(|dir| promise(&dir.file_system)) {
+            for case in &mut series.cases {
+                case.at.insert("promise".to_owned(), Value::from(promise));
+            }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        let call = case.text("call").and_then(call_of);
-        let Some((call, entries)) = call.zip(case.int("entries")) else {
-            return Some(unknown(format!("unknown: no case {}", case.id)));
-        };
-        if known.is_some_and(|known| !law::is_known(known, call)) {
-            return None;
-        }
-        let named = Named {
-            call,
-            entries,
-            name_bytes: case.int(NAME_AT).unwrap_or(NAME_BYTES),
-            file_system: site.dir.as_ref().map_or("", |dir| &dir.file_system),
-            discards: discards(site),
-        };
-        Some(law::latency(site, known, named).prediction())
+    fn law(facts: Facts, named: &Named, at: &Case, _: &Metric) -> Option<Prediction> {
+        let narrows = facts.known.is_none() || law::is_known(facts, named.call);
+        let name_bytes = at.int(NAME_AT).unwrap_or(NAME_BYTES);
+        narrows.then(|| law::latency(facts, named, name_bytes).prediction())
     }
 
-    fn prepare(
-        &self,
-        series: &Series,
-        dir: &Path,
-        alive: &mut dyn FnMut(),
-    ) -> Result<Vec<PathBuf>> {
-        let name_bytes = series.setting("name").unwrap_or(NAME_BYTES);
-        let sizes = sizes(series).into_iter();
-        let made = sizes.map(|entries| Directory::make(dir, entries, name_bytes, alive));
-        made.collect()
-    }
-
-    fn is_prepared(&self, _series: &Series) -> bool {
-        true
-    }
-
-    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
-        let entries: u64 = sizes(series).into_iter().sum();
-        let made = Duration::from_nanos((entries as f64 * MAKE_NS) as u64);
-        made + device::write_cost(site, entries * ENTRY_BYTES)
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        let dir = bench.order().directory()?;
         let dir = dir.to_owned();
-        let name_bytes = series.setting("name").unwrap_or(NAME_BYTES);
         let opened = std::fs::File::open(&dir).context("opening the directory for files")?;
         let measured = bench.order().case_ns.saturating_mul(series.cases.len() as u64);
         let settled = settle(&opened, Duration::from_nanos(measured))?;
         let mut directories: BTreeMap<u64, Directory> = BTreeMap::new();
-        bench.each(series, |bench, case| {
-            bench.may_hang_in(case);
-            let entries = case.int("entries").context("no number of entries")?;
-            let call = case.text("call").and_then(call_of).context("no such call")?;
-            let (began, seed) = (Instant::now(), bench.order().seed);
+        bench.each_of::<Named>(series, |bench, case, named| {
+            let seed = bench.order().seed;
             // Each is asked for once in a round, and then is in memory.
-            if let std::collections::btree_map::Entry::Vacant(place) = directories.entry(entries) {
-                let mut alive = || bench.alive(began.elapsed().as_secs_f64());
-                let opened = Directory::open(&dir, entries, name_bytes, seed, &mut alive)?;
-                place.insert(opened);
-            }
-            let directory = directories.get_mut(&entries).context("it was opened")?;
-            let samples = match batches::time(call, directory, case, bench) {
+            let directory = match directories.entry(named.entries) {
+                Entry::Occupied(opened) => opened.into_mut(),
+                Entry::Vacant(place) => {
+                    let mut alive = || bench.declare(Declared::Alive);
+                    let name = name_bytes(series);
+                    place.insert(Directory::open(&dir, named.entries, name, seed, &mut alive)?)
+                }
+            };
+            let samples = match batches::time(named.call, directory, case, bench) {
                 Ok(samples) => samples,
                 Err(error) => {
                     // The next case finds the directory as it was, or opens and mends it.
-                    let mut alive = || bench.alive(began.elapsed().as_secs_f64());
+                    let mut alive = || bench.declare(Declared::Alive);
                     if directory.restore(&mut alive).is_err() {
-                        directories.remove(&entries);
+                        directories.remove(&named.entries);
                     }
                     return Err(error);
                 }
             };
-            settled.write(&mut samples.quantities);
-            samples.notes.extend(settled.note());
-            let promise = case.at.get("promise").and_then(Value::text);
-            samples.notes.extend(promise.map(str::to_owned));
-            samples.notes.extend(ground_note(case));
+            describe_place(samples, case, settled);
             Ok(())
         });
         Ok(())
     }
 }
 
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let of = |case: &Case| {
+        let entries = case.int("entries").unwrap_or(0) as f64;
+        let timed = match case.text("call") {
+            // Quartets of whole listings, six at least.
+            Some("readdir") => (site.case_ns as f64).max(36.0 * entries * ASK_NS / 4.0),
+            _ => site.case_ns as f64,
+        };
+        AROUND_FACTOR * timed + entries * ASK_NS / 4.0
+    };
+    let cases: f64 = series.cases.iter().map(of).sum();
+    let asked: u64 = sizes(series).into_iter().sum();
+    Duration::from_nanos((WORKER_NS + cases + asked as f64 * ASK_NS) as u64)
+}
+
 /// Numbers of entries of a series' directories.
 fn sizes(series: &Series) -> BTreeSet<u64> {
-    let of = |case: &Case| case.int("entries");
-    series.cases.iter().filter_map(of).collect()
+    series.cases.iter().filter_map(|case| case.int("entries")).collect()
 }
 
-fn call_of(symbol: &str) -> Option<Call> {
-    let mut calls = CALLS.iter();
-    calls.find(|(name, _)| *name == symbol).map(|(_, call)| *call)
-}
-
-fn changes(call: &str) -> bool {
-    !["open", "stat", "readdir"].contains(&call)
-}
-
-/// Whether the file system is mounted with `discard`.
-fn discards(site: &Site) -> bool {
-    let mount = site.dir.as_ref().and_then(|dir| ground(site, &dir.path).mount);
-    mount.is_some_and(|mount| mount.options.split(',').any(|option| option == "discard"))
-}
-
-/// Rounds of a preset, at most.
-fn rounds(preset: Preset) -> u64 {
-    u64::from(*preset.looks().last().unwrap_or(&1))
+fn name_bytes(series: &Series) -> u64 {
+    series.setting("name").unwrap_or(NAME_BYTES)
 }
 
 #[cfg(test)]

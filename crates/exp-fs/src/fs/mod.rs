@@ -1,6 +1,10 @@
 //! Files: what the page cache holds, what a device or a server gives, what writing and syncing cost.
 
 mod file;
+#[cfg(test)]
+mod fixtures;
+mod latencies;
+mod offered;
 mod window;
 
 bench::family!(

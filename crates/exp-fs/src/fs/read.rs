@@ -88,23 +88,29 @@
 //! `predict/fs/read.rs` and `predict/device.rs`.
 
 mod passes;
-mod predicted;
 
-use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, ground};
+use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below};
+use super::offered::{Offered, found, io};
 use super::window;
 use anyhow::{Context, Result};
 use bench::device::{allowance, write_cost};
+use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
-    ViewCard,
+    Card, DerivedValue, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
+use bench::{case, params};
+use laws::Law;
 use laws::device::reading;
-use record::case::{Case, Order, Series};
+use laws::fs::Pattern;
+use laws::fs::read::{self as law, Below, Read as Look};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::key::CaseId;
+use record::metric::{Better, Metric};
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,17 +130,13 @@ const BLOCKS_MIN: u64 = 8;
 /// For stated costs: opening, evicting, looking and comparing around a case; start and end of a worker.
 const APPARATUS_NS: u64 = 6_000_000;
 const WORKER_NS: u64 = 35_000_000;
-
 /// Files of this size and more, read in order, have the window of a rate.
 const RATE_BYTES: u64 = 256 << 20;
-
 /// Larger files are the beginning of one: of two passes and more, a window of readahead past its end matters
 /// little.
 const OWN_BYTES: u64 = 32 << 20;
-
-const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
-}
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 
 static CARD: Card = Card {
     id: "fs.read",
@@ -158,54 +160,14 @@ static CARD: Card = Card {
             Unit::NsPerOp,
             Better::Lower,
         ),
-        Metric::derived(
+        found(
             "readahead_gain",
             "time of a cold block without readahead over that with it",
             Unit::Ratio,
             Better::None,
-            Kind::Io,
         ),
     ],
-    params: &[
-        Param {
-            name: "pattern",
-            doc: "blocks in order, or anywhere in the file, none twice",
-            domain: Domain::Symbols(&["sequential", "random"]),
-            defaults: ["sequential,random"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "mode",
-            doc: "past the page cache (direct, with O_SYNC too), through it after eviction (cold, with and \
-                  without readahead), or from it (cached)",
-            domain: Domain::Symbols(&[
-                "direct",
-                "direct_sync",
-                "cold",
-                "cold_no_readahead",
-                "cached",
-            ]),
-            defaults: [
-                "direct,cold",
-                "direct,cold,cold_no_readahead,cached",
-                "direct,direct_sync,cold,cold_no_readahead,cached",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "size",
-            doc: "size of the file; above 32 MiB of the part of the largest that is read",
-            domain: Domain::Integer { low: 64 << 10, high: 1 << 36, unit: Unit::B },
-            defaults: [
-                "64MiB",
-                "1MiB,64MiB,256MiB",
-                "128KiB,256KiB,512KiB,768KiB,1MiB,1280KiB,1536KiB,2MiB,4MiB,8MiB,16MiB,32MiB,64MiB,\
-                 128MiB,256MiB",
-            ],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-    ],
+    params: params![Look::PARAMS, &[PLACEMENT_PARAM]],
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
@@ -215,150 +177,179 @@ static CARD: Card = Card {
     ..Card::PLAIN
 };
 
+case! {
+    /// What two ways to read a file say together.
+    struct Gain {
+        /// order of the blocks
+        pattern: Pattern,
+        /// size of the file
+        size: u64,
+    }
+}
+
 impl Experiment for Read {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("read.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let (sizes, too_large) = affordable(site, &params.ints("size"));
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        for pattern in params.texts("pattern") {
-            for mode in params.texts("mode") {
-                let of = |size: u64| case_id(pattern, mode).with("size", size);
-                let skips = too_large.iter();
-                offer.skipped.extend(skips.map(|(size, skip)| (of(*size), skip.clone())));
-                for size in &sizes {
-                    match absent(site, mode) {
-                        Some(skip) => offer.skipped.push((of(*size), skip)),
-                        None => cases.push(case_of(site, of(*size))),
-                    }
-                }
-            }
-        }
-        if cases.is_empty() {
-            let first = offer.skipped.into_iter().next();
-            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
-        }
-        offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings: BTreeMap::new(),
-        });
-        Ok(offer)
-    }
-
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases = series.iter().flat_map(|series| &series.cases);
-        let ids: BTreeSet<&CaseId> = cases.map(|case| &case.id).collect();
-        let cold = ids.iter().filter(|id| id.text("mode") == Some("cold"));
-        let pairs = cold.filter(|id| ids.contains(&in_mode(id, "cold_no_readahead")));
-        pairs.map(|id| without_mode(id)).collect()
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Look;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("read.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let slowest_ns = slowest_ns(site);
         let of = |case: &Case| match case.text("mode") {
             Some("cached") => window_of(case, site.case_ns) + APPARATUS_NS,
             _ => window_of(case, site.case_ns).max(slowest_ns) + APPARATUS_NS,
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
-    }
+    };
+    const FILES: Option<Files> = Some(Files {
+        make: |series, dir, _| {
+            let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).collect();
+            let write = |size: u64| {
+                let path = path_of(dir, size);
+                let name = path.file_name().and_then(|name| name.to_str());
+                let way_out = "smaller ones with --set fs.read.size=SIZE";
+                let name = name.context("the name is plain")?;
+                file::write(dir, name, size, file::seed_of(&path), way_out)
+            };
+            sizes.into_iter().map(write).collect()
+        },
+        cost: |site, series| write_cost(site, files(&sizes(series)).iter().sum()),
+        has: |_| true,
+    });
 
-    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
-        let sizes = series.cases.iter().filter_map(size_of).collect();
-        write_cost(site, files(&sizes).iter().sum())
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        let sizes = series.cases.iter().filter_map(size_of).collect();
-        for case in &mut series.cases {
-            if let Some(size) = size_of(case).filter(|size| *size > OWN_BYTES) {
-                let bytes = file_of(size, &sizes);
-                case.at.insert("file_bytes".to_owned(), bytes.into());
-            }
-        }
-        if let Some(dir) = &site.dir {
-            let ground = ground(site, &dir.path);
-            for case in &mut series.cases {
-                ground.put(site, &mut case.at);
-            }
-        }
-        Ok(series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        predicted::of(site, known, case, metric)
-    }
-
-    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
-        let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).collect();
-        let way_out = "smaller ones with --set fs.read.size=SIZE";
-        let write = |size: u64| {
-            let path = path_of(dir, size);
-            let name = path.file_name().and_then(|name| name.to_str());
-            let name = name.context("the name is plain")?;
-            file::write_prepared(dir, name, size, file::seed_of(&path), way_out)
+    fn cases(_: &Site, preset: Preset) -> Vec<Look> {
+        let (modes, sizes): (&[Mode], &[u64]) = match preset {
+            Preset::Rehearsal | Preset::Quick => (&[Mode::Direct, Mode::Cold], &[64 * MIB]),
+            Preset::Standard => (
+                &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
+                &[MIB, 64 * MIB, 256 * MIB],
+            ),
+            Preset::Thorough => (
+                &Mode::BY_KERNEL,
+                &[
+                    128 * KIB,
+                    256 * KIB,
+                    512 * KIB,
+                    768 * KIB,
+                    MIB,
+                    1280 * KIB,
+                    1536 * KIB,
+                    2 * MIB,
+                    4 * MIB,
+                    8 * MIB,
+                    16 * MIB,
+                    32 * MIB,
+                    64 * MIB,
+                    128 * MIB,
+                    256 * MIB,
+                ],
+            ),
         };
-        sizes.into_iter().map(write).collect()
+        let ways = Pattern::ALL.iter().flat_map(|way| modes.iter().map(move |mode| (*way, *mode)));
+        ways.flat_map(|(pattern, mode)| {
+            sizes.iter().map(move |size| Look { pattern, mode, size: *size })
+        })
+        .collect()
     }
 
-    fn is_prepared(&self, _series: &Series) -> bool {
-        true
+    fn series(site: &Site, cases: Vec<Look>, _: &Params) -> Result<Offer, Skip> {
+        let too_large = unaffordable(site, cases.iter().map(|look| look.size).collect());
+        let mut offered = Offered::default();
+        for look in cases {
+            let skip = too_large.get(&look.size).cloned().or_else(|| absent(site, look.mode));
+            // The window of a rate has a file in order, from the device, that is larger than what drives keep.
+            let is_streamed = look.pattern == Pattern::Sequential
+                && matches!(look.mode, Mode::Direct | Mode::Cold)
+                && look.size >= RATE_BYTES;
+            let mut case = Case::new(look.id());
+            window::put(&mut case, is_streamed.then_some(window::RATE_CASES * site.case_ns));
+            offered.push(case, skip);
+        }
+        offered.series(&CARD, "", BTreeMap::new())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let looks: Vec<Look> = cases.filter_map(|case| Look::of(&case.id)).collect();
+        let cold = looks.iter().filter(|look| look.mode == Mode::Cold);
+        let has =
+            |look: &&Look| looks.contains(&Look { mode: Mode::ColdNoReadahead, ..(*look).clone() });
+        cold.filter(has).map(gain).collect()
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        let sizes = sizes(&series);
+        for case in &mut series.cases {
+            if let Some(size) = case.int("size").filter(|size| *size > OWN_BYTES) {
+                case.at.insert("file_bytes".to_owned(), file_of(size, &sizes).into());
+            }
+        }
+        Ok(file::ground_facts(site, series))
+    }
+
+    fn law(facts: Facts, look: &Look, at: &Case, metric: &Metric) -> Option<Prediction> {
+        let ground = below_law(facts.site);
+        let per_block = || law::block(facts, ground, look);
+        let name = match window::in_law(at, &metric.name) {
+            Ok(name) => name,
+            Err(why) => return facts.known.is_none().then(|| unknown(why)),
+        };
+        let law = match name {
+            "latency_per_block" => per_block(),
+            "latency" => law::single(facts, ground, look),
+            "iops" => per_block().map(|block| block.inverse(1e9)),
+            "bandwidth" => per_block().map(|block| block.inverse(1e9 * BLOCK_BYTES as f64)),
+            _ if facts.known.is_none() || look.mode == Mode::Cached => law::cpu(facts, look),
+            _ => None,
+        };
+        law.map(|law| on_ground(facts.site, law))
+    }
+
+    fn derived_law(facts: Facts, id: &CaseId, _: &Metric) -> Option<Prediction> {
+        let Gain { pattern, size } = Gain::of(id)?;
+        let law = law::readahead_gain(facts, below_law(facts.site), pattern, size);
+        law.map(Law::prediction)
+    }
+
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        let dir = bench.order().directory()?;
         let dir = dir.to_owned();
         let settled = passes::settled(series, bench, &dir)?;
-        bench.each(series, |bench, case| {
-            bench.may_hang_in(case);
-            passes::time(case, bench, &dir, settled)
+        bench.each_of::<Look>(series, |bench, case, look| {
+            passes::time(case, &look, bench, &dir, settled)
         });
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
-        let with = values.of(CARD.id, "latency_per_block");
-        let with = with.filter(|(id, _)| id.text("mode") == Some("cold"));
-        with.filter_map(|(id, with_ns)| {
-            let without = in_mode(id, "cold_no_readahead");
-            let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
-            let gain = without_ns / with_ns;
-            Some(DerivedValue::new(without_mode(id), "readahead_gain", gain))
-        })
-        .collect()
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
+        let of = values.of(CARD.id, "latency_per_block");
+        let looks = of.filter_map(|(id, ns)| Some((Look::of(id)?, ns)));
+        looks
+            .filter(|(look, _)| look.mode == Mode::Cold)
+            .filter_map(|(look, with_ns)| {
+                let without = Look { mode: Mode::ColdNoReadahead, ..look.clone() }.id();
+                let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
+                Some(DerivedValue::new(gain(&look), "readahead_gain", without_ns / with_ns))
+            })
+            .collect()
     }
 }
 
-fn case_id(pattern: &str, mode: &str) -> CaseId {
-    CaseId::new().with("pattern", pattern).with("mode", mode)
+fn gain(look: &Look) -> CaseId {
+    Gain { pattern: look.pattern, size: look.size }.id()
 }
 
-/// A case, with the window of a rate where it tells one: of a file in order, from the device, that is
-/// larger than what drives keep.
-fn case_of(site: &Site, id: CaseId) -> Case {
-    let is_streamed = id.text("pattern") == Some("sequential")
-        && matches!(id.text("mode"), Some("direct" | "cold"))
-        && id.int("size").is_some_and(|bytes| bytes >= RATE_BYTES);
-    let mut case = Case::new(id);
-    let rate_ns = is_streamed.then_some(window::RATE_CASES * site.case_ns);
-    window::put(&mut case, rate_ns);
-    case
+/// What the laws know of the place.
+fn below_law(site: &Site) -> Below<'_> {
+    let is_plain = below(site).is_none_or(|ground| ground.kind == GroundKind::Device);
+    Below { disk: laws::fs::disk(site), is_plain }
+}
+
+/// A law with what stands between the file and a device.
+fn on_ground(site: &Site, law: Law) -> Prediction {
+    match below(site).filter(|ground| ground.kind != GroundKind::Device) {
+        Some(ground) => law.and(&ground.because).prediction(),
+        None => law.prediction(),
+    }
 }
 
 /// How long a case is measured; a rate's window may last longer.
@@ -370,14 +361,13 @@ fn window_of(case: &Case, case_ns: u64) -> u64 {
     }
 }
 
-fn size_of(case: &Case) -> Option<u64> {
-    case.int("size")
+fn sizes(series: &Series) -> BTreeSet<u64> {
+    series.cases.iter().filter_map(|case| case.int("size")).collect()
 }
 
 /// Bytes of the file that a case of a resolved series reads in.
 fn file_bytes_of(case: &Case) -> Option<u64> {
-    let of_larger = case.at.get("file_bytes").and_then(Value::int);
-    of_larger.or_else(|| size_of(case))
+    case.int("file_bytes").or_else(|| case.int("size"))
 }
 
 /// Bytes of the file that holds the data of a size, one of `sizes`.
@@ -393,40 +383,23 @@ fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
     sizes.iter().map(|size| file_of(*size, sizes)).collect()
 }
 
-fn in_mode(id: &CaseId, mode: &str) -> CaseId {
-    let size = id.int("size").unwrap_or(0);
-    case_id(id.text("pattern").unwrap_or_default(), mode).with("size", size)
-}
-
-fn without_mode(id: &CaseId) -> CaseId {
-    CaseId::new()
-        .with("pattern", id.text("pattern").unwrap_or_default())
-        .with("size", id.int("size").unwrap_or(0))
-}
-
 fn path_of(dir: &Path, size: u64) -> PathBuf {
     dir.join(format!("fs-read-{size}"))
 }
 
-/// The sizes whose files may all be written, the smallest taken first; and what is wrong with the others.
-fn affordable(site: &Site, sizes: &[u64]) -> (Vec<u64>, Vec<(u64, Skip)>) {
-    let mut whole = Vec::new();
-    let mut skipped = Vec::new();
-    for size in sizes.iter().copied().collect::<BTreeSet<_>>() {
-        match size.is_multiple_of(BLOCK_BYTES as u64) {
-            true => whole.push(size),
-            false => skipped.push((size, Skip::because("the size is no multiple of 4 KiB"))),
-        }
-    }
-    // Without a directory, nothing is written: planning says so.
-    let Some(_) = site.dir else {
-        return (whole, skipped);
-    };
+/// The sizes whose files may not all be written, the smallest taken first, and what is wrong with them.
+fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
     let allowed = allowance(site, CARD.id);
     let mut taken = BTreeSet::new();
-    for size in whole {
+    let mut skipped = BTreeMap::new();
+    for size in sizes {
+        if !size.is_multiple_of(BLOCK_BYTES as u64) {
+            skipped.insert(size, Skip::because("the size is no multiple of 4 KiB"));
+            continue;
+        }
         let with: BTreeSet<u64> = taken.iter().copied().chain([size]).collect();
-        if files(&with).iter().sum::<u64>() <= allowed {
+        // Without a directory, nothing is written: planning says so.
+        if site.dir.is_none() || files(&with).iter().sum::<u64>() <= allowed {
             taken = with;
             continue;
         }
@@ -436,35 +409,31 @@ fn affordable(site: &Site, sizes: &[u64]) -> (Vec<u64>, Vec<(u64, Skip)>) {
             render(allowed as f64, Unit::B)
         );
         let way_out = "--dir DIR with more free space, or --set fs.read.size=SIZE";
-        skipped.push((size, Skip::because(reason).needs(way_out)));
+        skipped.insert(size, Skip::because(reason).needs(way_out));
     }
-    (taken.into_iter().collect(), skipped)
+    skipped
 }
 
 /// Why a mode is not to be had where files are memory.
-fn absent(site: &Site, mode: &str) -> Option<Skip> {
-    let dir = site.dir.as_ref()?;
-    let ground = ground(site, &dir.path);
+fn absent(site: &Site, mode: Mode) -> Option<Skip> {
+    let ground = below(site)?;
     // A disk of memory (zram) takes direct reads, and its pages can be evicted.
     let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
-    let wants_device = Mode::of(mode) != Some(Mode::Cached);
-    (in_memory && wants_device).then(|| {
-        Skip::because(format!(
-            "{} is on {}: O_DIRECT is faked there, and nothing can be evicted",
-            dir.path.display(),
+    (in_memory && mode != Mode::Cached).then(|| {
+        let why = format!(
+            "the directory is on {}: O_DIRECT is faked there, and nothing can be evicted",
             ground.because
-        ))
-        .needs("--dir DIR on a file system of a block device")
+        );
+        Skip::because(why).needs("--dir DIR on a file system of a block device")
     })
 }
 
 /// Eight blocks of the device, in ns, where its class is certain.
 fn slowest_ns(site: &Site) -> u64 {
-    let Some(dir) = &site.dir else { return 0 };
-    let ground = ground(site, &dir.path);
+    let Some(ground) = below(site) else { return 0 };
     let reading = reading(site, ground.disk, 1e9);
     match reading.sure {
-        true => BLOCKS_MIN * reading.random_ns.likely as u64,
+        true => BLOCKS_MIN * reading.random.range.likely as u64,
         false => 0,
     }
 }

@@ -94,24 +94,31 @@ mod library;
 mod mounted;
 mod passes;
 mod place;
-mod predicted;
 mod target;
 mod wire;
 
-use crate::fs::file::Mode;
-use anyhow::{Context, Result, bail};
+use super::file::BLOCK_BYTES;
+use super::offered::{Offered, io};
+use anyhow::{Context, Result, anyhow};
+use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    Card, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
-use record::case::{Case, Order, Series};
+use bench::{case, params, symbols};
+use laws::Law;
+use laws::fs::remote::{self as law, Client, Reading};
+use laws::fs::{Mode, Pattern};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::key::Value;
+use record::metric::{Better, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use target::Target;
 
@@ -125,10 +132,6 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// Name of the series that reads without a mount.
 const LIBRARY_SERIES: &str = "library";
-/// The mode of its cases.
-const LIBRARY_MODE: &str = "library";
-/// The size of a file that nobody typed.
-const WHOLE: &str = "whole";
 /// A share of bytes that did not come from the server that is not worth a word.
 const SHARE_UNTOLD: f64 = 0.01;
 /// For stated costs: a link of which nothing is known, in bytes per s; opening, asking and making a file
@@ -137,8 +140,21 @@ const SLOW_LINK: u64 = 12_500_000;
 const APPARATUS_NS: u64 = 15_000_000;
 const WORKER_NS: u64 = 40_000_000;
 
-const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
+symbols! {
+    /// Size of a file.
+    enum Size { Whole = "whole"; Bytes(4 * KIB, 1 << 42, B) }
+}
+
+case! {
+    /// A file and how it is read.
+    pub struct Look {
+        /// blocks in order, or each once in a random one
+        pattern: Pattern,
+        /// how it is read, as in fs.read; `library`: without a mount, for nfs://
+        mode: Mode,
+        /// of the file; `whole` for an existing file of a server, at most its first 256 MiB
+        size: Size,
+    }
 }
 
 static CARD: Card = Card {
@@ -170,45 +186,17 @@ static CARD: Card = Card {
             Better::Lower,
         ),
     ],
-    params: &[
-        Param {
-            name: "pattern",
-            doc: "blocks in order, or each once in a random one",
-            domain: Domain::Symbols(&["sequential", "random"]),
-            defaults: ["sequential,random"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "mode",
-            doc: "how it is read, as in fs.read; `library`: without a mount, for nfs://; auto: what the \
-                  path allows (quick: direct and cold; standard: without direct_sync)",
-            domain: Domain::Symbols(&[
-                "direct",
-                "direct_sync",
-                "cold",
-                "cold_no_readahead",
-                "cached",
-                LIBRARY_MODE,
-            ]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "size",
-            doc: "of the file; `whole` for an existing file of a server, at most its first 256 MiB; auto: \
-                  1 MiB in quick, 128 KiB, 3 MiB and 64 MiB in standard, 128 KiB to 256 MiB in thorough",
-            domain: Domain::Either(&[WHOLE], 4 * KIB, 1 << 42, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        PLACEMENT_PARAM,
-        Param {
-            name: "path",
-            doc: "directory of a mounted remote file system, or nfs://server/export/file",
-            domain: Domain::Text,
-            defaults: [target::NONE; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Look::PARAMS,
+        &[
+            PLACEMENT_PARAM,
+            Param::setting(
+                "path",
+                "directory of a mounted remote file system, or nfs://server/export/file",
+                Domain::Text,
+                [target::NONE; 3],
+            ),
+        ],
     ],
     after: &["fs.read"],
     views: &[ViewCard::line("size", "latency_per_block")
@@ -219,67 +207,94 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Remote {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("remote.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let path = params.texts("path").first().copied().unwrap_or_default().to_owned();
-        let target = target::of(site, &path)?;
-        let mut at = BTreeMap::new();
-        target.put(site, &mut at);
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        for pattern in params.texts("pattern") {
-            for mode in modes(&target, params) {
-                for size in sizes(&target, params) {
-                    let id = CaseId::new()
-                        .with("pattern", pattern)
-                        .with("mode", mode)
-                        .with("size", size.clone());
-                    match absent(&target, &size, mode) {
-                        Some(skip) => offer.skipped.push((id, skip)),
-                        None => cases.push(Case { id, at: at.clone() }),
-                    }
-                }
-            }
-        }
-        let Some(_) = cases.first() else {
-            let first = offer.skipped.into_iter().next();
-            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
-        };
-        let name = match target {
-            Target::Directory { .. } => "",
-            Target::File(_) => LIBRARY_SERIES,
-        };
-        offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name: name.to_owned(),
-            order: Order::Shuffled,
-            cases,
-            settings: BTreeMap::from([("path".to_owned(), Value::from(path.as_str()))]),
-        });
-        Ok(offer)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Look;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("remote.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
+    // Reads from the cache make no operation, and short ones too few for the counters.
+    const MAY_LACK: &'static [&'static str] =
+        &["rpc_rtt", "rpc_queue", "rpc_execute", "rpc_client"];
+    const FILES: Option<Files> = Some(Files {
+        make: |series, dir, _| mounted::prepare(series, dir),
+        cost: |_, _| Duration::ZERO,
+        has: |series| series.name != LIBRARY_SERIES,
+    });
+    const FILES_BELOW: fn(&Series) -> Option<PathBuf> = |series| {
+        let path = path(series)?;
+        (series.name != LIBRARY_SERIES).then(|| PathBuf::from(path))
+    };
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of = |case: &Case| {
             let rate = case.int("link_bits_per_second").map_or(SLOW_LINK, |bits| bits / 8);
             // All of a cached file has to come first.
-            let fill = match case.text("mode") == Some(Mode::Cached.symbol()) {
+            let fill = match case.text("mode") == Some(Mode::Cached.text()) {
                 true => case.int("size").unwrap_or(0).saturating_mul(1_000_000_000) / rate.max(1),
                 false => 0,
             };
             site.case_ns + APPARATUS_NS + fill
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+    };
+
+    /// Those of a directory, and those of a file of a server.
+    fn cases(_: &Site, preset: Preset) -> Vec<Look> {
+        let (modes, sizes): (&[Mode], &[u64]) = match preset {
+            Preset::Rehearsal => (&[Mode::Direct, Mode::Cold], &[128 * KIB]),
+            Preset::Quick => (&[Mode::Direct, Mode::Cold], &[MIB]),
+            Preset::Standard => (
+                &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
+                &[128 * KIB, 3 * MIB, 64 * MIB],
+            ),
+            // R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
+            Preset::Thorough => (
+                &Mode::BY_KERNEL,
+                &[
+                    128 * KIB,
+                    256 * KIB,
+                    512 * KIB,
+                    MIB,
+                    1536 * KIB,
+                    2 * MIB,
+                    3 * MIB,
+                    4 * MIB,
+                    8 * MIB,
+                    16 * MIB,
+                    32 * MIB,
+                    64 * MIB,
+                    128 * MIB,
+                    256 * MIB,
+                ],
+            ),
+        };
+        let of_directory = modes
+            .iter()
+            .flat_map(|mode| sizes.iter().map(move |bytes| (*mode, Size::Bytes(*bytes))));
+        let ways: Vec<(Mode, Size)> = of_directory.chain([(Mode::Library, Size::Whole)]).collect();
+        let of = |&pattern| ways.iter().map(move |&(mode, size)| Look { pattern, mode, size });
+        Pattern::ALL.iter().flat_map(of).collect()
     }
 
-    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+    fn series(site: &Site, looks: Vec<Look>, params: &Params) -> Result<Offer, Skip> {
+        let path = params.texts("path").first().copied().unwrap_or_default().to_owned();
+        let target = target::of(site, &path)?;
+        let is_file = matches!(target, Target::File(_));
+        let mut at = BTreeMap::new();
+        target.put(site, &mut at);
+        // Of what nobody chose, what the path allows.
+        let (mode, size) = (params.chosen("mode").is_some(), params.chosen("size").is_some());
+        let fits = |look: &&Look| {
+            (mode || (look.mode == Mode::Library) == is_file)
+                && (size || (look.size == Size::Whole) == is_file)
+        };
+        let mut offered = Offered::default();
+        for look in looks.iter().filter(fits) {
+            offered.push(Case { id: look.id(), at: at.clone() }, absent(is_file, look));
+        }
+        let settings = BTreeMap::from([("path".to_owned(), Value::from(path.as_str()))]);
+        offered.series(&CARD, if is_file { LIBRARY_SERIES } else { "" }, settings)
+    }
+
+    fn resolve(_: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         if series.name == LIBRARY_SERIES
             && let Err(error) = metal::nfs::Library::look()
         {
@@ -291,48 +306,50 @@ impl Experiment for Remote {
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        predicted::of(site, known, case, metric)
+    fn law(facts: Facts, look: &Look, at: &Case, metric: &Metric) -> Option<Prediction> {
+        let way = target::way(at);
+        let reading = Reading::of(look.mode, look.pattern);
+        let is_prior = facts.known.is_none();
+        if !is_prior && !law::is_known(facts, &way, reading) {
+            return None;
+        }
+        let per_block = || law::block(facts, &way, reading);
+        let law = match metric.name.as_ref() {
+            "latency" => law::one_read(facts, &way, reading),
+            "latency_per_block" => per_block(),
+            "bandwidth" => {
+                let bound = law::link_bound(facts.site, &way);
+                let rate = per_block().inverse(BLOCK_BYTES as f64 * 1e9);
+                rate.bounded(bound.filter(|_| reading != Reading::Cached))
+            }
+            "iops" => per_block().inverse(1e9),
+            // What else this run measured says nothing of what a client does.
+            "cpu" if !is_prior && reading != Reading::Cached => return None,
+            "cpu" => law::cpu(facts, &way, reading),
+            _ if way.client != Client::Nfs || reading == Reading::Cached => {
+                // The prior alone says why there is no such figure.
+                let why = match reading {
+                    Reading::Cached => "unknown: a read from the cache asks no server",
+                    _ => "unknown: only the kernel's NFS counts its reads",
+                };
+                return is_prior.then(|| unknown(why));
+            }
+            "rpc_rtt" => law::wire(facts, &way),
+            "rpc_client" => law::client(&way),
+            "rpc_queue" => law::queue(reading),
+            _ => law::execute(facts, &way, reading),
+        };
+        Some(Law::prediction(law))
     }
 
-    /// Reads from the cache make no operation, and short ones too few for the counters.
-    fn may_lack(&self, metric: &Metric) -> bool {
-        metric.name.starts_with("rpc_")
-    }
-
-    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
-        mounted::prepare(series, dir)
-    }
-
-    fn files_below(&self, series: &Series) -> Option<PathBuf> {
-        let path = path(series)?;
-        (series.name != LIBRARY_SERIES).then(|| PathBuf::from(path))
-    }
-
-    fn is_prepared(&self, series: &Series) -> bool {
-        series.name != LIBRARY_SERIES
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         if series.name != LIBRARY_SERIES {
-            bench.each(series, |bench, case| {
-                bench.may_hang_in(case);
-                mounted::time(case, bench)
-            });
+            bench.each_of::<Look>(series, |bench, case, look| mounted::time(case, look, bench));
             return Ok(());
         }
         let text = path(series).context("the series has no path")?;
-        match target::Url::parse(text) {
-            Ok(url) => library::measure(series, bench, &url),
-            Err(reason) => bail!("{reason}"),
-        }
+        let url = target::Url::parse(text).map_err(|reason| anyhow!(reason))?;
+        library::measure(series, bench, &url)
     }
 }
 
@@ -340,65 +357,23 @@ fn path(series: &Series) -> Option<&str> {
     series.settings.get("path").and_then(Value::text)
 }
 
-fn sizes(target: &Target<'_>, params: &Params) -> Vec<Value> {
-    if let Some(chosen) = params.chosen("size") {
-        return chosen.to_vec();
-    }
-    let sizes: &[u64] = match (target, params.preset) {
-        (Target::File(_), _) => return vec![Value::from(WHOLE)],
-        (_, Preset::Rehearsal) => &[128 * KIB],
-        (_, Preset::Quick) => &[MIB],
-        (_, Preset::Standard) => &[128 * KIB, 3 * MIB, 64 * MIB],
-        // R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
-        (_, Preset::Thorough) => &[
-            128 * KIB,
-            256 * KIB,
-            512 * KIB,
-            MIB,
-            1536 * KIB,
-            2 * MIB,
-            3 * MIB,
-            4 * MIB,
-            8 * MIB,
-            16 * MIB,
-            32 * MIB,
-            64 * MIB,
-            128 * MIB,
-            256 * MIB,
-        ],
-    };
-    sizes.iter().map(|bytes| Value::from(*bytes)).collect()
-}
-
-fn modes<'params>(target: &Target<'_>, params: &'params Params) -> Vec<&'params str> {
-    if params.chosen("mode").is_some() {
-        return params.texts("mode");
-    }
-    match (target, params.preset) {
-        (Target::File(_), _) => vec![LIBRARY_MODE],
-        (_, Preset::Rehearsal | Preset::Quick) => vec!["direct", "cold"],
-        (_, Preset::Standard) => vec!["direct", "cold", "cold_no_readahead", "cached"],
-        (_, Preset::Thorough) => Mode::ALL.into_iter().map(Mode::symbol).collect(),
-    }
-}
-
 /// Why a case is not to be had of what was named.
-fn absent(target: &Target<'_>, size: &Value, mode: &str) -> Option<Skip> {
-    match target {
-        Target::File(_) if mode != LIBRARY_MODE => Some(
-            Skip::because("without a mount there is no cache and no flag: the library reads")
-                .needs("--set fs.remote.mode=library, or the path of a mounted directory"),
+fn absent(is_file: bool, look: &Look) -> Option<Skip> {
+    let (why, needed) = match (is_file, look.mode, look.size) {
+        (true, mode, _) if mode != Mode::Library => (
+            "without a mount there is no cache and no flag: the library reads",
+            "--set fs.remote.mode=library, or the path of a mounted directory",
         ),
-        Target::Directory { .. } if mode == LIBRARY_MODE => Some(
-            Skip::because("the library reads a file of a server, and a directory was named")
-                .needs("--set fs.remote.path=nfs://server/export/file"),
+        (false, Mode::Library, _) => (
+            "the library reads a file of a server, and a directory was named",
+            "--set fs.remote.path=nfs://server/export/file",
         ),
-        Target::Directory { .. } if size.int().is_none() => Some(
-            Skip::because("files below a directory are made, and need a size")
-                .needs("--set fs.remote.size=SIZE"),
-        ),
-        _ => None,
-    }
+        (false, _, Size::Whole) => {
+            ("files below a directory are made, and need a size", "--set fs.remote.size=SIZE")
+        }
+        _ => return None,
+    };
+    Some(Skip::because(why).needs(needed))
 }
 
 #[cfg(test)]

@@ -95,22 +95,29 @@
 
 mod apparatus;
 mod counted;
-mod predicted;
 
-use super::file::ground;
+use super::file::{below, ground_facts};
+use super::offered::{Offered, io, rounds};
 use anyhow::{Context, Result};
 use bench::device;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, settle};
+use bench::params;
+use laws::Law;
 use laws::fs::journal::{durable, medium_least, promise};
-use record::case::{Case, Order, Series};
+use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
+use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::key::Value;
+use record::metric::{Better, Metric};
 use record::unit::Unit;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -136,10 +143,6 @@ const PAGE_BYTES: u64 = 4096;
 const WORKER_NS: f64 = 4e7;
 const DEFAULT_MOST: u64 = 64;
 
-const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
-}
-
 static CARD: Card = Card {
     id: "fs.sync",
     title: "Data that must last",
@@ -161,47 +164,23 @@ static CARD: Card = Card {
             Better::None,
         ),
     ],
-    params: &[
-        Param {
-            name: "write",
-            doc: "what is made durable",
-            domain: Domain::Symbols(&["none", "overwrite", "append", "reserved", "create"]),
-            defaults: [
-                "append,overwrite",
-                "none,overwrite,append,create",
-                "none,overwrite,append,reserved,create",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "call",
-            doc: "how: a call after the write, or a file whose writes wait",
-            domain: Domain::Symbols(&["fsync", "fdatasync", "dsync", "direct_dsync"]),
-            defaults: ["fdatasync", "fsync,fdatasync,dsync", "fsync,fdatasync,dsync,direct_dsync"],
-            role: Role::Case,
-        },
-        Param {
-            name: "block",
-            doc: "bytes of a write",
-            domain: Domain::Integer { low: 1, high: 16 << 20, unit: Unit::B },
-            defaults: ["4KiB", "4KiB", "4KiB,64KiB"],
-            role: Role::Case,
-        },
-        Param {
-            name: "window",
-            doc: "time that a case measures (auto: the preset's)",
-            domain: Domain::Either(&["auto"], 100_000, 600_000_000_000, Unit::Ns),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "most",
-            doc: "syncs of a case in a round, at most (auto: what all rounds may write)",
-            domain: Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        PLACEMENT_PARAM,
+    params: params![
+        Synced::PARAMS,
+        &[
+            Param::setting(
+                "window",
+                "time that a case measures (auto: the preset's)",
+                Domain::Either(&["auto"], 100_000, 600_000_000_000, Unit::Ns),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "most",
+                "syncs of a case in a round, at most (auto: what all rounds may write)",
+                Domain::Either(&["auto"], SYNCS_MIN, 1_000_000, Unit::Count),
+                ["auto"; 3],
+            ),
+            PLACEMENT_PARAM,
+        ],
     ],
     after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
     needs: &[Need::Directory],
@@ -210,70 +189,69 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Sync {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Synced;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("sync.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    // Kernels and devices that do not count.
+    const MAY_LACK: &'static [&'static str] = &["amplification", "flushes", "requests"];
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Synced> {
+        let (writes, calls, blocks): (&[Write], &[Call], &[u64]) = match preset {
+            Preset::Rehearsal | Preset::Quick => {
+                (&[Write::Append, Write::Overwrite], &[Call::Fdatasync], &[PAGE_BYTES])
+            }
+            Preset::Standard => (
+                &[Write::Nothing, Write::Overwrite, Write::Append, Write::Create],
+                &[Call::Fsync, Call::Fdatasync, Call::Dsync],
+                &[PAGE_BYTES],
+            ),
+            Preset::Thorough => (Write::ALL, Call::ALL, &[PAGE_BYTES, 64 << 10]),
+        };
+        let calls = writes.iter().flat_map(|write| calls.iter().map(move |call| (*write, *call)));
+        let of = |(write, call)| {
+            blocks.iter().map(move |block| Synced { write, call, block: Some(*block) })
+        };
+        calls.flat_map(of).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("sync.rs")
+    fn complete(case: Synced) -> Option<Synced> {
+        match case.write {
+            // A new name is made to last by fsync of its directory, and nothing by fsync alone.
+            Write::Nothing | Write::Create if case.call != Call::Fsync => None,
+            Write::Nothing => Some(Synced { block: None, ..case }),
+            _ => {
+                let fits = case.call != Call::DirectDsync || case.bytes().is_multiple_of(512);
+                fits.then_some(case)
+            }
+        }
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let cases = cases(params);
+    fn series(site: &Site, cases: Vec<Synced>, params: &Params) -> Result<Offer, Skip> {
         if cases.is_empty() {
             return Err(Skip::because(
                 "of these writes and calls no two go together: `none` and `create` take fsync, and \
                  direct_dsync whole blocks of 512 bytes",
             ));
         }
-        let mut settings = Vec::new();
-        if let Some(ns) = params.chosen("window").and_then(|values| values[0].int()) {
-            settings.push(("window".to_owned(), Value::Int(ns)));
-        }
-        let afforded = afforded(site, params, cases)?;
-        settings.push(("most".to_owned(), Value::Int(afforded.most)));
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases: afforded.cases.into_iter().map(Case::new).collect(),
-                settings: settings.into_iter().collect(),
-            }],
-            skipped: afforded.skipped,
-        })
+        let (most, offered) = afforded(site, params, cases)?;
+        let mut settings = params.settings(&CARD);
+        settings.insert("most".to_owned(), Value::Int(most));
+        offered.series(&CARD, "", settings)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let window = series.setting("window").unwrap_or(site.case_ns) as f64;
-        let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
-        let of = |case: &Case| {
-            let one = predicted::likely_ns(site, case);
-            let block = block_of(&case.id);
-            let pool = match case.text("write") {
-                Some("overwrite") => pool_blocks(block) * block,
-                _ => 0,
-            };
-            let filled = device::write_cost(site, pool).as_nanos() as f64;
-            let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
-            timed + SYNCS_BESIDE as f64 * one + filled
-        };
-        let cases: f64 = series.cases.iter().map(of).sum();
-        Duration::from_nanos((WORKER_NS + cases) as u64)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         let Some(dir) = &site.dir else {
             return Ok(series);
         };
-        let ground = ground(site, &dir.path);
-        let mut facts = std::collections::BTreeMap::new();
-        ground.put(site, &mut facts);
+        let mut series = ground_facts(site, series);
+        let mut facts = BTreeMap::new();
+        let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
         if let Some(promise) = promise(&dir.file_system) {
-            facts.insert("promise".to_owned(), Value::from(promise));
+            put("promise", Value::from(promise));
         }
-        if let Some(disk) = ground.disk {
-            let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
+        if let Some(disk) = below(site).and_then(|ground| ground.disk) {
             // Devices made of others (device mapper, md) count no flushes.
             if let Some(number) = disk.number.as_ref().filter(|_| !disk.is_virtual) {
                 put("disk_number", Value::from(number.as_str()));
@@ -284,7 +262,7 @@ impl Experiment for Sync {
             if let Some(fua) = disk.fua {
                 put("fua", Value::from(if fua { "yes" } else { "no" }));
             }
-            let class = durable(site, None, Some(disk)).device;
+            let class = durable(Facts::prior(site), Some(disk)).class;
             if let Some((ns, why)) = medium_least(site, class) {
                 put("medium_least_ns", Value::Int(ns as u64));
                 put("medium", Value::from(format!("{}: {why}", class.name).as_str()));
@@ -292,97 +270,92 @@ impl Experiment for Sync {
         }
         for case in &mut series.cases {
             case.at.extend(facts.clone());
-            if let Some(bytes) = predicted::beside_bytes(site, case) {
+            if let Some(sync) = Synced::of(&case.id) {
+                let bytes = law::beside_most(site, &sync) as u64;
                 case.at.insert(counted::BESIDE.to_owned(), Value::Int(bytes));
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        predicted::of(site, known, case, metric)
+    fn law(facts: Facts, sync: &Synced, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let name = metric.name.as_ref();
+        let is_device = Self::MAY_LACK.contains(&name);
+        // What is counted follows from the file system's kind, which no earlier figure tells.
+        if facts.known.is_some() && (is_device || !law::is_known(facts)) {
+            return None;
+        }
+        let site = facts.site;
+        let disk = laws::fs::disk(site);
+        let law: Result<Law, &str> = match name {
+            "latency" => Ok(law::latency(facts, sync)),
+            "iops" => Ok(law::rate(facts, sync)),
+            "sync" if sync.call.is_in_write() => {
+                Err("the write itself waits: there is no call after it")
+            }
+            "sync" => Ok(law::alone(facts, sync)),
+            _ if disk.is_none() => Err("no device is known that counts what it writes"),
+            "amplification" if sync.write == Write::Nothing => Err("nothing is written"),
+            "amplification" => Ok(law::amplification(site, sync)),
+            "flushes" if disk.is_some_and(|disk| disk.is_virtual) => {
+                Err("devices made of others (device mapper, md) count no flushes")
+            }
+            "flushes" => Ok(law::flushes(site, sync)),
+            _ => Ok(law::requests(site, sync)),
+        };
+        Some(law.map_or_else(|why| unknown(format!("unknown: {why}")), Law::prediction))
     }
 
-    fn may_lack(&self, metric: &Metric) -> bool {
-        // Kernels and devices that do not count.
-        ["amplification", "flushes", "requests"].contains(&metric.name.as_ref())
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.minds_run_delay();
-        let dir = bench.dir().context("no directory for files was given")?;
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        let dir = bench.order().directory()?;
         let opened = std::fs::File::open(dir).context("opening the directory for files")?;
         let window_ns = series.setting("window").unwrap_or(bench.order().case_ns);
         let measured = window_ns.saturating_mul(series.cases.len() as u64);
         let settled = settle(&opened, Duration::from_nanos(measured))?;
-        let plan = apparatus::Plan {
-            window_ns,
-            most: series.setting("most").unwrap_or(DEFAULT_MOST),
-            settled,
-        };
-        bench.each(series, |bench, case| {
-            bench.may_hang_in(case);
-            apparatus::time(&plan, case, bench)
+        let most = series.setting("most").unwrap_or(DEFAULT_MOST);
+        let plan = apparatus::Plan { window_ns, most, settled };
+        bench.each_of::<Synced>(series, |bench, case, sync| {
+            apparatus::time(&plan, case, sync, bench)
         });
         Ok(())
     }
 }
 
-/// The writes and calls that go together.
-fn cases(params: &Params) -> Vec<CaseId> {
-    let mut cases = Vec::new();
-    for write in params.texts("write") {
-        for call in params.texts("call") {
-            let id = CaseId::new().with("write", write).with("call", call);
-            match write {
-                // A new name is made to last by fsync of its directory, and nothing by fsync alone.
-                "none" | "create" if call != "fsync" => {}
-                "none" => cases.push(id),
-                _ => {
-                    let fits = |block: &u64| call != "direct_dsync" || block.is_multiple_of(512);
-                    let blocks = params.ints("block").into_iter().filter(fits);
-                    cases.extend(blocks.map(|block| id.clone().with("block", block)));
-                }
-            }
-        }
-    }
-    cases
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let window = series.setting("window").unwrap_or(site.case_ns) as f64;
+    let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
+    let of = |sync: Synced| {
+        let one = law::latency(Facts::prior(site), &sync).range.likely;
+        let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
+        let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
+        timed + SYNCS_BESIDE as f64 * one + filled
+    };
+    let syncs = series.cases.iter().filter_map(|case| Synced::of(&case.id));
+    Duration::from_nanos((WORKER_NS + syncs.map(of).sum::<f64>()) as u64)
 }
 
-/// What may be written here.
-struct Afforded {
-    cases: Vec<CaseId>,
-    /// Syncs of a case in a round.
-    most: u64,
-    skipped: Vec<(CaseId, Skip)>,
-}
-
-/// Without the largest blocks, as far as all rounds would write too much.
+/// Syncs of a case in a round, and the cases without the largest blocks, as far as all rounds would write too
+/// much.
 ///
 /// # Errors
 /// Not even the smallest can be afforded.
-fn afforded(site: &Site, params: &Params, mut cases: Vec<CaseId>) -> Result<Afforded, Skip> {
-    let mut skipped = Vec::new();
+fn afforded(site: &Site, params: &Params, mut cases: Vec<Synced>) -> Result<(u64, Offered), Skip> {
+    let mut offered = Offered::default();
     loop {
         let skip = match most(site, params, &cases) {
             Ok(most) => {
-                return Ok(Afforded { cases, most, skipped });
+                offered.cases = cases.iter().map(|sync| Case::new(sync.id())).collect();
+                return Ok((most, offered));
             }
             Err(skip) => skip,
         };
-        let largest = cases.iter().map(block_of).max().unwrap_or(0);
+        let largest = cases.iter().map(written).max().unwrap_or(0);
         let (left, out): (Vec<_>, Vec<_>) =
-            cases.into_iter().partition(|case| block_of(case) < largest);
+            cases.into_iter().partition(|sync| written(sync) < largest);
         if !left.iter().any(writes) {
             return Err(skip);
         }
-        skipped.extend(out.into_iter().map(|case| (case, skip.clone())));
+        offered.skipped.extend(out.iter().map(|sync| (sync.id(), skip.clone())));
         cases = left;
     }
 }
@@ -391,45 +364,45 @@ fn afforded(site: &Site, params: &Params, mut cases: Vec<CaseId>) -> Result<Affo
 ///
 /// # Errors
 /// Not even the least can be afforded.
-fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
+fn most(site: &Site, params: &Params, cases: &[Synced]) -> Result<u64, Skip> {
     let chosen = params.chosen("most").and_then(|values| values[0].int());
     if site.dir.is_none() {
         return Ok(chosen.unwrap_or(DEFAULT_MOST));
     }
-    let rounds = u64::from(*params.preset.looks().last().unwrap_or(&1));
-    let each: u64 = cases.iter().filter(|case| writes(case)).map(block_of).sum();
-    let pools: u64 = cases
-        .iter()
-        .filter(|case| case.text("write") == Some("overwrite"))
-        .map(|case| pool_blocks(block_of(case)) * block_of(case))
-        .sum();
-    let of = |syncs: u64| {
-        let each = each.saturating_mul(JOURNAL_FACTOR);
-        each.saturating_mul(syncs).saturating_add(pools).saturating_mul(rounds)
-    };
+    let rounds = rounds(params.preset);
+    let each: u64 = cases.iter().filter(|sync| writes(sync)).map(written).sum();
+    let each = each.saturating_mul(JOURNAL_FACTOR);
+    let pools: u64 = cases.iter().map(pool_bytes).sum();
+    let of = |syncs: u64| each.saturating_mul(syncs).saturating_add(pools).saturating_mul(rounds);
     if let Some(chosen) = chosen {
         device::affords(site, CARD.id, of(chosen), "most=COUNT")?;
         return Ok(chosen);
     }
     device::affords(site, CARD.id, of(SYNCS_MIN), "block=4KiB")?;
     let left = device::allowance(site, CARD.id) / rounds - pools;
-    let share = left / (each * JOURNAL_FACTOR).max(1);
-    Ok(device::coarse(share).clamp(SYNCS_MIN, SYNCS_MAX))
+    Ok(device::coarse(left / each.max(1)).clamp(SYNCS_MIN, SYNCS_MAX))
 }
 
-/// Whether a case writes anything.
-fn writes(case: &CaseId) -> bool {
-    case.text("write") != Some("none")
+fn writes(sync: &Synced) -> bool {
+    sync.write != Write::Nothing
 }
 
 /// Bytes that a sync of a case writes at least.
-fn block_of(case: &CaseId) -> u64 {
-    case.int("block").unwrap_or(PAGE_BYTES).max(PAGE_BYTES)
+fn written(sync: &Synced) -> u64 {
+    sync.bytes().max(PAGE_BYTES)
 }
 
 /// Blocks that overwrites go round in.
 fn pool_blocks(block: u64) -> u64 {
     (POOL_BYTES / block.max(1)).clamp(POOL_BLOCKS_MIN, POOL_BLOCKS_MAX)
+}
+
+/// Bytes of them; of other writes none.
+fn pool_bytes(sync: &Synced) -> u64 {
+    match sync.write {
+        Write::Overwrite => pool_blocks(written(sync)) * written(sync),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

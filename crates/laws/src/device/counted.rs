@@ -9,6 +9,7 @@
 //!   stream with readahead may get a part of that.
 
 use super::{FLASH, Reading};
+use crate::{Law, range};
 use host::block::Counted;
 use record::event::Range;
 
@@ -23,56 +24,57 @@ const HIGH_LEAST_NS: f64 = FLASH.random_ns.high;
 const BYTES_LEAST: u64 = 1 << 30;
 const STREAM_SHARE: f64 = 0.25;
 
-/// Narrows a reading; returns the sentence that says by what.
-pub(super) fn narrow(reading: &mut Reading, since: Counted) -> Option<String> {
-    let mut told = Vec::new();
+/// A reading within what was counted.
+pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
+    let Reading { class, mut random, mut next, mut rate, sure } = reading;
     if since.reads >= READS_LEAST && since.read_ms > 0 {
         let mean_ns = since.read_ms as f64 * 1e6 / since.reads as f64;
         let most_ns = (MEAN_MARGIN * mean_ns).max(HIGH_LEAST_NS);
-        reading.random_ns = at_most(reading.random_ns, most_ns);
-        reading.next_ns = at_most(reading.next_ns, most_ns);
-        told.push(format!(
-            "its {} reads took {:.2} ms in the mean, of {:.0} KiB and with their waits",
+        let told = format!(
+            "since its start its {} reads took {:.2} ms in the mean, of {:.0} KiB and with their waits \
+             (/proc/diskstats)",
             since.reads,
             mean_ns / 1e6,
             since.read_bytes as f64 / since.reads as f64 / 1024.0
-        ));
+        );
+        (random, next) = (at_most(random, most_ns).and(&told), at_most(next, most_ns).and(&told));
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
     if bytes >= BYTES_LEAST && since.busy_ms > 0 {
-        let rate = bytes as f64 / (since.busy_ms as f64 * 1e6);
-        let Range { low, likely, high } = reading.rate;
-        let low = low.max(STREAM_SHARE * rate).min(high);
-        reading.rate = Range { low, likely: likely.max(low), high: high.max(rate) };
-        told.push(format!("it moved {rate:.2} GB/s while it was busy"));
+        let moved = bytes as f64 / (since.busy_ms as f64 * 1e6);
+        let Range { low, likely, high } = rate.range;
+        let low = low.max(STREAM_SHARE * moved).min(high);
+        let told =
+            format!("since its start it moved {moved:.2} GB/s while it was busy (/proc/diskstats)");
+        rate = rate.at(range(low, likely.max(low), high.max(moved))).and(told);
     }
-    (!told.is_empty()).then(|| format!("since its start {} (/proc/diskstats)", told.join(", and ")))
+    Reading { class, random, next, rate, sure }
 }
 
-/// The range without what lies above.
-fn at_most(of: Range, most: f64) -> Range {
-    Range { low: of.low.min(most), likely: of.likely.min(most), high: of.high.min(most) }
+/// The law without what lies above.
+fn at_most(law: Law, most: f64) -> Law {
+    let Range { low, likely, high } = law.range;
+    law.at(range(low.min(most), likely.min(most), high.min(most)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{Reading, UNKNOWN};
-    use super::narrow;
+    use super::narrowed;
+    use crate::Law;
     use host::block::Counted;
 
-    fn unknown() -> Reading {
-        Reading {
-            random_ns: UNKNOWN.random_ns,
-            next_ns: UNKNOWN.next_ns,
-            rate: UNKNOWN.rate,
+    /// A disk of unknown class after so many reads of 32 KiB, of so many ns each, half of the time under way
+    /// beside another.
+    fn after(reads: u64, mean_ns: u64) -> Reading {
+        let reading = Reading {
+            class: &UNKNOWN,
+            random: Law::hardware(UNKNOWN.random_ns, ""),
+            next: Law::hardware(UNKNOWN.next_ns, ""),
+            rate: Law::hardware(UNKNOWN.rate, ""),
             sure: false,
-            because: String::new(),
-        }
-    }
-
-    /// So many reads of 32 KiB, of so many ns each, and twice as many of them while busy as come alone.
-    fn since(reads: u64, mean_ns: u64) -> Counted {
-        Counted {
+        };
+        let since = Counted {
             reads,
             read_bytes: reads << 15,
             read_ms: reads * mean_ns / 1_000_000,
@@ -81,39 +83,29 @@ mod tests {
             write_ms: 0,
             busy_ms: reads * mean_ns / 2_000_000,
             flushes: None,
-        }
+        };
+        narrowed(reading, since)
     }
 
     #[test]
     fn many_reads_bound_one_and_few_do_not() {
-        let mut reading = unknown();
-        let told = narrow(&mut reading, since(1_000_000, 1_000_000)).expect("many");
-        assert!(told.contains("1000000 reads took 1.00 ms"), "{told}");
-        assert_eq!(reading.random_ns.high, 3e6);
-        assert_eq!(reading.random_ns.likely, UNKNOWN.random_ns.likely);
-        assert_eq!(reading.random_ns.low, UNKNOWN.random_ns.low);
+        let many = after(1_000_000, 1_000_000);
+        let unknown = UNKNOWN.random_ns;
+        let random = many.random.range;
+        assert_eq!((random.low, random.likely, random.high), (unknown.low, unknown.likely, 3e6));
         // 32 KiB in half a millisecond: 0.0655 GB/s, a quarter of which is below the class.
-        assert_eq!(reading.rate, UNKNOWN.rate);
-        let mut few = unknown();
-        assert_eq!(narrow(&mut few, since(900, 1_000_000)), None);
-        assert_eq!(few.random_ns, UNKNOWN.random_ns);
+        assert_eq!(many.rate.range, UNKNOWN.rate);
+        assert_eq!(after(900, 1_000_000).random.range, unknown);
+        assert_eq!(after(1_000_000, 30_000_000).random.range, unknown, "a slow disk stays slow");
     }
 
     #[test]
-    fn a_memory_below_leaves_room_for_flash_and_a_quick_disk_is_no_slow_one() {
-        let mut reading = unknown();
-        narrow(&mut reading, since(1_000_000, 30_000)).expect("many");
-        assert!(reading.random_ns.high >= 3e5, "{:?}", reading.random_ns);
+    fn a_memory_below_leaves_room_for_flash() {
+        let reading = after(1_000_000, 30_000);
+        assert!(reading.random.range.high >= 3e5, "{:?}", reading.random);
         // 2.18 GB/s while busy.
-        assert!((reading.rate.low - 0.546).abs() < 0.01, "{:?}", reading.rate);
-        assert!(reading.rate.likely >= reading.rate.low);
-        assert_eq!(reading.rate.high, UNKNOWN.rate.high);
-    }
-
-    #[test]
-    fn a_slow_disk_stays_slow() {
-        let mut reading = unknown();
-        narrow(&mut reading, since(1_000_000, 30_000_000)).expect("many");
-        assert_eq!(reading.random_ns, UNKNOWN.random_ns);
+        let rate = reading.rate.range;
+        assert!((rate.low - 0.546).abs() < 0.01 && rate.likely >= rate.low, "{rate:?}");
+        assert_eq!(rate.high, UNKNOWN.rate.high);
     }
 }

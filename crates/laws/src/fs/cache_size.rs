@@ -1,20 +1,16 @@
 //! Laws of the page cache's size: what of a limit files get, and what a block of 4 KiB costs that is in
 //! the cache, and one that is not.
 
-use super::{BANDWIDTH, per_second};
+use super::{BLOCK_BYTES, disk, measured_stream};
 use crate::device::reading;
 use crate::memory::fault::measured_copy;
 use crate::os::{Service, measured_call, system_call};
-use crate::{Facts, Law, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
-use host::block::Disk;
+use crate::{Facts, Law, inverse, range, scaled, sum};
+use bench::experiment::Site;
 use record::event::Range;
-use record::key::CaseId;
 use record::quantity::render;
 use record::unit::Unit;
 
-/// Bytes of a block.
-pub const BLOCK_BYTES: f64 = 4096.0;
 const MIB: f64 = (1_u64 << 20) as f64;
 
 /// A group's own memory beside the file's pages: the process's stacks, buffers and page tables, charges
@@ -43,16 +39,15 @@ const OVER_READ: Range = range(0.6, 1.0, 1.6);
 /// Bytes of a file that stay in memory when a control group has this limit.
 pub fn knee_in_group(limit_bytes: f64) -> Law {
     let taken = sum(OWN_BYTES, scaled(INDEX_SHARE, limit_bytes));
+    let low = (limit_bytes - taken.high).max(0.5 * limit_bytes);
     Law::new(
-        (limit_bytes - taken.high).max(0.5 * limit_bytes),
+        low,
         limit_bytes - taken.likely,
         limit_bytes,
         format!(
-            "base hardware: the group's limit of {}; software: less {} to {} for the process, the kernel's \
-             index of the pages and charges taken in advance",
-            render(limit_bytes, Unit::B),
-            render(taken.low.max(0.0), Unit::B),
-            render(taken.high, Unit::B)
+            "the group's limit of {}, less what the process, the kernel's index of the pages and charges taken in \
+             advance take of it",
+            render(limit_bytes, Unit::B)
         ),
     )
 }
@@ -61,113 +56,82 @@ pub fn knee_in_group(limit_bytes: f64) -> Law {
 /// itself is in, limits them.
 pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
     let host = &site.host;
-    let by_group = host
-        .limits
-        .memory_left_bytes
-        .is_some_and(|left| host.memory.available_bytes.is_none_or(|all| left < all));
-    if by_group {
+    let left = host.limits.memory_left_bytes;
+    if left.is_some_and(|left| host.memory.available_bytes.is_none_or(|all| left < all)) {
         return knee_in_group(limit_bytes).and(
             "that is what is left of the limit of plumb's own group, in which the session is as well",
         );
     }
-    let of = scaled(OF_AVAILABLE, limit_bytes);
-    let estimate = Law::of(
-        of,
-        format!(
-            "base hardware: memory, of which {} are available (MemAvailable); software: less the \
-             watermarks that reclaim keeps free",
-            render(limit_bytes, Unit::B)
-        ),
+    let available = render(limit_bytes, Unit::B);
+    let mut law = Law::of(
+        scaled(OF_AVAILABLE, limit_bytes),
+        format!("memory, of which {available} are available (MemAvailable), less the watermarks"),
     );
-    let estimate = match host.memory.dirty_ratio_percent {
-        Some(percent) => estimate.and(format!(
-            "written pages wait for the device above {percent} % (vm.dirty_ratio), and are in memory \
-             like others once they are synced"
-        )),
-        None => estimate,
-    };
+    if let Some(percent) = host.memory.dirty_ratio_percent {
+        law = law.and(format!(
+            "written pages wait for the device above {percent} % (vm.dirty_ratio), and are in memory like others \
+             once they are synced"
+        ));
+    }
     match (host.memory.swap_total_bytes, host.memory.total_bytes) {
-        (Some(swap), Some(total)) if swap > 0 && total > 0 => estimate.widened(
+        (Some(swap), Some(total)) if swap > 0 && total > 0 => law.widened(
             1.0,
             1.0 + 0.3 * (swap as f64 / total as f64).min(1.0),
             "other processes' memory may be swapped out for files",
         ),
-        _ => estimate,
+        _ => law,
     }
 }
 
 /// A block in a row that is in the cache, in ns.
-pub fn hit(site: &Site, known: Option<&Known>) -> Law {
-    let (one, because) = match known.and_then(|known| measured_call(known, "pread_cached")) {
-        Some(ns) => (
-            scaled(ROW_OVER_ONE, ns),
-            format!("software: pread of a cached page took {ns:.0} ns (measured by os.syscall)"),
-        ),
-        None => {
-            let law = system_call(Facts { site, known }, Service::READ_PAGE);
-            (product(law.range, ROW_OVER_ONE), law.because())
+pub fn hit(facts: Facts) -> Law {
+    let known = facts.known;
+    let one = match known.and_then(|known| measured_call(known, "pread_cached")) {
+        Some(ns) => {
+            let told = format!("pread of a cached page took {ns:.0} ns (measured by os.syscall)");
+            Law::of(scaled(ROW_OVER_ONE, ns), told)
         }
+        None => system_call(facts, Service::READ_PAGE).by(ROW_OVER_ONE),
     };
     let (rate, from) = match known.and_then(measured_copy) {
         Some(rate) => (
             scaled(COPIED_OVER_MEMORY, rate),
             format!("{rate:.1} GB/s are copied by one thread (measured by memory.bandwidth)"),
         ),
-        None => (
-            COPIED,
-            format!("one CPU copies {:.0} to {:.0} GB/s from memory", COPIED.low, COPIED.high),
-        ),
+        None => (COPIED, "one CPU copies from memory".to_owned()),
     };
-    Law::of(sum(one, inverse(BLOCK_BYTES, rate)), format!("{because}; base hardware: {from}"))
+    one + Law::hardware(inverse(BLOCK_BYTES, rate), from)
 }
 
 /// A block in a row that the device gives, in ns.
-pub fn miss(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Law {
-    let (rate, from) = rate(site, known, disk);
-    let cached = hit(site, known);
-    Law::of(
-        sum(cached.range, inverse(BLOCK_BYTES, rate)),
-        format!("base hardware: {from}; {}", cached.because()),
-    )
+pub fn miss(facts: Facts) -> Law {
+    hit(facts) + rate(facts).inverse(BLOCK_BYTES)
 }
 
-/// Bytes per ns that buffered reads in a row get from the device, and from what that is.
-pub fn rate(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> (Range, String) {
-    if let Some(rate) = known.and_then(measured_read) {
-        let from = format!("{:.2} GB/s of a cold file in a row (measured by fs.read)", rate);
-        return (scaled(OVER_READ, rate), from);
+/// Bytes per ns that buffered reads in a row get from the device.
+pub fn rate(facts: Facts) -> Law {
+    match measured_stream(facts) {
+        Some(rate) => Law::hardware(
+            scaled(OVER_READ, rate),
+            format!("{rate:.2} GB/s of a cold file in a row (measured by fs.read)"),
+        ),
+        None => reading(facts.site, disk(facts.site), SPAN_BYTES).rate.by(BUFFERED),
     }
-    let reading = reading(site, disk, SPAN_BYTES);
-    let from = format!(
-        "{}: {:.2} to {:.2} GB/s in a row",
-        reading.because, reading.rate.low, reading.rate.high
-    );
-    (product(reading.rate, BUFFERED), from)
 }
 
-/// What fs.read measured of its largest cold file in a row, with readahead, in bytes per ns.
-pub fn measured_read(known: &Known) -> Option<f64> {
-    let is_it = |case: &CaseId| {
-        case.text("pattern") == Some("sequential") && case.text("mode") == Some("cold")
-    };
-    per_second(known, "fs.read", BANDWIDTH)
-        .filter(|(case, rate)| is_it(case) && *rate > 0.0)
-        .max_by_key(|(case, _)| case.int("size").unwrap_or(0))
-        .map(|(_, rate)| rate / 1e9)
+/// Whether earlier figures say more of a block's time than the prior does.
+pub fn is_known(facts: Facts) -> bool {
+    let cached = |known| measured_copy(known).or(measured_call(known, "pread_cached"));
+    measured_stream(facts).or(facts.known.and_then(cached)).is_some()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK_BYTES, hit, knee_in_group, knee_in_memory, measured_read, miss, rate};
+    use super::{BLOCK_BYTES, hit, knee_in_group, knee_in_memory, measured_stream, miss, rate};
+    use crate::Facts;
     use bench::experiment::Known;
     use bench::experiment::fixtures::bare_site;
     use record::key::{CaseId, Key};
-
-    fn known(size: u64, mode: &str, rate: f64, known: &mut Known) {
-        let case =
-            CaseId::new().with("pattern", "sequential").with("mode", mode).with("size", size);
-        known.insert(Key::new("fs.read", &case, "bandwidth"), rate);
-    }
 
     #[test]
     fn a_limit_is_never_exceeded_and_a_small_one_loses_more() {
@@ -185,7 +149,8 @@ mod tests {
         for guest in [None, Some(false), Some(true)] {
             let mut site = bare_site();
             site.host.kernel.virtualisation.is_guest = guest;
-            let (hit, miss) = (hit(&site, None).range, miss(&site, None, None).range);
+            let facts = Facts::prior(&site);
+            let (hit, miss) = (hit(facts).range, miss(facts).range);
             assert!(hit.low > 0.0 && hit.low < hit.likely && hit.likely < hit.high);
             assert!(miss.likely > hit.likely && miss.high > hit.high);
             let memory = knee_in_memory(&site, 1e9).range;
@@ -195,17 +160,19 @@ mod tests {
 
     #[test]
     fn the_largest_cold_file_of_the_run_is_taken() {
-        let mut all = Known::default();
-        assert_eq!(measured_read(&all), None);
-        known(1 << 20, "cold", 0.1e9, &mut all);
-        known(1 << 28, "cold", 0.5e9, &mut all);
-        known(1 << 29, "direct", 0.9e9, &mut all);
-        assert_eq!(measured_read(&all), Some(0.5));
-        let site = bare_site();
-        let (range, because) = rate(&site, Some(&all), None);
-        assert!(range.low < 0.5 && range.high > 0.5 && because.contains("fs.read"));
+        let (site, mut known) = (bare_site(), Known::default());
+        assert_eq!(measured_stream(Facts { site: &site, known: Some(&known) }), None);
+        for (size, mode, rate) in
+            [(1_u64 << 20, "cold", 0.1e9), (1 << 28, "cold", 0.5e9), (1 << 29, "direct", 0.9e9)]
+        {
+            let case = CaseId::new().with("pattern", "sequential").with("mode", mode);
+            known.insert(Key::new("fs.read", &case.with("size", size), "bandwidth"), rate);
+        }
+        let facts = Facts { site: &site, known: Some(&known) };
+        assert_eq!(measured_stream(facts), Some(0.5));
+        let rate = rate(facts).range;
+        assert!(rate.low < 0.5 && rate.high > 0.5);
         // 4 KiB at half a byte per ns.
-        let derived = miss(&site, Some(&all), None).range;
-        assert!(derived.likely > BLOCK_BYTES / 0.5);
+        assert!(miss(facts).range.likely > BLOCK_BYTES / 0.5);
     }
 }

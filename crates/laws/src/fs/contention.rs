@@ -14,16 +14,14 @@
 //! time, of which there is no more than the readers have CPUs.
 
 use super::read::kernel;
-use super::{IOPS, per_second};
+use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};
 use crate::cpu::is_guest;
-use crate::device::{FLASH, FLASH_NVME, SPINNING, device, reading};
-use crate::{Law, around, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
-use host::block::Disk;
+use crate::device::{FLASH, FLASH_NVME, SPINNING, device, reading, term};
+use crate::{Facts, Law, around, inverse, product, range, scaled};
+use bench::experiment::Site;
 use record::event::Range;
+use record::key::CaseId;
 
-/// Bytes of a read.
-pub const BLOCK_BYTES: f64 = 4096.0;
 /// CPU time of a system call, the file system, the block layer and wake-up, in ns: other threads' interrupts
 /// are not in it.
 const CPU_NS: Range = range(1.5e3, 6e3, 2.5e4);
@@ -56,13 +54,11 @@ const FAR: Range = range(0.3, 1.0, 2.0);
 
 /// Readers and where they read.
 #[derive(Clone, Copy, Debug)]
-pub struct Readers<'a> {
-    /// The disk below them, where it is told.
-    pub disk: Option<&'a Disk>,
+pub struct Readers {
     /// How many there are, the measured one included.
     pub count: u64,
-    /// `sequential` or `random`.
-    pub pattern: &'a str,
+    /// How each goes through its file.
+    pub pattern: Pattern,
     /// Bytes of each one's file.
     pub size: u64,
 }
@@ -70,148 +66,106 @@ pub struct Readers<'a> {
 /// What the laws stand on.
 struct Base {
     /// Time of one reader's read, alone, in ns.
-    alone: Range,
+    alone: Law,
+    /// Time that each read takes of a device that is busy, in ns.
+    service: Law,
     /// Reads that the device serves at a time.
     at_a_time: Range,
-    /// Time that each read takes of a device that is busy, in ns.
-    service: Range,
     /// CPU time of a read, in ns.
     cpu: Range,
-    because: String,
 }
 
 /// A read of one of `readers.count` readers, in ns.
-pub fn latency(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
-    let base = base(site, known, readers);
-    let saturates = base.at_a_time;
-    Law::of(
-        at(&base, site, readers.count as f64),
-        match readers.count {
-            1 => base.because,
-            count => format!(
-                "{}; {count} readers: flat until the device has as many reads as it serves at a time ({:.0} to \
-                 {:.0} readers), {count} times its own time for each from then on",
-                base.because, saturates.low, saturates.high
-            ),
-        },
-    )
+pub fn latency(facts: Facts, readers: Readers) -> Law {
+    let base = base(facts, readers);
+    let count = readers.count;
+    let Range { low, high, .. } = base.at_a_time;
+    let law = base.law(base.at(facts.site, count as f64));
+    match count {
+        1 => law,
+        _ => law.and(format!(
+            "{count} readers: flat until the device has as many reads as it serves at a time ({low:.0} to \
+             {high:.0} readers), {count} times its own time for each from then on"
+        )),
+    }
 }
 
 /// Bytes per second of all readers together.
-pub fn bandwidth(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
-    let one = latency(site, known, readers);
-    Law::of(
-        inverse(readers.count as f64 * BLOCK_BYTES * 1e9, one.range),
-        format!("each reader has one block under way; {}", one.because()),
-    )
+pub fn bandwidth(facts: Facts, readers: Readers) -> Law {
+    let bytes = readers.count as f64 * BLOCK_BYTES * 1e9;
+    latency(facts, readers).inverse(bytes).and("each reader has one block under way")
 }
 
 /// CPU time of a read, in ns, as the readers' own clocks count it.
-pub fn cpu(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
-    let Base { cpu, .. } = base(site, known, readers);
-    match measured_cpu(known, readers) {
-        Some(ns) => Law::of(
-            match readers.count {
-                1 => around(ns, 0.5),
-                _ => range(0.12 * ns, 0.6 * ns, 1.6 * ns),
-            },
-            format!(
-                "fs.read measured {ns:.0} ns of one reader; software: with several at work a request needs no \
-                 notice of its own (the guest's way to its host most of all), while switches come to it"
-            ),
-        ),
-        None => Law::of(
-            cpu,
-            format!(
-                "software: system call, file system, block layer and a switch there and back: {:.1} to {:.0} µs{}",
-                cpu.low / 1e3,
-                cpu.high / 1e3,
-                if is_guest(site) { ", a guest's requests among them" } else { "" }
-            ),
-        ),
-    }
+pub fn cpu(facts: Facts, readers: Readers) -> Law {
+    let Some((ns, _)) = nearest_read(facts, readers, &["cpu"]) else {
+        let what = "system call, file system, block layer and a switch there and back";
+        return Law::software(base(facts, readers).cpu, what);
+    };
+    let of = match readers.count {
+        1 => around(ns, 0.5),
+        _ => range(0.12 * ns, 0.6 * ns, 1.6 * ns),
+    };
+    Law::software(of, format!("fs.read measured {ns:.0} ns of one reader")).and(
+        "with several at work a request needs no notice of its own (the guest's way to its host most of all), while \
+         switches come to it",
+    )
 }
 
 /// Jain's index of the readers' shares.
-pub fn fairness(site: &Site, readers: Readers<'_>) -> Option<Law> {
+pub fn fairness(site: &Site, readers: Readers) -> Option<Law> {
     if readers.count < 2 {
         return None;
     }
-    let (class, why) = device(readers.disk, site);
+    let (class, _) = device(disk(site), site);
     let (low, likely) = match class.name {
         name if name == SPINNING.name => (0.45, 0.93),
         _ if !class.sure => (0.55, 0.985),
         _ => (0.75, 0.99),
     };
-    let crowd = site.cpus.len() < readers.count as usize;
-    let low = if crowd { 0.8 * low } else { low };
-    Some(Law::new(
-        low,
-        likely,
-        1.0,
-        format!(
-            "software: the block layer serves readers of one priority in turn; base hardware: {why}, which may \
-             prefer what lies near{}",
-            if crowd {
-                "; there are fewer CPUs than readers, so that some wait for one too"
-            } else {
-                ""
-            }
-        ),
-    ))
+    let is_crowd = site.cpus.len() < readers.count as usize;
+    let low = if is_crowd { 0.8 * low } else { low };
+    let law = term(site, disk(site), range(low, likely, 1.0)).and(
+        "may prefer what lies near, and the block layer serves readers of one priority in turn",
+    );
+    Some(match is_crowd {
+        true => law.and("there are fewer CPUs than readers, so that some wait for one too"),
+        false => law,
+    })
 }
 
 /// Readers at which the two lines meet.
-pub fn saturation(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
-    let base = base(site, known, readers);
-    Law::of(
-        // As a knee: one reader is the least that can fill anything.
-        range(
-            base.at_a_time.low.max(1.0),
-            base.at_a_time.likely.max(1.0),
-            base.at_a_time.high.max(1.0),
-        ),
-        format!(
-            "what one reader takes alone over what the device takes for each of many; {}",
-            base.because
-        ),
-    )
+pub fn saturation(facts: Facts, readers: Readers) -> Law {
+    let base = base(facts, readers);
+    // As a knee: one reader is the least that can fill anything.
+    let Range { low, likely, high } = base.at_a_time;
+    base.law(range(low.max(1.0), likely.max(1.0), high.max(1.0)))
+        .and("what one reader takes alone over what the device takes for each of many")
 }
 
 /// Slope of the line through the latencies of 1 to `readers.count` readers, in ns per competitor.
-pub fn slope(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Law {
-    let base = base(site, known, readers);
+pub fn slope(facts: Facts, readers: Readers) -> Law {
+    let base = base(facts, readers);
     let counts: Vec<f64> = (1..=readers.count.max(2)).map(|count| count as f64).collect();
     let through = |end: fn(&Range) -> f64| {
-        let points: Vec<(f64, f64)> =
-            counts.iter().map(|count| (*count, end(&at(&base, site, *count)))).collect();
+        let point = |count: &f64| (*count, end(&base.at(facts.site, *count)));
+        let points: Vec<(f64, f64)> = counts.iter().map(point).collect();
         line(&points).map_or(0.0, |line| line.slope)
     };
     // Below saturation the line is flat, up to what one figure differs from another.
-    let flat = 0.05 * base.alone.likely;
+    let flat = 0.05 * base.alone.range.likely;
     let likely = through(|range| range.likely);
-    Law::of(
-        range(
-            through(|range| range.low).min(likely) - flat,
-            likely,
-            through(|range| range.high).max(likely) + flat,
-        ),
-        format!(
-            "0 while the device has room, its time for a read once it has none; {}",
-            base.because
-        ),
-    )
+    let low = through(|range| range.low).min(likely) - flat;
+    let high = through(|range| range.high).max(likely) + flat;
+    base.law(range(low, likely, high))
+        .and("0 while the device has room, its time for a read once it has none")
 }
 
 /// How much of the latencies' variance a line explains.
 pub fn linearity() -> Law {
-    Law::new(
-        0.0,
-        0.95,
-        1.0,
-        "flat, then linear: near 1 where the device saturates early, near 0 where it never does and only noise \
-         is left",
-    )
+    let why = "flat, then linear: near 1 where the device saturates early, near 0 where it never does and only noise is \
+               left";
+    Law::new(0.0, 0.95, 1.0, why)
 }
 
 /// A least-squares line.
@@ -237,103 +191,96 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     (xx > 0.0).then(|| Line { slope: xy / xx, linearity: (yy > 0.0).then(|| xy * xy / (xx * yy)) })
 }
 
-/// The law: between the asymptotes and their sum.
-fn at(base: &Base, site: &Site, readers: f64) -> Range {
-    let service = busy(base, site, readers);
-    let Range { low, likely, high } = scaled(service, readers);
-    match readers > 1.0 {
-        true => {
-            range(base.alone.low.max(low), base.alone.likely.hypot(likely), base.alone.high + high)
+impl Base {
+    /// An interval that follows from both.
+    fn law(&self, of: Range) -> Law {
+        let both = self.alone.clone().with(&self.service);
+        // Whose share is whose is known of one reader alone.
+        match of == self.alone.range {
+            true => both,
+            false => Law::of(of, "").with(&both),
         }
-        false => base.alone,
+    }
+
+    /// The law: between the asymptotes and their sum.
+    fn at(&self, site: &Site, readers: f64) -> Range {
+        let alone = self.alone.range;
+        let Range { low, likely, high } = scaled(self.busy(site, readers), readers);
+        match readers > 1.0 {
+            true => range(alone.low.max(low), alone.likely.hypot(likely), alone.high + high),
+            false => alone,
+        }
+    }
+
+    /// Time for each read where all work at capacity: the device, or the CPUs that the readers have.
+    fn busy(&self, site: &Site, readers: f64) -> Range {
+        let cpus = (site.cpus.len().max(1) as f64).min(readers);
+        let (service, of_cpus) = (self.service.range, scaled(self.cpu, 1.0 / cpus));
+        range(
+            service.low.max(of_cpus.low),
+            service.likely.max(of_cpus.likely),
+            service.high.max(of_cpus.high),
+        )
     }
 }
 
-/// Time for each read where all work at capacity: the device, or the CPUs that the readers have.
-fn busy(base: &Base, site: &Site, readers: f64) -> Range {
-    let cpus = (site.cpus.len().max(1) as f64).min(readers);
-    let of_cpus = scaled(base.cpu, 1.0 / cpus);
-    range(
-        base.service.low.max(of_cpus.low),
-        base.service.likely.max(of_cpus.likely),
-        base.service.high.max(of_cpus.high),
-    )
-}
-
-fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
+fn base(facts: Facts, readers: Readers) -> Base {
+    let site = facts.site;
     let guest = if is_guest(site) { GUEST } else { 1.0 };
     let cpu = range(CPU_NS.low, CPU_NS.likely * guest.sqrt(), CPU_NS.high * guest);
-    let (class, _) = device(readers.disk, site);
-    let mut because = Vec::new();
-    let alone = match measured_alone(known, readers) {
+    let reading = reading(site, disk(site), readers.size as f64);
+    let alone = match nearest_read(facts, readers, &["latency"]) {
         Some((ns, is_near)) => {
-            because.push(format!(
-                "fs.read measured {:.1} µs for a direct block of one reader{}",
-                ns / 1e3,
-                if is_near { "" } else { ", in a file of quite another size" }
-            ));
+            let us = ns / 1e3;
             match is_near {
-                true => around(ns, ALONE_SHARE),
-                false => scaled(FAR, ns),
+                true => Law::measured(
+                    ns,
+                    ALONE_SHARE,
+                    format!("fs.read measured {us:.1} µs for a direct block of one reader"),
+                ),
+                false => Law::of(
+                    scaled(FAR, ns),
+                    format!("fs.read measured {us:.1} µs in a file of quite another size"),
+                ),
             }
         }
-        None => {
-            let reading = reading(site, readers.disk, readers.size as f64);
-            let device_ns = match readers.pattern {
-                "random" => reading.random_ns,
-                _ => reading.next_ns,
-            };
-            let kernel_ns = kernel(site, known);
-            because.push(format!(
-                "base hardware: {}: {:.0} µs to {:.0} µs for a read; software: {:.0} to {:.0} µs of kernel",
-                reading.because,
-                device_ns.low / 1e3,
-                device_ns.high / 1e3,
-                kernel_ns.low / 1e3,
-                kernel_ns.high / 1e3
-            ));
-            sum(device_ns, kernel_ns)
-        }
+        None => reading.block(readers.pattern).clone() + kernel(facts),
     };
-    let iops = measured_iops(known).map(|iops| (iops, "fs.io measured"));
     let given = site.host.given.value("disk.read_iops");
-    let (at_a_time, service) = match iops.or(given.map(|iops| (iops, "host.disk.read_iops says"))) {
+    let iops = measured_iops(facts).map(|iops| (iops, "fs.io measured"));
+    let class = reading.class.name;
+    let (service, why, at_a_time) = match iops
+        .or(given.map(|iops| (iops, "host.disk.read_iops says")))
+    {
         Some((iops, from)) => {
-            because.push(format!("base hardware: {from} {iops:.0} reads/s with a deep queue"));
-            let service = around(1e9 / iops, DEEP_SHARE);
-            (product(alone, inverse(1.0, service)), service)
+            let why = format!("{from} {iops:.0} reads/s with a deep queue");
+            (around(1e9 / iops, DEEP_SHARE), why, None)
         }
-        None if class.name == SPINNING.name && readers.pattern != "random" => {
-            let random_ns = reading(site, readers.disk, readers.size as f64).random_ns;
+        None if class == SPINNING.name && readers.pattern == Pattern::Sequential => {
+            let (alone, random) = (alone.range, reading.random.range);
             let service = range(
                 alone.low / FROM_BUFFER,
-                IN_TURNS.likely * random_ns.likely,
-                alone.high.max(IN_TURNS.high * random_ns.high),
+                IN_TURNS.likely * random.likely,
+                alone.high.max(IN_TURNS.high * random.high),
             );
-            because.push(format!(
-                "base hardware: {}: several readers in order take each other's place from the head, {:.1} ms for \
-                 a read",
-                class.name,
-                service.likely / 1e6
-            ));
-            (product(alone, inverse(1.0, service)), service)
+            let why = "several readers in order take each other's place from the head".to_owned();
+            (service, why, None)
         }
         None => {
-            let at_a_time = of_class(class.name);
-            because.push(format!(
-                "base hardware: {} serves {:.2} to {:.0} reads at a time",
-                class.name, at_a_time.low, at_a_time.high
-            ));
+            let at_a_time = of_class(class);
             // A quick device is quick both ways: ends belong together.
             let service = range(
-                alone.low / at_a_time.high,
-                alone.likely / at_a_time.likely,
-                alone.high / at_a_time.low,
+                alone.range.low / at_a_time.high,
+                alone.range.likely / at_a_time.likely,
+                alone.range.high / at_a_time.low,
             );
-            (at_a_time, service)
+            let Range { low, high, .. } = at_a_time;
+            let why = format!("{class} serves {low:.2} to {high:.0} reads at a time");
+            (service, why, Some(at_a_time))
         }
     };
-    Base { alone, at_a_time, service, cpu, because: because.join("; ") }
+    let at_a_time = at_a_time.unwrap_or_else(|| product(alone.range, inverse(1.0, service)));
+    Base { alone, service: Law::hardware(service, why), at_a_time, cpu }
 }
 
 /// Reads that a device of a class serves at a time.
@@ -346,52 +293,39 @@ fn of_class(class: &str) -> Range {
     }
 }
 
-/// fs.read's direct block in the same pattern, at the nearest size of file, in ns, and whether that is near.
-fn measured_alone(known: Option<&Known>, readers: Readers<'_>) -> Option<(f64, bool)> {
-    nearest_read(known, readers, "latency")
-}
-
-/// Its CPU time, in ns.
-fn measured_cpu(known: Option<&Known>, readers: Readers<'_>) -> Option<f64> {
-    nearest_read(known, readers, "cpu").map(|(ns, _)| ns)
-}
-
-fn nearest_read(known: Option<&Known>, readers: Readers<'_>, metric: &str) -> Option<(f64, bool)> {
+/// fs.read's direct block in the same pattern, at the nearest size of file, and whether that is near.
+fn nearest_read(
+    facts: Facts,
+    readers: Readers,
+    names: &'static [&'static str],
+) -> Option<(f64, bool)> {
     let distance = |size: u64| (size as f64 / readers.size as f64).ln().abs();
-    known?
-        .of("fs.read", metric)
-        .filter(|(case, value)| {
-            case.text("mode") == Some("direct")
-                && case.text("pattern") == Some(readers.pattern)
-                && *value > 0.0
-        })
-        .filter_map(|(case, value)| Some((distance(case.int("size")?), value)))
+    read_figures(facts, Some(readers.pattern), Mode::Direct.text(), names)
+        .filter(|(size, _)| *size > 0)
+        .map(|(size, value)| (distance(size), value))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(distance, value)| (value, distance <= NEAR_SIZE.ln()))
 }
 
 /// The most direct reads of a block per second that fs.io had with a deep queue.
-fn measured_iops(known: Option<&Known>) -> Option<f64> {
-    per_second(known?, "fs.io", IOPS)
-        .filter(|(case, value)| {
-            case.text("op") == Some("read")
-                && case.text("mode").is_none_or(|mode| mode == "direct")
-                && case.int("block") == Some(BLOCK_BYTES as u64)
-                && case.int("depth").is_some_and(|depth| depth >= DEEP)
-                && *value > 0.0
-        })
-        .map(|(_, value)| value)
-        .max_by(f64::total_cmp)
+fn measured_iops(facts: Facts) -> Option<f64> {
+    let is_it = |case: &CaseId| {
+        case.text("op") == Some("read")
+            && case.text("mode").is_none_or(|mode| mode == "direct")
+            && case.int("block") == Some(BLOCK_BYTES as u64)
+            && case.int("depth").is_some_and(|depth| depth >= DEEP)
+    };
+    let of = figures(facts, "fs.io", &IOPS).filter(|(case, _)| is_it(case));
+    of.map(|(_, value)| value).max_by(f64::total_cmp)
 }
 
-/// Whether earlier figures of the run narrow what is said.
-pub fn is_known(known: &Known, readers: Readers<'_>) -> bool {
-    measured_alone(Some(known), readers).is_some()
-}
-
-/// Whether they narrow the CPU time.
-pub fn is_cpu_known(known: &Known, readers: Readers<'_>) -> bool {
-    measured_cpu(Some(known), readers).is_some()
+/// Whether earlier figures of the run narrow what is said of a metric.
+pub fn is_known(facts: Facts, readers: Readers, metric: &str) -> bool {
+    match metric {
+        "fairness" | "linearity" => false,
+        "cpu" => nearest_read(facts, readers, &["cpu"]).is_some(),
+        _ => nearest_read(facts, readers, &["latency"]).is_some(),
+    }
 }
 
 #[cfg(test)]

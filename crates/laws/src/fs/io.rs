@@ -6,45 +6,143 @@
 //! it: 0.5 to 8 ms for flash, one to several turns for a disk that spins), as are the rates at which
 //! classes of devices saturate (SATA: 32 commands; NVMe drives state 0.05 to 3 million reads per second).
 
-mod measured;
-
 use super::limit::{self, Limit};
-use crate::cpu::{is_guest, time_of};
-use crate::device::{self, FLASH, FLASH_NVME, SPINNING};
+use super::{BLOCK_BYTES, Pattern, measured_stream, of_largest, work as kernel_work};
+use crate::cpu::is_guest;
+use crate::device::{self, FLASH, FLASH_NVME, Reading, SPINNING};
 use crate::os::{entry, measured_read};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site, unknown};
+use bench::experiment::{Domain, Site};
+use bench::{case, symbols};
 use host::block::Disk;
-use measured::{measured, measured_cpu, streamed};
-use record::event::{Prediction, Range};
+use record::case::Case;
+use record::event::Range;
+use record::key::Value;
 
-/// What a case asks for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Request<'case> {
-    /// It reads; else it writes.
-    pub is_read: bool,
-    /// At random places.
-    pub is_random: bool,
-    /// Symbol of `fs.io`'s `mode`.
-    pub mode: &'case str,
-    /// Bytes.
-    pub block: f64,
-    /// By a ring.
-    pub is_ring: bool,
-    /// Operations in flight of a thread.
-    pub depth: f64,
-    /// Threads.
-    pub threads: f64,
-    /// Bytes of the file.
-    pub span: f64,
-    /// Name of the disk, where there is one.
-    pub device: Option<&'case str>,
-    /// Symbol of what lies below.
-    pub ground: &'case str,
+symbols! {
+    /// What is done.
+    pub enum Op { Read = "read", Write = "write" }
 }
 
-/// A block that a device's class is stated for.
-const PAGE: f64 = 4096.0;
+symbols! {
+    /// A way to read or write.
+    pub enum Mode {
+        Direct = "direct",
+        Cold = "cold",
+        Cached = "cached",
+        Buffered = "buffered",
+        BufferedFdatasync = "buffered_fdatasync",
+        Dsync = "dsync",
+    }
+}
+
+symbols! {
+    /// Who asks the kernel.
+    pub enum Engine { Psync = "psync", Uring = "io_uring" }
+}
+
+symbols! {
+    /// Where several threads work.
+    pub enum Files { Own = "own", Shared = "shared" }
+}
+
+case! {
+    /// What a case does.
+    #[derive(Copy)]
+    pub struct Work {
+        /// read or write
+        op: Op,
+        /// order of the places
+        pattern: Pattern,
+        /// past the page cache or through it, and what is waited for
+        mode: Mode,
+        /// bytes of an operation
+        block: u64 = Domain::bytes(1, 1 << 30),
+        /// system calls or a ring
+        engine: Engine,
+        /// operations in flight of each thread
+        depth: u64 = Domain::count(1, 1024),
+        /// threads that do the same
+        threads: u64 = Domain::count(1, 64),
+        /// a file for each of several threads, or a part of one
+        files: Option<Files>,
+    }
+}
+
+impl Work {
+    /// Whether it reads.
+    pub fn is_read(&self) -> bool {
+        self.op == Op::Read
+    }
+
+    /// Whether its places are in no order.
+    pub fn is_random(&self) -> bool {
+        self.pattern == Pattern::Random
+    }
+
+    /// Whether it goes past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.mode == Mode::Direct
+    }
+
+    /// Whether a ring carries it out.
+    pub fn is_ring(&self) -> bool {
+        self.engine == Engine::Uring
+    }
+
+    fn waits_for_flush(&self) -> bool {
+        matches!(self.mode, Mode::BufferedFdatasync | Mode::Dsync)
+    }
+
+    fn is_in_memory(&self) -> bool {
+        matches!(self.mode, Mode::Cached | Mode::Buffered)
+    }
+
+    fn bytes(&self) -> f64 {
+        self.block as f64
+    }
+
+    fn pages(&self) -> f64 {
+        (self.bytes() / BLOCK_BYTES).max(1.0)
+    }
+
+    fn in_flight(&self) -> f64 {
+        (self.depth * self.threads) as f64
+    }
+}
+
+/// A case and what is known of its place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request<'case> {
+    /// What it does.
+    pub work: &'case Work,
+    /// Bytes of the file.
+    span: f64,
+    /// Name of the disk, where there is one.
+    device: Option<&'case str>,
+    /// Symbol of what lies below.
+    ground: &'case str,
+}
+
+impl<'case> Request<'case> {
+    /// What a case asks for.
+    pub fn of(work: &'case Work, case: &'case Case) -> Self {
+        const USUAL: u64 = 256 << 20;
+        let told = |name: &str| case.at.get(name).and_then(Value::text);
+        Request {
+            work,
+            span: case.int("file_bytes").unwrap_or(USUAL) as f64,
+            device: told("device"),
+            ground: told("ground").unwrap_or("unknown"),
+        }
+    }
+
+    fn disk(self, site: &Site) -> Option<&Disk> {
+        let name = self.device?;
+        site.host.block.disks.iter().find(|disk| disk.name == name)
+    }
+}
+
 /// A page of the cache looked up, the first of an operation and each further, in cycles.
 const LOOK_UP: Range = range(120.0, 400.0, 1600.0);
 const NEXT_PAGE: Range = range(20.0, 120.0, 600.0);
@@ -100,92 +198,50 @@ const ANY: Writing = Writing {
     most: range(80.0, 3e4, 1.5e6),
 };
 
-/// A figure of a case; `None` where earlier figures add nothing to its prior.
-pub fn predict(
-    site: &Site,
-    known: Option<&Known>,
-    request: &Request,
-    metric: &str,
-) -> Option<Prediction> {
-    if !["latency", "iops", "bandwidth", "cpu"].contains(&metric) {
-        return Some(unknown("unknown: no law tells of it"));
-    }
-    let estimate = told_of(site, known, request, metric)?;
+/// A figure of a case: `latency`, `iops`, `bandwidth` or `cpu`; `None` where earlier figures add nothing to
+/// its prior.
+pub fn predict(facts: Facts, request: Request, metric: &str) -> Option<Law> {
+    let law = law(facts, request, metric)?;
     // A figure of the run that changes nothing says nothing.
-    let adds = |prior: Law| prior.range != estimate.range;
-    if known.is_some() && !told_of(site, None, request, metric).is_none_or(adds) {
-        return None;
-    }
-    Some(estimate.prediction())
+    let is_same = |prior: Law| prior.range == law.range;
+    let prior = facts.known.and_then(|_| self::law(facts.as_prior(), request, metric));
+    (!prior.is_some_and(is_same)).then_some(law)
 }
 
 /// A figure of a case; `None` where nothing is known of the run that it is made from.
-fn told_of(site: &Site, known: Option<&Known>, request: &Request, metric: &str) -> Option<Law> {
-    let basis = Basis::of(site, known, request);
-    if known.is_some() && !basis.is_known(metric) {
+fn law(facts: Facts, request: Request, metric: &str) -> Option<Law> {
+    let basis = Basis::of(facts, request);
+    if facts.known.is_some() && !basis.is_known(metric) {
         return None;
     }
     Some(match metric {
         "latency" => basis.latency(),
         "iops" => basis.rate(),
-        "bandwidth" => {
-            let rate = basis.rate();
-            Law::of(
-                scaled(rate.range, request.block),
-                format!("{}; times the block", rate.because()),
-            )
-        }
+        "bandwidth" => basis.rate().times(request.work.bytes()).and("times the block"),
         _ => basis.cpu(),
     })
 }
 
 /// What a plan states for one operation, in ns: more than most devices of the kind take.
-pub fn stated_ns(site: &Site, request: &Request) -> f64 {
-    let (class, _) = device::device(disk(site, request), site);
-    let is_slow = class.name == SPINNING.name;
-    let in_memory = request.mode == "cached" || request.mode == "buffered";
-    let (single, flush, rate) = match is_slow {
-        true => (1.2e7, 3e7, 0.08),
-        false => (4e5, 3e6, 0.3),
-    };
-    if in_memory {
-        return 5e3 + request.block;
+pub fn stated_ns(site: &Site, request: Request) -> f64 {
+    let work = request.work;
+    if work.is_in_memory() {
+        return 5e3 + work.bytes();
     }
-    let synced = if request.waits_for_flush() { flush } else { 0.0 };
+    let (class, _) = device::device(request.disk(site), site);
     // A disk that spins has one head; others serve several at a time.
-    let at_a_time = request.depth.min(if is_slow { 2.0 } else { 8.0 });
-    single / at_a_time + synced + request.block / rate
-}
-
-impl Request<'_> {
-    fn waits_for_flush(&self) -> bool {
-        matches!(self.mode, "buffered_fdatasync" | "dsync")
-    }
-
-    fn is_in_memory(&self) -> bool {
-        matches!(self.mode, "cached" | "buffered")
-    }
-
-    fn pages(&self) -> f64 {
-        (self.block / PAGE).max(1.0)
-    }
-
-    fn in_flight(&self) -> f64 {
-        self.depth * self.threads
-    }
-}
-
-fn disk<'site>(site: &'site Site, request: &Request) -> Option<&'site Disk> {
-    let disks = &site.host.block.disks;
-    let name = request.device?;
-    disks.iter().find(|disk| disk.name == name)
+    let (single, flush, rate, at_a_time) = match class.name == SPINNING.name {
+        true => (1.2e7, 3e7, 0.08, 2.0),
+        false => (4e5, 3e6, 0.3, 8.0),
+    };
+    let synced = if work.waits_for_flush() { flush } else { 0.0 };
+    single / f64::min(work.depth as f64, at_a_time) + synced + work.bytes() / rate
 }
 
 /// What figures of a case are made from.
 struct Basis<'law> {
-    site: &'law Site,
-    known: Option<&'law Known>,
-    request: &'law Request<'law>,
+    facts: Facts<'law>,
+    request: Request<'law>,
     /// One operation, alone.
     single: Law,
     /// Its part that is the kernel's and the copy's.
@@ -200,11 +256,10 @@ struct Basis<'law> {
 }
 
 impl<'law> Basis<'law> {
-    fn of(site: &'law Site, known: Option<&'law Known>, request: &'law Request<'law>) -> Self {
-        let disk = disk(site, request);
-        let reading = device::reading(site, disk, request.span);
-        let (class, _) = device::device(disk, site);
-        let mut writing = match class.name {
+    fn of(facts: Facts<'law>, request: Request<'law>) -> Self {
+        let (site, work) = (facts.site, request.work);
+        let reading = device::reading(site, request.disk(site), request.span);
+        let mut writing = match reading.class.name {
             name if name == FLASH_NVME.name => NVME,
             name if name == FLASH.name => SATA,
             name if name == SPINNING.name => SPUN,
@@ -217,43 +272,33 @@ impl<'law> Basis<'law> {
         if let Some(ns) = given("disk.flush_latency") {
             writing.flush_ns = around(ns, 0.5);
         }
-        let most = if request.is_read { "disk.read_iops" } else { "disk.write_iops" };
+        let most = if work.is_read() { "disk.read_iops" } else { "disk.write_iops" };
         if let Some(most) = given(most) {
             writing.most = around(most, 0.3);
         }
-        let mut rate = reading.rate;
-        if !request.is_read {
-            rate = match given("disk.write") {
-                Some(rate) => around(rate / 1e9, 0.4),
-                None => product(rate, writing.rate),
-            };
-        }
-        let streamed = known
-            .filter(|_| request.is_read && request.block > PAGE && !request.is_in_memory())
-            .and_then(streamed);
-        if let Some(measured) = streamed {
+        let is_long = work.is_read() && work.bytes() > BLOCK_BYTES && !work.is_in_memory();
+        let streamed = measured_stream(facts).filter(|_| is_long);
+        let rate = match (streamed, work.op, given("disk.write")) {
             // Blocks at random get less of a device than a stream, and many at a time may get more.
-            rate = range(0.3 * measured, measured, 3.0 * measured);
-        }
-        let in_memory = in_memory(site, known, request);
-        let measured = known.and_then(|known| measured(known, request));
-        let parts = Parts { reading: &reading, writing: &writing, rate, disk };
-        let mut single = match request.is_in_memory() {
-            true => in_memory.clone(),
-            false => parts.single(request, &in_memory, measured),
+            (Some(measured), ..) => range(0.3 * measured, measured, 3.0 * measured),
+            (_, Op::Read, _) => reading.rate.range,
+            (_, Op::Write, Some(rate)) => around(rate / 1e9, 0.4),
+            (_, Op::Write, None) => product(reading.rate.range, writing.rate),
         };
-        if let (Some(ns), true) = (measured, request.mode == "cached" && request.block == PAGE) {
-            single = Law::of(
-                around(ns, 0.5),
-                format!("{ns:.0} ns for such a block (measured by fs.read)"),
-            );
-        }
-        if !matches!(request.ground, "device" | "memory") && !request.is_in_memory() {
+        let in_memory = in_memory(facts, work);
+        let measured = figure_of_read(facts, work, &["latency"]);
+        let mut single = match (measured, work.mode) {
+            (Some(ns), Mode::Cached) if work.bytes() == BLOCK_BYTES => {
+                Law::measured(ns, 0.5, format!("{ns:.0} ns for such a block (measured by fs.read)"))
+            }
+            _ if work.is_in_memory() => in_memory.clone(),
+            _ => single(facts, request, &reading, &writing, rate, &in_memory),
+        };
+        if !matches!(request.ground, "device" | "memory") && !work.is_in_memory() {
             single = single.widened(3.0, 4.0, "what answers is no device of this machine's");
         }
         Basis {
-            site,
-            known,
+            facts,
             request,
             single,
             in_memory,
@@ -265,15 +310,17 @@ impl<'law> Basis<'law> {
     }
 
     fn is_known(&self, metric: &str) -> bool {
-        let entry = |known: &Known| measured_read(known, "clock_gettime_syscall").is_some();
-        match self.request.is_in_memory() {
-            true => self.is_measured || self.known.is_some_and(entry),
-            false if metric == "cpu" => {
-                let known = self.known;
-                known.is_some_and(|known| measured_cpu(known, self.request).is_some())
-            }
+        let work = self.request.work;
+        let entry = |known| measured_read(known, "clock_gettime_syscall").is_some();
+        match work.is_in_memory() {
+            true => self.is_measured || self.facts.known.is_some_and(entry),
+            false if metric == "cpu" => measured_cpu(self.facts, work).is_some(),
             false => self.is_measured || self.is_rate_measured,
         }
+    }
+
+    fn cpus(&self) -> f64 {
+        self.facts.site.cpus.len().max(1) as f64
     }
 
     /// Operations per second of all threads.
@@ -287,65 +334,57 @@ impl<'law> Basis<'law> {
 
     /// The same without a limit.
     fn free_rate(&self) -> Law {
-        let request = self.request;
-        let alone = inverse(1e9, self.single.range);
-        let cpus = self.site.cpus.len().max(1) as f64;
-        if request.is_in_memory() {
-            let at_a_time = request.threads.min(cpus);
-            return Law::of(
-                range(
-                    0.3 * alone.low,
-                    0.85 * at_a_time * alone.likely,
-                    1.1 * at_a_time * alone.high,
-                ),
-                format!(
-                    "{}; {at_a_time:.0} at a time, which may be in each other's way",
-                    self.single.because()
-                ),
-            );
+        let work = self.request.work;
+        let law = self.single.clone().inverse(1e9);
+        let alone = law.range;
+        if work.is_in_memory() {
+            let many = self.cpus().min(work.threads as f64);
+            let reached =
+                range(0.3 * alone.low, 0.85 * many * alone.likely, 1.1 * many * alone.high);
+            let how = format!("{many:.0} at a time, which may be in each other's way");
+            return law.at(reached).and(how);
         }
-        let count = request.in_flight();
+        let count = work.in_flight();
         let Range { low, likely, high } = self.most();
         // A mean, where latencies are told by their median: a few slow ones lower it.
         // Many at a time are no fewer than one after another, where one was measured.
-        let is_measured = self.is_measured && count > 1.0 && request.block <= PAGE;
+        let is_measured = self.is_measured && count > 1.0 && work.bytes() <= BLOCK_BYTES;
         let least = match is_measured {
             true => 0.8 * alone.likely,
             false => 0.4 * alone.low,
         };
-        let reached = range(
+        let law = law.at(range(
             (0.4 * count * alone.low).min(low).max(least),
             (0.9 * count * alone.likely).min(likely).max(0.5 * alone.likely).max(least),
             (1.2 * count * alone.high).min(high).max(1.2 * alone.high),
-        );
-        let because = match count > 1.0 {
-            true => format!(
-                "{}; {count:.0} in flight over that (Little's law), until the device is saturated at {:.3} \
-                 to {:.0} thousand per second",
-                self.single.because(),
+        ));
+        match count > 1.0 {
+            true => law.and(format!(
+                "{count:.0} in flight over that (Little's law), until the device is saturated at {:.3} to {:.0} \
+                 thousand per second",
                 low / 1e3,
                 high / 1e3
-            ),
-            false => self.single.because().clone(),
-        };
-        Law::of(reached, because)
+            )),
+            false => law,
+        }
     }
 
     /// What control groups allow of what surely goes to the disk at once: version 1 does not see writes of
     /// the page cache.
     fn limit(&self) -> Option<Limit> {
-        let request = self.request;
-        let is_direct = request.mode == "direct";
-        let disk = disk(self.site, request).filter(|_| is_direct || request.mode == "cold");
-        limit::of(self.site, disk, request.is_read, request.block, is_direct)
+        let (site, work) = (self.facts.site, self.request.work);
+        let is_seen = work.is_direct() || work.mode == Mode::Cold;
+        let disk = self.request.disk(site).filter(|_| is_seen);
+        limit::of(site, disk, work.is_read(), work.bytes(), work.is_direct())
     }
 
     /// Operations per second at which the device or the CPUs are saturated.
     fn most(&self) -> Range {
-        let by_rate = scaled(self.rate, 1e9 / self.request.block.max(PAGE));
+        let work = self.request.work;
+        let by_rate = scaled(self.rate, 1e9 / work.bytes().max(BLOCK_BYTES));
         let most = self.writing.most;
         // A microsecond of CPU time is the least that anybody reports for an operation.
-        let by_cpu = 1e6 * self.request.threads.min(self.site.cpus.len().max(1) as f64);
+        let by_cpu = 1e6 * self.cpus().min(work.threads as f64);
         range(
             most.low.min(by_rate.low),
             most.likely.min(by_rate.likely),
@@ -354,203 +393,152 @@ impl<'law> Basis<'law> {
     }
 
     fn latency(&self) -> Law {
-        let request = self.request;
-        let count = request.in_flight();
-        let single = self.single.range;
+        let work = self.request.work;
+        let (count, single) = (work.in_flight(), self.single.range);
         if count <= 1.0 {
             return self.median(self.single.clone());
         }
-        if request.is_in_memory() {
-            let high = 3.0 * request.threads * single.high;
-            return Law::of(
-                range(single.low, single.likely, high),
-                format!("{}; others in its way", self.single.because()),
-            );
+        if work.is_in_memory() {
+            let high = 3.0 * work.threads as f64 * single.high;
+            let law = self.single.clone().at(range(single.low, single.likely, high));
+            return law.and("others in its way");
         }
         let rate = self.free_rate();
         let by_rate = inverse(1e9 * count, rate.range);
         // Little's law holds of each: not less than the operations in flight over the highest rate.
-        let low = (0.7 * by_rate.low).max(0.8 * single.low);
-        self.median(Law::of(
-            range(low, by_rate.likely.max(single.likely), (1.3 * by_rate.high).max(single.high)),
-            format!("{}; each then takes {count:.0} over that rate", rate.because()),
-        ))
+        let of = range(
+            (0.7 * by_rate.low).max(0.8 * single.low),
+            by_rate.likely.max(single.likely),
+            (1.3 * by_rate.high).max(single.high),
+        );
+        self.median(rate.at(of).and(format!("each then takes {count:.0} over that rate")))
     }
 
     fn median(&self, free: Law) -> Law {
         match self.limit() {
-            Some(limit) => limit.median(free, self.request.in_flight()),
+            Some(limit) => limit.median(free, self.request.work.in_flight()),
             None => free,
         }
     }
 
     fn cpu(&self) -> Law {
-        let request = self.request;
-        let memory = self.in_memory.range;
-        if request.is_in_memory() {
-            let high = if request.threads > 1.0 { 3.0 } else { 1.6 };
-            return Law::of(
-                range(0.8 * memory.low, memory.likely, high * memory.high),
-                format!("{}; nothing sleeps", self.in_memory.because()),
-            );
+        let (facts, work) = (self.facts, self.request.work);
+        let (law, memory) = (self.in_memory.clone(), self.in_memory.range);
+        if work.is_in_memory() {
+            let high = if work.threads > 1 { 3.0 } else { 1.6 };
+            let of = range(0.8 * memory.low, memory.likely, high * memory.high);
+            return law.at(of).and("nothing sleeps");
         }
-        if let Some(ns) = self.known.and_then(|known| measured_cpu(known, request)) {
-            let more = scaled(range(0.0, 0.02, 0.15), request.block.max(PAGE) - PAGE);
-            let each = match request.is_ring {
+        if let Some(ns) = measured_cpu(facts, work) {
+            let more = scaled(range(0.0, 0.02, 0.15), work.bytes().max(BLOCK_BYTES) - BLOCK_BYTES);
+            let each = match work.engine {
                 // No sleep of its own where others complete as well.
-                true => range(0.25 * ns, 0.7 * ns, 1.6 * ns),
-                false => range(0.5 * ns, ns, 2.0 * ns),
+                Engine::Uring => range(0.25 * ns, 0.7 * ns, 1.6 * ns),
+                Engine::Psync => range(0.5 * ns, ns, 2.0 * ns),
             };
-            return Law::of(
-                sum(each, more),
-                format!("{ns:.0} ns of CPU for 4 KiB (measured by fs.read)"),
-            );
+            let told = format!("{ns:.0} ns of CPU for 4 KiB (measured by fs.read)");
+            return Law::software(sum(each, more), told);
         }
-        let each = if request.is_ring { RINGED } else { BLOCKED };
-        let mut cycles = sum(each, scaled(PINNED, request.pages()));
-        let mut what = if request.is_ring {
-            "a request made and completed by a ring"
-        } else {
-            "a request made, a sleep, a wake-up"
+        let (each, mut what) = match work.engine {
+            Engine::Uring => (RINGED, "a request made and completed by a ring"),
+            Engine::Psync => (BLOCKED, "a request made, a sleep, a wake-up"),
         };
-        if request.waits_for_flush() {
+        let mut cycles = sum(each, scaled(PINNED, work.pages()));
+        if work.waits_for_flush() {
             cycles = sum(cycles, SYNCED);
             what = "a request and a flush, each slept for";
         }
-        let cost = time_of(
-            Facts { site: self.site, known: self.known },
-            cycles,
-            &format!("software: {what}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
-        );
-        let mut estimate = match request.mode {
-            "direct" => cost,
-            "cold" => Law::of(
-                range(
-                    // What was read ahead is only copied.
-                    0.8 * memory.low,
-                    memory.likely + if request.is_random { cost.range.likely } else { 0.0 },
-                    memory.high + request.pages() * cost.range.high,
-                ),
-                format!("{}; {}", self.in_memory.because(), cost.because()),
-            ),
-            _ => Law::of(
-                sum(memory, cost.range),
-                format!("{}; {}", self.in_memory.because(), cost.because()),
-            ),
+        let cost = kernel_work(facts, cycles, what);
+        let law = match work.mode {
+            Mode::Direct => cost,
+            Mode::Cold => {
+                let asked = if work.is_random() { cost.range.likely } else { 0.0 };
+                let high = memory.high + work.pages() * cost.range.high;
+                // What was read ahead is only copied.
+                (law + cost).at(range(0.8 * memory.low, memory.likely + asked, high))
+            }
+            _ => law + cost,
         };
-        if is_guest(self.site) {
-            estimate = estimate.widened(1.0, 2.0, "a guest leaves to its host for each request");
+        match is_guest(facts.site) {
+            true => law.widened(1.0, 2.0, "a guest leaves to its host for each request"),
+            false => law,
         }
-        estimate
     }
 }
 
-/// What a device takes.
-struct Parts<'law> {
-    reading: &'law device::Reading,
-    writing: &'law Writing,
+/// One operation that a device answers, or may answer.
+fn single(
+    facts: Facts,
+    request: Request,
+    reading: &Reading,
+    writing: &Writing,
     rate: Range,
-    disk: Option<&'law Disk>,
-}
-
-impl Parts<'_> {
-    /// One operation that a device answers, or may answer; `measured` by fs.read, for a page.
-    fn single(&self, request: &Request, in_memory: &Law, measured: Option<f64>) -> Law {
-        let transfer =
-            product(range(request.block, request.block, request.block), inverse(1.0, self.rate));
-        let more = match request.block > PAGE {
-            true => scaled(transfer, 1.0 - PAGE / request.block),
-            false => range(0.0, 0.0, 0.0),
-        };
-        let (page, from) = match (measured, request.is_read) {
-            (Some(ns), _) => {
-                (around(ns, 0.6), format!("{:.1} µs for 4 KiB (measured by fs.read)", ns / 1e3))
-            }
-            (None, true) => {
-                let page = match request.is_random {
-                    true => self.reading.random_ns,
-                    false => self.reading.next_ns,
-                };
-                (page, told(&self.reading.because, "a read", page))
-            }
-            (None, false) => {
-                let page = self.writing.write_ns;
-                (page, told(&self.reading.because, "a write", page))
-            }
-        };
-        let device = sum(page, more);
-        let mut because = format!("base hardware: {from}");
-        if request.block > PAGE {
-            because = format!(
-                "{because}, the rest of {:.0} bytes at {:.2} to {:.1} GB/s",
-                request.block, self.rate.low, self.rate.high
-            );
+    in_memory: &Law,
+) -> Law {
+    let work = request.work;
+    let transfer = inverse(work.bytes(), rate);
+    let page = match (figure_of_read(facts, work, &["latency"]), work.op) {
+        (Some(ns), _) => {
+            let told = format!("{:.1} µs for 4 KiB (measured by fs.read)", ns / 1e3);
+            Law::measured(ns, 0.6, told)
         }
-        let memory = in_memory.range;
-        let range = match request.mode {
-            "cold" if !request.is_random => {
-                because.push_str("; software: read ahead, so that most are found in memory");
-                range(
-                    0.8 * memory.low,
-                    memory.likely.max(transfer.likely),
-                    memory.high + device.high,
-                )
-            }
-            "cold" | "direct" => sum(device, range(0.5 * memory.low, memory.likely, memory.high)),
-            _ => {
-                let flush = self.flush();
-                because = format!(
-                    "{because}; a flush of {:.0} µs to {:.0} ms",
-                    flush.low / 1e3,
-                    flush.high / 1e6
-                );
-                sum(sum(device, flush), memory)
-            }
-        };
-        Law::of(range, because)
+        (None, Op::Read) => reading.block(work.pattern).clone(),
+        (None, Op::Write) => reading.random.clone().at(writing.write_ns),
+    };
+    let mut device = page;
+    if work.bytes() > BLOCK_BYTES {
+        let more = scaled(transfer, 1.0 - BLOCK_BYTES / work.bytes());
+        let what =
+            format!("the rest of {} bytes at {:.2} to {:.1} GB/s", work.block, rate.low, rate.high);
+        device = device + Law::hardware(more, what);
     }
-
-    /// A flush: nothing to do where the device keeps nothing back.
-    fn flush(&self) -> Range {
-        let cache = self.disk.and_then(|disk| disk.write_cache.as_deref());
-        let Range { low, likely, high } = self.writing.flush_ns;
-        if cache == Some("write through") {
-            return range(0.0, 0.1 * likely, 0.3 * high);
+    let (memory, law) = (in_memory.range, in_memory.clone());
+    match work.mode {
+        Mode::Cold if !work.is_random() => {
+            let high = memory.high + device.range.high;
+            let of = range(0.8 * memory.low, memory.likely.max(transfer.likely), high);
+            (device + law).at(of).and("read ahead, so that most are found in memory")
         }
-        range(low, likely, 1.3 * high)
+        Mode::Cold | Mode::Direct => {
+            device + law.at(range(0.5 * memory.low, memory.likely, memory.high))
+        }
+        _ => device + Law::hardware(flush(request.disk(facts.site), writing), "a flush") + law,
     }
 }
 
-fn told(class: &str, what: &str, ns: Range) -> String {
-    let [low, high] = [ns.low / 1e3, ns.high / 1e3];
-    format!("{class}: {low:.0} to {high:.0} µs for {what} of 4 KiB")
+/// A flush: nothing to do where the device keeps nothing back.
+fn flush(disk: Option<&Disk>, writing: &Writing) -> Range {
+    let cache = disk.and_then(|disk| disk.write_cache.as_deref());
+    let Range { low, likely, high } = writing.flush_ns;
+    match cache == Some("write through") {
+        true => range(0.0, 0.1 * likely, 0.3 * high),
+        false => range(low, likely, 1.3 * high),
+    }
 }
 
 /// The kernel's part of an operation through the page cache, and the copy.
-fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Law {
-    let way = entry(Facts { site, known });
-    let more = request.pages() - 1.0;
-    let (cycles, what) = match request.is_read {
-        true => (sum(LOOK_UP, scaled(NEXT_PAGE, more)), "pages looked up"),
-        false => (sum(BEGIN, scaled(DIRTY, request.pages())), "pages found and made dirty"),
+fn in_memory(facts: Facts, work: &Work) -> Law {
+    let (mut cycles, what) = match work.op {
+        Op::Read => (sum(LOOK_UP, scaled(NEXT_PAGE, work.pages() - 1.0)), "pages looked up"),
+        Op::Write => (sum(BEGIN, scaled(DIRTY, work.pages())), "pages found and made dirty"),
     };
-    let cycles = match request.mode {
-        "cold" => sum(cycles, scaled(FETCHED, 0.5)),
-        _ => cycles,
-    };
-    let work = time_of(Facts { site, known }, cycles, "");
-    let copy = product(range(request.block, request.block, request.block), inverse(1.0, COPY));
-    Law::of(
-        sum(sum(way.range, work.range), copy),
-        format!(
-            "{}; software: {what}, {:.0} to {:.0} cycles{}; {:.0} bytes copied at {} to {} GB/s",
-            way.because(),
-            cycles.low,
-            cycles.high,
-            work.because(),
-            request.block,
-            COPY.low,
-            COPY.high
-        ),
-    )
+    if work.mode == Mode::Cold {
+        cycles = sum(cycles, scaled(FETCHED, 0.5));
+    }
+    let copy = inverse(work.bytes(), COPY);
+    let what_copied = format!("{} bytes copied at {} to {} GB/s", work.block, COPY.low, COPY.high);
+    entry(facts)
+        + kernel_work(facts, cycles, what)
+        + Law::hardware(copy, what_copied)
+}
+
+/// CPU time of such a block read past the cache by fs.read, in ns.
+fn measured_cpu(facts: Facts, work: &Work) -> Option<f64> {
+    figure_of_read(facts, work, &["cpu"]).filter(|_| work.is_direct())
+}
+
+/// What fs.read measured of a page read this way, of its largest file, in ns.
+fn figure_of_read(facts: Facts, work: &Work, names: &'static [&'static str]) -> Option<f64> {
+    let is_it = work.is_read();
+    is_it.then(|| of_largest(facts, work.pattern, work.mode.text(), names)).flatten()
 }

@@ -1,12 +1,13 @@
 //! What file systems do for a change of a name or of a size, by their kinds: which of them write it
 //! twice, and which nowhere at all.
 
-use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device};
-use crate::os;
+use super::{Mode, Pattern, figures, middle, read_figures};
+use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device, term};
 use crate::{Facts, Law, around, product, range, scaled};
-use bench::experiment::{Known, Site};
+use bench::experiment::Site;
 use host::block::Disk;
 use record::event::Range;
+use record::key::CaseId;
 
 /// How a file system keeps its names and sizes through a loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,13 +72,11 @@ pub fn promise(file_system: &str) -> Option<&'static str> {
 /// What a device takes to have something for good, in ns.
 pub struct Durable {
     /// The class.
-    pub device: &'static Device,
+    pub class: &'static Device,
     /// A write of one block, answered from the device's cache where it has one.
-    pub write_ns: Range,
+    pub write: Law,
     /// A flush of that cache; `None` where the kernel sends none.
-    pub flush_ns: Option<Range>,
-    /// From what.
-    pub because: String,
+    pub flush: Option<Law>,
 }
 
 /// Turns per minute of disks that spin: 5400 to 15,000.
@@ -86,43 +85,39 @@ const TURN_NS: Range = range(4e6, 8.33e6, 1.12e7);
 const MEASURED_SHARE: f64 = 0.6;
 
 /// The device below the directory, with what the user told of it and what fs.read and fs.io measured.
-pub fn durable(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Durable {
-    let (class, why) = device(disk, site);
-    let mut because = format!("base hardware: {why}");
-    let (mut write_ns, mut flush_ns) = of_class(class, turn_ns(site));
-    let read = known.and_then(measured_read);
-    if let Some(ns) = read.filter(|_| !class.sure) {
+pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
+    let site = facts.site;
+    let (class, _) = device(disk, site);
+    let (write_ns, flush_ns) = of_class(class, turn_ns(site));
+    let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
+    if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
-        write_ns = product(range(ns, ns, ns), range(0.2, 0.9, 4.0));
-        flush_ns = product(range(ns, ns, ns), range(0.15, 0.8, 30.0));
-        because.push_str(&format!(
-            "; a direct read of a block took {:.0} µs (measured by fs.read)",
-            ns / 1e3
-        ));
+        let told =
+            format!("a direct read of a block took {:.0} µs (measured by fs.read)", ns / 1e3);
+        let of = |low, likely, high| product(range(ns, ns, ns), range(low, likely, high));
+        (write, flush) =
+            (write.at(of(0.2, 0.9, 4.0)).and(&told), flush.at(of(0.15, 0.8, 30.0)).and(told));
     }
     let given = &site.host.given;
     if let Some(ns) = given.value("disk.write_latency") {
-        write_ns = around(ns, 0.5);
-        because.push_str("; a write as given (host.disk.write_latency)");
+        write = write.at(around(ns, 0.5)).and("a write as given (host.disk.write_latency)");
     }
-    if let Some(ns) = known.and_then(|known| measured_write(known, "direct")) {
-        write_ns = around(ns, MEASURED_SHARE);
-        because.push_str(&format!("; a direct write took {:.0} µs (measured by fs.io)", ns / 1e3));
+    if let Some(ns) = measured_write(facts, "direct") {
+        let told = format!("a direct write took {:.0} µs (measured by fs.io)", ns / 1e3);
+        write = write.at(around(ns, MEASURED_SHARE)).and(told);
     }
     if let Some(ns) = given.value("disk.flush_latency") {
-        flush_ns = around(ns, 0.5);
-        because.push_str("; a flush as given (host.disk.flush_latency)");
+        flush = flush.at(around(ns, 0.5)).and("a flush as given (host.disk.flush_latency)");
     }
     let none = no_flush(site, disk);
-    because.push_str(&match none {
-        Some(why) => format!("; no flush is sent ({why})"),
-        None => format!("; a flush {:.0} µs to {:.1} ms", flush_ns.low / 1e3, flush_ns.high / 1e6),
-    });
-    // Without a cache a write is on the medium when it is answered.
-    if none.is_some() && class.name == SPINNING.name {
-        write_ns = scaled(turn_ns(site), 1.3);
+    if let Some(why) = none {
+        write = write.and(format!("no flush is sent ({why})"));
+        // Without a cache a write is on the medium when it is answered.
+        if class.name == SPINNING.name {
+            write = write.at(scaled(turn_ns(site), 1.3));
+        }
     }
-    Durable { device: class, write_ns, flush_ns: none.is_none().then_some(flush_ns), because }
+    Durable { class, write, flush: none.is_none().then_some(flush) }
 }
 
 /// A write into the device's cache and a flush of it. Data sheets and published tests of syncs
@@ -179,83 +174,49 @@ pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, &'static str)> 
 }
 
 /// A direct read of a block at a random place, as fs.read measured it: the median of its cases.
-fn measured_read(known: &Known) -> Option<f64> {
-    middle(
-        known
-            .of("fs.read", "latency")
-            .filter(|(case, _)| {
-                case.text("mode") == Some("direct") && case.text("pattern") == Some("random")
-            })
-            .map(|(_, ns)| ns),
-    )
+fn measured_read(facts: Facts) -> Option<f64> {
+    let of = read_figures(facts, Some(Pattern::Random), Mode::Direct.text(), &["latency"]);
+    middle(of.map(|(_, ns)| ns))
 }
 
 /// A write of one block of 4 KiB by one thread, as fs.io measured it: the median of its cases.
-pub fn measured_write(known: &Known, mode: &str) -> Option<f64> {
-    middle(
-        known
-            .of("fs.io", "latency")
-            .filter(|(case, _)| {
-                let one = |name| case.int(name).is_none_or(|value| value == 1);
-                case.text("op") == Some("write")
-                    && case.text("mode") == Some(mode)
-                    && case.int("block") == Some(4096)
-                    && one("depth")
-                    && one("threads")
-            })
-            .map(|(_, ns)| ns),
-    )
+pub fn measured_write(facts: Facts, mode: &str) -> Option<f64> {
+    let is_it = |case: &CaseId| {
+        let one = |name| case.int(name).is_none_or(|value| value == 1);
+        case.text("op") == Some("write")
+            && case.text("mode") == Some(mode)
+            && case.int("block") == Some(4096)
+            && one("depth")
+            && one("threads")
+    };
+    let of = figures(facts, "fs.io", &["latency"]).filter(|(case, _)| is_it(case));
+    middle(of.map(|(_, ns)| ns))
 }
 
 /// Whether earlier figures say anything of the device.
-pub fn is_measured(known: &Known) -> bool {
-    measured_read(known).is_some() || measured_write(known, "direct").is_some()
+pub fn is_measured(facts: Facts) -> bool {
+    measured_read(facts).is_some() || measured_write(facts, "direct").is_some()
 }
 
-fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
-/// So many times something that takes so long; either may be nothing.
-pub fn times(count: Range, each: Range) -> Range {
-    match count.low > 0.0 && each.low > 0.0 {
-        true => product(count, each),
-        false => range(count.low * each.low, count.likely * each.likely, count.high * each.high),
-    }
-}
-
-/// The way in and out of the kernel: getpid where os.syscall measured it.
-pub fn way(site: &Site, known: Option<&Known>) -> Law {
-    os::call(Facts { site, known }, 0.1)
-}
-
-/// For estimates of what a daemon or a server does: a round trip to it.
+/// For estimates of what a daemon or a server does: a round trip to it, and its work.
 pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Law> {
-    match keeper {
-        Keeper::Daemon => Some(Law::new(
-            8e3,
-            5e4,
-            2e6,
-            "software: a request to the process that serves the file system, two switches at least and \
-             what it does",
+    match (keeper, site.host.given.value("net.rtt")) {
+        (Keeper::Daemon, _) => Some(Law::software(
+            range(8e3, 5e4, 2e6),
+            "a request to the process that serves the file system, two switches at least and what it does",
         )),
-        Keeper::Server => Some(match site.host.given.value("net.rtt") {
-            Some(ns) => Law::new(
-                0.8 * ns,
-                2.0 * ns,
-                20.0 * ns + 5e6,
-                "base hardware: the round trip as given (host.net.rtt); software: the server's work",
-            ),
-            None => Law::new(
-                3e4,
-                5e5,
-                3e7,
-                "base hardware: a round trip to the server, from the same machine to another continent; \
-                 software: the server's work",
-            ),
-        }),
+        (Keeper::Server, Some(ns)) => Some(Law::new(
+            0.8 * ns,
+            2.0 * ns,
+            20.0 * ns + 5e6,
+            "the round trip as given (host.net.rtt), and the server's work",
+        )),
+        (Keeper::Server, None) => Some(Law::new(
+            3e4,
+            5e5,
+            3e7,
+            "a round trip to the server, from the same machine to another continent, and the server's work",
+        )),
         _ => None,
     }
 }

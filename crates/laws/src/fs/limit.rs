@@ -3,6 +3,7 @@
 use crate::{Law, range};
 use bench::experiment::Site;
 use host::block::Disk;
+use record::event::Range;
 use record::quantity::render_bytes;
 
 /// Beside its limit a group gets what it saved up while nothing was asked for.
@@ -57,11 +58,7 @@ impl Limit {
         if of.high <= MARGIN * most {
             return free;
         }
-        Law::of(
-            range(of.low.min(most / MARGIN), of.likely.min(most), MARGIN * most),
-            free.because(),
-        )
-        .and(&self.sentence())
+        self.binding(free, range(of.low.min(most / MARGIN), of.likely.min(most), MARGIN * most))
     }
 
     /// Time of one operation, in ns.
@@ -70,11 +67,8 @@ impl Limit {
         if of.low >= least / MARGIN {
             return free;
         }
-        Law::of(
-            range(least / MARGIN, of.likely.max(least), of.high.max(MARGIN * least)),
-            free.because(),
-        )
-        .and(&self.sentence())
+        let time = range(least / MARGIN, of.likely.max(least), of.high.max(MARGIN * least));
+        self.binding(free, time)
     }
 
     /// The median time in ns of operations with so many in flight. A slice lets many through at once, so most
@@ -88,12 +82,11 @@ impl Limit {
             true => of.likely,
             false => of.likely.max(each),
         };
-        Law::of(range(of.low, likely, of.high.max(MARGIN * each)), free.because())
-            .and(&self.sentence())
+        self.binding(free, range(of.low, likely, of.high.max(MARGIN * each)))
     }
 
-    fn sentence(&self) -> String {
-        format!("the control group allows {}", self.what)
+    fn binding(&self, free: Law, range: Range) -> Law {
+        free.at(range).and(format!("the control group allows {}", self.what))
     }
 }
 
@@ -136,7 +129,7 @@ mod tests {
         let held = of(&site, disk, true, 4000.0, true).expect("a limit");
         let fast = held.rate(Law::new(500.0, 2e4, 1e6, "a disk"));
         assert_eq!((fast.range.low, fast.range.likely, fast.range.high), (500.0, 1000.0, 1100.0));
-        assert!(fast.because().contains("1000 requests/s on 8:0"));
+        assert_eq!(held.what, "1000 requests/s on 8:0");
         let slow = Law::new(5.0, 50.0, 900.0, "a disk");
         assert_eq!(held.rate(slow.clone()).range, slow.range);
         let time = held.time(Law::new(1e4, 1e5, 3e7, "a disk")).range;

@@ -6,18 +6,18 @@
 //! measured kernel by kernel.
 
 use super::limit::{self, Limit};
-use crate::cpu::{is_guest, time_of};
+use super::{BLOCK_BYTES, Mode, Pattern, work};
+use crate::cpu::is_guest;
 use crate::device::reading;
 use crate::memory::fault::measured_copy;
 use crate::os::{Service, measured_call, system_call};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
+use bench::case;
+use bench::experiment::Domain;
 use host::block::Disk;
 use record::event::Range;
 use record::key::CaseId;
 
-/// Bytes of a block.
-const BLOCK_BYTES: f64 = 4096.0;
 /// Block layer, driver, interrupt and wake-up of a read that a device answers, in cycles.
 const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
 /// What of it a hypervisor adds, in cycles: it is told, and it interrupts.
@@ -40,28 +40,30 @@ const PASS_BYTES: f64 = 16.0 * 1048576.0;
 /// So much of a file is in the page cache at a time, and is passed over.
 pub const CACHED_BYTES: u64 = 32 << 20;
 
-/// How a file is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Past the page cache.
-    Direct,
-    /// Through it, evicted before, with the kernel's readahead …
-    Ahead,
-    /// … and without.
-    Alone,
-    /// From it.
-    Cached,
+case! {
+    /// A file and how it is read.
+    pub struct Read {
+        /// blocks in order, or anywhere in the file, none twice
+        pattern: Pattern,
+        /// past the page cache (direct, with O_SYNC too), through it after eviction (cold, with and
+        /// without readahead), or from it (cached)
+        mode: Mode = Domain::Symbols(&[
+            "direct", "direct_sync", "cold", "cold_no_readahead", "cached",
+        ]),
+        /// size of the file; above 32 MiB of the part of the largest that is read
+        size: u64 = Domain::bytes(64 << 10, 1 << 36),
+    }
 }
 
-/// A case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
-    /// Anywhere in the file, or in order.
-    pub random: bool,
-    /// The way.
-    pub way: Way,
-    /// Size of the file in bytes.
-    pub bytes: u64,
+impl Read {
+    fn is_random(&self) -> bool {
+        self.pattern == Pattern::Random
+    }
+
+    /// In order with readahead: most reads find their block in memory.
+    fn is_ahead(&self) -> bool {
+        self.mode == Mode::Cold && !self.is_random()
+    }
 }
 
 /// What lies below the file.
@@ -73,331 +75,257 @@ pub struct Below<'site> {
     pub is_plain: bool,
 }
 
-/// A block in the mean of a pass, in ns; `None` where `known` adds nothing.
-pub fn block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
-    let free = free_block(site, known, below, read)?;
-    Some(match limit_of(site, below, read) {
+/// A block in the mean of a pass, in ns; `None` where earlier figures add nothing.
+pub fn block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
+    let free = free_block(facts, below, read)?;
+    Some(match limit_of(facts, below, read) {
         Some(limit) => limit.time(free),
         None => free,
     })
 }
 
-fn limit_of(site: &Site, below: Below, read: Read) -> Option<Limit> {
-    let disk = below.disk.filter(|_| read.way != Way::Cached);
-    limit::of(site, disk, true, BLOCK_BYTES, read.way != Way::Ahead)
+fn limit_of(facts: Facts, below: Below, read: &Read) -> Option<Limit> {
+    let disk = below.disk.filter(|_| read.mode != Mode::Cached);
+    limit::of(facts.site, disk, true, BLOCK_BYTES, read.mode != Mode::Cold)
 }
 
 /// The same without a limit.
-fn free_block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
-    match read.way {
-        Way::Cached => cached(site, known, read),
-        Way::Direct | Way::Alone => alone(site, known, below, read),
-        Way::Ahead if read.random => ahead_random(site, known, below, read),
-        Way::Ahead => ahead_in_order(site, known, below, read),
+fn free_block(facts: Facts, below: Below, read: &Read) -> Option<Law> {
+    match read.mode {
+        Mode::Cached => cached(facts, read),
+        Mode::Cold if read.is_ahead() => ahead_in_order(facts, below, read),
+        // At random with readahead: as without, until what is in memory has neighbours.
+        Mode::Cold => Some(alone(facts, below, read)?.widened(
+            // A whole small file in one window, or a window for one block.
+            12.0,
+            1.6,
+            "readahead may read neighbours, which are blocks to come or bytes in vain",
+        )),
+        _ => alone(facts, below, read),
     }
 }
 
 /// The median of single reads, in ns: with readahead in order most find their block in memory.
-pub fn single(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
-    if read.way != Way::Ahead || read.random {
-        let whole = free_block(site, known, below, read)?;
-        let median = match read.way {
-            Way::Cached => whole.widened(1.1, 1.0, "the median is below the mean"),
-            _ => whole.widened(1.6, 1.0, "the median is below the mean, whose tail is long"),
+pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
+    if !read.is_ahead() {
+        let (share, why) = match read.mode {
+            Mode::Cached => (1.1, "the median is below the mean"),
+            _ => (1.6, "the median is below the mean, whose tail is long"),
         };
-        return Some(match limit_of(site, below, read) {
+        let median = free_block(facts, below, read)?.widened(share, 1.0, why);
+        return Some(match limit_of(facts, below, read) {
             Some(limit) => limit.median(median, 1.0),
             None => median,
         });
     }
-    let from_cache = cached(site, known, read)?;
-    let slowest = block(site, None, below, read)?;
-    Some(Law::of(
-        range(
-            0.8 * from_cache.range.low,
-            1.3 * from_cache.range.likely,
-            (3.0 * from_cache.range.high).max(slowest.range.likely),
-        ),
-        format!(
-            "most blocks in order were read ahead and are in memory: {}; or each is waited for, where the \
-             program is quicker than the device ({})",
-            from_cache.because(),
-            slowest.because()
-        ),
+    let found = cached(facts, read)?;
+    let slowest = block(facts.as_prior(), below, read)?;
+    let Range { low, likely, high } = found.range;
+    let of = range(0.8 * low, 1.3 * likely, (3.0 * high).max(slowest.range.likely));
+    Some(found.at(of).with(&slowest).and(
+        "most blocks in order were read ahead and are in memory; or each is waited for, where the program is \
+         quicker than the device",
     ))
 }
 
 /// CPU time of the reading thread for a block, in ns.
-pub fn cpu(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
-    let copy = cached(site, known, read);
-    if read.way == Way::Cached {
+pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
+    let copy = cached(facts, read);
+    if read.mode == Mode::Cached {
         return copy;
     }
-    let copy = copy.or_else(|| cached(site, None, read))?;
-    let kernel = kernel(site, known);
-    let page = time_of(Facts { site, known }, PAGE_IN, "").range;
-    let (ns, what) = match (read.way, read.random) {
-        (Way::Ahead, false) => {
+    let copy = copy.or_else(|| cached(facts.as_prior(), read))?;
+    let (kernel, page) = (kernel(facts), work(facts, PAGE_IN, "a page taken"));
+    let law = match read.mode {
+        _ if read.is_ahead() => {
             // A request for many blocks, shared by them.
-            let shared = range(0.01 * kernel.low, 0.1 * kernel.likely, 0.6 * kernel.high);
-            (sum(sum(copy.range, page), shared), "a page taken, a copy, a share of a request")
+            let Range { low, likely, high } = kernel.range;
+            copy + page + kernel.at(range(0.01 * low, 0.1 * likely, 0.6 * high))
         }
-        (Way::Direct, _) => (kernel, "a request of its own, the thread put to sleep and woken"),
-        _ => (
-            sum(sum(copy.range, page), kernel),
-            "a request of its own, the thread put to sleep and woken, a page taken, a copy",
-        ),
+        mode if mode.is_direct() => kernel.with(&copy),
+        _ => copy + page + kernel,
     };
-    let estimate = Law::of(ns, format!("software: {what}; {}", copy.because()));
     // Interrupts may be counted to the thread, or come elsewhere.
-    Some(estimate.widened(1.5, 1.3, "interrupts come on this CPU or on another"))
+    Some(law.widened(1.5, 1.3, "interrupts come on this CPU or on another"))
 }
 
 /// Time of a cold block without readahead over that with it.
-pub fn readahead_gain(
-    site: &Site,
-    known: Option<&Known>,
-    below: Below,
-    random: bool,
-    bytes: u64,
-) -> Option<Law> {
-    if random {
-        return known.is_none().then(|| {
-            Law::new(
-                0.5,
-                1.05,
-                20.0,
-                "software: a block in no order is read alone, until enough of its neighbours are in memory; in \
-                 a small file one window of readahead may hold all of it",
-            )
-        });
+pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -> Option<Law> {
+    if pattern == Pattern::Random {
+        let alone = "a block in no order is read alone, until enough of its neighbours are in memory; in a small \
+                     file one window of readahead may hold all of it";
+        return facts.known.is_none().then(|| Law::software(range(0.5, 1.05, 20.0), alone));
     }
-    let of = |way| block(site, known, below, Read { random, way, bytes });
-    let (with, without) = (of(Way::Ahead)?, of(Way::Alone)?);
+    let of = |mode| block(facts, below, &Read { pattern, mode, size });
+    let (with, without) = (of(Mode::Cold)?, of(Mode::ColdNoReadahead)?);
     let ratio = product(without.range, inverse(1.0, with.range));
     // Both are the same device: the worst of one does not meet the best of the other. With readahead a
     // pass waits for the device once at least; in vain it reads a few blocks for one.
-    let most = 2.0 * (bytes as f64).min(PASS_BYTES) / BLOCK_BYTES;
+    let most = 2.0 * (size as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
-    Some(Law::of(
-        range(ratio.low.max(0.3), ratio.likely.min(high), high),
-        format!(
-            "a pass waits for the device once at least; without: {}; with: {}",
-            without.because(),
-            with.because()
-        ),
-    ))
-}
-
-/// A copy from the page cache.
-fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Law> {
-    let call = known.and_then(|known| measured_call(known, "pread_cached"));
-    let copied = known.and_then(measured_copy);
-    if known.is_some() && call.is_none() && copied.is_none() {
-        return None;
-    }
-    let (base, from) = match call {
-        Some(ns) => (
-            around(ns, 0.15),
-            format!("the same page again and again took {ns:.0} ns (measured by os.syscall)"),
-        ),
-        None => {
-            let call = system_call(Facts { site, known }, Service::READ_PAGE);
-            (call.range, call.because())
-        }
-    };
-    let (rate, rated) = match copied {
-        Some(rate) => (
-            around(rate, 0.3),
-            format!("{rate:.1} GB/s (copied by one thread, measured by memory.bandwidth)"),
-        ),
-        None => {
-            (COPIED, format!("{} to {} GB/s, as one CPU usually does", COPIED.low, COPIED.high))
-        }
-    };
-    let in_caches = site
-        .host
-        .cache
-        .last_level_total_bytes()
-        .is_some_and(|cache| read.bytes.min(CACHED_BYTES) <= cache / 2);
-    let share = if in_caches { FROM_CACHES } else { FROM_MEMORY };
-    let moved = product(inverse(BLOCK_BYTES, rate), share);
-    let mut ns = sum(base, moved);
-    if read.random {
-        ns = sum(ns, time_of(Facts { site, known }, NO_ORDER, "").range);
-    }
-    let estimate = Law::of(
-        ns,
-        format!(
-            "software: a system call, a page looked up and copied out: {from}; base hardware: 4 KiB from {} at {rated}",
-            if in_caches { "the caches" } else { "memory" }
-        ),
-    );
+    let gain = Law::of(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");
     Some(
-        match is_guest(site) {
-            true => estimate.widened(1.0, 1.3, "shared with other guests"),
-            false => estimate,
-        }
-        .widened(1.0, 1.15, "each read is timed, with two reads of the clock"),
+        gain.with(&without)
+            .with(&with)
+            .and("with readahead a pass waits for the device once at least"),
     )
 }
 
+/// A copy from the page cache.
+fn cached(facts: Facts, read: &Read) -> Option<Law> {
+    let site = facts.site;
+    let call = facts.known.and_then(|known| measured_call(known, "pread_cached"));
+    let copied = facts.known.and_then(measured_copy);
+    if facts.known.is_some() && call.is_none() && copied.is_none() {
+        return None;
+    }
+    let call = match call {
+        Some(ns) => {
+            let told = format!("one page again and again took {ns:.0} ns (measured by os.syscall)");
+            Law::measured(ns, 0.15, told)
+        }
+        None => system_call(facts, Service::READ_PAGE),
+    };
+    let (rate, from) = match copied {
+        Some(rate) => {
+            let from =
+                format!("{rate:.1} GB/s (copied by one thread, measured by memory.bandwidth)");
+            (around(rate, 0.3), from)
+        }
+        None => {
+            let Range { low, high, .. } = COPIED;
+            (COPIED, format!("{low} to {high} GB/s, as one CPU usually does"))
+        }
+    };
+    let caches = site.host.cache.last_level_total_bytes();
+    let in_caches = caches.is_some_and(|cache| read.size.min(CACHED_BYTES) <= cache / 2);
+    let (share, place) = match in_caches {
+        true => (FROM_CACHES, "the caches"),
+        false => (FROM_MEMORY, "memory"),
+    };
+    let moved = product(inverse(BLOCK_BYTES, rate), share);
+    let mut law = call + Law::hardware(moved, format!("4 KiB from {place} at {from}"));
+    if read.is_random() {
+        law = law + work(facts, NO_ORDER, "");
+    }
+    if is_guest(site) {
+        law = law.widened(1.0, 1.3, "shared with other guests");
+    }
+    Some(law.widened(1.0, 1.15, "each read is timed, with two reads of the clock"))
+}
+
 /// Each block a request of its own.
-fn alone(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
-    if let Some(known) = known {
-        return measured_alone(site, known, below, read);
+fn alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
+    if facts.known.is_some() {
+        return measured_alone(facts, below, read);
     }
-    let device = reading(site, below.disk, read.bytes as f64);
-    let wait = if read.random { device.random_ns } else { device.next_ns };
-    let mut ns = sum(wait, kernel(site, known));
-    if read.way == Way::Alone {
-        ns = sum(ns, time_of(Facts { site, known }, PAGE_IN, "").range);
+    let device = reading(facts.site, below.disk, read.size as f64);
+    let mut law = device.block(read.pattern).clone() + kernel(facts);
+    if !read.mode.is_direct() {
+        law = law + work(facts, PAGE_IN, "a page taken");
     }
-    let estimate = Law::of(
-        ns,
-        format!(
-            "base hardware: {}: {:.0} µs to {:.1} ms; software: block layer, interrupt and wake-up, 5,000 to \
-             70,000 cycles",
-            device.because,
-            wait.low / 1e3,
-            wait.high / 1e6
-        ),
-    );
-    Some(unless_plain(site, below, estimate, read))
+    Some(unless_plain(facts, below, law, read))
 }
 
 /// What memory.fault measured of the same device, page by page.
-fn measured_alone(site: &Site, known: &Known, below: Below, read: Read) -> Option<Law> {
+fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     if !below.is_plain {
         return None;
     }
-    let (ns, metric) = match read.random {
-        true => (measured_fault(known, "random", "major_latency")?, "a page anywhere"),
-        false => (measured_fault(known, "window", "per_page")?, "page by page in order"),
+    let (ns, how) = match read.pattern {
+        Pattern::Random => (measured_fault(facts, "random", "off", "major_latency")?, "anywhere"),
+        Pattern::Sequential => (measured_fault(facts, "window", "off", "per_page")?, "in order"),
     };
-    let device = reading(site, below.disk, read.bytes as f64);
+    let device = reading(facts.site, below.disk, read.size as f64);
     // A small file may be in the drive's buffer, which a large one is not.
-    let small =
-        if device.sure { (device.random_ns.low / device.random_ns.likely).min(0.55) } else { 0.4 };
-    let factor = match (read.random, read.way) {
-        (true, _) => range(small, 0.95, 2.0),
-        (false, Way::Direct) => range(0.35, 0.95, 1.8),
-        (false, _) => range(0.5, 1.0, 1.8),
+    let Range { low, likely, .. } = device.random.range;
+    let small = if device.sure { (low / likely).min(0.55) } else { 0.4 };
+    let factor = match read.pattern {
+        Pattern::Random => range(small, 0.95, 2.0),
+        Pattern::Sequential if read.mode.is_direct() => range(0.35, 0.95, 1.8),
+        Pattern::Sequential => range(0.5, 1.0, 1.8),
     };
-    Some(Law::of(
-        scaled(factor, ns),
-        format!(
-            "the same device answered page faults without readahead in {:.1} µs, {metric} (measured by \
-             memory.fault); a system call comes in place of the exception, and the file is another",
-            ns / 1e3
-        ),
-    ))
+    let told = format!(
+        "the same device answered page faults without readahead in {:.1} µs, {how} (measured by memory.fault); a \
+         system call comes in place of the exception, and the file is another",
+        ns / 1e3
+    );
+    Some(Law::of(scaled(factor, ns), told))
 }
 
 /// In order with readahead: the device is waited for once, then its transfer, and the copies.
-fn ahead_in_order(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
-    let device = reading(site, below.disk, read.bytes as f64);
-    let pass = (read.bytes as f64).min(PASS_BYTES);
+fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
+    let device = reading(facts.site, below.disk, read.size as f64);
+    let pass = (read.size as f64).min(PASS_BYTES);
     let blocks = pass / BLOCK_BYTES;
-    let per_page = known.and_then(|known| fault_figure(known, "window", "on", "per_page"));
-    if known.is_some() && (per_page.is_none() || !below.is_plain) {
+    let per_page = measured_fault(facts, "window", "on", "per_page");
+    if facts.known.is_some() && (per_page.is_none() || !below.is_plain) {
         return None;
     }
-    let copy = cached(site, known, read).or_else(|| cached(site, None, read))?;
-    let page = time_of(Facts { site, known }, PAGE_IN, "").range;
-    let (transfer, from) = match per_page {
-        Some(ns) => (
-            product(range(0.5, 1.0, 2.0), range(ns, ns, ns)),
-            format!(
-                "page by page with readahead the same device took {ns:.0} ns a page (measured by memory.fault)"
-            ),
-        ),
-        None => (
-            inverse(BLOCK_BYTES, device.rate),
-            format!(
-                "{}: {:.2} to {:.1} GB/s in a row",
-                device.because, device.rate.low, device.rate.high
-            ),
-        ),
-    };
-    let first = match known.and_then(|known| measured_fault(known, "random", "major_latency")) {
+    let copy = cached(facts, read).or_else(|| cached(facts.as_prior(), read))?;
+    let copies = copy + work(facts, PAGE_IN, "a page taken");
+    let first = measured_fault(facts, "random", "off", "major_latency");
+    let first = match first {
         Some(ns) => range(0.3 * ns, ns, 2.0 * ns),
-        None => device.random_ns,
+        None => device.random.range,
     };
+    let once = scaled(first, 1.0 / blocks);
     let ahead = below.disk.and_then(|disk| disk.read_ahead_bytes);
     let ahead = ahead.map_or(READAHEAD_BYTES, |bytes| bytes as f64).max(BLOCK_BYTES);
-    // What was measured page by page has its waits in it.
-    let waited = match per_page {
-        Some(_) => scaled(first, 1.0 / blocks),
-        None => sum(
-            scaled(first, 1.0 / blocks),
-            scaled(product(device.next_ns, WAITED), BLOCK_BYTES / ahead.min(pass)),
-        ),
+    let (transfer, waited) = match per_page {
+        // What was measured page by page has its waits in it.
+        Some(ns) => {
+            let told = format!(
+                "with readahead the device took {ns:.0} ns a page (measured by memory.fault)"
+            );
+            (Law::of(scaled(range(0.5, 1.0, 2.0), ns), told), once)
+        }
+        None => {
+            let windows = scaled(product(device.next.range, WAITED), BLOCK_BYTES / ahead.min(pass));
+            (device.rate.inverse(BLOCK_BYTES), sum(once, windows))
+        }
     };
     // While the device transfers, copies go on: the slower of both, up to their sum.
-    let copies = sum(copy.range, page);
-    let work = range(
-        transfer.low.max(copies.low),
-        transfer.likely.max(copies.likely),
-        transfer.high + copies.high,
+    let (of_device, of_copies) = (transfer.range, copies.range);
+    let both = range(
+        of_device.low.max(of_copies.low),
+        of_device.likely.max(of_copies.likely),
+        of_device.high + of_copies.high,
     );
-    let estimate = Law::of(
-        sum(waited, work),
-        format!(
-            "base hardware: {from}; software: {blocks:.0} blocks share one wait for the device and those for \
-             windows of {ahead:.0} bytes; a page taken and copied out"
-        ),
-    );
-    Some(match known {
-        Some(_) => estimate,
-        None => unless_plain(site, below, estimate, read),
+    let law = (transfer + copies).at(sum(waited, both)).and(format!(
+        "{blocks:.0} blocks share one wait for the device and those for windows of {ahead:.0} bytes"
+    ));
+    Some(match facts.known {
+        Some(_) => law,
+        None => unless_plain(facts, below, law, read),
     })
 }
 
-/// At random with readahead: as without, until what is in memory has neighbours.
-fn ahead_random(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Law> {
-    let single = alone(site, known, below, Read { way: Way::Alone, ..read })?;
-    Some(single.widened(
-        // A whole small file in one window, or a window for one block.
-        12.0,
-        1.6,
-        "readahead may read neighbours, which are blocks to come or bytes in vain",
-    ))
-}
-
 /// Where something is between that keeps data, a block may come from memory.
-fn unless_plain(site: &Site, below: Below, estimate: Law, read: Read) -> Law {
-    if below.is_plain {
-        return estimate;
-    }
-    let Some(copy) = cached(site, None, read) else {
-        return estimate;
+fn unless_plain(facts: Facts, below: Below, law: Law, read: &Read) -> Law {
+    let copy = cached(facts.as_prior(), read).filter(|_| !below.is_plain);
+    let Some(copy) = copy else {
+        return law;
     };
-    Law::of(range(
-            copy.range.low.min(estimate.range.low),
-            estimate.range.likely,
-            2.0 * estimate.range.high,
-        ), estimate.because())
-    .and("what lies below is no device that answers for itself: a cache, a program or another machine may")
+    let Range { low, likely, high } = law.range;
+    law.at(range(copy.range.low.min(low), likely, 2.0 * high)).and(
+        "what lies below is no device that answers for itself: a cache, a program or another machine may",
+    )
 }
 
 /// What is not the device's of a read that it answers, in ns.
-pub fn kernel(site: &Site, known: Option<&Known>) -> Range {
-    let kernel = time_of(Facts { site, known }, DEVICE_READ, "").range;
-    match is_guest(site) {
-        true => sum(kernel, time_of(Facts { site, known }, GUEST_READ, "").range),
+pub fn kernel(facts: Facts) -> Law {
+    let kernel = work(facts, DEVICE_READ, "block layer, interrupt and wake-up");
+    match is_guest(facts.site) {
+        true => kernel + work(facts, GUEST_READ, "exits to the hypervisor"),
         false => kernel,
     }
 }
 
-fn measured_fault(known: &Known, fault: &str, metric: &str) -> Option<f64> {
-    fault_figure(known, fault, "off", metric)
-}
-
 /// What memory.fault measured, in ns.
-fn fault_figure(known: &Known, fault: &str, readahead: &str, metric: &str) -> Option<f64> {
+fn measured_fault(facts: Facts, fault: &str, readahead: &str, metric: &str) -> Option<f64> {
     let case = CaseId::new().with("fault", fault).with("readahead", readahead);
-    known.get("memory.fault", &case, metric).filter(|ns| *ns > 0.0)
+    facts.figure("memory.fault", &case, metric)
 }
 
 #[cfg(test)]

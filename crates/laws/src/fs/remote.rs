@@ -7,13 +7,14 @@
 //! client and a server do per request was adjusted on user-space servers between namespaces, and is else
 //! an estimate: nfsiostat of busy kernels' clients shows 20 to 100 µs more in `exe` than in `rtt`.
 
-use crate::{Law, around, inverse, range};
-use bench::experiment::{self, Known, Site};
+use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures, total};
+use crate::{Facts, Law, around, inverse, range};
+use bench::experiment::{self, Site};
+use bench::symbols;
 use record::event::{Bound, Range, Side};
+use record::key::CaseId;
 use std::net::IpAddr;
 
-/// Bytes of a block.
-const BLOCK_BYTES: f64 = 4096.0;
 /// Bytes of a packet that are not payload: on the wire (preamble, Ethernet, gap), and of its MTU.
 const WIRE_HEAD_BYTES: f64 = 38.0;
 const MTU_HEAD_BYTES: f64 = 52.0;
@@ -70,19 +71,20 @@ pub enum Client {
     Other,
 }
 
-/// What leads to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// The same machine.
-    Loopback,
-    /// A veth, a bridge, a tunnel.
-    Virtual,
-    /// A network card.
-    Wired,
-    /// A radio.
-    Wireless,
-    /// Nobody told the server's address, or its route.
-    Unknown,
+symbols! {
+    /// What leads to the server.
+    pub enum Link {
+        /// The same machine.
+        Loopback = "loopback",
+        /// A veth, a bridge, a tunnel.
+        Virtual = "virtual",
+        /// A network card.
+        Wired = "wired",
+        /// A radio.
+        Wireless = "wireless",
+        /// The server's address or its route is not known.
+        Unknown = "unknown",
+    }
 }
 
 /// How a block is read.
@@ -96,6 +98,18 @@ pub enum Reading {
     Ahead,
     /// From the client's cache.
     Cached,
+}
+
+impl Reading {
+    /// That of a mode.
+    pub fn of(mode: Mode, pattern: Pattern) -> Reading {
+        match mode {
+            Mode::Cached => Reading::Cached,
+            Mode::Cold if pattern == Pattern::Sequential => Reading::Ahead,
+            Mode::Cold | Mode::ColdNoReadahead => Reading::Missed,
+            _ => Reading::Asked,
+        }
+    }
 }
 
 /// What lies between the reader and the server.
@@ -120,130 +134,113 @@ pub struct Way<'facts> {
 }
 
 /// Whether figures of this run say anything of a reading.
-pub fn is_known(site: &Site, known: &Known, way: &Way<'_>, reading: Reading) -> bool {
+pub fn is_known(facts: Facts, way: &Way, reading: Reading) -> bool {
     match reading {
-        Reading::Cached => local(known, &["cached"]).is_some(),
-        _ => measured_rtt(site, known, way).is_some() || local(known, &["direct"]).is_some(),
+        Reading::Cached => local(facts, Mode::Cached).is_some(),
+        _ => measured_rtt(facts, way).is_some() || local(facts, Mode::Direct).is_some(),
     }
 }
 
+/// Parts that go together: their ends add.
+fn together(parts: impl IntoIterator<Item = Law>) -> Law {
+    let parts: Vec<Law> = parts.into_iter().collect();
+    let whole = total(&parts.iter().map(|part| part.range).collect::<Vec<Range>>());
+    let sum = parts.into_iter().reduce(|sum, part| sum + part);
+    sum.map_or_else(|| Law::of(whole, ""), |sum| sum.at(whole))
+}
+
+/// What is shared by the blocks that are read ahead.
+fn shared(of: Range) -> Range {
+    let Range { low, likely, high } = AHEAD_BLOCKS;
+    range(of.low / high, of.likely / likely, of.high / low)
+}
+
+/// A copy of 4 KiB out of the page cache.
+fn copy() -> Law {
+    Law::software(COPY, "a system call, a page looked up and copied out of this machine's cache")
+}
+
 /// One block of 4 KiB on the average of a pass, in ns.
-pub fn block(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
+pub fn block(facts: Facts, way: &Way, reading: Reading) -> Law {
     if reading == Reading::Cached {
-        return cached(known);
+        return cached(facts);
     }
-    let alone = alone(site, known, way);
+    let alone =
+        together([client(way), round_trip(facts, way), server(facts, way), transfer(facts, way)]);
     match reading {
         Reading::Asked | Reading::Cached => alone,
         Reading::Missed => {
-            let copied = total(&[alone.range, COPY]);
+            let mut law = together([alone, copy()]);
             // What one miss brings may be more than a block: the next ones near it are there then.
-            Law::of(range(copied.low / 32.0, copied.likely, copied.high), alone.because())
-                .and("a miss may bring more than its own block (÷ 32)")
+            law.range.low /= 32.0;
+            law.and("a miss may bring more than its own block (÷ 32)")
         }
         Reading::Ahead => {
-            let transfer = transfer(site, known, way);
-            let waits = range(
-                alone.range.low / AHEAD_BLOCKS.high,
-                alone.range.likely / AHEAD_BLOCKS.likely,
-                alone.range.high / AHEAD_BLOCKS.low,
-            );
-            Law::of(
-                total(&[waits, transfer.range, COPY]),
-                format!(
-                    "{}; read ahead in order: {} to {} blocks on their way at once",
-                    alone.because(),
-                    AHEAD_BLOCKS.low,
-                    AHEAD_BLOCKS.high
-                ),
-            )
+            let waits = shared(alone.range);
+            let Range { low, high, .. } = AHEAD_BLOCKS;
+            together([alone.at(waits), transfer(facts, way), copy()])
+                .and(format!("read ahead in order: {low} to {high} blocks on their way at once"))
         }
     }
 }
 
 /// One read of 4 KiB as most of a pass's are, in ns: in order and through the cache most find what was read
 /// ahead.
-pub fn one_read(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
-    let mean = block(site, known, way, reading);
+pub fn one_read(facts: Facts, way: &Way, reading: Reading) -> Law {
+    let mean = block(facts, way, reading);
     match reading {
         Reading::Asked | Reading::Cached => mean,
-        Reading::Missed | Reading::Ahead => Law::of(
-            range(COPY.low, mean.range.likely.min(COPY.likely * 4.0), mean.range.high),
-            mean.because(),
-        )
-        .and("most reads find what was read ahead, and are a copy"),
+        Reading::Missed | Reading::Ahead => {
+            let Range { likely, high, .. } = mean.range;
+            let of = range(COPY.low, likely.min(COPY.likely * 4.0), high);
+            mean.at(of).and("most reads find what was read ahead, and are a copy")
+        }
     }
 }
 
 /// From a request's sending to its answer: wire and server, in ns.
-pub fn wire(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
-    let trip = round_trip(site, known, way);
-    let server = server(known, way);
-    let transfer = transfer(site, known, way);
-    Law::of(
-        total(&[trip.range, server.range, transfer.range]),
-        format!("{}; {}; {}", trip.because(), server.because(), transfer.because()),
+pub fn wire(facts: Facts, way: &Way) -> Law {
+    together([round_trip(facts, way), server(facts, way), transfer(facts, way)]).widened(
+        1.0,
+        8.0,
+        "requests of larger blocks, as readahead makes, take up to 8 times as long",
     )
-    .and("requests of larger blocks, as readahead makes, take longer")
-    .widened(1.0, 8.0, "up to 8 times")
 }
 
 /// What the client does for a request, in ns.
-pub fn client(way: &Way<'_>) -> Law {
-    let what = match way.client {
+pub fn client(way: &Way) -> Law {
+    let (cost, name) = match way.client {
         Client::Nfs => (CLIENT_NFS, "the kernel's NFS client"),
         Client::Smb => (CLIENT_SMB, "the kernel's SMB client"),
         Client::Fuse => (CLIENT_FUSE, "a program behind FUSE"),
         Client::Library => (CLIENT_LIBRARY, "libnfs in the process"),
         Client::Other => (CLIENT_OTHER, "the client"),
     };
-    let (cost, name) = what;
-    Law::of(
-        cost,
-        format!(
-            "software: {name} ({}) takes {:.0} to {:.0} µs for a request",
-            way.file_system,
-            cost.low / 1e3,
-            cost.high / 1e3
-        ),
-    )
+    Law::software(cost, format!("{name} ({})", way.file_system))
 }
 
 /// CPU time of the reading thread for a block, in ns: of what the client does its own part, for threads of
 /// the kernel or a program do the rest.
-pub fn cpu(known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
+pub fn cpu(facts: Facts, way: &Way, reading: Reading) -> Law {
     if reading == Reading::Cached {
-        return cached(known);
+        return cached(facts);
     }
     let client = client(way);
-    let part = range(
-        OWN_PART.low * client.range.low,
-        OWN_PART.likely * client.range.likely,
-        OWN_PART.high * client.range.high,
-    );
-    let (ns, what) = match reading {
+    let (of, own) = (client.range, OWN_PART);
+    let part = range(own.low * of.low, own.likely * of.likely, own.high * of.high);
+    match reading {
         // Requests for many blocks, shared by them.
-        Reading::Ahead => (
-            total(&[
-                COPY,
-                range(
-                    part.low / AHEAD_BLOCKS.high,
-                    part.likely / AHEAD_BLOCKS.likely,
-                    part.high / AHEAD_BLOCKS.low,
-                ),
-            ]),
-            "a copy, and a share of the client's work for what was read ahead",
-        ),
+        Reading::Ahead => together([client.at(shared(part)), copy()])
+            .and("a share of the client's work for what was read ahead"),
         Reading::Missed => {
-            let all = total(&[part, COPY]);
-            (range(COPY.low, all.likely, all.high), "a copy, and the client's work for each miss")
+            let mut law =
+                together([client.at(part), copy()]).and("the client's work for each miss");
+            law.range.low = COPY.low;
+            law
         }
-        Reading::Asked | Reading::Cached => (part, "the client's work for a request"),
-    };
-    Law::of(
-        ns,
-        format!("software: {what}, as far as the reading thread does it; {}", client.because()),
-    )
+        Reading::Asked | Reading::Cached => client.at(part),
+    }
+    .and("as far as the reading thread does it")
 }
 
 /// A request's wait before it is sent, in ns.
@@ -252,23 +249,18 @@ pub fn queue(reading: Reading) -> Law {
         Reading::Ahead => (QUEUE_BEHIND, "behind requests that read ahead"),
         _ => (QUEUE_ALONE, "one request at a time finds its connection free"),
     };
-    Law::of(wait, format!("software: {why}; the counter has milliseconds"))
+    Law::software(wait, why).and("the counter has milliseconds")
 }
 
 /// A request from its making to its end, in ns.
-pub fn execute(site: &Site, known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Law {
-    let (wire, client, queue) = (wire(site, known, way), client(way), queue(reading));
-    Law::of(
-        total(&[wire.range, client.range, queue.range]),
-        format!("{}; {}; {}", wire.because(), client.because(), queue.because()),
-    )
+pub fn execute(facts: Facts, way: &Way, reading: Reading) -> Law {
+    together([wire(facts, way), client(way), queue(reading)])
 }
 
 /// What a link's nominal rate allows at most, in B/s; nothing of links that copy memory.
-pub fn link_bound(site: &Site, way: &Way<'_>) -> Option<Bound> {
-    let given = site.host.given.value("net.rate");
+pub fn link_bound(site: &Site, way: &Way) -> Option<Bound> {
     let bits = match way.link {
-        Link::Wired | Link::Wireless => given.or(way.bits_per_second.map(|bits| bits as f64))?,
+        Link::Wired | Link::Wireless => stated_bits(site, way)?,
         _ => return None,
     };
     Some(Bound {
@@ -282,36 +274,18 @@ pub fn link_bound(site: &Site, way: &Way<'_>) -> Option<Bound> {
     })
 }
 
-/// A block that is asked for by itself.
-fn alone(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
-    let client = client(way);
-    let trip = round_trip(site, known, way);
-    let server = server(known, way);
-    let transfer = transfer(site, known, way);
-    Law::of(
-        total(&[client.range, trip.range, server.range, transfer.range]),
-        format!(
-            "base hardware: {}; {}; {}; {}",
-            trip.because(),
-            transfer.because(),
-            server.because(),
-            client.because()
-        ),
-    )
+fn stated_bits(site: &Site, way: &Way) -> Option<f64> {
+    site.host.given.value("net.rate").or(way.bits_per_second.map(|bits| bits as f64))
 }
 
-fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
-    if let Some(ns) = known.and_then(|known| measured_rtt(site, known, way)) {
-        return Law::of(
-            around(ns, 1.0),
-            format!("a round trip to it as net.rtt measured it, {:.0} µs", ns / 1e3),
-        );
+fn round_trip(facts: Facts, way: &Way) -> Law {
+    if let Some(ns) = measured_rtt(facts, way) {
+        let told = format!("a round trip to it as net.rtt measured it, {:.0} µs", ns / 1e3);
+        return Law::measured(ns, 1.0, told);
     }
-    if let Some(ns) = site.host.given.value("net.rtt") {
-        return Law::of(
-            around(ns, 0.3),
-            format!("a round trip of {:.0} µs was given (host.net.rtt)", ns / 1e3),
-        );
+    if let Some(ns) = facts.site.host.given.value("net.rtt") {
+        let told = format!("a round trip of {:.0} µs was given (host.net.rtt)", ns / 1e3);
+        return Law::measured(ns, 0.3, told);
     }
     let is_fast = way.bits_per_second.is_some_and(|bits| bits >= FAST_BITS);
     let (mut trip, what) = match way.link {
@@ -320,127 +294,100 @@ fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
         Link::Wired if is_fast => (FAST_WIRED, "a wired link of 10 Gbit/s or more"),
         Link::Wired => (WIRED, "a wired link"),
         Link::Wireless => (WIRELESS, "a radio link"),
-        Link::Unknown => (UNKNOWN_LINK, "a link of which nothing is known"),
+        Link::Unknown => (UNKNOWN_LINK, "a link about which nothing is known"),
     };
     let mut beyond = "";
     if way.has_gateway && way.link != Link::Loopback {
         trip.high = GATEWAY_HIGH_NS;
         beyond = ", and further through a gateway";
     }
-    Law::of(
-        trip,
-        format!(
-            "a round trip over {what}{}{beyond}: {:.0} to {:.0} µs",
-            way.interface.map(|name| format!(" ({name})")).unwrap_or_default(),
-            trip.low / 1e3,
-            trip.high / 1e3
-        ),
-    )
+    let name = way.interface.map(|name| format!(" ({name})")).unwrap_or_default();
+    Law::hardware(trip, format!("a round trip over {what}{name}{beyond}"))
 }
 
 /// A block's bytes at the link's rate, in ns.
-fn transfer(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Law {
+fn transfer(facts: Facts, way: &Way) -> Law {
     let mtu = way.mtu_bytes.unwrap_or(1500).max(576) as f64;
     let heads = (mtu + WIRE_HEAD_BYTES) / (mtu - MTU_HEAD_BYTES);
-    let given = site.host.given.value("net.rate");
-    let stated = given.or(way.bits_per_second.map(|bits| bits as f64));
-    let (rate, what) = match (known.and_then(|known| measured_rate(site, known, way)), way.link) {
-        (Some(rate), _) => {
+    let (rate, what) = match (measured_rate(facts, way), way.link, stated_bits(facts.site, way)) {
+        (Some(rate), ..) => {
             (around(rate, 0.5), format!("{:.1} MB/s as net.bandwidth measured it", rate / 1e6))
         }
-        (None, Link::Loopback | Link::Virtual) => {
+        (_, Link::Loopback | Link::Virtual, _) => {
             (COPIED_RATE, "bytes that are copied in memory".to_owned())
         }
-        (None, Link::Wired | Link::Wireless) if stated.is_some() => {
-            let bytes = stated.unwrap_or_default() / 8.0 / heads;
+        (_, Link::Wired | Link::Wireless, Some(bits)) => {
+            let bytes = bits / 8.0 / heads;
             // A radio gives half of what it claims, and what lies beyond a gateway may be anything.
             let worst = match (way.link, way.has_gateway) {
                 (Link::Wired, false) => 2.0,
                 (_, false) => 10.0,
                 (_, true) => 100.0,
             };
-            (
-                range(bytes / worst, bytes * 0.9, bytes),
-                format!("{:.1} MB/s at most on the link", bytes / 1e6),
-            )
+            let rate = range(bytes / worst, bytes * 0.9, bytes);
+            (rate, format!("{:.1} MB/s at most on the link", bytes / 1e6))
         }
-        _ => (UNKNOWN_RATE, "a link that tells no rate".to_owned()),
+        _ => (UNKNOWN_RATE, "a link that reports no rate".to_owned()),
     };
-    Law::of(inverse(BLOCK_BYTES * 1e9, rate), format!("4 KiB by {what}"))
+    Law::hardware(inverse(BLOCK_BYTES * 1e9, rate), format!("4 KiB by {what}"))
 }
 
 /// What the server takes, in ns.
-fn server(known: Option<&Known>, way: &Way<'_>) -> Law {
-    let here = known.and_then(|known| local(known, &["cached"]).zip(local(known, &["direct"])));
+fn server(facts: Facts, way: &Way) -> Law {
     let is_existing = way.client == Client::Library;
-    match (here, is_existing) {
-        (Some((memory, disk)), _) => {
+    let here = local(facts, Mode::Cached).zip(local(facts, Mode::Direct));
+    match here {
+        Some((memory, disk)) => {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
-            Law::of(
-                total(&[SERVER_MEMORY, spread]),
-                format!(
-                    "a server as this machine: {:.1} µs of its memory to {:.0} µs of its disk, as fs.read \
-                     measured them here",
-                    memory / 1e3,
-                    disk / 1e3
-                ),
-            )
+            let told = format!(
+                "a server as this machine: {:.1} µs of its memory to {:.0} µs of its disk (measured by fs.read)",
+                memory / 1e3,
+                disk / 1e3
+            );
+            Law::of(total(&[SERVER_MEMORY, spread]), told)
         }
-        (None, true) => Law::of(
-            SERVER_EXISTING,
-            "the server has the file in its memory or on its disk, up to 25 ms".to_owned(),
-        ),
-        (None, false) => Law::of(
+        None if is_existing => {
+            Law::of(SERVER_EXISTING, "the server has the file in its memory or on its disk")
+        }
+        None => Law::of(
             range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS),
-            "the server was given the file a moment ago: its memory answers in 3 to 200 µs, a \
-                      small one's disk in up to 25 ms"
-                .to_owned(),
+            "the server was given the file a moment ago: its memory answers, or a small one's disk",
         ),
     }
 }
 
-fn cached(known: Option<&Known>) -> Law {
-    match known.and_then(|known| local(known, &["cached"])) {
-        Some(ns) => Law::of(
-            range(ns / 2.0, ns * 1.05, ns * 3.0),
+fn cached(facts: Facts) -> Law {
+    match local(facts, Mode::Cached) {
+        Some(ns) => Law::new(
+            ns / 2.0,
+            ns * 1.05,
+            ns * 3.0,
             format!(
-                "this machine's page cache, from which fs.read took {ns:.0} ns; the remote file system's \
-                 own check of what it has"
+                "this machine's page cache, from which fs.read took {ns:.0} ns; the remote file system's own check \
+                 of what it has"
             ),
         ),
-        None => Law::of(
-            COPY,
-            "base hardware: a copy of 4 KiB; software: a system call and a page looked up in this \
-                      machine's cache"
-                .to_owned(),
-        ),
+        None => copy(),
     }
 }
 
-/// Median time of a block that fs.read took in the same run in one of these modes, in ns.
-fn local(known: &Known, modes: &[&str]) -> Option<f64> {
-    let of = known.of("fs.read", "latency_per_block");
-    let of = of.filter(|(case, _)| case.text("mode").is_some_and(|mode| modes.contains(&mode)));
-    middle(of.map(|(_, ns)| ns).collect())
+/// Median time of a block that fs.read took in the same run in a mode, in ns.
+fn local(facts: Facts, mode: Mode) -> Option<f64> {
+    middle(read_figures(facts, None, mode.text(), &["latency_per_block"]).map(|(_, ns)| ns))
 }
 
 /// The round trip to the server, where one to it was measured, in ns: of small messages whose ends wait for
 /// them on a connection that stays, as a client of files does.
-fn measured_rtt(site: &Site, known: &Known, way: &Way<'_>) -> Option<f64> {
-    let names = ["latency", "rtt", "round_trip"];
-    let found = names.iter().flat_map(|name| known.of("net.rtt", name));
-    middle(
-        found
-            .filter(|(case, _)| leads_there(site, way, case) && is_like_a_request(case))
-            .map(|(_, ns)| ns)
-            .collect(),
-    )
+fn measured_rtt(facts: Facts, way: &Way) -> Option<f64> {
+    let found = figures(facts, "net.rtt", &["latency", "rtt", "round_trip"]);
+    let is_it = |case: &CaseId| leads_there(facts.site, way, case) && is_like_a_request(case);
+    middle(found.filter(|(case, _)| is_it(case)).map(|(_, ns)| ns))
 }
 
 /// Whether a round trip is of messages like requests: small ones, one at a time, whose ends sleep meanwhile, on
 /// a connection that was there before.
-fn is_like_a_request(case: &record::key::CaseId) -> bool {
+fn is_like_a_request(case: &CaseId) -> bool {
     const SMALL_BYTES: u64 = 1024;
     let is = |name: &str, value: &str| case.text(name).is_none_or(|other| other == value);
     is("receiver", "blocking")
@@ -451,15 +398,15 @@ fn is_like_a_request(case: &record::key::CaseId) -> bool {
 }
 
 /// What a stream to the server brought, where one was measured, in B/s.
-fn measured_rate(site: &Site, known: &Known, way: &Way<'_>) -> Option<f64> {
-    let found = known.of("net.bandwidth", "bandwidth");
-    let found = found.filter(|(case, _)| leads_there(site, way, case));
+fn measured_rate(facts: Facts, way: &Way) -> Option<f64> {
+    let found = figures(facts, "net.bandwidth", &["bandwidth"]);
+    let found = found.filter(|(case, _)| leads_there(facts.site, way, case));
     found.map(|(_, rate)| rate).max_by(f64::total_cmp)
 }
 
 /// Whether a network figure is of the way to the server: of loopback for a server here, else of the far end
 /// where that is the server; TCP's, which file systems use.
-fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
+fn leads_there(site: &Site, way: &Way, case: &CaseId) -> bool {
     let has = |word: &str| case.0.iter().any(|(_, value)| value.text() == Some(word));
     if has("udp") || has("unix") {
         return false;
@@ -471,18 +418,6 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
             there.any(|peer| has(&peer.name))
         }
     }
-}
-
-/// The interval of parts that go together: where machines, cards and links are fast, they are in all of
-/// them, so that ends add to ends.
-fn total(parts: &[Range]) -> Range {
-    let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
-    range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

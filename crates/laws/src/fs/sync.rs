@@ -6,57 +6,70 @@
 //! flush before it and forced unit access, or another flush, after it.
 
 use super::journal::{
-    Durable, Keeper, durable, is_measured, keeper, measured_write, round_trip, times, way,
+    Durable, Keeper, durable, is_measured, keeper, measured_write, no_flush, round_trip,
 };
-use crate::cpu::time_of;
+use super::{BLOCK_BYTES, NOTHING, disk, file_system, times, way, work};
 use crate::device::SPINNING;
 use crate::os::measured_call;
-use crate::{Law, around, difference, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
-use host::block::Disk;
-use record::event::Range;
+use crate::{Facts, Law, difference, inverse, range, sum};
+use bench::experiment::{Domain, Site};
+use bench::{case, symbols};
+use record::event::{Condition, Range};
 
-/// What is written before a sync.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// Nothing since the last one.
-    Nothing,
-    /// A block that is in the file already.
-    Overwrite,
-    /// A block at the end.
-    Append,
-    /// A block that was reserved, and never written.
-    Reserved,
-    /// A new file of one block.
-    Create,
+symbols! {
+    /// What is written before a sync.
+    pub enum Write {
+        /// Nothing since the last one.
+        Nothing = "none",
+        /// A block that is in the file already.
+        Overwrite = "overwrite",
+        /// A block at the end.
+        Append = "append",
+        /// A block that was reserved, and never written.
+        Reserved = "reserved",
+        /// A new file of one block.
+        Create = "create",
+    }
 }
 
-/// How it is made to last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// fsync(2) after the write.
-    Fsync,
-    /// fdatasync(2) after the write.
-    Fdatasync,
-    /// Opened with O_DSYNC.
-    Dsync,
-    /// With O_DIRECT and O_DSYNC.
-    DirectDsync,
-}
-
-/// One durable write.
-#[derive(Clone, Copy, Debug)]
-pub struct Sync<'site> {
-    /// What is written.
-    pub write: Write,
+symbols! {
     /// How it is made to last.
-    pub call: Call,
-    /// Bytes of a block.
-    pub block: u64,
-    /// Name of the file system.
-    pub file_system: &'site str,
-    /// The disk below it, where there is one.
-    pub disk: Option<&'site Disk>,
+    pub enum Call {
+        /// fsync(2) after the write.
+        Fsync = "fsync",
+        /// fdatasync(2) after the write.
+        Fdatasync = "fdatasync",
+        /// Opened with O_DSYNC.
+        Dsync = "dsync",
+        /// With O_DIRECT and O_DSYNC.
+        DirectDsync = "direct_dsync",
+    }
+}
+
+impl Call {
+    /// Whether the write itself waits, so that there is no call after it.
+    pub fn is_in_write(self) -> bool {
+        matches!(self, Call::Dsync | Call::DirectDsync)
+    }
+}
+
+case! {
+    /// One durable write.
+    pub struct Sync {
+        /// what is made durable
+        write: Write,
+        /// how: a call after the write, or a file whose writes wait
+        call: Call,
+        /// bytes of a write
+        block: Option<u64> = Domain::bytes(1, 16 << 20),
+    }
+}
+
+impl Sync {
+    /// Bytes of a write.
+    pub fn bytes(&self) -> u64 {
+        self.block.unwrap_or(BLOCK_BYTES as u64)
+    }
 }
 
 /// Writes and flushes that wait for each other, and bytes beside the data.
@@ -66,6 +79,7 @@ struct Waits {
     /// Blocks of 4 KiB that are written beside the data.
     beside: Range,
     why: &'static str,
+    has_journal: bool,
 }
 
 /// Cycles of the kernel around one request that is waited for: file system, block layer, interrupt and
@@ -77,181 +91,146 @@ const IN_MEMORY: Range = range(8e2, 2.6e3, 1e4);
 const MADE: Range = range(6e3, 3e4, 2e5);
 /// Bytes per ns that are copied into the page cache.
 const COPIED: Range = range(1.5, 7.0, 30.0);
-/// A block of the page cache and of most file systems.
-const PAGE_BYTES: f64 = 4096.0;
 /// A direct durable write measured by fs.io against the same one here.
 const SAME_SHARE: f64 = 0.5;
 
 /// One durable write, until it is answered, in ns.
-pub fn latency(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
-    let kind = keeper(sync.file_system);
-    let software = software(site, known, sync);
+pub fn latency(facts: Facts, sync: &Sync) -> Law {
+    let site = facts.site;
+    let kind = keeper(file_system(site));
+    let software = software(facts, sync);
     if kind == Keeper::Memory {
-        return software.and("software: the file system lies in memory, and a sync does nothing");
+        return software.and("the file system lies in memory, and a sync does nothing");
     }
     if let Some(trip) = round_trip(kind, site) {
-        let trips = scaled(trip.range, 2.0);
-        let reply = range(trip.range.low, trips.likely, 4.0 * trips.high);
-        let low = software.range.low;
-        let total = sum(software.range, reply);
-        return Law::of(
-            // A server or daemon may promise what it does not keep: only the write's copy is certain.
-            range(low.min(total.low), total.likely, total.high),
-            format!("{}; {}", trip.because(), software.because()),
-        );
+        let Range { low, likely, high } = trip.range;
+        let least = software.range.low;
+        let mut whole = trip.at(range(low, 2.0 * likely, 8.0 * high)) + software;
+        // A server or daemon may promise what it does not keep: only the write's copy is certain.
+        whole.range.low = whole.range.low.min(least);
+        return whole;
     }
-    let measured = known.and_then(|known| measured_write(known, "dsync"));
-    if let Some(ns) = measured.filter(|_| {
-        sync.write == Write::Overwrite
-            && sync.block == PAGE_BYTES as u64
-            && sync.call == Call::Dsync
-    }) {
-        return Law::of(
-            around(ns, SAME_SHARE),
-            format!(
-                "fs.io measured writes of {} with O_DSYNC: {:.0} µs; both shares are in it",
-                sync.block,
-                ns / 1e3
-            ),
-        );
+    let is_same = sync.write == Write::Overwrite
+        && sync.bytes() == BLOCK_BYTES as u64
+        && sync.call == Call::Dsync;
+    if let Some(ns) = measured_write(facts, "dsync").filter(|_| is_same) {
+        return Law::measured(ns, SAME_SHARE, "fs.io measured such writes with O_DSYNC");
     }
-    let device = durable(site, known, sync.disk);
-    let waits = waits(kind, sync);
-    let estimate = Law::of(
-        sum(software.range, device_ns(site, known, sync, &device, &waits)),
-        format!(
-            "{}; software: {}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes in a row; {}",
-            device.because,
-            waits.why,
-            waits.writes.low,
-            waits.writes.high,
-            waits.flushes.low,
-            waits.flushes.high,
-            software.because()
-        ),
-    );
+    let waits = waits(site, sync);
+    let of_device = device_ns(facts, sync, &durable(facts, disk(site)), &waits);
+    let whole = (of_device + software)
+        .and(format!(
+            "{}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes in a row",
+            waits.why, waits.writes.low, waits.writes.high, waits.flushes.low, waits.flushes.high
+        ))
+        .counting_if(waits.has_journal, Condition::Journal);
     match kind {
-        Keeper::Stacked => estimate.widened(
+        Keeper::Stacked => whole.widened(
             20.0,
             2.0,
-            "the file system lies on another, of which the mounts tell nothing here",
+            "the file system lies on another, which the mounts do not name",
         ),
-        Keeper::Unknown => estimate.widened(2.0, 2.0, "what the file system does is not known"),
-        _ => estimate,
+        Keeper::Unknown => whole.widened(2.0, 2.0, "what the file system does is not known"),
+        _ => whole,
     }
 }
 
 /// The sync alone, without the write before it, in ns.
-pub fn alone(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
-    let whole = latency(site, known, sync);
-    let copied = software(site, known, sync);
-    if keeper(sync.file_system) == Keeper::Memory {
-        return Law::of(
-            range(0.05 * copied.range.low, 0.25 * copied.range.likely, copied.range.high),
-            whole.because(),
-        );
+pub fn alone(facts: Facts, sync: &Sync) -> Law {
+    let whole = latency(facts, sync);
+    let Range { low, likely, high } = whole.range;
+    if keeper(file_system(facts.site)) == Keeper::Memory {
+        return whole.at(range(0.05 * low, 0.25 * likely, high));
     }
-    let rest = difference(whole.range, copied.range);
-    Law::of(
-        range(
-            rest.low.max(0.3 * whole.range.low),
-            rest.likely.max(0.5 * whole.range.likely),
-            whole.range.high,
-        ),
-        format!("without the write into the page cache; {}", whole.because()),
-    )
+    let rest = difference(whole.range, software(facts, sync).range);
+    let of = range(rest.low.max(0.3 * low), rest.likely.max(0.5 * likely), high);
+    whole.at(of).and("without the write into the page cache")
 }
 
 /// Durable writes in a second, one after another.
-pub fn rate(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
-    let latency = latency(site, known, sync);
-    Law::of(inverse(1e9, latency.range), format!("one after another; {}", latency.because()))
+pub fn rate(facts: Facts, sync: &Sync) -> Law {
+    latency(facts, sync).inverse(1e9).and("one after another")
 }
 
 /// Bytes that the device writes for a byte that was made durable.
-pub fn amplification(site: &Site, sync: Sync) -> Law {
-    let waits = waits(keeper(sync.file_system), sync);
-    let block = sync.block as f64;
-    let data = block.max(PAGE_BYTES);
-    let of = |blocks: f64| (data + blocks * PAGE_BYTES) / block;
+pub fn amplification(site: &Site, sync: &Sync) -> Law {
+    let waits = waits(site, sync);
+    let block = sync.bytes() as f64;
+    let of = |blocks: f64| (block.max(BLOCK_BYTES) + blocks * BLOCK_BYTES) / block;
     // A file system may write less than a page of a block that is smaller.
     let low = block.max(512.0) / block;
     let likely = of(waits.beside.likely);
-    let is_quiet = is_measured_by_device(site, sync);
-    Law::new(
-        low.min(likely),
-        likely,
-        2.0 * of(waits.beside.high),
-        format!(
-            "software: the data in whole pages, and {} ({:.0} to {:.0} blocks beside it); {is_quiet}",
-            waits.why, waits.beside.low, waits.beside.high
-        ),
-    )
+    let is_guests = disk(site).is_some_and(|disk| bench::device::is_virtual(disk, site));
+    let counted = match is_guests {
+        true => "as this machine's side of the disk counts",
+        false => "as the device counts, others' writes included",
+    };
+    waits
+        .law(range(low.min(likely), likely, 2.0 * of(waits.beside.high)), "the data in whole pages")
+        .and(counted)
 }
 
 /// Bytes that the kind of file system writes beside the data of one sync, at most; where nothing is
 /// written, a commit of its own may still come between.
-pub fn beside_most(sync: Sync) -> f64 {
-    let data = match sync.write {
+pub fn beside_most(site: &Site, sync: &Sync) -> f64 {
+    let write = match sync.write {
         Write::Nothing => Write::Append,
         write => write,
     };
-    let waits = waits(keeper(sync.file_system), Sync { write: data, ..sync });
-    waits.beside.high * PAGE_BYTES
+    waits(site, &Sync { write, ..sync.clone() }).beside.high * BLOCK_BYTES
 }
 
 /// Flushes of the device for one sync.
-pub fn flushes(site: &Site, sync: Sync) -> Law {
-    let waits = waits(keeper(sync.file_system), sync);
-    match super::journal::no_flush(site, sync.disk) {
-        Some(why) => Law::new(0.0, 0.0, 0.2, format!("software: no flush is sent: {why}")),
-        None => Law::new(
-            waits.flushes.low.min(0.9),
-            waits.flushes.likely,
-            1.5 * waits.flushes.high + 0.2,
-            format!("software: {}; several that wait at once are one", waits.why),
+pub fn flushes(site: &Site, sync: &Sync) -> Law {
+    let waits = waits(site, sync);
+    let Range { low, likely, high } = waits.flushes;
+    match no_flush(site, disk(site)) {
+        Some(why) => Law::software(range(0.0, 0.0, 0.2), format!("no flush is sent: {why}")),
+        None => waits.law(
+            range(low.min(0.9), likely, 1.5 * high + 0.2),
+            "several that wait at once are one",
         ),
     }
 }
 
 /// Write requests to the device for one sync; a flush is one of them.
-pub fn requests(site: &Site, sync: Sync) -> Law {
-    let waits = waits(keeper(sync.file_system), sync);
+pub fn requests(site: &Site, sync: &Sync) -> Law {
+    let waits = waits(site, sync);
     let flushes = flushes(site, sync).range;
-    let likely = waits.writes.likely + flushes.likely;
-    Law::new(
+    let of = range(
         0.8 * waits.writes.low.min(waits.flushes.low),
-        likely,
+        waits.writes.likely + flushes.likely,
         2.0 * (waits.writes.high + flushes.high),
-        format!(
-            "software: {}; what lies side by side may be one request, and a flush counts as one",
-            waits.why
-        ),
-    )
+    );
+    waits.law(of, "what lies side by side may be one request, and a flush counts as one")
 }
 
-/// Whether earlier figures narrow the law.
-pub fn is_known(known: &Known, sync: Sync) -> bool {
-    match keeper(sync.file_system) {
-        Keeper::Memory => measured_call(known, "getpid").is_some(),
-        Keeper::Daemon | Keeper::Server => false,
-        _ => is_measured(known) || measured_write(known, "dsync").is_some(),
+impl Waits {
+    /// What follows from them.
+    fn law(&self, of: Range, how: &str) -> Law {
+        let law = Law::software(of, self.why).and(how);
+        law.counting_if(self.has_journal, Condition::Journal)
     }
 }
 
-fn is_measured_by_device(site: &Site, sync: Sync) -> &'static str {
-    match sync.disk {
-        Some(disk) if bench::device::is_virtual(disk, site) => {
-            "as this machine's side of the disk counts"
-        }
-        _ => "as the device counts, others' writes included",
+/// Whether earlier figures narrow the law.
+pub fn is_known(facts: Facts) -> bool {
+    match keeper(file_system(facts.site)) {
+        Keeper::Memory => facts.known.is_some_and(|known| measured_call(known, "getpid").is_some()),
+        Keeper::Daemon | Keeper::Server => false,
+        _ => is_measured(facts) || measured_write(facts, "dsync").is_some(),
     }
 }
 
 /// What waits for what, by the kind of file system.
-fn waits(kind: Keeper, sync: Sync) -> Waits {
-    let of = |writes, flushes, beside, why| Waits { writes, flushes, beside, why };
-    let none = range(0.0, 0.0, 0.0);
+fn waits(site: &Site, sync: &Sync) -> Waits {
+    let kind = keeper(file_system(site));
+    let of = |writes, flushes, beside, why| {
+        let has_journal = false;
+        Waits { writes, flushes, beside, why, has_journal }
+    };
+    let with_journal = |waits| Waits { has_journal: true, ..waits };
+    let none = NOTHING;
     let may_be = range(0.0, 1.0, 1.0);
     // Nothing of the file's own changes but its times, which only fsync is about.
     let in_place = sync.write == Write::Overwrite && sync.call != Call::Fsync;
@@ -286,77 +265,72 @@ fn waits(kind: Keeper, sync: Sync) -> Waits {
             range(0.0, 0.1, 1.5),
             "data is written in place, and the file's times in some kernels once in a tick",
         ),
-        (_, Write::Overwrite) => of(
+        (_, Write::Overwrite) => with_journal(of(
             range(1.0, 1.1, 3.0),
             range(0.5, 1.0, 2.2),
             range(0.0, 0.3, 6.0),
             "data is written in place, and the journal where the file's times have changed (once in a \
              tick of the kernel's clock)",
-        ),
+        )),
         (Keeper::Unknown | Keeper::Stacked, Write::Create) => of(
             range(1.5, 4.0, 9.0),
             range(0.5, 2.0, 4.0),
             range(0.5, 5.0, 90.0),
             "data is written and what the file system keeps of a new name",
         ),
-        (_, Write::Create) => of(
+        (_, Write::Create) => with_journal(of(
             range(1.5, 3.5, 7.0),
             range(0.9, 2.0, 4.0),
             range(0.5, 4.0, 14.0),
             "data is written and the journal committed, for the directory perhaps again",
-        ),
+        )),
         (Keeper::Unknown | Keeper::Stacked, _) => of(
             range(1.0, 2.0, 6.0),
             range(0.5, 1.0, 3.0),
             range(0.0, 2.0, 60.0),
             "data is written and what the file system keeps of a size",
         ),
-        _ => of(
+        _ => with_journal(of(
             range(1.0, 2.0, 4.0),
             range(0.9, 1.1, 2.2),
             range(0.1, 1.5, 6.0),
             "data is written and the journal committed, because the size or the extents changed",
-        ),
+        )),
     }
 }
 
-fn device_ns(
-    site: &Site,
-    known: Option<&Known>,
-    sync: Sync,
-    device: &Durable,
-    waits: &Waits,
-) -> Range {
-    let writes = times(waits.writes, device.write_ns);
-    let flushes = match device.flush_ns {
-        Some(flush_ns) => times(waits.flushes, flush_ns),
-        None => range(0.0, 0.0, 0.0),
+/// What the device takes and the kernel around each wait for it, in ns.
+fn device_ns(facts: Facts, sync: &Sync, device: &Durable, waits: &Waits) -> Law {
+    let many = |count: Range, each: Law| {
+        let of = times(count, each.range);
+        each.at(of)
     };
-    let each = sum(waits.writes, waits.flushes);
-    let around_them = time_of(crate::Facts { site, known }, AROUND_A_WAIT, "").range;
-    let further = (sync.block as f64 - PAGE_BYTES).max(0.0);
-    let rate = device.device.rate;
-    let rate = range(0.3 * rate.low, 0.7 * rate.likely, rate.high);
-    let transfer = match further > 0.0 && sync.write != Write::Nothing {
-        true => inverse(further, rate),
-        false => range(0.0, 0.0, 0.0),
-    };
-    let mut total = sum(sum(writes, flushes), sum(times(each, around_them), transfer));
+    let mut law = many(waits.writes, device.write.clone());
+    if let Some(flush) = &device.flush {
+        law = law + many(waits.flushes, flush.clone());
+    }
+    law = law + many(sum(waits.writes, waits.flushes), work(facts, AROUND_A_WAIT, ""));
+    let further = (sync.bytes() as f64 - BLOCK_BYTES).max(0.0);
+    if further > 0.0 && sync.write != Write::Nothing {
+        let Range { low, likely, high } = device.class.rate;
+        let rate = range(0.3 * low, 0.7 * likely, high);
+        law = law + Law::hardware(inverse(further, rate), "");
+    }
     // A sector that is written again and again comes by once in a turn.
-    if device.device.name == SPINNING.name
-        && let Some(flush_ns) = device.flush_ns
+    if device.class.name == SPINNING.name
+        && let Some(flush) = &device.flush
         && waits.flushes.low > 0.0
     {
-        total.low = total.low.max(flush_ns.low * waits.flushes.low.min(1.0));
+        law.range.low = law.range.low.max(flush.range.low * waits.flushes.low.min(1.0));
     }
-    total
+    law
 }
 
 /// The calls themselves and the copy into the page cache, in ns.
-fn software(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
-    let way = way(site, known);
+fn software(facts: Facts, sync: &Sync) -> Law {
     let calls = match (sync.write, sync.call) {
-        (Write::Nothing, _) | (_, Call::Dsync | Call::DirectDsync) => 1.0,
+        (Write::Nothing, _) => 1.0,
+        (_, call) if call.is_in_write() => 1.0,
         (Write::Create, _) => 5.0,
         _ => 2.0,
     };
@@ -366,20 +340,12 @@ fn software(site: &Site, known: Option<&Known>, sync: Sync) -> Law {
         _ => IN_MEMORY,
     };
     let copy = match sync.write == Write::Nothing || sync.call == Call::DirectDsync {
-        true => range(0.0, 0.0, 0.0),
-        false => inverse(sync.block as f64, COPIED),
+        true => NOTHING,
+        false => inverse(sync.bytes() as f64, COPIED),
     };
-    let work = time_of(crate::Facts { site, known }, cycles, "").range;
-    let work = product(work, range(0.8, 1.0, 1.5));
-    Law::of(
-        sum(sum(scaled(way.range, calls), work), copy),
-        format!(
-            "{calls:.0} system calls ({}) and {:.0} to {:.0} cycles of the kernel's own",
-            way.because(),
-            cycles.low,
-            cycles.high
-        ),
-    )
+    way(facts).times(calls)
+        + Law::hardware(copy, "")
+        + work(facts, cycles, &format!("{calls:.0} system calls")).by(range(0.8, 1.0, 1.5))
 }
 
 #[cfg(test)]

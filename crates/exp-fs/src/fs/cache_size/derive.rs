@@ -1,9 +1,9 @@
 //! What the sizes say together.
 
-use super::ID;
-use super::sizes::Limit;
-use bench::experiment::{DerivedValue, Known, Site};
-use laws::fs::cache_size::measured_read;
+use super::{ID, Limit, Swept};
+use bench::experiment::contract::Facts;
+use bench::experiment::{DerivedValue, Fields, Known, Site};
+use laws::fs::measured_stream;
 use record::key::CaseId;
 use record::quantity::render;
 use record::unit::Unit;
@@ -44,8 +44,8 @@ impl Point {
 
 /// Everything that is found, by limit.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
-    let limits: BTreeSet<Limit> =
-        values.of(ID, "file").filter_map(|(case, _)| Limit::of(case)).collect();
+    let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
+    let limits: BTreeSet<Limit> = cases.map(|case| case.limit).collect();
     limits.into_iter().flat_map(|limit| of_limit(site, known, values, limit)).collect()
 }
 
@@ -64,7 +64,7 @@ fn points(values: &Known, limit: Limit) -> Vec<Point> {
     };
     let mut points: Vec<Point> = values
         .of(ID, "file")
-        .filter(|(case, _)| Limit::of(case) == Some(limit))
+        .filter(|(case, _)| Swept::of(case).is_some_and(|case| case.limit == limit))
         .filter_map(|(case, bytes)| point(case, bytes))
         .collect();
     points.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
@@ -81,8 +81,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
         median(&missed.map(Point::away).collect::<Vec<f64>>()).unwrap_or(0.0)
     };
     let knee = found.filter(|step| above(step) > MISSED);
-    let measured = values.of(ID, "file").map(|(case, _)| case);
-    let case = limit.found(measured.filter(|case| Limit::of(case) == Some(limit)));
+    let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
+    let case = limit.found(cases.filter(|case| case.limit == limit).map(|case| case.size));
     let mut found_values = Vec::new();
     found_values.extend(cached(&points, &case, knee.as_ref(), found.is_some()));
     if let Some(knee) = knee {
@@ -91,7 +91,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
             Limit::Memory => site.host.memory_ceiling_bytes(),
         };
         found_values.extend(of_knee(&points, &case, limit_bytes, &knee));
-        found_values.extend(rate_above(&points, known, &case, &knee));
+        let read = measured_stream(Facts { site, known: Some(known) });
+        found_values.extend(rate_above(&points, read, &case, &knee));
     }
     found_values
 }
@@ -171,7 +172,12 @@ fn of_knee(
 }
 
 /// The device's own rate above the knee, and against fs.read's; nothing where it is not counted.
-fn rate_above(points: &[Point], known: &Known, case: &CaseId, knee: &Step) -> Vec<DerivedValue> {
+fn rate_above(
+    points: &[Point],
+    read: Option<f64>,
+    case: &CaseId,
+    knee: &Step,
+) -> Vec<DerivedValue> {
     let rates: Vec<f64> = points
         .iter()
         .filter(|point| point.bytes >= knee.high)
@@ -182,7 +188,7 @@ fn rate_above(points: &[Point], known: &Known, case: &CaseId, knee: &Step) -> Ve
         return Vec::new();
     };
     let mut all = vec![DerivedValue::new(case.clone(), "rate_above", rate)];
-    if let Some(read) = measured_read(known) {
+    if let Some(read) = read {
         let over = rate / (read * 1e9);
         all.push(DerivedValue::new(case.clone(), "rate_over_read", over));
     }

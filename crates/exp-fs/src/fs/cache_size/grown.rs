@@ -4,7 +4,7 @@
 
 use crate::fs::file::{self, Mode, Opened};
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Declared};
 use bench::prepared;
 use metal::memory::base_page_bytes;
 use metal::storage::residency;
@@ -79,7 +79,6 @@ impl Grown {
     /// # Errors
     /// It cannot be written or synced; `until` passed.
     pub(super) fn resize(&mut self, bytes: u64, until: Instant, bench: &mut Bench) -> Result<()> {
-        let start = Instant::now();
         if bytes < self.bytes {
             self.file.set_len(bytes).context("cutting it off")?;
             self.bytes = bytes;
@@ -94,7 +93,7 @@ impl Grown {
             self.bytes += now;
             if self.bytes.is_multiple_of(SYNC_BYTES) || self.bytes == bytes {
                 self.file.sync_data().context("syncing")?;
-                bench.alive(start.elapsed().as_secs_f64());
+                bench.declare(Declared::Alive);
                 ensure!(self.bytes == bytes || Instant::now() < until, NO_TIME);
             }
         }
@@ -135,8 +134,7 @@ impl Grown {
         limits: Limits,
         bench: &mut Bench,
     ) -> Result<Pass> {
-        let clock: Clock = bench.clock();
-        let start = Instant::now();
+        let clock: Clock = bench.order().clock();
         let stretch = bytes.div_ceil(STRETCHES).next_multiple_of(BLOCK_BYTES).max(16 * BLOCK_BYTES);
         let mut block = vec![0_u8; BLOCK_BYTES as usize];
         let mut pass =
@@ -152,7 +150,7 @@ impl Grown {
             let ns = clock.between_ns(begin, clock.end());
             pass.ns += ns;
             pass.stretches.push(ns * BLOCK_BYTES as f64 / (pass.bytes - first) as f64);
-            bench.alive(start.elapsed().as_secs_f64());
+            bench.declare(Declared::Alive);
             ensure!(Instant::now() < limits.until, NO_TIME);
         }
         ensure!(

@@ -1,12 +1,12 @@
 //! Which sizes are measured here, and what they take.
 
-use super::ID;
-use crate::fs::file;
+use super::{ID, Limit, Size, Swept};
 use bench::device;
-use bench::experiment::{Params, Preset, Site, Skip};
+use bench::experiment::contract::Facts;
+use bench::experiment::{Fields, Offer, Params, Preset, Site, Skip};
 use laws::fs::cache_size::rate;
 use record::case::{Case, Order, Series};
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -17,11 +17,7 @@ const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];
 /// Fewer of a whole memory, each of which takes its time.
 const MEMORY_SIZES: [u64; 5] = [50, 75, 90, 100, 125];
 /// Steps of the bisection between two sizes.
-pub(super) const BISECTIONS: [&str; 4] = ["bisect1", "bisect2", "bisect3", "bisect4"];
-/// The largest size that the budget allows, where not even the limit can be reached.
-pub(super) const LARGEST: &str = "largest";
-/// The other limit.
-pub(super) const MEMORY: &str = "memory";
+const BISECTIONS: [Size; 4] = [Size::Bisect1, Size::Bisect2, Size::Bisect3, Size::Bisect4];
 /// Limit of the group.
 pub(super) const GROUP_BYTES: u64 = 64 << 20;
 /// Sizes are multiples of this.
@@ -43,74 +39,34 @@ const LARGEST_SHARE: f64 = 0.4;
 /// Start and end of a worker, the group, evictions.
 const OVERHEAD: Duration = Duration::from_millis(150);
 
-/// What limits the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Limit {
-    /// A control group around the worker, made for it, with a limit of so many bytes.
-    Group(u64),
-    /// The machine's memory, or the limit of the groups that plumb itself is in.
-    Memory,
-}
-
-impl Limit {
-    fn of_value(value: &Value) -> Limit {
-        value.int().map_or(Limit::Memory, Limit::Group)
-    }
-
-    pub(super) fn of(case: &CaseId) -> Option<Limit> {
-        let (_, value) = case.0.iter().find(|(name, _)| name == "limit")?;
-        Some(Limit::of_value(value))
-    }
-
-    pub(super) fn id(self) -> CaseId {
-        match self {
-            Limit::Group(bytes) => CaseId::new().with("limit", bytes),
-            Limit::Memory => CaseId::new().with("limit", MEMORY),
-        }
-    }
-
-    /// Under what these sizes are found what they say together: where no size reaches the limit, of the
-    /// largest alone.
-    pub(super) fn found<'case>(self, cases: impl Iterator<Item = &'case CaseId>) -> CaseId {
-        let mut is_largest = false;
-        for case in cases {
-            match (case.int("size"), case.text("size")) {
-                (None, Some(LARGEST)) => is_largest = true,
-                (None, _) | (Some(100..), _) => return self.id(),
-                _ => {}
-            }
-        }
-        match is_largest {
-            true => self.id().with("size", LARGEST),
-            false => self.id(),
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Limit::Group(bytes) => format!("{}MiB", bytes >> 20),
-            Limit::Memory => MEMORY.to_owned(),
-        }
+/// Limits that a preset asks for here.
+pub(super) fn limits(site: &Site, preset: Preset) -> Vec<Limit> {
+    match (preset, site.host.limits.memory_place.is_some()) {
+        (Preset::Rehearsal, _) | (_, false) => vec![Limit::Memory],
+        (Preset::Thorough, true) => vec![Limit::Group(GROUP_BYTES), Limit::Memory],
+        (_, true) => vec![Limit::Group(GROUP_BYTES)],
     }
 }
 
-/// Limits that this site and these parameters ask for, in bytes; those that the site does not allow come
-/// with why.
-pub(super) fn limits(site: &Site, params: &Params) -> Vec<(Limit, Result<u64, Skip>)> {
-    let has_place = site.host.limits.memory_place.is_some();
-    let wanted = match params.chosen("limit") {
-        Some(values) => values.iter().map(Limit::of_value).collect(),
-        None => match (params.preset, has_place) {
-            (Preset::Rehearsal, _) | (_, false) => vec![Limit::Memory],
-            (Preset::Thorough, true) => vec![Limit::Group(GROUP_BYTES), Limit::Memory],
-            (_, true) => vec![Limit::Group(GROUP_BYTES)],
-        },
+/// Sizes under a limit, where time and directory allow all.
+pub(super) fn all(preset: Preset, limit: Limit) -> impl Iterator<Item = Size> {
+    let (percents, steps): (&[u64], &[Size]) = match (preset, limit) {
+        (Preset::Rehearsal, _) => (&[], &[Size::Largest]),
+        (_, Limit::Group(_)) => (&GROUP_SIZES, &BISECTIONS),
+        (_, Limit::Memory) => (&MEMORY_SIZES, &BISECTIONS),
     };
-    let bytes = |limit| match limit {
+    percents.iter().map(|percent| Size::Percent(*percent)).chain(steps.iter().copied())
+}
+
+/// A limit in bytes.
+///
+/// # Errors
+/// The site does not allow it.
+pub(super) fn bytes(site: &Site, limit: Limit) -> Result<u64, Skip> {
+    match limit {
         Limit::Group(bytes) => group_bytes(site, bytes),
         Limit::Memory => memory_bytes(site),
-    };
-    wanted.into_iter().map(|limit| (limit, bytes(limit))).collect()
+    }
 }
 
 fn group_bytes(site: &Site, bytes: u64) -> Result<u64, Skip> {
@@ -144,35 +100,42 @@ fn memory_bytes(site: &Site) -> Result<u64, Skip> {
         .ok_or_else(|| Skip::because("the kernel does not tell how much memory is available"))
 }
 
-/// The series of a limit, and the sizes that do not fit with what would help.
-pub(super) fn series(
+/// Adds the series of a limit, and the sizes that do not fit with what would help.
+pub(super) fn offer(
     site: &Site,
     params: &Params,
-    limit: Limit,
+    cases: &[Swept],
     limit_bytes: u64,
-) -> (Option<Series>, Vec<(CaseId, Skip)>) {
-    let budget = Budget::of(site, params, limit);
-    let mut skipped = Vec::new();
-    let (sizes, steps) = match params.chosen("size") {
-        Some(values) => asked(values, &budget, limit, limit_bytes, &mut skipped),
-        None => {
-            let harm = would_swap(site, params, limit);
-            usual(params.preset, &budget, limit, limit_bytes, harm, &mut skipped)
-        }
+    offer: &mut Offer,
+) {
+    let limit = cases[0].limit;
+    let budget = Budget::of(site, params, limit, limit_bytes);
+    let ((sizes, steps), refused) = match params.chosen("size") {
+        Some(_) => budget.asked(cases),
+        None => budget.usual(params.preset, would_swap(site, params, limit)),
     };
-    let mut cases: Vec<Case> = sizes
-        .iter()
-        .map(|(value, bytes)| case(limit, limit_bytes, value.clone(), Some(*bytes)))
-        .collect();
-    cases.extend((0..steps).map(|step| case(limit, limit_bytes, BISECTIONS[step].into(), None)));
-    let series = (!cases.is_empty()).then(|| Series {
-        experiment: ID.to_owned(),
-        name: limit.name(),
-        order: Order::Fixed,
-        cases,
-        settings: settings(site, params, limit),
-    });
-    (series, skipped)
+    let refused = refused.into_iter();
+    offer.skipped.extend(refused.map(|(size, skip)| (Swept { limit, size }.id(), skip)));
+    let case = |size: Size, bytes: Option<u64>| {
+        let mut case = Case::new(Swept { limit, size }.id());
+        case.at.insert("limit_bytes".to_owned(), limit_bytes.into());
+        if let Some(bytes) = bytes {
+            case.at.insert("bytes".to_owned(), bytes.into());
+        }
+        case
+    };
+    let mut cases: Vec<Case> =
+        sizes.into_iter().map(|(size, bytes)| case(size, Some(bytes))).collect();
+    cases.extend(BISECTIONS[..steps].iter().map(|step| case(*step, None)));
+    if !cases.is_empty() {
+        offer.series.push(Series {
+            experiment: ID.to_owned(),
+            name: limit.name(),
+            order: Order::Fixed,
+            cases,
+            settings: settings(site, params, limit),
+        });
+    }
 }
 
 /// Filling the machine's memory pushes other processes' out where there is swap: only for who asks for it.
@@ -191,15 +154,6 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     })
 }
 
-fn case(limit: Limit, limit_bytes: u64, size: Value, bytes: Option<u64>) -> Case {
-    let mut case = Case::new(limit.id().with("size", size));
-    case.at.insert("limit_bytes".to_owned(), limit_bytes.into());
-    if let Some(bytes) = bytes {
-        case.at.insert("bytes".to_owned(), bytes.into());
-    }
-    case
-}
-
 /// What a run that is continued must find as it was: how much memory is available is not (it stands in the
 /// cases' `at`).
 fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
@@ -207,15 +161,14 @@ fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Valu
     if limit != Limit::Memory
         && let Some(place) = &site.host.limits.memory_place
     {
-        let version = u64::from(place.version);
-        settings.insert("group_version".to_owned(), version.into());
+        settings.insert("group_version".to_owned(), u64::from(place.version).into());
         settings.insert("group_below".to_owned(), place.parent.as_str().into());
         settings.insert("group_home".to_owned(), place.home.as_str().into());
     }
     settings
 }
 
-pub(super) fn time_ns(params: &Params) -> u64 {
+fn time_ns(params: &Params) -> u64 {
     params.ints("time").first().copied().unwrap_or(6_000_000_000)
 }
 
@@ -231,10 +184,14 @@ struct Budget {
     time_ns: f64,
     rate: f64,
     limit: Limit,
+    limit_bytes: u64,
 }
 
+/// Sizes with their bytes, and steps of the bisection.
+type Chosen = (Vec<(Size, u64)>, usize);
+
 impl Budget {
-    fn of(site: &Site, params: &Params, limit: Limit) -> Budget {
+    fn of(site: &Site, params: &Params, limit: Limit, limit_bytes: u64) -> Budget {
         let all = match &site.dir {
             Some(_) => device::allowance(site, ID),
             // Without a directory nothing is measured; what would be is still told.
@@ -249,19 +206,15 @@ impl Budget {
             time_ns: time_ns(params) as f64,
             rate: stated_rate(site),
             limit,
+            limit_bytes,
         }
     }
 
-    /// The largest size that can be written and read in the time.
-    fn largest(&self, limit_bytes: u64) -> u64 {
+    /// The largest size that can be written and read in the time, `most` at most.
+    fn largest(&self, most: u64) -> u64 {
         let in_time = LARGEST_SHARE * self.time_ns * self.rate;
-        let bytes = (in_time as u64).min(self.allowed_bytes).min(limit_bytes);
+        let bytes = (in_time as u64).min(self.allowed_bytes).min(most);
         bytes / STEP_BYTES * STEP_BYTES
-    }
-
-    /// What a sweep takes, in ns.
-    fn cost_ns(&self, limit_bytes: u64, sizes: &[u64], steps: usize) -> f64 {
-        cost_ns(self.limit, self.time_ns, self.rate, limit_bytes, sizes, steps)
     }
 
     fn refuses(&self, bytes: u64) -> Option<Skip> {
@@ -274,101 +227,99 @@ impl Budget {
             .needs("--dir DIR with more free space")
         })
     }
+
+    /// Sizes that the user named, and those that are refused; bisections, where both sides of the limit are
+    /// among them.
+    fn asked(&self, cases: &[Swept]) -> (Chosen, Vec<(Size, Skip)>) {
+        let (mut sizes, mut refused, mut steps) = (Vec::new(), Vec::new(), 0);
+        for size in cases.iter().map(|case| case.size) {
+            let bytes = match size {
+                Size::Percent(percent) => bytes_of(self.limit_bytes, percent),
+                Size::Largest => self.largest(self.limit_bytes),
+                _ => {
+                    steps += 1;
+                    continue;
+                }
+            };
+            match self.refuses(bytes) {
+                Some(skip) => refused.push((size, skip)),
+                None => sizes.push((size, bytes)),
+            }
+        }
+        sizes.sort_by_key(|(_, bytes)| *bytes);
+        sizes.dedup_by_key(|(_, bytes)| *bytes);
+        ((sizes, steps.min(BISECTIONS.len())), refused)
+    }
+
+    /// All sizes and as many bisections as the time allows, or the largest size alone and why the others are
+    /// not had: of what others need too (`harm`), half of the limit at most.
+    fn usual(&self, preset: Preset, harm: Option<Skip>) -> (Chosen, Vec<(Size, Skip)>) {
+        if preset == Preset::Rehearsal {
+            return ((vec![(Size::Largest, REHEARSAL_BYTES)], 0), Vec::new());
+        }
+        let of = |size| match size {
+            Size::Percent(percent) => Some((size, bytes_of(self.limit_bytes, percent))),
+            _ => None,
+        };
+        let mut sizes: Vec<(Size, u64)> = all(preset, self.limit).filter_map(of).collect();
+        let bytes: Vec<u64> = sizes.iter().map(|(_, bytes)| *bytes).collect();
+        let most = bytes.last().copied().unwrap_or(0);
+        let in_time = |steps: &usize| self.cost_ns(&bytes, *steps) <= self.time_ns;
+        let steps = match self.limit {
+            // Its cost is bounded by its limit; a device that is slow takes longer.
+            Limit::Group(_) => Some(BISECTIONS.len()),
+            Limit::Memory => (0..=BISECTIONS.len()).rev().find(in_time),
+        };
+        let too_long = || {
+            let (most, s) = (render(most as f64, Unit::B), self.cost_ns(&bytes, 0) / 1e9);
+            Skip::because(format!("files up to {most} take {s:.0} s here"))
+                .needs("--preset thorough, or --set fs.cache_size.time=TIME")
+        };
+        let largest = match harm {
+            Some(_) => self.largest(self.limit_bytes / 2),
+            None => self.largest(self.limit_bytes),
+        };
+        let skip = self.refuses(most + most / REWRITTEN);
+        let skip = skip.or_else(|| steps.is_none().then(too_long)).or(harm);
+        let Some(skip) = skip else {
+            return ((sizes, steps.unwrap_or(0)), Vec::new());
+        };
+        let refused = sizes.extract_if(.., |(_, bytes)| *bytes > largest);
+        let refused = refused.map(|(size, _)| (size, skip.clone())).collect();
+        if largest > 0 && sizes.iter().all(|(_, bytes)| *bytes < largest) {
+            sizes.push((Size::Largest, largest));
+        }
+        ((sizes, 0), refused)
+    }
+
+    /// What a sweep takes, in ns.
+    fn cost_ns(&self, sizes: &[u64], steps: usize) -> f64 {
+        let (rate, limit_bytes) = (self.rate, self.limit_bytes as f64);
+        let (case_ns, pass_ns) = pass_limits(self.limit, self.time_ns, sizes.len() + steps);
+        let most = sizes.iter().max().copied().unwrap_or(0) as f64;
+        let passes = |bytes: f64, rate: f64| {
+            let one = (bytes / rate).min(pass_ns);
+            one * (case_ns / one).ceil().clamp(1.0, PASSES as f64)
+        };
+        let of_size = |bytes: f64| {
+            let above = bytes >= limit_bytes;
+            // In a group every size is read in anew; in the memory, what was just written is there.
+            let fill = match self.limit != Limit::Memory || above {
+                true => bytes / rate,
+                false => 0.0,
+            };
+            fill + passes(bytes, if above { rate } else { CACHED_RATE })
+        };
+        let grid: f64 = sizes.iter().map(|bytes| of_size(*bytes as f64)).sum();
+        // Half of the steps lie above the knee.
+        let both = passes(limit_bytes, rate) + passes(limit_bytes, CACHED_RATE);
+        most / rate + grid + steps as f64 * (limit_bytes / rate + 0.5 * both)
+    }
 }
 
 /// Bytes per ns that the device is taken to give and take, for stated costs.
-pub(super) fn stated_rate(site: &Site) -> f64 {
-    let dir = site.dir.as_ref().map(|dir| file::ground(site, &dir.path));
-    rate(site, None, dir.and_then(|ground| ground.disk)).0.likely
-}
-
-type Sizes = (Vec<(Value, u64)>, usize);
-
-/// Sizes that the user named; bisections, where both sides of the limit are among them.
-fn asked(
-    values: &[Value],
-    budget: &Budget,
-    limit: Limit,
-    limit_bytes: u64,
-    skipped: &mut Vec<(CaseId, Skip)>,
-) -> Sizes {
-    let mut sizes = Vec::new();
-    let mut steps = 0;
-    for value in values {
-        let bytes = match value.int() {
-            Some(percent) => bytes_of(limit_bytes, percent),
-            None if value.text() == Some(LARGEST) => budget.largest(limit_bytes),
-            None => {
-                steps += 1;
-                continue;
-            }
-        };
-        match budget.refuses(bytes) {
-            Some(skip) => skipped.push((limit.id().with("size", value.clone()), skip)),
-            None => sizes.push((value.clone(), bytes)),
-        }
-    }
-    sizes.sort_by_key(|(_, bytes)| *bytes);
-    sizes.dedup_by_key(|(_, bytes)| *bytes);
-    (sizes, steps.min(BISECTIONS.len()))
-}
-
-/// All sizes and as many bisections as the time allows, or the largest size alone: of what others need too
-/// (`harm`), half of the limit at most.
-fn usual(
-    preset: Preset,
-    budget: &Budget,
-    limit: Limit,
-    limit_bytes: u64,
-    harm: Option<Skip>,
-    skipped: &mut Vec<(CaseId, Skip)>,
-) -> Sizes {
-    if preset == Preset::Rehearsal {
-        return (vec![(LARGEST.into(), REHEARSAL_BYTES)], 0);
-    }
-    let percents: &[u64] = match limit {
-        Limit::Group(_) => &GROUP_SIZES,
-        Limit::Memory => &MEMORY_SIZES,
-    };
-    let sizes: Vec<(Value, u64)> = percents
-        .iter()
-        .map(|percent| ((*percent).into(), bytes_of(limit_bytes, *percent)))
-        .collect();
-    let bytes: Vec<u64> = sizes.iter().map(|(_, bytes)| *bytes).collect();
-    let most = bytes.last().copied().unwrap_or(0);
-    let in_time = |steps: &usize| budget.cost_ns(limit_bytes, &bytes, *steps) <= budget.time_ns;
-    let steps = match limit {
-        // Its cost is bounded by its limit; a device that is slow takes longer.
-        Limit::Group(_) => Some(BISECTIONS.len()),
-        Limit::Memory => (0..=BISECTIONS.len()).rev().find(in_time),
-    };
-    let skip = budget.refuses(most + most / REWRITTEN).or_else(|| {
-        steps.is_none().then(|| {
-            Skip::because(format!(
-                "files up to {} take {:.0} s here",
-                render(most as f64, Unit::B),
-                budget.cost_ns(limit_bytes, &bytes, 0) / 1e9
-            ))
-            .needs("--preset thorough, or --set fs.cache_size.time=TIME")
-        })
-    });
-    let largest = match harm {
-        Some(_) => budget.largest(limit_bytes / 2),
-        None => budget.largest(limit_bytes),
-    };
-    let skip = skip.or(harm);
-    let Some(skip) = skip else {
-        return (sizes, steps.unwrap_or(0));
-    };
-    let fits = |bytes: u64| bytes <= largest;
-    let left = sizes.iter().filter(|(_, bytes)| !fits(*bytes));
-    skipped.extend(left.map(|(value, _)| (limit.id().with("size", value.clone()), skip.clone())));
-    let mut sizes: Vec<(Value, u64)> =
-        sizes.into_iter().filter(|(_, bytes)| fits(*bytes)).collect();
-    if largest > 0 && sizes.iter().all(|(_, bytes)| *bytes < largest) {
-        sizes.push((LARGEST.into(), largest));
-    }
-    (sizes, 0)
+fn stated_rate(site: &Site) -> f64 {
+    rate(Facts::prior(site)).range.likely
 }
 
 /// Time that a case's passes may take, in ns, and that a single pass may: a part of the file is enough
@@ -380,49 +331,17 @@ pub(super) fn pass_limits(limit: Limit, time_ns: f64, cases: usize) -> (f64, f64
     }
 }
 
-fn cost_ns(
-    limit: Limit,
-    time_ns: f64,
-    rate: f64,
-    limit_bytes: u64,
-    sizes: &[u64],
-    steps: usize,
-) -> f64 {
-    let (case_ns, pass_ns) = pass_limits(limit, time_ns, sizes.len() + steps);
-    let most = sizes.iter().max().copied().unwrap_or(0) as f64;
-    let passes = |bytes: f64, rate: f64| {
-        let one = (bytes / rate).min(pass_ns);
-        one * (case_ns / one).ceil().clamp(1.0, PASSES as f64)
-    };
-    let of_size = |bytes: f64| {
-        let above = bytes >= limit_bytes as f64;
-        // In a group every size is read in anew; in the memory, what was just written is there.
-        let fill = match limit != Limit::Memory || above {
-            true => bytes / rate,
-            false => 0.0,
-        };
-        fill + passes(bytes, if above { rate } else { CACHED_RATE })
-    };
-    let grid: f64 = sizes.iter().map(|bytes| of_size(*bytes as f64)).sum();
-    // Half of the steps lie above the knee.
-    let around = limit_bytes as f64;
-    let step = around / rate + 0.5 * (passes(around, rate) + passes(around, CACHED_RATE));
-    most / rate + grid + steps as f64 * step
-}
-
 /// What a series takes.
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let sizes: Vec<u64> = series.cases.iter().filter_map(|case| case.int("bytes")).collect();
     let first = series.cases.first();
-    let limit = first.and_then(|case| Limit::of(&case.id)).unwrap_or(Limit::Memory);
-    let limit_bytes = first.and_then(|case| case.int("limit_bytes"));
-    let ns = cost_ns(
-        limit,
-        series.setting("time").unwrap_or(0) as f64,
-        stated_rate(site),
-        limit_bytes.unwrap_or(0),
-        &sizes,
-        series.cases.len() - sizes.len(),
-    );
+    let budget = Budget {
+        allowed_bytes: 0,
+        time_ns: series.setting("time").unwrap_or(0) as f64,
+        rate: stated_rate(site),
+        limit: first.and_then(|case| Swept::of(&case.id)).map_or(Limit::Memory, |case| case.limit),
+        limit_bytes: first.and_then(|case| case.int("limit_bytes")).unwrap_or(0),
+    };
+    let ns = budget.cost_ns(&sizes, series.cases.len() - sizes.len());
     OVERHEAD + Duration::from_nanos(ns as u64)
 }

@@ -2,10 +2,12 @@
 
 use super::group::{Counter, OwnGroup};
 use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
-use super::sizes::{Limit, PASSES, STEP_BYTES, pass_limits};
+use super::sizes::{PASSES, STEP_BYTES, pass_limits};
+use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Settled, settle};
+use bench::experiment::Fields;
+use bench::measure::{Bench, Settled, Values, settle};
 use host::cgroup::GroupPlace;
 use record::case::{Case, Series};
 use record::event::Samples;
@@ -65,8 +67,8 @@ impl Sweep {
     /// Makes the file, still empty, and the group.
     pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
         let first = series.cases.first().context("a sweep has sizes")?;
-        let limit = Limit::of(&first.id).context("a case names its limit")?;
-        let dir = bench.dir().context("no directory for files was given")?;
+        let limit = Swept::decode(first)?.limit;
+        let dir = bench.order().directory()?;
         let time_ns = series.setting("time").context("no time is set")? as f64;
         let (case_ns, pass_ns) = pass_limits(limit, time_ns, series.cases.len());
         let time = Duration::from_nanos(time_ns as u64);
@@ -74,7 +76,6 @@ impl Sweep {
         let sizes = series.cases.iter().filter_map(|case| case.int("bytes"));
         let most = sizes.max().context("a sweep has a size")?;
         let dir = dir.to_owned();
-        bench.may_hang_in(first);
         let file = Grown::new(&dir, bench.order().seed, most)?;
         let device = first.at.get("device_number").and_then(Value::text);
         let device = device.map(str::to_owned);
@@ -112,7 +113,6 @@ impl Sweep {
             Some(bytes) => bytes,
             None => self.between()?,
         };
-        bench.may_hang_in(case);
         let point = self.point(bytes, bench)?;
         let value = median(&point.blocks).context("a pass has stretches")?;
         point.record(case, bench)?;
@@ -247,7 +247,7 @@ fn place(series: &Series) -> Result<GroupPlace> {
 
 /// The group is named like the work directory: that name is in the journal.
 fn name(bench: &Bench) -> Result<String> {
-    let dir = bench.dir();
+    let dir = bench.order().dir.as_deref();
     let dir = match bench.order().apart() {
         Some(_) => dir.and_then(Path::parent),
         None => dir,
@@ -295,12 +295,12 @@ impl Point {
                 samples.notes.extend(self.notes.iter().cloned());
             }
         };
-        let block = bench.record_batches(case, "latency_per_block", 0, self.blocks.clone())?;
+        let block = bench.record(case, "latency_per_block", Values::blocks(self.blocks.clone()))?;
         describe(block, true);
         let bytes = per(|ns| ns / BLOCK_BYTES as f64);
-        describe(bench.record_batches(case, "latency_per_byte", 0, bytes)?, false);
+        describe(bench.record(case, "latency_per_byte", Values::blocks(bytes))?, false);
         let rates = per(|ns| BLOCK_BYTES as f64 / ns * 1e9);
-        describe(bench.record_batches(case, "bandwidth", 0, rates)?, false);
+        describe(bench.record(case, "bandwidth", Values::blocks(rates))?, false);
         let once = [
             ("residency", Some(self.residency)),
             ("missed", self.missed),
@@ -309,7 +309,7 @@ impl Point {
         ];
         for (metric, value) in once {
             if let Some(value) = value {
-                bench.record_batches(case, metric, 0, vec![value])?;
+                bench.record(case, metric, Values::block(value))?;
             }
         }
         Ok(())

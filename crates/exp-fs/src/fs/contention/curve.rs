@@ -1,7 +1,7 @@
 //! What the cases of one kind of readers say together.
 
-use super::ID;
-use bench::experiment::{DerivedValue, Known};
+use super::{Competing, ID};
+use bench::experiment::{DerivedValue, Fields, Known};
 use laws::fs::contention::line;
 use record::case::Series;
 use record::key::{CaseId, Value};
@@ -10,17 +10,12 @@ use std::collections::BTreeMap;
 /// Cases that a curve needs.
 const POINTS_MIN: usize = 3;
 
-/// What cases of one curve share: their id without the number of competitors.
-fn curve_of(id: &CaseId) -> CaseId {
-    let rest = id.0.iter().filter(|(name, _)| name != "competitors");
-    CaseId(rest.cloned().collect())
-}
-
 /// Curves with so many numbers of competitors that something can be said of them.
 pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
     let mut curves: BTreeMap<CaseId, usize> = BTreeMap::new();
-    for case in series.iter().flat_map(|series| &series.cases) {
-        *curves.entry(curve_of(&case.id)).or_default() += 1;
+    let cases = series.iter().flat_map(|series| &series.cases);
+    for case in cases.filter_map(|case| Competing::of(&case.id)) {
+        *curves.entry(case.curve().id()).or_default() += 1;
     }
     curves.into_iter().filter(|(_, points)| *points >= POINTS_MIN).map(|(curve, _)| curve).collect()
 }
@@ -53,9 +48,9 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
 fn curves(values: &Known, metric: &str) -> BTreeMap<CaseId, Vec<(f64, f64)>> {
     let mut curves: BTreeMap<CaseId, Vec<(f64, f64)>> = BTreeMap::new();
     for (id, value) in values.of(ID, metric) {
-        if let Some(competitors) = id.int("competitors") {
-            let points = curves.entry(curve_of(id)).or_default();
-            points.push((competitors as f64, value));
+        if let Some(case) = Competing::of(id) {
+            let points = curves.entry(case.curve().id()).or_default();
+            points.push((case.competitors as f64, value));
         }
     }
     for points in curves.values_mut() {
@@ -115,9 +110,11 @@ fn spread(values: impl Iterator<Item = f64> + Clone) -> Option<Spread> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{As, Competing};
     use super::{derive, knee};
-    use bench::experiment::Known;
-    use record::key::{CaseId, Key};
+    use bench::experiment::{Fields, Known};
+    use laws::fs::Pattern;
+    use record::key::Key;
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
         [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()
@@ -157,16 +154,17 @@ mod tests {
     #[test]
     fn a_curve_gives_slope_and_linearity_of_its_own_cases_alone() {
         let mut known = Known::default();
-        let mut put = |readers: &str, competitors: u64, metric: &str, value: f64| {
-            let case = CaseId::new().with("readers", readers).with("competitors", competitors);
+        let mut put = |readers: As, competitors: u64, metric: &str, value: f64| {
+            let pattern = Pattern::Sequential;
+            let case = Competing { readers, size: 4096, pattern, competitors }.id();
             known.insert(Key::new(super::ID, &case, metric), value);
         };
         for competitors in [0, 1, 2, 4] {
-            put("processes", competitors, "latency", 1e5 + 3e4 * competitors as f64);
-            put("processes", competitors, "bandwidth", 4e7);
+            put(As::Processes, competitors, "latency", 1e5 + 3e4 * competitors as f64);
+            put(As::Processes, competitors, "bandwidth", 4e7);
         }
-        put("threads", 0, "latency", 9e9);
-        put("threads", 1, "latency", 1.0);
+        put(As::Threads, 0, "latency", 9e9);
+        put(As::Threads, 1, "latency", 1.0);
         let found = derive(&known);
         let told: Vec<(&str, f64)> =
             found.iter().map(|value| (value.metric, (value.value * 1e6).round() / 1e6)).collect();

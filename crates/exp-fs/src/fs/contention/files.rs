@@ -1,7 +1,7 @@
 //! The readers' files: made once, one for each reader of each size.
 
 use super::{ID, plan};
-use crate::fs::file::{BLOCK_BYTES, Mode, Opened, open, seed_of, write_prepared};
+use crate::fs::file::{self, BLOCK_BYTES, Mode, Opened, open, seed_of};
 use anyhow::{Context, Result, ensure};
 use record::case::Series;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
         for index in 0..count {
             let name = name(size, index);
             let seed = seed_of(&dir.join(&name));
-            let path = write_prepared(dir, &name, size, seed, &way_out)?;
+            let path = file::write(dir, &name, size, seed, &way_out)?;
             written.push(path);
         }
     }

@@ -6,6 +6,7 @@
 mod reading;
 mod tally;
 
+use super::As;
 use super::plan::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
 use crate::fs::file::{BLOCK_BYTES, right};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -86,13 +87,6 @@ pub(super) struct Reader<'file> {
     pub(super) random: bool,
     /// Its CPU.
     pub(super) cpu: usize,
-}
-
-/// What competitors are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum As {
-    Processes,
-    Threads,
 }
 
 /// What is asked of the readers.

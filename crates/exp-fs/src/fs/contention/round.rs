@@ -1,11 +1,16 @@
 //! A round: the readers set to work, and what they had written down.
 
+use super::Competing;
 use super::files::{Files, Prepared};
 use super::plan::{self, READS_LEAST};
-use super::readers::{As, Errand, Had, Reader, Shared, jain, read};
-use crate::fs::file::{Account, BLOCK_BYTES, Moved, ground_note, order_seed};
+use super::readers::{Errand, Had, Reader, Shared, jain, read};
+use crate::fs::file::{Account, BLOCK_BYTES, Moved, order_seed};
+use crate::fs::latencies::common_clock;
+use crate::fs::offered::describe_place;
 use anyhow::{Context, Result};
-use bench::measure::{Bench, Clock, Settled, settle};
+use bench::experiment::Fields;
+use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
+use laws::fs::Pattern;
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::Value;
@@ -29,7 +34,7 @@ struct Round<'dir> {
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().context("no directory for files was given")?;
+    let dir = bench.order().directory()?;
     let dir = dir.to_owned();
     let window_ns = match bench.order().rehearsal {
         true => REHEARSAL_NS,
@@ -43,22 +48,15 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         files: Files::default(),
         settled: None,
     };
-    bench.each(series, |bench, case| {
-        bench.may_hang_in(case);
-        round.case(case, bench)
-    });
+    bench
+        .each_of::<Competing>(series, |bench, case, competing| round.case(case, &competing, bench));
     Ok(())
 }
 
 impl Round<'_> {
-    fn case(&mut self, case: &Case, bench: &mut Bench) -> Result<()> {
-        let size = case.int("size").context("a case without size")?;
-        let competitors = case.int("competitors").context("a case without competitors")?;
-        let count = competitors as usize + 1;
-        let kind = match case.text("readers") {
-            Some("threads") => As::Threads,
-            _ => As::Processes,
-        };
+    fn case(&mut self, case: &Case, competing: &Competing, bench: &mut Bench) -> Result<()> {
+        let size = competing.size;
+        let count = competing.competitors as usize + 1;
         let files = self.files.cold(self.dir, size, count)?;
         // Once a round, before its first case.
         let settled = match self.settled {
@@ -67,19 +65,19 @@ impl Round<'_> {
         };
         let cpus = plan::cpus(&bench.order().cpus, count);
         let errand = Errand {
-            kind,
+            kind: competing.readers,
             clock: common_clock(bench, &cpus, self.window_ns)?,
             window_ns: self.window_ns,
             is_free: bench.order().is_free(),
         };
-        let readers = of_files(files, size, &cpus, case, self.seed);
+        let readers = of_files(files, &cpus, competing, self.seed);
         let number = case.at.get("device_number").and_then(Value::text);
         let account = Account::begin(number);
         let shared = read(&readers, errand)?;
         // Processes have been reaped, and with that the kernel has added their counts to this one's.
         let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
-        bench.use_cpus(&cpus);
-        bench.planned_switches(switches_among(&shared.readers));
+        bench.declare(Declared::Cpus(&cpus));
+        bench.declare(Declared::Switches(switches_among(&shared.readers)));
         let told = Told { settled, moved, notes: files[0].opened.notes.clone() };
         told.write(case, bench, &shared, errand.clock)
     }
@@ -87,14 +85,13 @@ impl Round<'_> {
 
 fn of_files<'file>(
     files: &'file [Prepared],
-    size: u64,
     cpus: &[usize],
-    case: &Case,
+    competing: &Competing,
     seed: u64,
 ) -> Vec<Reader<'file>> {
     // Other places in each round and case, or a device remembers.
-    let mut draw = fastrand::Rng::with_seed(order_seed(seed, &case.id));
-    let blocks = size / BLOCK_BYTES as u64;
+    let mut draw = fastrand::Rng::with_seed(order_seed(seed, &competing.id()));
+    let blocks = competing.size / BLOCK_BYTES as u64;
     let placed = files.iter().zip(cpus);
     placed
         .map(|(file, cpu)| Reader {
@@ -102,21 +99,10 @@ fn of_files<'file>(
             seed: file.seed,
             blocks,
             first: draw.u64(..),
-            random: case.text("pattern") == Some("random"),
+            random: competing.pattern == Pattern::Random,
             cpu: *cpu,
         })
         .collect()
-}
-
-/// A clock that may be compared between the readers' CPUs.
-fn common_clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clock> {
-    let mut clock = bench.clock();
-    for cpu in &cpus[1..] {
-        if *cpu != cpus[0] && !bench.offset(cpus[0], *cpu)?.allows(window_ns) {
-            clock = Clock::Monotonic;
-        }
-    }
-    Ok(clock)
 }
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
@@ -143,16 +129,16 @@ impl Told {
         let samples = bench.record(case, "latency", latencies)?;
         self.describe(case, samples, shared);
         let latency_all = clock.ns(sum(|had| had.ticks)) / reads as f64;
-        bench.record_batches(case, "latency_all", reads, vec![latency_all])?;
+        bench.record(case, "latency_all", Values::batches(reads, vec![latency_all]))?;
         let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
         let bandwidth = bytes * 1e9 / shared.window_ns;
-        bench.record_batches(case, "bandwidth", reads, vec![bandwidth])?;
+        bench.record(case, "bandwidth", Values::batches(reads, vec![bandwidth]))?;
         if cpu_reads > 0 {
             let cpu = sum(|had| had.cpu_ns) as f64 / cpu_reads as f64;
-            bench.record_batches(case, "cpu", cpu_reads, vec![cpu])?;
+            bench.record(case, "cpu", Values::batches(cpu_reads, vec![cpu]))?;
         }
         if let Some(index) = jain(&units).filter(|_| units.len() > 1) {
-            bench.record_batches(case, "fairness", reads, vec![index])?;
+            bench.record(case, "fairness", Values::batches(reads, vec![index]))?;
         }
         Ok(())
     }
@@ -174,8 +160,7 @@ impl Told {
         if let Some((_, share)) = busiest {
             put("busiest_cpu_share", share);
         }
-        self.settled.write(&mut samples.quantities);
-        samples.notes.extend(self.settled.note());
+        describe_place(samples, case, self.settled);
         self.moved.describe(samples);
         samples.notes.extend(self.notes);
         if (shared.latencies.len() as u64) < READS_LEAST {
@@ -191,7 +176,6 @@ impl Told {
                 share * 100.0
             ));
         }
-        samples.notes.extend(ground_note(case));
     }
 }
 
@@ -210,9 +194,9 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
 mod tests {
     use super::{Prepared, busiest, of_files, switches_among};
     use crate::fs::contention::readers::{Had, Shared};
+    use crate::fs::contention::{As, Competing};
     use crate::fs::file::Opened;
-    use record::case::Case;
-    use record::key::CaseId;
+    use laws::fs::Pattern;
     use std::collections::BTreeSet;
 
     fn had(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> Had {
@@ -247,9 +231,10 @@ mod tests {
         let files = [opened(), opened()].map(|opened| Prepared { opened, seed: 1 });
         let mut begun = BTreeSet::new();
         for competitors in [1_u64, 4] {
-            let case = Case::new(CaseId::new().with("competitors", competitors));
+            let (readers, pattern) = (As::Processes, Pattern::Sequential);
+            let case = Competing { readers, size: 64 << 20, pattern, competitors };
             for seed in [7, 8] {
-                let readers = of_files(&files, 64 << 20, &[0, 1], &case, seed);
+                let readers = of_files(&files, &[0, 1], &case, seed);
                 begun.extend(readers.iter().map(|reader| reader.first));
             }
         }

@@ -1,38 +1,25 @@
 use super::files::Files;
 use super::plan::{self, cpus};
-use super::{CARD, EXPERIMENT};
-use crate::fs::file::{Kind, ground};
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{DirFacts, Experiment, Known, Preset, Site};
-use bench::link::{CalibrateOrder, RoundOrder};
-use bench::measure::{Bench, calibrate};
-use host::{Host, Outside, Root};
+use super::{As, CARD, Competing, EXPERIMENT};
+use crate::fs::fixtures::{on_disk, with_dir};
+use bench::experiment::fixtures::{bare_site, recorded, sites};
+use bench::experiment::{Experiment, Fields, Known, Preset, Site};
+use laws::fs::Pattern;
 use record::case::Case;
-use record::event::Samples;
 use record::key::{CaseId, Key, Value};
-use session::fixtures::{check, params};
+use session::fixtures::{check, here_with, is_plain, params, rehearse_in};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
-/// What an experiment may write of a default directory with much room (2 GiB for all).
-const USUAL_BYTES: u64 = 2 << 30;
+/// What a run may write in a directory that somebody named.
 const NAMED_BYTES: u64 = 1 << 36;
 
-fn with_dir(site: Site, allowance_bytes: u64) -> Site {
-    Site {
-        dir: Some(DirFacts { path: "/".into(), file_system: "ext4".to_owned(), allowance_bytes }),
-        ..site
-    }
+fn with(site: Site, bytes: u64) -> Site {
+    with_dir(site, "/", bytes)
 }
 
 fn spinning() -> Site {
-    let tree = "== sys/block/sda/size\n2000000000\n== sys/block/sda/dev\n8:0\n== sys/block/sda/device/model\nX\n\
-        == sys/block/sda/queue/rotational\n1\n\
-        == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/sda rw\n";
-    let mut site = with_dir(bare_site(), NAMED_BYTES);
-    site.host = Host::read(&Root::tree(tree));
+    let mut site = on_disk("sda", true, NAMED_BYTES);
     site.host.kernel.virtualisation.is_guest = Some(false);
     site
 }
@@ -40,7 +27,7 @@ fn spinning() -> Site {
 #[test]
 fn every_case_of_the_catalogue_is_there_and_keeps_its_time() {
     for site in sites() {
-        let site = with_dir(site, NAMED_BYTES);
+        let site = with(site, NAMED_BYTES);
         for (preset, cases, most_ms) in
             [(Preset::Quick, 2, 120), (Preset::Standard, 10, 900), (Preset::Thorough, 104, 12_000)]
         {
@@ -56,7 +43,8 @@ fn every_case_of_the_catalogue_is_there_and_keeps_its_time() {
 
 #[test]
 fn without_a_named_directory_at_most_four_competitors_have_large_files() {
-    let site = with_dir(recorded("vm-granite-rapids"), USUAL_BYTES);
+    // What a run takes that names no directory.
+    let site = with(recorded("vm-granite-rapids"), 2 << 30);
     let offer = check(&EXPERIMENT, &site, Preset::Thorough);
     let large = |id: &CaseId| id.int("size") == Some(64 << 20);
     let kept = offer.series[0].cases.iter().filter(|case| large(&case.id));
@@ -74,10 +62,10 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
 #[test]
 fn nothing_may_be_written_and_memory_are_reasons() {
     let quick = params(&CARD, Preset::Quick, &[]);
-    let none = with_dir(bare_site(), 0);
+    let none = with(bare_site(), 0);
     let skip = EXPERIMENT.series(&none, &quick).expect_err("no room");
-    assert!(skip.reason.contains("a reader's own"), "{}", skip.reason);
-    let mut memory = with_dir(bare_site(), NAMED_BYTES);
+    assert!(skip.needed.is_some_and(|needed| needed.contains("competitors")));
+    let mut memory = with(bare_site(), NAMED_BYTES);
     if let Some(dir) = &mut memory.dir {
         dir.file_system = "tmpfs".to_owned();
     }
@@ -91,7 +79,7 @@ fn a_disk_that_spins_is_stated_to_take_longer() {
         let offer = check(&EXPERIMENT, site, Preset::Standard);
         EXPERIMENT.round_cost(site, &offer.series[0])
     };
-    let quick = cost(&with_dir(recorded("epyc-7763-2s"), NAMED_BYTES));
+    let quick = cost(&with(recorded("epyc-7763-2s"), NAMED_BYTES));
     let slow = cost(&spinning());
     // Alone a reader in order has the disk's own readahead; ten take each other's place from the head.
     assert!(slow > 2 * quick, "{slow:?} against {quick:?}");
@@ -106,7 +94,7 @@ fn the_measured_reader_has_its_cpu_where_there_are_two() {
     assert_eq!(cpus(&[3, 0, 1], 1), [3]);
     assert_eq!(cpus(&[3, 0, 1], 5), [3, 0, 1, 0, 1]);
     assert_eq!(cpus(&[2], 3), [2, 2, 2]);
-    let site = with_dir(recorded("epyc-7763-2s"), NAMED_BYTES);
+    let site = with(recorded("epyc-7763-2s"), NAMED_BYTES);
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
     let series =
         EXPERIMENT.resolve(&site, &Known::default(), offer.series[0].clone()).expect("a place");
@@ -119,101 +107,30 @@ fn the_measured_reader_has_its_cpu_where_there_are_two() {
 
 #[test]
 fn figures_of_the_same_run_narrow_what_is_said() {
-    let site = with_dir(recorded("vm-granite-rapids"), NAMED_BYTES);
-    let case = Case::new(
-        CaseId::new()
-            .with("readers", "processes")
-            .with("size", 64_u64 << 10)
-            .with("pattern", "sequential")
-            .with("competitors", 9_u64),
-    );
-    let metric = |name: &str| {
-        let mut metrics = CARD.metrics.iter();
-        metrics.find(|metric| metric.name == name).expect("listed")
+    let site = with(recorded("vm-granite-rapids"), NAMED_BYTES);
+    let pattern = Pattern::Sequential;
+    let competing = Competing { readers: As::Processes, size: 64 << 10, pattern, competitors: 9 };
+    let predict = |id: CaseId, known: &Known, name: &str| {
+        let metric = CARD.metrics.iter().find(|metric| metric.name == name).expect("listed");
+        let told = EXPERIMENT.predict(&site, Some(known), &Case::new(id), metric);
+        told.map(|told| told.range.expect("an interval"))
     };
     let mut known = Known::default();
-    assert!(EXPERIMENT.predict(&site, Some(&known), &case, metric("latency")).is_none());
-    let alone = CaseId::new()
-        .with("pattern", "sequential")
-        .with("size", 1_u64 << 20)
-        .with("mode", "direct");
-    known.insert(Key::new("fs.read", &alone, "latency"), 8e4);
-    let deep = CaseId::new()
-        .with("pattern", "random")
-        .with("op", "read")
-        .with("block", 4096_u64)
-        .with("mode", "direct")
-        .with("depth", 64_u64);
+    assert!(predict(competing.id(), &known, "latency").is_none());
+    let alone = CaseId::new().with("pattern", "sequential").with("size", 1_u64 << 20);
+    known.insert(Key::new("fs.read", &alone.with("mode", "direct"), "latency"), 8e4);
+    let deep = CaseId::new().with("pattern", "random").with("op", "read").with("block", 4096_u64);
+    let deep = deep.with("mode", "direct").with("depth", 64_u64);
     known.insert(Key::new("fs.io", &deep, "iops"), 1e5);
-    let told = |name: &str| {
-        let prediction = EXPERIMENT.predict(&site, Some(&known), &case, metric(name));
-        let prediction = prediction.expect("known");
-        (prediction.range.expect("an interval"), prediction.because)
-    };
+    let of = |name| predict(competing.id(), &known, name);
     // Ten readers at 10 µs each, above 80 µs alone.
-    let (latency, because) = told("latency");
+    let latency = of("latency").expect("known");
     assert!(latency.low < 1e5 && 1e5 < latency.high && latency.high < 4e5, "{latency:?}");
-    assert!(because.contains("fs.read measured 80.0 µs"), "{because}");
-    assert!(because.contains("fs.io measured 100000"), "{because}");
-    let (bandwidth, _) = told("bandwidth");
+    let bandwidth = of("bandwidth").expect("known");
     assert!(bandwidth.low < 4.1e8 && 4.1e8 < bandwidth.high, "{bandwidth:?}");
-    assert!(EXPERIMENT.predict(&site, Some(&known), &case, metric("fairness")).is_none());
-    let curve = Case::new(CaseId(case.id.0[..3].to_vec()));
-    let knee = EXPERIMENT.predict(&site, Some(&known), &curve, metric("saturation"));
-    let knee = knee.and_then(|knee| knee.range).expect("known");
+    assert!(of("fairness").is_none());
+    let knee = predict(competing.curve().id(), &known, "saturation").expect("known");
     assert!(knee.low < 8.0 && 8.0 < knee.high, "{knee:?}");
-}
-
-/// A rehearsal in a directory: samples, and why cases failed.
-fn rehearse(dir: &Path, set: &[(&str, &str)]) -> (Vec<Case>, Vec<Samples>, Vec<String>) {
-    let mut cpus = metal::place::allowed().expect("CPUs");
-    cpus.truncate(2);
-    let site = Site {
-        host: Host::read(&Root::live(Outside::live())),
-        dir: Some(DirFacts {
-            path: dir.canonicalize().expect("it is there"),
-            file_system: String::new(),
-            allowance_bytes: NAMED_BYTES,
-        }),
-        cpus: cpus.clone(),
-        ..bare_site()
-    };
-    let calibration = calibrate(&CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 })
-        .expect("the clocks run");
-    let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Rehearsal, set));
-    let series = offer.expect("all").series.remove(0);
-    let series = EXPERIMENT.resolve(&site, &Known::default(), series).expect("a place");
-    EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for 1 MiB");
-    let order = RoundOrder {
-        series: series.clone(),
-        round: 1,
-        seed: 7,
-        cpus,
-        calibration,
-        dir: Some(dir.to_owned()),
-        far: None,
-        far_address: None,
-        case_ns: 200_000,
-        rehearsal: true,
-    };
-    let mut bench = Bench::new(order).expect("the CPU is allowed");
-    EXPERIMENT.measure(&series, &mut bench).expect("measures");
-    let (samples, _, _, done) = bench.finish().expect("ends");
-    let failed = done.failed.into_iter().map(|failed| failed.reason);
-    (series.cases, samples, failed.collect())
-}
-
-/// Whether a directory's file system does what it is told, so that nothing may fail there.
-fn is_plain(dir: &Path) -> bool {
-    let site = Site { host: Host::read(&Root::live(Outside::live())), ..bare_site() };
-    let ground = ground(&site, &dir.canonicalize().expect("it is there"));
-    let fs = ground.mount.map(|mount| mount.fs.as_str());
-    ground.kind == Kind::Device && fs.is_some_and(|fs| fs == "ext4" || fs == "xfs")
-}
-
-fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    // A thread of its own, because the bench pins it.
-    std::thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
 }
 
 #[test]
@@ -225,41 +142,37 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
         ("pattern", "sequential,random"),
         ("competitors", "0,3"),
     ];
-    let (cases, samples, failed) = on_a_thread(|| rehearse(dir.path(), &set));
-    assert_eq!(cases.len(), 8);
-    if !failed.is_empty() {
+    let rehearsed = rehearse_in(&EXPERIMENT, &here_with(dir.path()), Preset::Rehearsal, &set);
+    if !rehearsed.failed.is_empty() {
         // Where O_DIRECT is missing or faked.
-        assert!(
-            !is_plain(dir.path()) && failed.iter().all(|reason| reason.contains("cache:")),
-            "{failed:?}"
-        );
-        return skips::part("file-system", failed.join("; "));
+        let all = &rehearsed.failed;
+        let may = all.iter().all(|(_, reason)| reason.contains("cache:"));
+        assert!(!is_plain(dir.path()) && may, "{all:?}");
+        return skips::part("file-system", format!("{all:?}"));
     }
-    for case in &cases {
-        let told: BTreeSet<&str> = samples
-            .iter()
-            .filter(|samples| samples.case == case.id && !samples.raw.samples().is_empty())
-            .map(|samples| samples.metric.as_str())
-            .collect();
+    let samples = rehearsed.samples.iter().filter(|samples| !samples.raw.samples().is_empty());
+    let cases: BTreeSet<&CaseId> = samples.clone().map(|samples| &samples.case).collect();
+    assert_eq!(cases.len(), 8);
+    for id in cases {
+        let case = Competing::of(id).expect("ours");
+        let of_case = samples.clone().filter(|samples| samples.case == *id);
+        let told: BTreeSet<&str> = of_case.map(|samples| samples.metric.as_str()).collect();
         let mut expected = BTreeSet::from(["latency", "latency_all", "bandwidth", "cpu"]);
-        if case.int("competitors") == Some(3) {
+        if case.competitors == 3 {
             expected.insert("fairness");
         }
-        assert_eq!(told, expected, "{}", case.id);
-        let latency = samples
-            .iter()
-            .find(|samples| samples.case == case.id && samples.metric == "latency")
-            .expect("has it");
+        assert_eq!(told, expected, "{id}");
+        let latency = rehearsed.of(id, "latency").expect("has it");
         let quantity = |name: &str| latency.quantities.get(name).copied().unwrap_or(f64::NAN);
         assert!(quantity("reads_least") > 0.0);
         // What all asked for is more than the measured reader's part.
         let own = latency.raw.samples().len() as f64 * 4096.0;
-        let readers = case.int("competitors").expect("a number") as f64 + 1.0;
+        let readers = case.competitors as f64 + 1.0;
         assert!(quantity("asked_bytes") >= own.max(readers * 2.0 * 4096.0));
         // Each read is counted once, whoever made it.
-        if case.at.get("ground").and_then(Value::text) == Some("device") {
+        if is_plain(dir.path()) {
             let counted = quantity("own_bytes") / quantity("asked_bytes");
-            assert!((1.0..1.5).contains(&counted), "{}: {counted}", case.id);
+            assert!((1.0..1.5).contains(&counted), "{id}: {counted}");
         }
     }
     let left = std::fs::read_dir(dir.path()).expect("reads").count();
@@ -269,7 +182,7 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
 #[test]
 fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let dir = tempfile::tempdir().expect("a directory");
-    let site = with_dir(bare_site(), NAMED_BYTES);
+    let site = with(bare_site(), NAMED_BYTES);
     let set = [("competitors", "0,1")];
     let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Rehearsal, &set));
     let series = offer.expect("cases").series.remove(0);
@@ -289,7 +202,7 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
 
 #[test]
 fn a_curve_has_its_figures_only_with_enough_points() {
-    let site = with_dir(recorded("graviton3"), NAMED_BYTES);
+    let site = with(recorded("graviton3"), NAMED_BYTES);
     let offer = check(&EXPERIMENT, &site, Preset::Quick);
     assert!(EXPERIMENT.derivable(&site, &offer.series).is_empty());
     let offer = check(&EXPERIMENT, &site, Preset::Standard);

@@ -1,49 +1,29 @@
 //! What lies below a directory: a device, or something that keeps data of its own.
 
-use bench::device::is_virtual;
-use bench::device::{counts_itself, disk_of, mount_of};
-use bench::experiment::Site;
+use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
+use bench::experiment::{Field, Site};
+use bench::symbols;
 use host::block::{Disk, Mount};
-use record::case::Case;
+use record::case::{Case, Series};
 use record::key::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What kind of ground files stand on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::fs) enum Kind {
-    /// A block device that counts what it does.
-    Device,
-    /// Another file system's files, or a disk made of a file: a cache of its own is below.
-    Stacked,
-    /// Memory.
-    Memory,
-    /// A program answers (FUSE), from wherever.
-    Fuse,
-    /// Another machine answers, or the machine that this one is a guest of.
-    Network,
-    /// The mounts do not tell.
-    Unknown,
-}
-
-impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Device, Kind::Stacked, Kind::Memory, Kind::Fuse, Kind::Network, Kind::Unknown];
-
-    fn of(symbol: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.symbol() == symbol)
-    }
-
-    /// Its symbol among the facts of a case.
-    pub(in crate::fs) fn symbol(self) -> &'static str {
-        match self {
-            Kind::Device => "device",
-            Kind::Stacked => "stacked",
-            Kind::Memory => "memory",
-            Kind::Fuse => "fuse",
-            Kind::Network => "network",
-            Kind::Unknown => "unknown",
-        }
+symbols! {
+    /// What kind of ground files stand on.
+    pub(in crate::fs) enum Kind {
+        /// A block device that counts what it does.
+        Device = "device",
+        /// Another file system's files, or a disk made of a file: a cache of its own is below.
+        Stacked = "stacked",
+        /// Memory.
+        Memory = "memory",
+        /// A program answers (FUSE), from wherever.
+        Fuse = "fuse",
+        /// Another machine answers, or the machine that this one is a guest of.
+        Network = "network",
+        /// The mounts do not tell.
+        Unknown = "unknown",
     }
 }
 
@@ -84,6 +64,19 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
     Ground { kind, disk, number, mount: Some(mount), because }
 }
 
+/// What lies below the directory for files; none without one.
+pub(in crate::fs) fn below(site: &Site) -> Option<Ground<'_>> {
+    site.dir.as_ref().map(|dir| ground(site, &dir.path))
+}
+
+/// Puts what is known of the place among the facts of all cases.
+pub(in crate::fs) fn ground_facts(site: &Site, mut series: Series) -> Series {
+    if let Some(ground) = below(site) {
+        series.cases.iter_mut().for_each(|case| ground.put(site, &mut case.at));
+    }
+    series
+}
+
 /// What a kind of ground is called, with the names that are known.
 fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> String {
     match (kind, disk) {
@@ -111,7 +104,7 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
 /// it is no device that answers for itself.
 pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
     let text = |name: &str| case.at.get(name).and_then(Value::text);
-    let kind = text("ground").and_then(Kind::of)?;
+    let kind = <Kind as Field>::of(case.at.get("ground"))?;
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;
     let fs = text("file_system").unwrap_or("nowhere that the mounts tell");
@@ -159,7 +152,7 @@ impl Ground<'_> {
     /// disk `device`, `device_number`, `device_kind`, `readahead_bytes` and `scheduler`.
     pub(in crate::fs) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
         let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
-        put("ground", Value::from(self.kind.symbol()));
+        put("ground", Value::from(self.kind.text()));
         if let Some(mount) = self.mount {
             put("file_system", Value::from(mount.fs.as_str()));
             put("mount_options", Value::from(mount.options.as_str()));

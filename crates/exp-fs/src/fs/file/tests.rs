@@ -1,6 +1,6 @@
 use super::{
     BLOCK_BYTES, EVICTION_MOST, EVICTION_STILL, Mode, Patience, open, open_with, order_seed, right,
-    write_prepared,
+    write,
 };
 use metal::memory::{Mapping, Pages};
 use metal::storage::{Way, residency};
@@ -36,19 +36,11 @@ fn pages_that_arrive_are_waited_for_and_pages_that_stay_are_not() {
 }
 
 #[test]
-fn modes_have_their_symbols() {
-    for mode in Mode::ALL {
-        assert_eq!(Mode::of(mode.symbol()), Some(mode));
-    }
-    assert_eq!(Mode::of("buffered"), None);
-}
-
-#[test]
 fn every_mode_gives_what_was_written_or_says_why_not() {
     let dir = tempfile::tempdir().expect("a directory");
-    let path = write_prepared(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
+    let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
     let is_plain = is_plain(dir.path());
-    for mode in Mode::ALL {
+    for mode in Mode::BY_KERNEL {
         let opened = match open(&path, mode) {
             Ok(opened) => opened,
             Err(error) => {
@@ -70,10 +62,10 @@ fn every_mode_gives_what_was_written_or_says_why_not() {
         assert!(count == BLOCK_BYTES && right(buffer.as_slice(), 5, at));
         let resident = residency(&opened.file, 0, BYTES).expect("told").cached;
         match mode {
-            Mode::Direct | Mode::DirectSync => assert_eq!(resident, 0),
-            Mode::Cold { readahead: false } => assert_eq!(resident, 1),
+            Mode::ColdNoReadahead => assert_eq!(resident, 1),
             // Read ahead as far as the device's window goes.
-            Mode::Cold { readahead: true } | Mode::Cached => assert!(resident >= 1),
+            Mode::Cold | Mode::Cached => assert!(resident >= 1),
+            _ => assert_eq!(resident, 0),
         }
         opened.make_cold(at, BLOCK_BYTES as u64).expect("evicts");
         if !mode.is_direct() {
@@ -87,13 +79,13 @@ fn a_file_in_memory_is_never_cold_and_never_direct() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
         return skips::test("memory-directory");
     };
-    let path = write_prepared(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
-    for mode in Mode::ALL {
+    let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
+    for mode in Mode::BY_KERNEL {
         match (mode, open(&path, mode)) {
-            (Mode::Direct | Mode::DirectSync, Err(error)) => {
-                assert!(error.to_string().contains("faked here: tmpfs"), "{error}");
+            (mode, opened) if mode.is_direct() => {
+                let error = opened.err().expect("faked there").to_string();
+                assert!(error.contains("faked here: tmpfs"), "{error}");
             }
-            (Mode::Direct | Mode::DirectSync, Ok(_)) => panic!("{mode:?}"),
             (_, opened) => {
                 let opened = opened.expect("opens");
                 opened.warm(0, 0).expect("it is there");
@@ -107,7 +99,7 @@ fn a_file_in_memory_is_never_cold_and_never_direct() {
 #[test]
 fn what_was_not_written_yet_is_not_cold() {
     let dir = tempfile::tempdir().expect("a directory");
-    let path = write_prepared(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
+    let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
     let opened = open_with(&path, WRITE).expect("opens");
     if let Err(error) = opened.make_cold(0, 0) {
         assert!(!is_plain(dir.path()), "{error}");
@@ -129,7 +121,7 @@ fn only_regular_files_are_opened() {
     let text = format!("{error:#}");
     assert!(text.contains("no regular file"), "{text}");
     let link = dir.path().join("link");
-    let path = write_prepared(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
+    let path = write(dir.path(), "data", BYTES, 5, "").expect("room for 1 MiB");
     std::os::unix::fs::symlink(&path, &link).expect("links");
     assert!(open(&link, Mode::Cached).is_err(), "a link leads elsewhere");
 }

@@ -2,11 +2,13 @@
 
 use super::places::Places;
 use super::watch::{Seen, Watch, demand_written_down};
-use super::workloads::{KIB, Sizes, Work, file_of, region_of};
-use crate::fs::file::{self, Mode, Opened};
+use super::workloads::{KIB, Sizes, file_of, least, most_written, region_of};
+use crate::fs::file::{self, Mode as ReadMode, Opened};
+use crate::fs::latencies::LISTED;
 use crate::fs::window::Window;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use bench::measure::{Bench, Clock, WrongResult};
+use bench::measure::{Clock, WrongResult};
+use laws::fs::io::{Mode, Work};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
 use metal::memory::base_page_bytes;
 use metal::place;
@@ -17,8 +19,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Latencies that are kept as they are; all are counted.
-const LISTED: usize = 20_000;
 /// Members begin so far ahead of the moment at which all are ready, in ns.
 const LEAD_NS: f64 = 100e3;
 /// Blocks whose contents are checked after a case.
@@ -67,17 +67,6 @@ struct Meeting {
 }
 
 impl Task<'_> {
-    /// The clock in which several CPUs may begin together.
-    pub(super) fn clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clock> {
-        let mut clock = bench.clock();
-        for cpu in cpus.iter().filter(|cpu| **cpu != cpus[0]) {
-            if !bench.offset(cpus[0], *cpu)?.allows(window_ns) {
-                clock = Clock::Monotonic;
-            }
-        }
-        Ok(clock)
-    }
-
     /// Runs the case by the calling thread, and says what the kernel and the device did for it.
     pub(super) fn alone(&self) -> Result<(Vec<Did>, Seen)> {
         let mut member = Member::enlist(self, 0)?;
@@ -223,12 +212,12 @@ impl Member {
             "O_DIRECT moves multiples of {} bytes here",
             opened.offset_alignment
         );
-        let plain = file::open(&path, Mode::Cached)?;
+        let plain = file::open(&path, ReadMode::Cached)?;
         let (start, bytes) = region_of(work, index, task.sizes);
         match work.mode {
-            "cold" => opened.make_cold(start, bytes)?,
+            Mode::Cold => opened.make_cold(start, bytes)?,
             // Pages of it that are in memory would have to be thrown out by each write.
-            "direct" => plain.make_cold(start, bytes)?,
+            Mode::Direct => plain.make_cold(start, bytes)?,
             // Partial pages would have to be read before they are written.
             _ => plain.warm(start, bytes)?,
         }
@@ -236,7 +225,7 @@ impl Member {
         let contents = file::seed_of(&path);
         let buffers = Buffers::new(blocks(work)?, usize::try_from(work.block)?, contents ^ seed)
             .context("memory for the blocks")?;
-        let engine = match work.is_ring {
+        let engine = match work.is_ring() {
             false => Engine::Psync(Psync::new(opened.file, buffers)),
             true => {
                 let depth = usize::try_from(work.depth)?;
@@ -247,9 +236,9 @@ impl Member {
         Ok(Member {
             engine,
             places: Places::new(work, start, bytes, seed)?,
-            op: match (work.is_read, work.mode) {
+            op: match (work.is_read(), work.mode) {
                 (true, _) => Op::Read,
-                (false, "buffered_fdatasync") => Op::WriteSynced,
+                (false, Mode::BufferedFdatasync) => Op::WriteSynced,
                 (false, _) => Op::Write,
             },
             seed: contents,
@@ -257,7 +246,7 @@ impl Member {
             log: Latencies::new(LISTED),
             window: task.is_rate.then(|| {
                 let is_alone = work.threads == 1;
-                Window::new(task.window_ns as u64, work.least(), work.depth, is_alone)
+                Window::new(task.window_ns as u64, least(work), work.depth, is_alone)
             }),
             notes: opened.notes,
         })
@@ -265,11 +254,11 @@ impl Member {
 
     fn run(&mut self, task: &Task, start: u64) -> Result<Ran> {
         let (work, clock) = (task.work, task.clock);
-        let at_least = work.least();
+        let at_least = least(work);
         let page = base_page_bytes() as u64;
-        let at_most = match (work.is_read, work.mode) {
-            (false, mode) if mode != "buffered" || task.is_written_through => {
-                work.most_written(task.sizes.written) / work.threads / work.block.max(page)
+        let at_most = match (work.is_read(), work.mode) {
+            (false, mode) if mode != Mode::Buffered || task.is_written_through => {
+                most_written(work, task.sizes.written) / work.threads / work.block.max(page)
             }
             _ => u64::MAX,
         };
@@ -317,7 +306,7 @@ impl Member {
 
     /// Demands that the last writes are where the case says, before anything else is synced.
     fn demand_written_down(&self, work: Work, watch: &Watch) -> Result<()> {
-        if work.is_read || work.mode == "buffered" {
+        if work.is_read() || work.mode == Mode::Buffered {
             return Ok(());
         }
         let offsets = self.last_blocks().into_iter().map(|(_, offset)| offset);
@@ -326,7 +315,7 @@ impl Member {
 
     /// Has what was written go to the device, and checks the data.
     fn finish(&self, work: Work) -> Result<()> {
-        if !work.is_read {
+        if !work.is_read() {
             let synced = self.plain.file.sync_data();
             synced.context("syncing what was written")?;
         }
@@ -351,12 +340,12 @@ impl Member {
     fn check(&self, work: Work) -> Result<()> {
         let last = self.last_blocks();
         // Where blocks in flight may meet, nobody knows which came last.
-        if !work.is_read && work.is_ring && self.places.count() < 2 * last.len() as u64 {
+        if !work.is_read() && work.is_ring() && self.places.count() < 2 * last.len() as u64 {
             return Ok(());
         }
         let mut found = vec![0_u8; usize::try_from(work.block)?];
         for (block, offset) in last.iter().take(CHECKED) {
-            let is_right = match work.is_read {
+            let is_right = match work.is_read() {
                 true => file::right(block, self.seed, *offset),
                 false => {
                     let moved = self.plain.file.read_at(&mut found, *offset);
@@ -366,7 +355,7 @@ impl Member {
                 }
             };
             if !is_right {
-                let what = if work.is_read { "read" } else { "written" };
+                let what = if work.is_read() { "read" } else { "written" };
                 let reason = format!(
                     "the {} bytes at offset {offset} are not what was {what} there",
                     block.len()
@@ -381,7 +370,7 @@ impl Member {
 /// How many blocks a thread has: one for each operation in flight, and for writes more, in which it
 /// goes round: what is written one after another is then nothing that could be compressed.
 fn blocks(work: Work) -> Result<usize> {
-    let turns = match work.is_read {
+    let turns = match work.is_read() {
         true => 1,
         false => UNLIKE_BYTES.div_ceil(work.depth * work.block.max(KIB)),
     };
@@ -389,15 +378,12 @@ fn blocks(work: Work) -> Result<usize> {
 }
 
 fn opened(path: &Path, work: Work) -> Result<Opened> {
-    match (work.is_read, work.mode) {
-        (true, mode) => {
-            let mode = Mode::of(mode).with_context(|| format!("no way to read: {mode}"))?;
-            file::open(path, mode)
-        }
-        (false, mode) => file::open_with(
-            path,
-            Way { write: true, direct: mode == "direct", dsync: mode == "dsync", sync: false },
-        ),
+    let (direct, dsync) = (work.is_direct(), work.mode == Mode::Dsync);
+    match (work.is_read(), work.mode) {
+        (true, Mode::Direct) => file::open(path, ReadMode::Direct),
+        (true, Mode::Cold) => file::open(path, ReadMode::Cold),
+        (true, _) => file::open(path, ReadMode::Cached),
+        (false, _) => file::open_with(path, Way { write: true, direct, dsync, sync: false }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where the operations of a thread go: drawn before the window, so that nothing is drawn inside.
 
-use super::workloads::Work;
 use anyhow::{Result, ensure};
+use laws::fs::io::{Mode, Work};
 
 /// Random places are drawn from as many pages as this; a larger part of a file is sampled.
 const DRAWN: u64 = 1 << 16;
@@ -28,7 +28,7 @@ impl Places {
     pub(super) fn new(work: Work, start: u64, bytes: u64, seed: u64) -> Result<Places> {
         let block = work.block;
         let mut random = fastrand::Rng::with_seed(seed);
-        let slot = if work.is_random { block.max(PAGE) } else { block };
+        let slot = if work.is_random() { block.max(PAGE) } else { block };
         let slots = bytes / slot;
         ensure!(slots > 0, "a block of {block} bytes is longer than its part of the file");
         let mut places = Places {
@@ -37,20 +37,19 @@ impl Places {
             block,
             drawn: Vec::new(),
             next: start,
-            left: if work.mode == "cold" { slots } else { u64::MAX },
+            left: if work.mode == Mode::Cold { slots } else { u64::MAX },
         };
-        if work.is_random {
+        if work.is_random() {
             places.drawn = drawn(&mut random, slots);
             for at in &mut places.drawn {
                 let inside = random.u64(..slot / block) * block;
                 *at = start + *at * slot + inside;
             }
-            places.left = places.left.min(match work.mode {
-                "cold" => places.drawn.len() as u64,
-                _ => u64::MAX,
-            });
+            if work.mode == Mode::Cold {
+                places.left = places.left.min(places.drawn.len() as u64);
+            }
             places.next = 0;
-        } else if work.mode != "cold" {
+        } else if work.mode != Mode::Cold {
             // Another begin in each round, or a device remembers what comes first.
             places.next = start + random.u64(..slots) * slot;
         }
@@ -108,21 +107,14 @@ fn drawn(random: &mut fastrand::Rng, slots: u64) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workloads::{KIB, MIB, Work};
+    use super::super::workloads::{KIB, MIB, one};
     use super::Places;
-    use record::key::CaseId;
+    use laws::fs::Pattern::{self, Random, Sequential};
+    use laws::fs::io::{Mode, Op, Work};
     use std::collections::BTreeSet;
 
-    fn work(pattern: &str, mode: &str, block: u64) -> Work {
-        let id = CaseId::new()
-            .with("op", "read")
-            .with("pattern", pattern)
-            .with("mode", mode)
-            .with("block", block)
-            .with("engine", "psync")
-            .with("depth", 1)
-            .with("threads", 1);
-        Work::of(&id).expect("a case")
+    fn work(pattern: Pattern, mode: Mode, block: u64) -> Work {
+        one(Op::Read, pattern, mode, block)
     }
 
     fn first(places: &mut Places, count: usize) -> Vec<u64> {
@@ -133,7 +125,7 @@ mod tests {
     fn random_places_cover_the_part_once_before_they_come_again() {
         for (block, slots) in [(4 * KIB, 256), (64 * KIB, 16), (1, 256), (KIB, 256)] {
             let mut places =
-                Places::new(work("random", "direct", block), MIB, MIB, 3).expect("room");
+                Places::new(work(Random, Mode::Direct, block), MIB, MIB, 3).expect("room");
             let round = first(&mut places, slots);
             let pages: BTreeSet<u64> = round.iter().map(|at| at / block.max(4096)).collect();
             assert_eq!(pages.len(), slots, "{block}");
@@ -146,7 +138,7 @@ mod tests {
     #[test]
     fn sequential_places_follow_each_other_and_go_round() {
         let mut places =
-            Places::new(work("sequential", "direct", MIB), 0, 4 * MIB, 5).expect("room");
+            Places::new(work(Sequential, Mode::Direct, MIB), 0, 4 * MIB, 5).expect("room");
         let round = first(&mut places, 8);
         for pair in round.windows(2) {
             assert_eq!(pair[1], (pair[0] + MIB) % (4 * MIB));
@@ -155,17 +147,17 @@ mod tests {
 
     #[test]
     fn cold_places_come_once() {
-        for pattern in ["random", "sequential"] {
-            let mut places = Places::new(work(pattern, "cold", 4096), 0, MIB, 1).expect("room");
+        for pattern in [Random, Sequential] {
+            let mut places = Places::new(work(pattern, Mode::Cold, 4096), 0, MIB, 1).expect("room");
             let all: BTreeSet<u64> = first(&mut places, 1000).into_iter().collect();
-            assert_eq!(all.len(), 256, "{pattern}");
+            assert_eq!(all.len(), 256, "{pattern:?}");
             assert_eq!(places.next(), None);
         }
     }
 
     #[test]
     fn of_very_many_places_some_are_drawn_and_none_twice() {
-        let work = work("random", "direct", 4096);
+        let work = work(Random, Mode::Direct, 4096);
         let mut places = Places::new(work, 0, 1 << 40, 1).expect("room");
         let all: BTreeSet<u64> = first(&mut places, 1 << 16).into_iter().collect();
         assert_eq!((all.len() as u64, places.count()), (1 << 16, 1 << 16));

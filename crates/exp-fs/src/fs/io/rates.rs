@@ -1,11 +1,13 @@
 //! Which cases yield a rate, and how much those that write need for it.
 
-use super::request;
-use super::workloads::{KIB, MIB, Work, one, ring};
+use super::chosen;
+use super::workloads::{KIB, MIB, one, ring};
 use crate::fs::window::{self, RATE_CASES, SETTLED_NS};
 use bench::device;
+use bench::experiment::contract::Facts;
 use bench::experiment::{Params, Preset, Site};
-use laws::fs::io as law;
+use laws::fs::Pattern;
+use laws::fs::io::{self as law, Mode, Op, Request, Work};
 use record::case::Case;
 use record::key::Value;
 
@@ -17,23 +19,23 @@ const WRITTEN_AT: &str = "written_bytes";
 /// Cases whose figures are the device's or its limit's: the longest blocks in order, and the smallest at random
 /// by the depth of the queue. Of those that write, thorough alone has the time and asks for the room.
 pub(super) const KEYS: [Work; 5] = [
-    one(true, false, "direct", MIB),
-    one(true, true, "direct", 4 * KIB),
-    ring(true, true, 4 * KIB, 32),
-    ring(true, true, 4 * KIB, 128),
-    one(false, false, "direct", MIB),
+    one(Op::Read, Pattern::Sequential, Mode::Direct, MIB),
+    one(Op::Read, Pattern::Random, Mode::Direct, 4 * KIB),
+    ring(Op::Read, Pattern::Random, 4 * KIB, 32),
+    ring(Op::Read, Pattern::Random, 4 * KIB, 128),
+    one(Op::Write, Pattern::Sequential, Mode::Direct, MIB),
 ];
 
 /// A case's window where that is as long as a rate asks for, in ns.
 fn window_ns(site: &Site, params: &Params, work: Work) -> Option<u64> {
     // What is in memory, or goes there first, and what comes once has no rate of a device.
-    if matches!(work.mode, "buffered" | "cold") {
+    if matches!(work.mode, Mode::Buffered | Mode::Cold) {
         return None;
     }
-    if let Some(&[Value::Int(window)]) = params.chosen("window") {
+    if let Some(window) = chosen(params, "window") {
         return (window >= SETTLED_NS).then_some(window);
     }
-    let is_key = KEYS.contains(&work) && (work.is_read || params.preset == Preset::Thorough);
+    let is_key = KEYS.contains(&work) && (work.is_read() || params.preset == Preset::Thorough);
     is_key.then_some(RATE_CASES * site.case_ns)
 }
 
@@ -41,15 +43,12 @@ fn window_ns(site: &Site, params: &Params, work: Work) -> Option<u64> {
 pub(super) fn put(site: &Site, params: &Params, work: Work, case: &mut Case) {
     let rate_ns = window_ns(site, params, work);
     window::put(case, rate_ns);
-    if let Some(window_ns) = rate_ns.filter(|_| !work.is_read) {
-        let bytes = match params.chosen("written") {
-            Some(&[Value::Int(bytes)]) => bytes,
-            _ => {
-                let likely = law::predict(site, None, &request(case, work), "bandwidth");
-                let likely = likely.and_then(|told| told.range).map_or(0.0, |range| range.likely);
-                device::coarse((FASTER * likely * window_ns as f64 / 1e9) as u64)
-            }
-        };
+    if let Some(window_ns) = rate_ns.filter(|_| !work.is_read()) {
+        let bytes = chosen(params, "written").unwrap_or_else(|| {
+            let likely = law::predict(Facts::prior(site), Request::of(&work, case), "bandwidth");
+            let likely = likely.map_or(0.0, |law| law.range.likely);
+            device::coarse((FASTER * likely * window_ns as f64 / 1e9) as u64)
+        });
         case.at.insert(WRITTEN_AT.to_owned(), bytes.into());
     }
 }

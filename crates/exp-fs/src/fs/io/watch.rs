@@ -1,9 +1,9 @@
 //! What the kernel and the device did while the operations of a case ran.
 
-use super::workloads::Work;
 use crate::fs::file::{Account, Moved};
 use anyhow::{Context, Result, ensure};
 use bench::device::device_waited_ns;
+use laws::fs::io::{Mode, Work};
 use metal::memory::base_page_bytes;
 use metal::storage::residency;
 use std::fs::File;
@@ -40,7 +40,7 @@ impl Watch {
             work,
             workers_ns: workers_ns(work),
             waited_ns: number.and_then(device_waited_ns),
-            account: Some(match work.is_read {
+            account: Some(match work.is_read() {
                 true => Account::begin(number),
                 false => Account::begin_writes(number),
             }),
@@ -56,7 +56,7 @@ impl Watch {
         self.workers_ns = workers.map(|(now, then)| now.saturating_sub(then));
         let waited = self.number.as_deref().and_then(device_waited_ns);
         self.waited_ns = waited.zip(self.waited_ns).map(|(now, then)| now - then);
-        if self.work.mode != "buffered" {
+        if self.work.mode != Mode::Buffered {
             self.moved = self.account.take().map(|account| account.end(asked));
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn demand_written_down(
         unwritten += found.dirty + found.writeback;
     }
     ensure!(
-        work.mode != "direct" || cached == 0,
+        work.mode != Mode::Direct || cached == 0,
         "cache: O_DIRECT is faked here: {cached} pages of the last blocks that were written are in the page \
          cache, {unwritten} of them not on the device"
     );
@@ -113,7 +113,7 @@ pub(super) fn demand_written_down(
 /// `None` where the kernel does not tell. (Their names end in a number of the first namespace of
 /// processes, which is not ours in a container; a process has one case at a time.)
 fn workers_ns(work: Work) -> Option<u64> {
-    if !work.is_ring {
+    if !work.is_ring() {
         return Some(0);
     }
     let mut total = 0;
@@ -131,54 +131,43 @@ fn workers_ns(work: Work) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::workloads::Work;
+    use super::super::workloads::{self, one};
     use super::{Watch, demand_written_down, workers_ns};
+    use laws::fs::Pattern;
+    use laws::fs::io::{Mode, Op};
     use metal::clock::monotonic_ns;
     use metal::fault::evict;
-    use metal::io::{Buffers, Latencies, Op, Stop, Uring, UringSetup};
-    use record::key::CaseId;
+    use metal::io::{Buffers, Latencies, Op as IoOp, Stop, Uring, UringSetup};
     use std::fs::File;
     use std::os::unix::fs::FileExt;
-
-    fn work(op: &str, mode: &str, engine: &str) -> Work {
-        let id = CaseId::new()
-            .with("op", op)
-            .with("pattern", "random")
-            .with("mode", mode)
-            .with("block", 4096)
-            .with("engine", engine)
-            .with("depth", 1)
-            .with("threads", 1);
-        Work::of(&id).expect("a case")
-    }
 
     #[test]
     fn writes_that_are_only_in_memory_are_no_direct_or_synced_ones() {
         let file = tempfile::tempfile().expect("a file");
         let told = |mode| {
-            let work = work("write", mode, "psync");
+            let work = one(Op::Write, Pattern::Random, mode, 4096);
             let mut watch = Watch::begin(work, None);
             watch.operations_are_over(16384);
             let offsets = (0..4).map(|index| index * 4096);
             demand_written_down(&file, work, offsets, &watch)
         };
         file.write_all_at(&[7; 16384], 0).expect("room");
-        let error = told("direct").expect_err("they are in the page cache");
+        let error = told(Mode::Direct).expect_err("they are in the page cache");
         assert!(error.to_string().starts_with("cache: O_DIRECT"), "{error}");
         let in_memory = metal::storage::file_system(&file).expect("statfs").is_in_memory();
         let counts_dirty = metal::storage::residency(&file, 0, 4096).expect("counted").dirty > 0;
         if in_memory || !counts_dirty {
             return skips::part("kernel", "cachestat of files on a disk");
         }
-        for mode in ["dsync", "buffered_fdatasync"] {
+        for mode in [Mode::Dsync, Mode::BufferedFdatasync] {
             let error = told(mode).expect_err("nobody synced them");
             assert!(error.to_string().contains("the sync is faked"), "{error}");
         }
         file.sync_data().expect("syncs");
-        told("dsync").expect("they are on the device");
-        assert!(told("direct").is_err(), "they are in the page cache still");
+        told(Mode::Dsync).expect("they are on the device");
+        assert!(told(Mode::Direct).is_err(), "they are in the page cache still");
         evict(&file, 0, 0).expect("evicts");
-        told("direct").expect("as if they had gone past it");
+        told(Mode::Direct).expect("as if they had gone past it");
     }
 
     #[test]
@@ -191,14 +180,14 @@ mod tests {
         let Ok(mut ring) = ring else {
             return skips::test("io-uring");
         };
-        let case = work("read", "direct", "io_uring");
+        let case = workloads::ring(Op::Read, Pattern::Random, 4096, 1);
         let before_ns = workers_ns(case).expect("the kernel tells");
         let stop = Stop { until_tick: 0, at_least: 50, at_most: 50 };
         let mut log = Latencies::new(0);
-        let ran = ring.run(Op::Read, || Some(0), monotonic_ns, stop, &mut log);
+        let ran = ring.run(IoOp::Read, || Some(0), monotonic_ns, stop, &mut log);
         assert_eq!(ran.expect("64 bytes are there").operations, 50);
         let after_ns = workers_ns(case).expect("the kernel tells");
         assert!(after_ns > before_ns, "{before_ns} {after_ns}");
-        assert_eq!(workers_ns(work("read", "direct", "psync")), Some(0));
+        assert_eq!(workers_ns(one(Op::Read, Pattern::Random, Mode::Direct, 4096)), Some(0));
     }
 }

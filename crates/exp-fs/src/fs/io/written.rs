@@ -2,13 +2,14 @@
 
 use super::crew::{Did, Task};
 use super::watch::Seen;
-use crate::fs::file::ground_note;
+use crate::fs::latencies::in_ns;
+use crate::fs::offered::describe_place;
 use crate::fs::window;
 use anyhow::{Result, ensure};
-use bench::measure::{Bench, Clock, Settled};
+use bench::measure::{Bench, Clock, Settled, Values};
+use laws::fs::io::Mode;
 use record::case::Case;
 use record::event::Samples;
-use stats::histogram::Histogram as Distribution;
 use std::collections::BTreeSet;
 
 /// Threads should have worked at the same time for this share of the longest of their stretches.
@@ -27,20 +28,20 @@ pub(super) fn down(
     let windows = did.iter_mut().filter_map(|did| did.window.take()).collect();
     let did = did.as_slice();
     let clock = task.clock;
-    let (listed, all) = latencies(clock, did);
+    let (listed, all) = in_ns(clock, did.iter().map(|did| &did.log));
     let samples = match did.len() {
-        1 => bench.record_counted(case, "latency", listed, &all)?,
-        _ => bench.record_counted_apart(case, "latency", listed, &all)?,
+        1 => bench.record(case, "latency", Values::counted(listed, &all))?,
+        _ => bench.record(case, "latency", Values::counted(listed, &all).apart())?,
     };
-    describe(samples, task, seen, settled);
-    samples.notes.extend(ground_note(case));
+    describe_place(samples, case, settled);
+    describe(samples, task, seen);
     samples.notes.extend(notes(task, cpus, did));
     let operations: u64 = did.iter().map(|did| did.ran.operations).sum();
     let steady = task.is_rate.then(|| window::settled(windows)).transpose()?;
     let rate = match (did, &steady) {
         (_, Some(steady)) => steady.rate(),
         ([alone], None) => rate(clock, alone),
-        (_, None) => shared_rate(clock, task.work.is_ring, did)?,
+        (_, None) => shared_rate(clock, task.work.is_ring(), did)?,
     };
     let block = task.work.block as f64;
     let [per_second, bytes] = window::names(case);
@@ -64,7 +65,7 @@ pub(super) fn down(
     let each = cpu_ns as f64 / operations as f64;
     let samples = rated(bench, case, "cpu", operations, each, did.len())?;
     match seen.workers_ns {
-        Some(ns) if task.work.is_ring => {
+        Some(ns) if task.work.is_ring() => {
             samples.quantities.insert("workers_ns".to_owned(), ns as f64);
         }
         None => samples.notes.push(
@@ -85,28 +86,9 @@ fn rated<'bench>(
     threads: usize,
 ) -> Result<&'bench mut Samples> {
     match threads {
-        1 => bench.record_batches(case, metric, operations, vec![value]),
-        _ => bench.record_apart(case, metric, vec![value]),
+        1 => bench.record(case, metric, Values::batches(operations, vec![value])),
+        _ => bench.record(case, metric, Values::block(value).apart()),
     }
-}
-
-/// The first latencies of each thread, and the distribution of all, in ns.
-fn latencies(clock: Clock, did: &[Did]) -> (Vec<f64>, Distribution) {
-    let mut all = Distribution::default();
-    let mut listed = Vec::new();
-    for did in did {
-        let log = &did.log;
-        listed.extend(log.first().iter().map(|ticks| clock.ns(*ticks)));
-        if log.total() == log.first().len() as u64 {
-            // All are known as they were.
-            log.first().iter().for_each(|ticks| all.record(clock.ns(*ticks)));
-            continue;
-        }
-        for (ticks, count) in log.counts() {
-            (0..count).for_each(|_| all.record(clock.ns(ticks)));
-        }
-    }
-    (listed, all)
 }
 
 /// Operations per second of a thread with a full queue; of all that it did where that was never so long.
@@ -187,13 +169,11 @@ fn queue_note(at_device: f64, asked: u64) -> Option<String> {
 }
 
 /// What stands beside the case's first figure.
-fn describe(samples: &mut Samples, task: &Task, seen: &Seen, settled: Settled) {
+fn describe(samples: &mut Samples, task: &Task, seen: &Seen) {
     let moved = &seen.moved;
-    settled.write(&mut samples.quantities);
-    samples.notes.extend(settled.note());
     match task.work.mode {
         // That these do not come from a device, or not at once, is what they are.
-        "cached" | "buffered" => {
+        Mode::Cached | Mode::Buffered => {
             if let Some(bytes) = moved.by_device() {
                 samples.quantities.insert("device_bytes".to_owned(), bytes as f64);
             }

@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Timer, abba};
+use bench::measure::{Bench, Timer, Values, abba};
 use laws::fs::metadata::Call;
 use metal::metadata::{create, mkdir, open, rename, rmdir, unlink};
 use metal::raw;
@@ -50,7 +50,7 @@ pub(super) fn time<'bench>(
         Call::Readdir => k * entries,
         _ => k,
     };
-    bench.record_quartets(case, "latency", per_batch, turns)
+    bench.record(case, "latency", Values::quartets(per_batch, turns))
 }
 
 /// One window of `n` calls, in ns.

@@ -1,21 +1,21 @@
 //! Passes over a file, block by block, and the account of where the blocks came from.
 
-use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, size_of, window_of};
-use crate::fs::file::{
-    Account, Mode, Moved, Opened, WARM_TRIES, ground_note, open, order_seed, right, seed_of,
-};
+use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
+use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
+use crate::fs::latencies::{LISTED, in_ns};
+use crate::fs::offered::describe_place;
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Settled, WrongResult, settle};
+use bench::measure::{Bench, Clock, Settled, Values, WrongResult, settle};
 use bench::prepared::demand_written_extents;
-use laws::fs::read as law;
+use laws::fs::Pattern;
+use laws::fs::read::{CACHED_BYTES, Read};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
-use stats::histogram::Histogram;
 use stats::steady::Steady;
 use std::fs::File;
 use std::path::Path;
@@ -24,13 +24,11 @@ use std::time::{Duration, Instant};
 /// Blocks of a pass over a file that is larger …
 const PASS_BLOCKS: usize = 4096;
 /// … and of the part of a file that is brought into the page cache.
-const CACHED_BLOCKS: usize = law::CACHED_BYTES as usize / BLOCK_BYTES;
+const CACHED_BLOCKS: usize = CACHED_BYTES as usize / BLOCK_BYTES;
 /// What needs no eviction is passed over so often that a run has at least so many blocks.
 const RUN_BLOCKS: usize = 1024;
 /// Blocks that are read into, and looked at after each run.
 const BUFFERS: usize = 8;
-/// Single latencies that are kept as they are; all are counted.
-const KEPT: usize = 20_000;
 /// Passes end when all that belongs to them has taken so many times the time that they may take.
 const AROUND_MOST: u32 = 2;
 
@@ -43,9 +41,14 @@ pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Sett
 }
 
 /// Measures a case.
-pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled) -> Result<()> {
-    let mode = case.text("mode").and_then(Mode::of).context("no mode")?;
-    let bytes = size_of(case).context("no size")?;
+pub(super) fn time(
+    case: &Case,
+    read: &Read,
+    bench: &mut Bench,
+    dir: &Path,
+    settled: Settled,
+) -> Result<()> {
+    let (mode, bytes) = (read.mode, read.size);
     let file_bytes = file_bytes_of(case).context("no file")?;
     let path = path_of(dir, file_bytes);
     let seed = seed_of(&path);
@@ -57,7 +60,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled)
         "cache: O_DIRECT is missing for blocks of 4 KiB: it needs multiples of {alignment} bytes here"
     );
     let extents = demand_written_extents(&opened.file, file_bytes)?;
-    let random = case.text("pattern") == Some("random");
+    let random = read.pattern == Pattern::Random;
     let seeds =
         Seeds { round: bench.order().round, mode, order: order_seed(bench.order().seed, &case.id) };
     let blocks = match mode {
@@ -75,18 +78,16 @@ pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled)
         window_ns: window_of(case, bench.order().case_ns),
     };
     let passes = look.run(bench, window)?;
-    let notes = opened.notes.iter().cloned().chain(ground_note(case));
     let part = (mode == Mode::Cached && blocks.span().1 < bytes).then(|| {
         format!(
             "another part of {} of the file in each round is in the page cache and read",
             render(blocks.span().1 as f64, Unit::B)
         )
     });
-    let notes = notes.chain(part);
     let samples = passes.record(case, bench)?;
-    settled.write(&mut samples.quantities);
-    samples.notes.extend(settled.note());
-    samples.notes.extend(notes);
+    samples.notes.extend(opened.notes.iter().cloned());
+    describe_place(samples, case, settled);
+    samples.notes.extend(part);
     match extents {
         Some(extents) => {
             let extents = extents as f64;
@@ -164,7 +165,7 @@ fn begin(seeds: Seeds, places: usize) -> usize {
     // The golden section: no two of few rounds meet.
     let turns = f64::from(seeds.round.saturating_sub(1)) * 0.618_033_988_749_895;
     let of_round = (turns.fract() * places as f64) as usize;
-    let of_device = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Cached);
+    let of_device = Mode::BY_KERNEL.into_iter().filter(|mode| *mode != Mode::Cached);
     let modes = of_device.clone().count();
     let rank = of_device.take_while(|mode| *mode != seeds.mode).count();
     (of_round + rank * places / modes) % places
@@ -218,11 +219,11 @@ impl Look<'_> {
 
     fn once(&self, bench: &Bench, mut window: Option<Window>) -> Result<Passes> {
         let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let (first, span_bytes) = blocks.span();
         let longest_ns = window.as_ref().map(Window::most_ns);
         let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
-        let is_cold = matches!(mode, Mode::Cold { .. });
+        let is_cold = matches!(mode, Mode::Cold | Mode::ColdNoReadahead);
         match mode {
             Mode::Cached => opened.warm(first, span_bytes)?,
             _ => opened.make_cold(0, 0)?,
@@ -230,7 +231,7 @@ impl Look<'_> {
         let file = opened.file.try_clone().context("a second descriptor")?;
         let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, self.seed).context("memory for blocks")?;
         let mut engine = Psync::new(file, buffers);
-        let mut log = Latencies::new(KEPT);
+        let mut log = Latencies::new(LISTED);
         let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
         let mut ahead = 0;
         let (start, mut timed) = (Instant::now(), Duration::ZERO);
@@ -296,7 +297,11 @@ fn demand_right(engine: &Psync, seed: u64) -> Result<()> {
 impl Passes {
     /// Writes the case's figures; returns those of the first, for what else is known.
     fn record<'bench>(self, case: &Case, bench: &'bench mut Bench) -> Result<&'bench mut Samples> {
-        self.record_latencies(case, bench)?;
+        let (listed, all) = in_ns(self.clock, std::iter::once(&self.log));
+        match self.log.total() == listed.len() as u64 {
+            true => bench.record(case, "latency", listed)?,
+            false => bench.record(case, "latency", Values::counted(listed, &all))?,
+        };
         let mut notes = Vec::new();
         let counted = match (self.whole.is_empty(), self.part) {
             (true, Some(part)) => vec![part],
@@ -308,7 +313,7 @@ impl Passes {
         let ns = |ran: &Ran| self.clock.between_ns(ran.first_tick, ran.last_tick);
         let of = |value: &dyn Fn(&Ran) -> f64| counted.iter().map(value).collect::<Vec<f64>>();
         let cpu = of(&|ran| ran.thread_cpu_ns as f64 / ran.operations as f64);
-        bench.record_batches(case, "cpu", k, cpu)?;
+        bench.record(case, "cpu", Values::batches(k, cpu))?;
         let [per_second, bytes] = window::names(case);
         let (iops, k) = match &self.steady {
             Some(steady) => (vec![steady.rate()], 0),
@@ -317,11 +322,11 @@ impl Passes {
         let scaled = |scale: &dyn Fn(f64) -> f64| iops.iter().map(|rate| scale(*rate)).collect();
         let bandwidth = scaled(&|rate| rate * BLOCK_BYTES as f64);
         let per_block = scaled(&|rate| 1e9 / rate);
-        let samples = bench.record_batches(case, per_second, k, iops)?;
+        let samples = bench.record(case, per_second, Values::batches(k, iops))?;
         if let Some(steady) = &self.steady {
             steady.describe(samples, BLOCK_BYTES as f64);
         }
-        bench.record_batches(case, bytes, k, bandwidth)?;
+        bench.record(case, bytes, Values::batches(k, bandwidth))?;
         if self.moved.asked == 0
             && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
         {
@@ -330,7 +335,7 @@ impl Passes {
                 render(bytes as f64, Unit::B)
             ));
         }
-        let samples = bench.record_batches(case, "latency_per_block", k, per_block)?;
+        let samples = bench.record(case, "latency_per_block", Values::batches(k, per_block))?;
         let quantities = &mut samples.quantities;
         quantities.insert("passes".to_owned(), self.passes as f64);
         quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);
@@ -338,22 +343,6 @@ impl Passes {
         self.moved.describe(samples);
         samples.notes.extend(notes);
         Ok(samples)
-    }
-
-    fn record_latencies(&self, case: &Case, bench: &mut Bench) -> Result<()> {
-        let first = self.log.first().iter();
-        let first: Vec<f64> = first.map(|ticks| self.clock.ns(*ticks)).collect();
-        if self.log.total() == first.len() as u64 {
-            bench.record(case, "latency", first)?;
-            return Ok(());
-        }
-        let mut all = Histogram::default();
-        for (ticks, count) in self.log.counts() {
-            let ns = self.clock.ns(ticks);
-            (0..count).for_each(|_| all.record(ns));
-        }
-        bench.record_counted(case, "latency", first, &all)?;
-        Ok(())
     }
 }
 
@@ -401,7 +390,7 @@ mod tests {
 
     #[test]
     fn modes_of_a_round_begin_at_different_places() {
-        let device = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Cached);
+        let device = Mode::BY_KERNEL.into_iter().filter(|mode| *mode != Mode::Cached);
         for bytes in [64 * MIB, 256 * MIB] {
             for round in 1..7 {
                 let first = |mode| {

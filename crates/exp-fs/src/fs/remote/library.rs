@@ -1,5 +1,6 @@
 //! Reads of an existing file of an NFS server through libnfs, without a mount.
 
+use super::Look;
 use super::passes::{Reader, drive};
 use super::target::Url;
 use super::wire::{cache_note, share_from_cache};
@@ -54,25 +55,23 @@ impl Reader for Remote {
 /// The library is gone.
 pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<()> {
     let library = Library::load().context("loading libnfs")?;
-    let Some(first) = series.cases.first() else {
-        return Ok(());
-    };
-    bench.may_hang_in(first);
-    let mut remote = match open(library, url) {
-        Ok(remote) => remote,
-        Err(error) => {
-            bench.fail_all(series, &error);
-            return Ok(());
-        }
-    };
-    let mut lost: Option<String> = None;
-    bench.each(series, |bench, case| {
+    let (mut remote, mut lost): (Option<Remote>, Option<String>) = (None, None);
+    bench.each_of::<Look>(series, |bench, case, look| {
         // The connection stays lost: nothing further is waited for.
         if let Some(reason) = &lost {
             bail!("{reason}");
         }
-        bench.may_hang_in(case);
-        time(&mut remote, case, bench).inspect_err(|error| {
+        let remote = match &mut remote {
+            Some(remote) => remote,
+            none => match open(&library, url) {
+                Ok(opened) => none.insert(opened),
+                Err(error) => {
+                    lost = Some(format!("{error:#}"));
+                    return Err(error);
+                }
+            },
+        };
+        time(remote, case, &look, bench).inspect_err(|error| {
             if error.root_cause().is::<std::io::Error>() {
                 lost = Some(format!("{} does not answer: {error:#}", url.server));
             }
@@ -83,7 +82,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
 
 /// Opens the file by the first version of the protocol that the server speaks. One that does not answer at
 /// all is not asked a second time.
-fn open(library: Library, url: &Url) -> Result<Remote> {
+fn open(library: &Library, url: &Url) -> Result<Remote> {
     let mut reasons = Vec::new();
     let begin = Instant::now();
     for version in url.versions() {
@@ -107,7 +106,7 @@ fn open(library: Library, url: &Url) -> Result<Remote> {
     bail!("{}: {}", url.server, reasons.join("; "))
 }
 
-fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
+fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Result<()> {
     let has = remote.file.bytes();
     let bytes = case.int("size").unwrap_or(has.min(WHOLE_MOST));
     let told = |bytes: u64| render(bytes as f64, Unit::B);
@@ -118,7 +117,7 @@ fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
         told(bytes.max(LEAST_BYTES))
     );
     let before = remote.file.tcp().ok();
-    let passes = drive(bench, case, bytes, remote)?;
+    let passes = drive(bench, look.pattern, bytes, remote)?;
     let after = remote.file.tcp().ok();
     let asked = passes.bytes();
     let samples = passes.record(bench, case)?;

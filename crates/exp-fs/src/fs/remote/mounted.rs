@@ -1,8 +1,8 @@
 //! Reads of files below a mounted directory, through the kernel.
 
 use super::passes::{Reader, drive};
-use super::{place, wire};
-use crate::fs::file::{Mode, Opened, open, right, write_prepared};
+use super::{Look, place, wire};
+use crate::fs::file::{Mode, Opened, open, right, write};
 use anyhow::{Context, Result, ensure};
 use bench::measure::Bench;
 use host::block::is_mounted;
@@ -25,15 +25,15 @@ fn name(bytes: u64) -> String {
 /// Writes a file of each size that the series has.
 ///
 /// # Errors
-/// As [`write_prepared`]; the directory lies elsewhere than planned.
+/// As [`write`]; the directory lies elsewhere than planned.
 pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let first = series.cases.first().context("the series has no case")?;
     let opened = std::fs::File::open(dir).context("opening the directory")?;
     place::of(&opened, first).with_context(|| dir.display().to_string())?;
     let sizes: BTreeSet<u64> = series.cases.iter().filter_map(|case| case.int("size")).collect();
-    let written = sizes.into_iter().map(|bytes| {
-        write_prepared(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE")
-    });
+    let written = sizes
+        .into_iter()
+        .map(|bytes| write(dir, &name(bytes), bytes, SEED ^ bytes, "--set fs.remote.size=SIZE"));
     written.collect()
 }
 
@@ -78,11 +78,11 @@ impl Reader for File {
 ///
 /// # Errors
 /// What it assumed does not hold, or the server failed.
-pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().context("no work directory was made")?;
+pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
+    let dir = bench.order().directory()?;
     demand_mount(case)?;
     let bytes = case.int("size").context("the case has no size")?;
-    let mode = case.text("mode").and_then(Mode::of).context("the case has no mode")?;
+    let mode = look.mode;
     // Opened anew: what the client keeps of attributes is asked for again (close-to-open), and nothing
     // that it learnt of earlier reads counts.
     let opened = open(&dir.join(name(bytes)), mode)?;
@@ -94,7 +94,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let mut file = File { opened, mode, seed: SEED ^ bytes, is_warm: false };
     file.begin_pass()?;
     let counters = wire::Before::of(place.target);
-    let passes = drive(bench, case, bytes, &mut file)?;
+    let passes = drive(bench, look.pattern, bytes, &mut file)?;
     let counted = counters.and_then(wire::Before::end);
     let asked = passes.bytes();
     if mode == Mode::Cached {

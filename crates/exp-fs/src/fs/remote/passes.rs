@@ -2,7 +2,8 @@
 
 use crate::fs::file::BLOCK_BYTES;
 use anyhow::{Context, Result, ensure};
-use bench::measure::Bench;
+use bench::measure::{Bench, Values};
+use laws::fs::Pattern;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::io::Buffers;
 use record::case::Case;
@@ -61,7 +62,7 @@ impl Passes {
 /// What the reader says; a file that is too short.
 pub(super) fn drive(
     bench: &Bench,
-    case: &Case,
+    pattern: Pattern,
     bytes: u64,
     reader: &mut dyn Reader,
 ) -> Result<Passes> {
@@ -69,12 +70,12 @@ pub(super) fn drive(
     let count = bytes / BLOCK_BYTES as u64;
     ensure!(count > 0, "a file of {bytes} bytes has no block of {BLOCK_BYTES}");
     let mut offsets: Vec<u64> = (0..count).map(|block| block * BLOCK_BYTES as u64).collect();
-    if case.text("pattern") == Some("random") {
+    if pattern == Pattern::Random {
         random.shuffle(&mut offsets);
     }
     let mut buffers =
         Buffers::new(BUFFERS, BLOCK_BYTES, random.u64(..)).context("memory for blocks")?;
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let case_ns = bench.order().case_ns as f64;
     let mut seen = Passes::default();
     let mut spent_ns = 0.0;
@@ -134,10 +135,10 @@ impl Passes {
         bench: &'bench mut Bench,
         case: &Case,
     ) -> Result<&'bench mut Samples> {
-        bench.record_batches(case, "latency_per_block", 0, self.per_block_ns)?;
-        bench.record_batches(case, "bandwidth", 0, self.bandwidths)?;
-        bench.record_batches(case, "iops", 0, self.iops)?;
-        bench.record_batches(case, "cpu", 0, self.cpu_ns)?;
+        bench.record(case, "latency_per_block", Values::blocks(self.per_block_ns))?;
+        bench.record(case, "bandwidth", Values::blocks(self.bandwidths))?;
+        bench.record(case, "iops", Values::blocks(self.iops))?;
+        bench.record(case, "cpu", Values::blocks(self.cpu_ns))?;
         bench.record(case, "latency", self.latencies_ns)
     }
 }

@@ -1,8 +1,10 @@
 //! What the user named: a directory of a mounted remote file system, or a file of an NFS server.
 
 use crate::fs::file::{Ground, Kind, ground};
-use bench::experiment::{Site, Skip};
+use bench::experiment::{Field, Site, Skip};
 use host::block::Mount;
+use laws::fs::remote::{Client, Link, Way};
+use record::case::Case;
 use record::key::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,7 +17,7 @@ const SCHEME: &str = "nfs://";
 const ARGUMENTS: [&str; 8] =
     ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
 /// What stands among a case's facts as the file system of a file that nothing mounts.
-pub(super) const LIBRARY: &str = "libnfs";
+const LIBRARY: &str = "libnfs";
 /// Default of the path: none.
 pub(super) const NONE: &str = "none";
 /// The way out of everything that is refused.
@@ -230,14 +232,14 @@ impl Target<'_> {
             return;
         };
         let link = match (interface.loopback, interface.wireless, interface.is_virtual) {
-            (true, ..) => "loopback",
-            (_, true, _) => "wireless",
-            (.., true) => "virtual",
-            _ => "wired",
+            (true, ..) => Link::Loopback,
+            (_, true, _) => Link::Wireless,
+            (.., true) => Link::Virtual,
+            _ => Link::Wired,
         };
         let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
         put("interface", Value::from(interface.name.as_str()));
-        put("link", Value::from(link));
+        put("link", Value::from(link.text()));
         put("gateway", Value::from(u64::from(has_gateway)));
         if let Some(rate) = interface.speed_bits_per_second {
             put("link_bits_per_second", Value::from(rate));
@@ -262,6 +264,29 @@ pub(super) fn server_of(mount: &Mount) -> Option<String> {
     let host = host.rsplit('@').next().unwrap_or(host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     (!host.is_empty()).then(|| host.to_owned())
+}
+
+/// What lies between this machine's reader and the server, as the case's facts say.
+pub(super) fn way(case: &Case) -> Way<'_> {
+    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let file_system = text("file_system").unwrap_or("an unknown file system");
+    let client = match file_system {
+        LIBRARY => Client::Library,
+        fs if fs.starts_with("nfs") => Client::Nfs,
+        fs if fs.starts_with("cifs") || fs.starts_with("smb") => Client::Smb,
+        fs if fs.starts_with("fuse") => Client::Fuse,
+        _ => Client::Other,
+    };
+    Way {
+        client,
+        file_system,
+        link: Link::of(case.at.get("link")).unwrap_or(Link::Unknown),
+        server: text("server").and_then(|server| server.parse().ok()),
+        interface: text("interface"),
+        bits_per_second: case.int("link_bits_per_second"),
+        mtu_bytes: case.int("mtu_bytes"),
+        has_gateway: case.int("gateway").is_some_and(|gateway| gateway != 0),
+    }
 }
 
 #[cfg(test)]

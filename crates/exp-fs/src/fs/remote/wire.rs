@@ -3,7 +3,7 @@
 
 use super::SHARE_UNTOLD;
 use anyhow::Result;
-use bench::measure::Bench;
+use bench::measure::{Bench, Values};
 use host::mountstats::{Bytes, MountStats, Operation, of};
 use record::case::Case;
 use record::event::Samples;
@@ -113,7 +113,7 @@ impl Since {
     /// A figure that is not finite.
     pub(super) fn record(&self, bench: &mut Bench, case: &Case) -> Result<()> {
         for (metric, value_ns) in self.times() {
-            bench.record_batches(case, metric, self.read.count, vec![value_ns])?;
+            bench.record(case, metric, Values::batches(self.read.count, vec![value_ns]))?;
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! One durable write after another, each by itself, with what the device counted around them all.
 
 use super::counted::{Count, Counted};
-use crate::fs::file::{Opened, ground_note, open_with};
-use anyhow::{Context, Result, bail, ensure};
-use bench::measure::{Bench, Clock, Settled};
+use crate::fs::file::{Opened, open_with};
+use crate::fs::offered::describe_place;
+use anyhow::{Context, Result, ensure};
+use bench::measure::{Bench, Clock, Settled, Values};
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
+use laws::fs::sync::{Call, Sync, Write};
 use metal::memory::{Mapping, Pages};
 use metal::metadata::reserve;
 use metal::storage::Way;
@@ -14,7 +16,7 @@ use record::key::Value;
 use record::note::Note;
 use stats::quantile::median;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -36,10 +38,10 @@ const WAY_OUT: &str = "--set fs.sync.most=COUNT";
 const NO_FLUSH: f64 = 0.1;
 
 /// Times one case.
-pub(super) fn time(plan: &Plan, case: &Case, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().context("no directory for files was given")?;
-    let mut party = Party::new(dir, case, plan.most, bench.order().seed)?;
-    let clock = bench.clock();
+pub(super) fn time(plan: &Plan, case: &Case, sync: Sync, bench: &mut Bench) -> Result<()> {
+    let dir = bench.order().directory()?;
+    let mut party = Party::new(dir, sync, plan.most, bench.order().seed)?;
+    let clock = bench.order().clock();
     // The first finds the file's blocks and wakes the device: it does not count.
     party.sync(clock)?;
     let count = Count::begin(case);
@@ -66,22 +68,13 @@ struct Timed {
     call: Option<f64>,
 }
 
-/// Which call makes it last.
-#[derive(Clone, Copy, PartialEq)]
-enum Last {
-    Fsync,
-    Fdatasync,
-    /// The write itself.
-    Written,
-}
-
 /// A file, and where its next write goes; gone when dropped.
 struct Party {
     scratch: Scratch,
     opened: Option<Opened>,
     directory: Option<File>,
-    last: Last,
-    write: String,
+    write: Write,
+    call: Call,
     block: u64,
     /// Blocks that writes go round in; none where each has a place of its own.
     pool: Option<u64>,
@@ -104,67 +97,56 @@ impl Drop for Scratch {
 }
 
 impl Party {
-    fn new(dir: &Path, case: &Case, most: u64, seed: u64) -> Result<Party> {
-        let write = case.text("write").context("no write")?.to_owned();
-        let call = case.text("call").context("no call")?;
-        let block = case.int("block").unwrap_or(super::PAGE_BYTES);
-        let room = match write.as_str() {
-            "none" => 1,
-            "overwrite" => pool_blocks(block),
+    fn new(dir: &Path, sync: Sync, most: u64, seed: u64) -> Result<Party> {
+        let (Sync { write, call, .. }, block) = (&sync, sync.bytes());
+        let room = match write {
+            Write::Nothing => 1,
+            Write::Overwrite => pool_blocks(block),
             _ => most + 1,
         };
         let bytes = block.saturating_mul(room);
         demand_space(dir, bytes, WAY_OUT)?;
-        let scratch = Scratch(dir.join(format!("fs-sync-{write}-{call}-{block}")));
+        let scratch =
+            Scratch(dir.join(format!("fs-sync-{}-{}-{block}", write.text(), call.text())));
         let path = &scratch.0;
-        let directory = match write.as_str() {
-            "create" => {
+        let directory = match write {
+            Write::Create => {
                 std::fs::create_dir(path).with_context(|| format!("making {}", path.display()))?;
                 Some(File::open(path).context("opening the directory")?)
             }
-            _ => None,
+            _ => {
+                make(path, *write, block, bytes, seed)?;
+                None
+            }
         };
-        if directory.is_none() {
-            make(path, &write, block, bytes, seed)?;
-        }
         // A file's own name must not be what its first sync is about.
         File::open(dir)
             .and_then(|dir| dir.sync_all())
             .with_context(|| format!("syncing {}", dir.display()))?;
-        let way = Way {
-            write: true,
-            direct: call == "direct_dsync",
-            dsync: call.ends_with("dsync"),
-            sync: false,
-        };
+        let (direct, dsync) = (*call == Call::DirectDsync, call.is_in_write());
         let opened = match directory {
-            None => Some(open_with(path, way)?),
+            None => Some(open_with(path, Way { write: true, direct, dsync, sync: false })?),
             Some(_) => None,
         };
         let buffer = usize::try_from(block)?.next_multiple_of(metal::memory::base_page_bytes());
         let mut buffer = Mapping::new(buffer, Pages::Base).context("memory for a block")?;
         buffer.touch();
-        if let Some(opened) = opened.as_ref().filter(|_| way.direct) {
-            let fits = block.is_multiple_of(opened.offset_alignment);
+        if let Some(opened) = opened.as_ref().filter(|_| direct) {
             ensure!(
-                fits,
+                block.is_multiple_of(opened.offset_alignment),
                 "O_DIRECT needs multiples of {} bytes here: another --set fs.sync.block=SIZE",
                 opened.offset_alignment
             );
         }
         Ok(Party {
-            pool: (write == "overwrite").then_some(room),
-            last: match (way.dsync, call) {
-                (true, _) => Last::Written,
-                (_, "fdatasync") => Last::Fdatasync,
-                _ => Last::Fsync,
-            },
+            pool: (*write == Write::Overwrite).then_some(room),
             // Other data than what the file was filled with.
             seed: seed ^ 0x5eed_0f5e_ed0f_5eed,
             scratch,
             opened,
             directory,
-            write,
+            write: *write,
+            call: *call,
             block,
             buffer,
             done: 0,
@@ -182,9 +164,9 @@ impl Party {
         let data = &mut self.buffer.as_mut_slice()[..self.block as usize];
         // Unique in every turn of the pool.
         fill(data, self.seed.wrapping_add(self.done), offset);
-        let timed = match self.write.as_str() {
-            "none" => self.nothing(clock),
-            "create" => self.create(clock),
+        let timed = match self.write {
+            Write::Nothing => self.nothing(clock),
+            Write::Create => self.create(clock),
             _ => self.write(clock, offset),
         };
         let timed = timed.with_context(|| format!("the {}th sync", self.done + 1))?;
@@ -213,10 +195,10 @@ impl Party {
         let start = clock.start();
         let written = file.write_at(data, offset);
         let between = clock.end();
-        let outcome = match self.last {
-            Last::Fsync => file.sync_all(),
-            Last::Fdatasync => file.sync_data(),
-            Last::Written => Ok(()),
+        let outcome = match self.call {
+            Call::Fsync => file.sync_all(),
+            Call::Fdatasync => file.sync_data(),
+            Call::Dsync | Call::DirectDsync => Ok(()),
         };
         let end = clock.end();
         let written = written.context("writing")?;
@@ -226,9 +208,9 @@ impl Party {
             data.len()
         );
         outcome.context("syncing")?;
-        Ok(match self.last {
-            Last::Written => Timed { whole: clock.between_ns(start, between), call: None },
-            _ => Timed {
+        Ok(match self.call.is_in_write() {
+            true => Timed { whole: clock.between_ns(start, between), call: None },
+            false => Timed {
                 whole: clock.between_ns(start, end),
                 call: Some(clock.between_ns(between, end)),
             },
@@ -261,9 +243,9 @@ impl Party {
     /// What was written must be there, as it was written last.
     fn verify(&self) -> Result<()> {
         let last = self.done.checked_sub(1).context("nothing was written")?;
-        let (path, offset) = match self.write.as_str() {
-            "none" => return Ok(()),
-            "create" => {
+        let (path, offset) = match self.write {
+            Write::Nothing => return Ok(()),
+            Write::Create => {
                 let found = std::fs::read_dir(&self.scratch.0)?.count() as u64;
                 ensure!(found == self.done, "{} files were made, and {found} are there", self.done);
                 (self.created(last), 0)
@@ -278,8 +260,8 @@ impl Party {
         file.read_exact_at(&mut found, offset)
             .with_context(|| format!("reading {} back", path.display()))?;
         // A file of its own has its block at its beginning, stamped with where it would be in all.
-        let stamped = match self.write.as_str() {
-            "create" => last * self.block,
+        let stamped = match self.write {
+            Write::Create => last * self.block,
             _ => offset,
         };
         ensure!(
@@ -287,9 +269,9 @@ impl Party {
             "what was written last is not what is read back"
         );
         let length = file.metadata()?.len();
-        let expected = match self.write.as_str() {
-            "append" => self.done * self.block,
-            "create" => self.block,
+        let expected = match self.write {
+            Write::Append => self.done * self.block,
+            Write::Create => self.block,
             _ => return Ok(()),
         };
         ensure!(length == expected, "the file has {length} bytes, and {expected} were written");
@@ -298,7 +280,7 @@ impl Party {
 }
 
 /// Makes a file in the state that its first write finds, synced.
-fn make(path: &Path, write: &str, block: u64, bytes: u64, seed: u64) -> Result<()> {
+fn make(path: &Path, write: Write, block: u64, bytes: u64, seed: u64) -> Result<()> {
     let shown = path.display();
     let mut file = OpenOptions::new()
         .write(true)
@@ -307,20 +289,19 @@ fn make(path: &Path, write: &str, block: u64, bytes: u64, seed: u64) -> Result<(
         .open(path)
         .with_context(|| format!("making {shown}"))?;
     match write {
-        "append" => {}
-        "reserved" => reserve(&file, bytes)
+        Write::Append | Write::Create => {}
+        Write::Reserved => reserve(&file, bytes)
             .context("this file system reserves no space for files (fallocate)")?,
-        "none" | "overwrite" => {
+        Write::Nothing | Write::Overwrite => {
             let mut data = vec![0; block as usize];
             for index in 0..bytes / block {
                 fill(&mut data, seed, index * block);
                 file.write_all(&data).with_context(|| format!("writing {shown}"))?;
             }
         }
-        other => bail!("there is no write `{other}`"),
     }
     file.sync_all().with_context(|| format!("syncing {shown}"))?;
-    if write == "overwrite" && bytes >= super::PAGE_BYTES {
+    if write == Write::Overwrite && bytes >= super::PAGE_BYTES {
         demand_written_extents(&file, bytes)?;
     }
     Ok(())
@@ -355,8 +336,7 @@ impl Seen {
         let median_ns = median(&self.latencies).unwrap_or(f64::INFINITY);
         let flushes = counted.and_then(|counted| counted.flushes_each());
         let samples = bench.record(case, "latency", self.latencies)?;
-        plan.settled.write(&mut samples.quantities);
-        samples.notes.extend(plan.settled.note());
+        describe_place(samples, case, plan.settled);
         describe(case, party, samples);
         samples.notes.extend(power(case, median_ns, flushes).map(Note::power));
         samples.notes.extend(crowd(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
@@ -364,9 +344,9 @@ impl Seen {
             bench.record(case, "sync", self.calls)?;
         }
         let rate = syncs / total_ns * 1e9;
-        bench.record_batches(case, "iops", count, vec![rate])?;
+        bench.record(case, "iops", Values::batches(count, vec![rate]))?;
         let amplification = |counted: &Counted| {
-            let is_written = party.write != "none";
+            let is_written = party.write != Write::Nothing;
             is_written.then(|| counted.bytes_each() / party.block as f64)
         };
         for counted in counted.iter() {
@@ -377,7 +357,8 @@ impl Seen {
             ];
             for (metric, value) in figures {
                 if let Some(value) = value {
-                    let samples = bench.record_batches(case, metric, count, vec![value])?;
+                    let samples =
+                        bench.record(case, metric, Values::batches(count, vec![value]))?;
                     counted.describe(samples);
                 }
             }
@@ -390,8 +371,6 @@ impl Seen {
 /// What a reader must know of the ground.
 fn describe(case: &Case, party: &Party, samples: &mut Samples) {
     let text = |name: &str| case.at.get(name).and_then(Value::text).map(str::to_owned);
-    samples.notes.extend(text("promise"));
-    samples.notes.extend(ground_note(case));
     let device = text("device").unwrap_or_default();
     if text("file_system").as_deref() == Some("ext4")
         && is_without_journal(&device, &names_in("/proc/fs/ext4"), &names_in("/proc/fs/jbd2"))

@@ -1,124 +1,116 @@
 use super::{BLOCK_BYTES, Readers, bandwidth, fairness, latency, line, saturation, slope};
+use crate::Facts;
+use crate::fs::Pattern;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{Known, Site};
-use host::block::Disk;
+use bench::experiment::{DirFacts, Known, Site};
 use host::{Host, Root};
 use record::key::{CaseId, Key};
 
-fn disks() -> Vec<Disk> {
-    let tree = "== sys/block/nvme0n1/size\n100\n== sys/block/nvme0n1/device/model\nX\n\
-        == sys/block/nvme0n1/queue/rotational\n0\n\
-        == sys/block/sda/size\n100\n== sys/block/sda/device/model\nX\n== sys/block/sda/queue/rotational\n0\n\
-        == sys/block/sdb/size\n100\n== sys/block/sdb/device/model\nX\n== sys/block/sdb/queue/rotational\n1\n";
-    Host::read(&Root::tree(tree)).block.disks
-}
-
-fn site(cpus: usize) -> Site {
-    let mut site = bare_site();
-    site.cpus = (0..cpus).collect();
+/// A machine with so many CPUs and a disk: its name, and whether it spins.
+fn site(cpus: usize, disk: &str, spins: u8) -> Site {
+    let tree = format!(
+        "== sys/block/{disk}/size\n100\n== sys/block/{disk}/dev\n8:0\n== sys/block/{disk}/device/model\nX\n\
+         == sys/block/{disk}/queue/rotational\n{spins}\n\
+         == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{disk} rw\n"
+    );
+    let mut site = Site {
+        host: Host::read(&Root::tree(&tree)),
+        dir: Some(DirFacts {
+            path: "/".into(),
+            file_system: "ext4".to_owned(),
+            allowance_bytes: 0,
+        }),
+        cpus: (0..cpus).collect(),
+        ..bare_site()
+    };
     site.host.kernel.virtualisation.is_guest = Some(false);
     site
 }
 
-fn of(disk: Option<&Disk>, count: u64) -> Readers<'_> {
-    Readers { disk, count, pattern: "sequential", size: 64 << 20 }
+/// One of each kind, and none that is known.
+fn sites() -> Vec<Site> {
+    let nowhere = Site { dir: None, ..site(16, "sda", 0) };
+    vec![site(16, "nvme0n1", 0), site(16, "sda", 0), site(16, "sdb", 1), nowhere]
+}
+
+fn of(count: u64) -> Readers {
+    Readers { count, pattern: Pattern::Sequential, size: 64 << 20 }
 }
 
 #[test]
 fn a_read_takes_no_less_with_more_readers_and_its_ends_keep_their_order() {
-    let site = site(16);
-    let disks = disks();
-    assert_eq!(disks.len(), 3);
-    for disk in disks.iter().map(Some).chain([None]) {
-        let mut before = latency(&site, None, of(disk, 1)).range;
+    for site in sites() {
+        let facts = Facts::prior(&site);
+        let mut before = latency(facts, of(1)).range;
         for count in 2..=16 {
-            let now = latency(&site, None, of(disk, count)).range;
+            let now = latency(facts, of(count)).range;
             assert!(now.low <= now.likely && now.likely <= now.high, "{now:?}");
             assert!(now.low >= before.low && now.likely >= before.likely, "{count}");
             before = now;
-            let rate = bandwidth(&site, None, of(disk, count)).range;
+            let rate = bandwidth(facts, of(count)).range;
             let product = rate.likely * now.likely / (count as f64 * BLOCK_BYTES * 1e9);
             assert!((product - 1.0).abs() < 1e-9, "{product}");
         }
-        let slope = slope(&site, None, of(disk, 16)).range;
+        let slope = slope(facts, of(16)).range;
         assert!(slope.low <= slope.likely && slope.likely <= slope.high, "{slope:?}");
+        // One reader has no share, and no index passes one.
+        assert!(fairness(&site, of(1)).is_none());
+        let index = fairness(&site, of(16)).expect("several").range;
+        assert!(index.low > 1.0 / 16.0 && index.high == 1.0, "{index:?}");
     }
-}
-
-#[test]
-fn kinds_of_devices_are_full_in_their_order() {
-    let site = site(16);
-    let disks = disks();
-    let full = |name: &str| {
-        let disk = disks.iter().find(|disk| disk.name == name);
-        saturation(&site, None, of(disk, 16)).range.likely
-    };
-    assert!(full("nvme0n1") > full("sda") && full("sda") > full("sdb"));
-    assert!(full("sdb") >= 1.0, "no fewer than one reader");
+    let full: Vec<f64> =
+        sites().iter().map(|site| saturation(Facts::prior(site), of(16)).range.likely).collect();
+    assert!(full[0] > full[1] && full[1] > full[2] && full[2] >= 1.0, "{full:?}");
 }
 
 #[test]
 fn with_both_figures_of_the_run_it_is_flat_and_then_linear() {
-    let site = site(64);
+    let site = Site { dir: None, ..site(64, "sda", 0) };
     let mut known = Known::default();
     let mut put = |experiment: &str, case: CaseId, metric: &str, value: f64| {
         known.insert(Key::new(experiment, &case, metric), value);
     };
     for (size, ns) in [(4_u64 << 20, 9e4), (128 << 20, 1e5)] {
-        let case =
-            CaseId::new().with("pattern", "sequential").with("size", size).with("mode", "direct");
-        put("fs.read", case, "latency", ns);
+        let case = CaseId::new().with("pattern", "sequential").with("size", size);
+        put("fs.read", case.with("mode", "direct"), "latency", ns);
     }
     for (depth, iops) in [(1_u64, 1e9), (8, 6e4), (64, 1e5), (128, 9e4)] {
         let case = CaseId::new().with("op", "read").with("block", 4096_u64).with("depth", depth);
         put("fs.io", case, "iops", iops);
     }
-    let at = |count| latency(&site, Some(&known), of(None, count)).range;
+    let facts = Facts { site: &site, known: Some(&known) };
+    let at = |count| latency(facts, of(count)).range;
     // The nearer size's; a queue of one says nothing of many.
     assert_eq!(at(1).likely, 1e5);
     // Ten at a time: below flat, far above linear.
     assert!(at(2).likely < 1.1e5, "{:?}", at(2));
     assert!((at(60).likely / 6e5 - 1.0).abs() < 0.05, "{:?}", at(60));
-    let full = saturation(&site, Some(&known), of(None, 60)).range;
+    let full = saturation(facts, of(60)).range;
     assert!((full.likely - 10.0).abs() < 1e-9, "{full:?}");
     // A file of another size says less.
-    let small = Readers { size: 16 << 10, ..of(None, 1) };
-    let found = latency(&site, Some(&known), small);
-    assert!(found.because().contains("another size"), "{}", found.because());
+    let found = latency(facts, Readers { size: 16 << 10, ..of(1) });
     assert!(found.range.low < at(1).low && found.range.likely == 9e4, "{found:?}");
     // Another pattern's figure is none.
-    let random = Readers { pattern: "random", ..of(None, 1) };
-    assert!(!latency(&site, Some(&known), random).because().contains("fs.read"));
+    let random = Readers { pattern: Pattern::Random, ..of(1) };
+    assert_eq!(latency(facts, random).range, latency(facts.as_prior(), random).range);
 }
 
 #[test]
 fn what_the_user_says_of_the_disk_counts() {
-    let mut site = site(16);
+    let mut site = Site { dir: None, ..site(16, "sda", 0) };
     site.host.given.set("host.disk.read_latency", "200us").expect("a fact");
     site.host.given.set("host.disk.read_iops", "20k").expect("a fact");
-    let found = latency(&site, None, of(None, 1));
+    let found = latency(Facts::prior(&site), of(1));
     assert!(found.range.likely > 1.5e5 && found.range.likely < 2.5e5, "{found:?}");
-    assert!(found.because().contains("host.disk.read_latency"), "{}", found.because());
-    let many = latency(&site, None, of(None, 16)).range;
+    let many = latency(Facts::prior(&site), of(16)).range;
     // 16 at 50 µs each.
     assert!(many.low < 8e5 && 8e5 < many.high, "{many:?}");
 }
 
 #[test]
 fn few_cpus_bound_what_many_readers_get() {
-    let disks = disks();
-    let rate = |cpus| bandwidth(&site(cpus), None, of(disks.first(), 64)).range;
-    assert!(rate(1).high < rate(64).high, "{:?}", rate(1));
-}
-
-#[test]
-fn one_reader_has_no_share_and_no_index_passes_one() {
-    let site = site(4);
-    assert!(fairness(&site, of(None, 1)).is_none());
-    for disk in disks().iter().map(Some).chain([None]) {
-        let found = fairness(&site, of(disk, 16)).expect("several").range;
-        assert!(found.low > 1.0 / 16.0 && found.high == 1.0, "{found:?}");
-    }
+    let high = |cpus| bandwidth(Facts::prior(&site(cpus, "nvme0n1", 0)), of(64)).range.high;
+    assert!(high(1) < high(64), "{}", high(1));
 }
 
 #[test]

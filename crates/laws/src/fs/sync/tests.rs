@@ -1,19 +1,17 @@
 use super::{Call, Sync, Write, alone, amplification, flushes, is_known, latency, rate, requests};
+use crate::Facts;
 use crate::device::{FLASH_NVME, SPINNING, UNKNOWN};
-use crate::fs::journal::{Keeper, keeper, medium_least, no_flush, promise};
+use crate::fs::journal::{Keeper, keeper, medium_least, promise};
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{DirFacts, Known, Site};
 use host::{Host, Root};
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::key::{CaseId, Key};
 
-const WRITES: [Write; 5] =
-    [Write::Nothing, Write::Overwrite, Write::Append, Write::Reserved, Write::Create];
-const CALLS: [Call; 4] = [Call::Fsync, Call::Fdatasync, Call::Dsync, Call::DirectDsync];
 const FILE_SYSTEMS: [&str; 11] =
     ["ext4", "xfs", "btrfs", "vfat", "tmpfs", "overlay", "fuse.sshfs", "nfs4", "zfs", "", "new"];
 
-/// A site with a disk: its name, whether it spins, its cache, options of the mount.
+/// A site with a disk below ext4: its name, whether it spins, its cache, options of the mount.
 fn site(name: &str, rotational: u8, cache: &str, options: &str) -> Site {
     let tree = format!(
         "== sys/block/{name}/size\n100\n== sys/block/{name}/dev\n8:0\n\
@@ -34,13 +32,14 @@ fn site(name: &str, rotational: u8, cache: &str, options: &str) -> Site {
     site
 }
 
-fn sync<'site>(
-    site: &'site Site,
-    file_system: &'site str,
-    write: Write,
-    call: Call,
-) -> Sync<'site> {
-    Sync { write, call, block: 4096, file_system, disk: site.host.block.disks.first() }
+/// The same with another file system.
+fn with(mut site: Site, file_system: &str) -> Site {
+    site.dir = site.dir.map(|dir| DirFacts { file_system: file_system.to_owned(), ..dir });
+    site
+}
+
+fn sync(write: Write, call: Call) -> Sync {
+    Sync { write, call, block: Some(4096) }
 }
 
 fn sound(range: Range, about: &str) {
@@ -51,28 +50,31 @@ fn sound(range: Range, about: &str) {
 
 #[test]
 fn every_law_is_sound_everywhere() {
-    let sites = [
-        bare_site(),
-        site("nvme0n1", 0, "write back", "rw"),
-        site("sda", 1, "write back", "rw"),
-        site("sda", 1, "write through", "rw"),
-        site("sda", 0, "write back", "rw,nobarrier"),
-    ];
-    for site in &sites {
-        for file_system in FILE_SYSTEMS {
-            for write in WRITES {
-                for call in CALLS {
-                    for block in [1, 4096, 1 << 20] {
-                        let sync = Sync { block, ..sync(site, file_system, write, call) };
-                        let about = format!("{file_system} {write:?} {call:?} {block}");
-                        let whole = latency(site, None, sync).range;
-                        sound(whole, &about);
-                        assert!(whole.low > 0.0, "{about}");
-                        sound(alone(site, None, sync).range, &about);
-                        sound(rate(site, None, sync).range, &about);
-                        sound(amplification(site, sync).range, &about);
-                        sound(flushes(site, sync).range, &about);
-                        sound(requests(site, sync).range, &about);
+    for (name, rotational, cache, options) in [
+        ("nvme0n1", 0, "write back", "rw"),
+        ("sda", 1, "write back", "rw"),
+        ("sda", 1, "write through", "rw"),
+        ("sda", 0, "write back", "rw,nobarrier"),
+    ] {
+        let site = site(name, rotational, cache, options);
+        for site in FILE_SYSTEMS.map(|file_system| with(site.clone(), file_system)) {
+            let facts = Facts::prior(&site);
+            for (write, call) in
+                Write::ALL.iter().flat_map(|write| Call::ALL.iter().map(move |call| (write, call)))
+            {
+                for block in [1, 4096, 1 << 20] {
+                    let sync = Sync { block: Some(block), ..sync(*write, *call) };
+                    let about = format!("{name} {:?} {sync:?}", site.dir);
+                    assert!(latency(facts, &sync).range.low > 0.0, "{about}");
+                    for law in [
+                        latency(facts, &sync),
+                        alone(facts, &sync),
+                        rate(facts, &sync),
+                        amplification(&site, &sync),
+                        flushes(&site, &sync),
+                        requests(&site, &sync),
+                    ] {
+                        sound(law.range, &about);
                     }
                 }
             }
@@ -82,82 +84,85 @@ fn every_law_is_sound_everywhere() {
 
 #[test]
 fn a_disk_that_spins_takes_most_of_a_turn_at_least() {
-    let spins = site("sda", 1, "write back", "rw");
-    let append = latency(&spins, None, sync(&spins, "ext4", Write::Append, Call::Fdatasync));
-    assert!((2e6..5e6).contains(&append.range.low), "{:?}", append.range);
-    assert!((1e7..5e7).contains(&append.range.likely), "{:?}", append.range);
-    let mut given = spins;
-    given.host.given.set("disk.rpm", "15000").expect("a fact");
-    let faster = latency(&given, None, sync(&given, "ext4", Write::Append, Call::Fdatasync));
-    assert!(faster.range.likely < append.range.likely);
-    assert!(medium_least(&given, &SPINNING).is_some_and(|(ns, _)| (9e5..1.1e6).contains(&ns)));
-    assert!(medium_least(&given, &FLASH_NVME).is_some());
-    assert!(medium_least(&given, &UNKNOWN).is_none(), "a hypervisor's may be memory");
+    let append = sync(Write::Append, Call::Fdatasync);
+    let mut spins = site("sda", 1, "write back", "rw");
+    let usual = latency(Facts::prior(&spins), &append).range;
+    assert!((2e6..5e6).contains(&usual.low) && (1e7..5e7).contains(&usual.likely), "{usual:?}");
+    spins.host.given.set("disk.rpm", "15000").expect("a fact");
+    assert!(latency(Facts::prior(&spins), &append).range.likely < usual.likely);
+    let least = |class| medium_least(&spins, class);
+    assert!(least(&SPINNING).is_some_and(|(ns, _)| (9e5..1.1e6).contains(&ns)));
+    assert!(least(&FLASH_NVME).is_some());
+    assert!(least(&UNKNOWN).is_none(), "a hypervisor's may be memory");
 }
 
 #[test]
 fn a_device_without_a_volatile_cache_gets_no_flush() {
-    let through = site("nvme0n1", 0, "write through", "rw");
-    let back = site("nvme0n1", 0, "write back", "rw");
-    let bare = site("nvme0n1", 0, "write back", "rw,barrier=0");
-    let of = |site: &Site| {
-        let sync = sync(site, "ext4", Write::Append, Call::Fsync);
-        (flushes(site, sync).range.likely, latency(site, None, sync).range.likely)
+    let of = |cache, options| {
+        let site = site("nvme0n1", 0, cache, options);
+        let sync = sync(Write::Append, Call::Fsync);
+        (flushes(&site, &sync).range.likely, latency(Facts::prior(&site), &sync).range.likely)
     };
-    assert_eq!(of(&through).0, 0.0);
-    assert_eq!(of(&bare).0, 0.0);
-    assert!(of(&back).0 >= 1.0);
-    assert!(of(&through).1 < of(&back).1);
-    assert!(no_flush(&back, back.host.block.disks.first()).is_none());
+    let (through, back) = (of("write through", "rw"), of("write back", "rw"));
+    assert_eq!((through.0, of("write back", "rw,barrier=0").0), (0.0, 0.0));
+    assert!(back.0 >= 1.0 && through.1 < back.1);
 }
 
 #[test]
 fn the_journal_costs_what_a_file_system_of_that_kind_writes() {
-    let site = site("nvme0n1", 0, "write back", "rw");
-    let likely = |file_system, write| {
-        let sync = sync(&site, file_system, write, Call::Fdatasync);
-        (latency(&site, None, sync).range.likely, amplification(&site, sync).range.likely)
+    let of = |file_system, write| {
+        let site = with(site("nvme0n1", 0, "write back", "rw"), file_system);
+        let sync = sync(write, Call::Fdatasync);
+        let law = latency(Facts::prior(&site), &sync);
+        let conditions = law.clone().prediction().conditions;
+        let written = amplification(&site, &sync).range.likely;
+        (law.range.likely, written, conditions.contains(&Condition::Journal))
     };
-    let (overwrite, append) = (likely("ext4", Write::Overwrite), likely("ext4", Write::Append));
+    let (overwrite, append) = (of("ext4", Write::Overwrite), of("ext4", Write::Append));
     assert!(overwrite.0 < append.0 && overwrite.1 < append.1);
-    assert!(append.1 < likely("btrfs", Write::Append).1);
-    assert!(likely("tmpfs", Write::Append).0 < 1e5);
-    assert!(likely("tmpfs", Write::Append).0 < overwrite.0 / 10.0);
+    let (tree, memory) = (of("btrfs", Write::Append), of("tmpfs", Write::Append));
+    assert!(append.1 < tree.1 && memory.0 < 1e5 && memory.0 < overwrite.0 / 10.0);
+    // Counted in where there is one and it is committed.
+    assert_eq!([overwrite.2, append.2, tree.2, memory.2], [false, true, false, false]);
 }
 
 #[test]
 fn what_the_user_gave_and_what_was_measured_narrow_it() {
-    let mut guest = site("vda", 1, "write back", "rw");
-    guest.host.kernel.virtualisation.is_guest = Some(true);
-    let width = |site: &Site, known: Option<&Known>, call| {
-        let range = latency(site, known, sync(site, "ext4", Write::Overwrite, call)).range;
+    let guest = || {
+        let mut guest = site("vda", 1, "write back", "rw");
+        guest.host.kernel.virtualisation.is_guest = Some(true);
+        guest
+    };
+    let over = sync(Write::Overwrite, Call::Dsync);
+    let width = |facts| {
+        let range = latency(facts, &over).range;
         range.high / range.low
     };
-    let prior = width(&guest, None, Call::Dsync);
-    let mut given = site("vda", 1, "write back", "rw");
-    given.host.kernel.virtualisation.is_guest = Some(true);
+    let (plain, mut given) = (guest(), guest());
     given.host.given.set("disk.flush_latency", "80us").expect("a fact");
-    assert!(width(&given, None, Call::Dsync) < prior);
+    let prior = width(Facts::prior(&plain));
+    assert!(width(Facts::prior(&given)) < prior);
+    let told = latency(Facts::prior(&plain), &over).prediction().conditions;
+    assert!(told.contains(&Condition::VirtualDisk), "{told:?}");
     let mut known = Known::default();
-    assert!(!is_known(&known, sync(&guest, "ext4", Write::Append, Call::Fsync)));
+    assert!(!is_known(Facts { site: &plain, known: Some(&known) }));
     let read = CaseId::new().with("pattern", "random").with("mode", "direct");
     known.insert(Key::new("fs.read", &read, "latency"), 1.2e5);
-    assert!(is_known(&known, sync(&guest, "ext4", Write::Append, Call::Fsync)));
-    assert!(width(&guest, Some(&known), Call::Dsync) < prior / 10.0);
+    let facts = Facts { site: &plain, known: Some(&known) };
+    assert!(is_known(facts) && width(facts) < prior / 10.0);
     let written = CaseId::new().with("op", "write").with("mode", "dsync").with("block", 4096_u64);
     known.insert(Key::new("fs.io", &written, "latency"), 2e5);
-    let same = latency(&guest, Some(&known), sync(&guest, "ext4", Write::Overwrite, Call::Dsync));
+    let same = latency(Facts { site: &plain, known: Some(&known) }, &over);
     assert_eq!(same.range.likely, 2e5);
-    assert!(same.because().contains("fs.io"));
 }
 
 #[test]
 fn what_promises_nothing_says_so() {
-    assert_eq!(keeper("ext4"), Keeper::Journal);
-    assert_eq!(keeper("fuseblk"), Keeper::Daemon);
-    assert_eq!(keeper(""), Keeper::Unknown);
-    for file_system in ["tmpfs", "overlay", "fuse.x", "nfs4"] {
-        assert!(promise(file_system).is_some(), "{file_system}");
-    }
-    assert!(promise("xfs").is_none());
+    assert_eq!(
+        ["ext4", "fuseblk", ""].map(keeper),
+        [Keeper::Journal, Keeper::Daemon, Keeper::Unknown]
+    );
+    let promising = |file_system: &&str| promise(file_system).is_none();
+    let kinds = ["tmpfs", "overlay", "fuse.x", "nfs4", "xfs"];
+    assert_eq!(kinds.iter().copied().filter(promising).collect::<Vec<_>>(), ["xfs"]);
 }

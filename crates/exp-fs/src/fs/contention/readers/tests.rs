@@ -1,5 +1,5 @@
 use super::{As, EACH, End, Errand, Meeting, Reader, SHARED, read};
-use crate::fs::file::{BLOCK_BYTES, write_prepared};
+use crate::fs::file::{BLOCK_BYTES, write};
 use anyhow::anyhow;
 use bench::measure::{Clock, WrongResult};
 use metal::memory::SharedWords;
@@ -7,13 +7,12 @@ use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 const BLOCKS: u64 = 16;
-const KINDS: [As; 2] = [As::Processes, As::Threads];
 
 fn files(dir: &Path, count: u64) -> Vec<File> {
     let bytes = BLOCKS * BLOCK_BYTES as u64;
     let write = |seed| {
         let name = format!("file-{seed}");
-        let path = write_prepared(dir, &name, bytes, seed, "").expect("room");
+        let path = write(dir, &name, bytes, seed, "").expect("room");
         File::open(path).expect("it is there")
     };
     (0..count).map(write).collect()
@@ -49,7 +48,7 @@ fn on_a_thread<T: Send>(work: impl FnOnce(&[usize]) -> T + Send) -> T {
 fn all_have_reads_in_the_window_that_they_share() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = files(dir.path(), 4);
-    for (kind, random) in [(KINDS[0], false), (KINDS[0], true), (KINDS[1], false)] {
+    for (kind, random) in [(As::Processes, false), (As::Processes, true), (As::Threads, false)] {
         let shared = on_a_thread(|cpus| read(&readers(&files, cpus, random), errand(kind)));
         let shared = shared.unwrap_or_else(|error| panic!("{kind:?}: {error:#}"));
         assert!(shared.window_ns >= 1e6, "{}", shared.window_ns);
@@ -72,7 +71,7 @@ fn all_have_reads_in_the_window_that_they_share() {
 fn one_reader_needs_no_other() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = files(dir.path(), 1);
-    for kind in KINDS {
+    for &kind in As::ALL {
         let shared = on_a_thread(|cpus| read(&readers(&files, cpus, false), errand(kind)));
         assert_eq!(shared.expect("reads").readers.len(), 1);
     }
@@ -81,7 +80,7 @@ fn one_reader_needs_no_other() {
 #[test]
 fn a_read_that_fails_is_named_and_ends_all() {
     let dir = tempfile::tempdir().expect("a directory");
-    for kind in KINDS {
+    for &kind in As::ALL {
         for bad in [0, 2] {
             let own = tempfile::tempdir().expect("a directory");
             let mut files = files(own.path(), 3);
@@ -101,7 +100,7 @@ fn a_file_that_ends_early_is_no_block() {
     let files = files(dir.path(), 2);
     let short = OpenOptions::new().write(true).open(dir.path().join("file-1"));
     short.expect("opens").set_len(100).expect("shortens");
-    for kind in KINDS {
+    for &kind in As::ALL {
         let result = on_a_thread(|cpus| read(&readers(&files, cpus, false), errand(kind)));
         let text = format!("{:#}", result.expect_err("100 bytes are no block"));
         assert!(text.starts_with("competitor 1: reading its file"), "{text}");
@@ -112,7 +111,7 @@ fn a_file_that_ends_early_is_no_block() {
 fn what_nobody_wrote_is_a_wrong_result() {
     let dir = tempfile::tempdir().expect("a directory");
     let files = files(dir.path(), 2);
-    for kind in KINDS {
+    for &kind in As::ALL {
         let result = on_a_thread(|cpus| {
             let mut readers = readers(&files, cpus, false);
             readers[1].seed = 77;
