@@ -355,8 +355,7 @@ mod tests {
         }
     }
 
-    /// A tree of version 2 with a process in `path`, run by root or as `facts` say; `files` come
-    /// after.
+    /// A tree of version 2 with a process in `path`, run by root or as `facts` say; then `files`.
     fn second(path: &str, facts: &str, files: &str) -> Root {
         Root::tree(&format!(
             "== proc/self/cgroup\n0::{path}\n== proc/self/mountinfo\n\
@@ -393,8 +392,7 @@ mod tests {
     }
 
     /// Recorded from Linux 6.1 in an emulated machine whose root group hands on memory: the process
-    /// in a group with a limit, then in one below a group that hands on nothing. Kernel threads are
-    /// left out.
+    /// in a group with a limit, then in one below a group that hands on nothing. No kernel threads.
     #[test]
     fn recorded_groups_of_version_2_have_their_place_and_their_limit() {
         let recorded = [

@@ -265,8 +265,7 @@ mod tests {
             array(0x8000_0000, 16, 4 << 40, 3),
             array(64 << 20, 4, 0, 3),
             array(8 << 10, 1, 0, 4),
-            // Two first levels that write back, a second of each kind, a third that is switched
-            // off.
+            // Two first levels that write back, a second of each kind, a third switched off.
             cache(0x0180),
             cache(0x0180),
             cache(0x0181),

@@ -26,8 +26,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A name for people: the handlers of a numbered line with its number, else the line's own
-    /// name.
+    /// A name for people: the handlers of a numbered line with its number, else its own name.
     pub fn title(&self) -> String {
         match self.is_numbered() && !self.what.is_empty() {
             true => format!("{} (interrupt {})", self.what, self.name),

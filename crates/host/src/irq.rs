@@ -73,8 +73,7 @@ pub(super) fn of(root: &Root, link: &str) -> Vec<Irq> {
         })
     });
     let mut told: Vec<Irq> = told.collect();
-    // Of a card with lines for its queues, the one with its bare name is for the rest (igb,
-    // e1000e).
+    // Of a card with lines for its queues, the one of its bare name is for more (igb, e1000e).
     if told.len() > 1 {
         told.retain(|irq| parts.last() != Some(&&*irq.handler));
     }

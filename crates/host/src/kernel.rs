@@ -212,8 +212,7 @@ fn hz_of(coarse_ns: u64) -> Option<u32> {
     u32::try_from((1_000_000_000 + coarse_ns / 2).checked_div(coarse_ns)?).ok()
 }
 
-/// debugfs states the mode of a dynamic kernel (to root); else the build string and the command
-/// line do.
+/// debugfs states the mode of a dynamic kernel (to root); else build string and command line.
 fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) -> Option<String> {
     let stated = root.words("sys/kernel/debug/sched/preempt");
     let mut modes = stated.iter().filter_map(|word| word.strip_prefix('(')?.strip_suffix(')'));

@@ -50,8 +50,7 @@ pub struct Net {
     /// What bounds the connections of this host.
     #[serde(default)]
     pub ports: Ports,
-    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`,
-    /// `pfifo_fast`).
+    /// `net.core.default_qdisc`: how a device queues unless set (`fq_codel`, `pfifo_fast`).
     pub default_queueing: Option<String>,
     /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its
     /// way.
@@ -92,8 +91,7 @@ pub struct Route {
 }
 
 impl Net {
-    /// The interface that leads to an address, and whether through a gateway. `None` without a
-    /// route.
+    /// The interface that leads to an address, and whether through a gateway. `None`: no route.
     pub fn way_to(&self, address: IpAddr) -> Option<(&Interface, bool)> {
         // Addresses of the machine itself have a table of their own, which is not read: loopback's
         // are known.

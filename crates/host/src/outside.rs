@@ -66,8 +66,7 @@ impl Outside {
     /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf,
     /// subleaf, EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines:
     /// `arch`, `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`,
-    /// `counter_hz`, `has_perf`, `groups` (numbers), `net_raw`). Lines that do not parse are left
-    /// out.
+    /// `counter_hz`, `has_perf`, `groups` (numbers), `net_raw`). What does not parse is left out.
     pub fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();

@@ -32,8 +32,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// Links as many slots as `footprint` bytes hold, with one chain at work. Touch the mapping
-    /// before.
+    /// Links as many slots as `footprint` bytes hold, with one chain at work. Touch it before.
     ///
     /// # Errors
     /// `slot_bytes` is not a multiple of 8 of at least 16, there are fewer slots than

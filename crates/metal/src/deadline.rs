@@ -16,8 +16,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// From its time on, blocking system calls of the thread that made it fail with `Interrupted`,
 /// until it is dropped. Calls that take no time limit, or that would pay for a timer at each wait,
-/// are bounded with it. It takes over SIGALRM in the process and must be dropped by the thread that
-/// made it.
+/// are bounded with it. It takes over SIGALRM, and the thread that made it drops it.
 #[derive(Debug)]
 pub struct Deadline {
     timer: libc::timer_t,
@@ -62,8 +61,7 @@ impl Drop for Deadline {
     }
 }
 
-/// Gives the signal a handler that does nothing, once in a process: calls are interrupted, not
-/// taken up again.
+/// Gives the signal a handler that does nothing, once in a process: calls are not taken up again.
 fn handle() -> io::Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
     static OUTCOME: Outcome = Outcome::new();

@@ -151,8 +151,7 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Makes a directory that only its owner may write in. Errors: those of mkdir(2), and those of
-/// [`within`].
+/// Makes a directory that only its owner may write in. Errors of mkdir(2) and [`within`].
 pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
     done(patience, |_| DirBuilder::new().mode(0o755).create(path))
 }
@@ -160,8 +159,7 @@ pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Res
 /// Removes a directory with all that is in it; links are removed, not followed.
 ///
 /// # Errors
-/// The first thing that cannot be removed, `NotFound` where the directory is not there, those of
-/// [`within`].
+/// The first thing that cannot be removed, `NotFound` where it is not there, those of [`within`].
 pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
     done(patience, |signs| {
         empty(&open(path)?, &[], signs)?;

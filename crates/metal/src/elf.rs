@@ -6,8 +6,7 @@
 
 use std::io;
 
-/// Bytes of the file header, of a program header, of an entry of the dynamic section and of a
-/// symbol.
+/// Bytes of the file header, of a program header, of a dynamic entry and of a symbol.
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 const DYNAMIC_ENTRY: usize = 16;
@@ -61,8 +60,7 @@ impl Machine {
         }
     }
 
-    /// `exit_group(status)` by the system call instruction, and an instruction that traps, should
-    /// the call return.
+    /// `exit_group(status)` by the system call instruction, and a trap, should it return.
     fn exit(self, status: u8) -> Vec<u8> {
         match self {
             Machine::X86_64 => {

@@ -68,8 +68,7 @@ impl Area {
     /// their own to the kernel, and a fault maps no page of another area.
     ///
     /// # Errors
-    /// Those of mmap(2): above all ENOMEM, where the process has too many areas
-    /// (`vm.max_map_count`).
+    /// Those of mmap(2): ENOMEM where the process has too many areas (`vm.max_map_count`).
     pub fn file(file: &File, piece_bytes: usize, offsets: &[u64]) -> io::Result<Area> {
         let area = Area::reserve(piece_bytes * offsets.len(), Renewal::Drop)?;
         for (index, &offset) in offsets.iter().enumerate() {
@@ -119,8 +118,7 @@ impl Area {
     /// read is one load that no compiler leaves out or moves. Returns the sum of what it read.
     ///
     /// # Panics
-    /// A read would be outside of the area. (The process gets SIGBUS where a file is shorter than
-    /// its mapping.)
+    /// A read would be outside of the area. (A file shorter than its mapping is a SIGBUS.)
     #[inline(never)]
     pub fn read(&self, from: usize, stride: usize, count: usize) -> u64 {
         self.check(from, stride, count);

@@ -64,8 +64,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Room for so many gaps, all touched; nothing traced yet. Errors: `gaps` is 0, or more than
-    /// the kernel gives.
+    /// Room for so many gaps, all touched; nothing traced yet. Errors: `gaps` is 0 or too much.
     pub fn with_room(gaps: usize) -> io::Result<Tracer> {
         let words = gaps
             .checked_mul(size_of::<Gap>() / size_of::<u64>())

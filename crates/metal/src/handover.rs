@@ -1,5 +1,4 @@
-//! Handing over to another thread or process: the work of whoever has the token, and a child's
-//! first run.
+//! Handing over to another thread or process: work with the token, and a child's first run.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -27,8 +26,7 @@ pub fn sum(lines: &[Line]) -> u64 {
 pub struct FirstRun {
     /// The parent, just before it waits for the child.
     pub parent_waits: u64,
-    /// The child, by its first instruction. Earlier than the other where the kernel let the child
-    /// run first.
+    /// The child, by its first instruction. Earlier where the kernel let the child run first.
     pub child_begins: u64,
 }
 

@@ -145,8 +145,7 @@ impl Echo {
     }
 
     /// Waits for a packet, for as long as nothing interrupts the wait
-    /// ([`crate::deadline::Deadline`]). Whether it is the answer says [`Echo::answer`], after its
-    /// time was taken.
+    /// ([`crate::deadline::Deadline`]). [`Echo::answer`] says whether it is the answer, later.
     ///
     /// # Errors
     /// `Interrupted` where a signal came first; what routers and the peer answered instead of an
@@ -190,8 +189,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EPROTONOSUPPORT))
 }
 
-/// A number that no other sender of echoes has: the kernel's random bytes, or failing those the
-/// time.
+/// A number that no other sender of echoes has: random bytes, or else the time.
 fn tag(socket: &OwnedFd) -> u64 {
     let mut bytes = [0_u8; size_of::<u64>()];
     // SAFETY: the kernel writes at most the buffer's length into it.

@@ -1,6 +1,5 @@
 //! Reads and writes of a file, one after another by system calls ([`Psync`]) or many at a time
-//! through io_uring ([`Uring`]), each operation timed from submission to the sight of its
-//! completion.
+//! through io_uring ([`Uring`]), each operation timed until its completion is seen.
 //!
 //! Inside a run nothing is allocated and no other system call is made than those that do the
 //! operations. Blocks go out stamped, so that no two are alike.

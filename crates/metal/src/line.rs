@@ -39,8 +39,7 @@ impl Lines {
         self.word(index).store(0, Ordering::SeqCst);
     }
 
-    /// A line's value: the number of times that it was handed over. Panics: there is no line
-    /// `index`.
+    /// A line's value: how often it was handed over. Panics: there is no line `index`.
     pub fn value(&self, index: usize) -> u64 {
         self.word(index).load(Ordering::SeqCst)
     }

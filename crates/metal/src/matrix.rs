@@ -48,8 +48,7 @@ impl Matrix {
         stride(rows).saturating_mul(columns).saturating_mul(size_of::<f64>())
     }
 
-    /// The share of its touched memory that huge pages hold, 0 to 1. Errors: /proc/self/smaps
-    /// cannot be read.
+    /// The share of its touched memory that huge pages hold, 0 to 1. Errors: no /proc/self/smaps.
     pub fn huge_share(&self) -> io::Result<f64> {
         self.memory.huge_share()
     }
@@ -127,8 +126,7 @@ impl<Borrow> Rectangle<Borrow> {
         (self.part(self.start, self.rows, at), right)
     }
 
-    /// A part of it; the callers see to it that those which live together and are to be written are
-    /// disjoint.
+    /// A part of it; the callers see to it that those to be written at a time are disjoint.
     fn part<Part>(&self, start: NonNull<f64>, rows: usize, columns: usize) -> Rectangle<Part> {
         Rectangle { start, rows, columns, stride: self.stride, borrowed: PhantomData }
     }

@@ -122,8 +122,7 @@ pub struct NfsFile {
 }
 
 impl Library {
-    /// Loads it. Errors: `NotFound`: it is not installed. `Unsupported`: what was found lacks a
-    /// call.
+    /// Loads it. Errors: `NotFound`: it is not installed. `Unsupported`: it lacks a call.
     pub fn load() -> io::Result<Library> {
         for soname in SONAMES {
             let name = CString::new(soname).expect("has no zero byte");
@@ -291,8 +290,7 @@ impl NfsFile {
         let (context, file) = (self.context.as_ptr(), self.file.as_ptr());
         let start = buffer.as_mut_ptr().cast::<c_void>();
         // SAFETY: an open file of this context, which nobody else uses meanwhile (`&mut self`); the
-        // buffer is ours and as long as the count says; the order of arguments is the loaded
-        // library's.
+        // buffer is ours and as long as the count says; in the loaded library's order.
         let read = unsafe {
             match self.library.pread {
                 Pread::OffsetFirst(pread) => {

@@ -3,8 +3,7 @@
 //!
 //! The ring is not overwritten: what finds no room is lost and counted, and the stretch for which
 //! that may be so is known ([`Ring::holes`]). Nobody is woken, so the tracing costs the writing of
-//! the records and no interrupt of its own. Times are `CLOCK_MONOTONIC_RAW`, whose rate nobody
-//! adjusts.
+//! the records and no interrupt of its own. Times are `CLOCK_MONOTONIC_RAW`'s.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -68,8 +68,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     }
 }
 
-/// The CPUs that the calling thread may run on, in ascending order. Errors: those of
-/// `sched_getaffinity`.
+/// The CPUs that the calling thread may run on, in ascending order. Errors of `sched_getaffinity`.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let mut set = vec![0u64; 16];
     loop {

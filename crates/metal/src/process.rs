@@ -114,8 +114,7 @@ pub fn dying_with_parent(command: &mut Command) -> &mut Command {
 }
 
 /// Has `command` run on `cpus` alone, at the highest ordinary priority that it may have: as plumb's
-/// own workers do. To be asked for after [`in_new_session`], within which the kernel may weigh
-/// priorities.
+/// own workers do. To be asked for after [`in_new_session`], in which priorities may be weighed.
 pub fn placed(command: &mut Command, cpus: Vec<usize>) -> &mut Command {
     let place = move || {
         crate::place::set_affinity(&cpus)?;

@@ -63,8 +63,7 @@ pub fn getppid() -> u32 {
     (unsafe { call!(SYS_getppid) }) as u32
 }
 
-/// Time of a clock. Errors: none for the clocks that [`Clock`] names, unless a sandbox forbids the
-/// call.
+/// Time of a clock. Errors: only where a sandbox forbids the call.
 #[inline]
 pub fn clock_gettime(clock: Clock) -> io::Result<libc::timespec> {
     // SAFETY: the kernel writes one timespec.
@@ -87,8 +86,7 @@ pub fn time() -> Option<u64> {
 }
 
 /// Opens `path`, relative to `directory` or to the current one, with the kernel's `flags`
-/// (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the owner's alone. Errors: those of
-/// openat(2).
+/// (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the owner's alone. Errors of openat(2).
 #[inline]
 pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     const MODE: usize = 0o600;
@@ -109,8 +107,7 @@ pub fn close(fd: OwnedFd) -> io::Result<()> {
 /// What the kernel knows about an open file. Errors: those of fstat(2).
 #[inline]
 pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
-    // SAFETY: the kernel writes one stat, whose layout the C library takes over unchanged on both
-    // architectures.
+    // SAFETY: the kernel writes one stat, in the C library's layout on both architectures.
     unsafe { written!(status, call!(SYS_fstat, fd.as_raw_fd(), status)) }
 }
 
@@ -142,8 +139,7 @@ pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usi
     result(unsafe { call!(SYS_pread64, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), offset) })
 }
 
-/// Lets another thread run on this CPU, if one waits. Errors: none, unless a sandbox forbids the
-/// call.
+/// Lets another thread run on this CPU, if one waits. Errors: a sandbox forbids it.
 #[inline]
 pub fn sched_yield() -> io::Result<()> {
     // SAFETY: no arguments.

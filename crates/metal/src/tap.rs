@@ -21,8 +21,7 @@ pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
     if name.count_bytes() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // An interface belongs to the namespace of the thread that opens the driver: one that ends with
-    // that.
+    // An interface is of the namespace of the thread that opens the driver: one that ends then.
     thread::scope(|scope| {
         let opened = scope.spawn(|| {
             enter(namespace.as_fd())?;

@@ -415,8 +415,7 @@ impl Attributes {
 
     /// The next thread runs on this area.
     fn area(&mut self, area: &Area) -> io::Result<()> {
-        // SAFETY: the area is readable and writable above its guard and stays until its thread is
-        // joined.
+        // SAFETY: the area is readable and writable above its guard until its thread is joined.
         outcome(unsafe {
             libc::pthread_attr_setstack(&mut self.0, area.bottom().cast(), area.bytes())
         })

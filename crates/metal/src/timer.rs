@@ -67,8 +67,7 @@ pub fn arm_alarm(ns: u64) -> io::Result<()> {
 pub fn wait_alarm(most_ns: u64) -> io::Result<()> {
     let set = 1u64 << (libc::SIGALRM - 1);
     let most = timespec(most_ns);
-    // SAFETY: the kernel reads a signal set of 8 bytes and a timespec; the signal's data is not
-    // asked for.
+    // SAFETY: the kernel reads a signal set of 8 bytes and a timespec; its data is not asked for.
     done(unsafe { call!(SYS_rt_sigtimedwait, &raw const set, 0, &raw const most, SET_BYTES) })
 }
 

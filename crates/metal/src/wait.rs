@@ -25,8 +25,7 @@ pub(crate) fn entry(fd: BorrowedFd<'_>, events: i16) -> libc::pollfd {
 /// partial one.
 pub(crate) fn poll(polls: &mut [libc::pollfd], timeout: Duration) -> io::Result<i32> {
     let ms = libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
-    // SAFETY: pointer and length are those of the list. A descriptor that is not open would be
-    // reported, not touched.
+    // SAFETY: pointer and length are those of the list. One that is not open would be reported.
     number(unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, ms) })
 }
 
@@ -87,8 +86,7 @@ pub fn any_unless(
     });
     let mut polls: Vec<libc::pollfd> = wanted.collect();
     let timeout = timeout.map(timespec);
-    // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, which outlive the
-    // call.
+    // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, outliving the call.
     done(unsafe {
         libc::ppoll(
             polls.as_mut_ptr(),
@@ -119,8 +117,7 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the mask is the one that the kernel gave. It cannot fail: the way of setting it
-        // exists.
+        // SAFETY: the mask is the one that the kernel gave. Setting it so cannot fail.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut())
         };

@@ -97,8 +97,7 @@ pub struct LogicalCpu {
     pub node: Option<usize>,
     /// CPUs of the same core, this one included, ascending. Empty when unknown (offline).
     pub smt_siblings: Vec<usize>,
-    /// The lowest CPU of the group that shares this CPU's last-level cache; `None` when no cache is
-    /// described.
+    /// The lowest CPU of the group that shares this CPU's last-level cache; `None` without caches.
     pub llc_group: Option<usize>,
     /// Kind of core on a hybrid machine.
     pub kind: CoreKind,

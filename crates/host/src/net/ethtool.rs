@@ -31,8 +31,7 @@ pub struct ToldLink {
 }
 
 impl ToldLink {
-    /// All interfaces of this process's network namespace; empty where the kernel does not list
-    /// them.
+    /// All interfaces of this process's network namespace; empty where they are not listed.
     pub fn live() -> BTreeMap<String, ToldLink> {
         let names = metal::ethtool::names().unwrap_or_default();
         let shaping = shaping::live();
@@ -105,8 +104,7 @@ impl ToldLink {
         interface.mtu_bytes = self.mtu_bytes.or(interface.mtu_bytes);
         interface.speed_bits_per_second = speed.or(interface.speed_bits_per_second);
         interface.duplex = duplex.or(interface.duplex.take());
-        // The bus's name of the driver is the module's; a device without a bus has only the
-        // driver's own.
+        // The bus's name of the driver is the module's; one without a bus has only its own.
         interface.driver = interface.driver.take().or_else(|| self.driver.clone());
         interface.is_virtual = interface.is_virtual && self.place.is_none();
         let is_on_usb = self.place.as_deref().is_some_and(|place| place.starts_with("usb"));

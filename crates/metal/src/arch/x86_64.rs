@@ -77,8 +77,7 @@ pub(crate) fn has_rdtscp() -> bool {
 #[inline(always)]
 pub(crate) fn ticks_cpuid() -> Option<u64> {
     let (high, low): (u32, u32);
-    // SAFETY: leaf 0 exists on every x86-64 processor; rbx, which the compiler
-    // reserves, is put back.
+    // SAFETY: leaf 0 exists on every x86-64 processor; rbx, reserved, is put back.
     unsafe {
         asm!(
             "mov {kept}, rbx",

@@ -140,8 +140,7 @@ pub(super) fn receive(socket: &OwnedFd, inbox: &mut [u8]) -> io::Result<(usize, 
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: the kernel writes into the inbox and the control words, at most as much as the
-    // lengths say.
+    // SAFETY: the kernel writes into the inbox and the control words, no more than the lengths say.
     let bytes = number(unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) })?;
     Ok((bytes as usize, told(&message)))
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// Every kind of socket that this process may have, to both loopback addresses as far as they are
-/// there.
+/// Every kind of socket that this process may have, to both loopback addresses if they are there.
 fn granted(payload_bytes: usize) -> Vec<Echo> {
     let mut all = Vec::new();
     for to in LOOPBACKS {

@@ -158,8 +158,7 @@ impl Uring {
             return Err(Failure::Engine(error));
         }
         let (mut submitter, mut queue, mut done) = self.ring.split();
-        // The kernel then need not look the ring up (Linux 5.18); without it the calls cost a
-        // little more.
+        // The kernel then need not look the ring up (Linux 5.18); else calls cost a little more.
         let is_registered = submitter.register_ring_fd().is_ok();
         let rings = Rings { submitter: &submitter, queue: &mut queue, done: &mut done };
         let cpu_before_ns = vdso_clock_gettime(Clock::THREAD_CPU);
@@ -185,8 +184,7 @@ impl Uring {
         while self.work.slots.in_flight() > 0 {
             if self.ring.submit_and_wait(1).is_err() {
                 refused += 1;
-                // The kernel may write to the blocks for as long as it has not said that it is
-                // done.
+                // The kernel may write to the blocks until it has said that it is done.
                 if refused == MOST_REFUSED {
                     std::process::abort();
                 }
@@ -459,8 +457,7 @@ fn ring(depth: u32) -> io::Result<IoUring> {
     IoUring::new(depth)
 }
 
-/// Submits what is in the queue and waits for so many completions, again where a signal came
-/// between.
+/// Submits what is in the queue and waits for so many completions, again after a signal.
 #[inline(always)]
 fn enter(submitter: &Submitter<'_>, completions: usize) -> Result<(), Failure> {
     loop {

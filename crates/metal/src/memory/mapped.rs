@@ -17,8 +17,7 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps `bytes` of the open file `fd` from `offset` on, or of none (-1). Errors: those of
-    /// mmap(2).
+    /// Maps `bytes` of the open file `fd` from `offset` on, or of none (-1). Errors of mmap(2).
     pub(crate) fn new(
         bytes: usize,
         protection: i32,

@@ -60,8 +60,7 @@ impl StreamWriter {
 }
 
 impl StreamReader {
-    /// Fills all of `buffer`; waits while the ring is empty. Errors: as
-    /// [`StreamWriter::write_all`].
+    /// Fills all of `buffer`; waits while the ring is empty. Errors as [`StreamWriter::write_all`].
     #[inline]
     pub fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         let ring = &*self.0;

@@ -16,8 +16,7 @@ const PANICKED: i32 = 101;
 const ORPHANED: i32 = 102;
 
 /// A child process. Dropping one that has not been reaped kills and reaps it, so that none is left
-/// behind, whichever way the parent goes on; where the parent is killed, the kernel kills the
-/// child.
+/// behind, whichever way the parent goes on; where the parent is killed, so is the child.
 #[derive(Debug)]
 pub struct Child {
     /// 0 once it is reaped.

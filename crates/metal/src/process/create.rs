@@ -149,8 +149,7 @@ impl Watch {
     /// the call cannot return before the child has ended. Errors: as [`Watch::fork`].
     pub fn vfork(&mut self) -> io::Result<Moments> {
         extern "C" fn child(watch: *mut libc::c_void) -> libc::c_int {
-            // SAFETY: the parent's watch, which stands still meanwhile; only its atomic words are
-            // written.
+            // SAFETY: the parent's watch, which stands still; only its atomic words are written.
             let watch = unsafe { &*watch.cast::<Watch>() };
             watch.words[FIRST].store((watch.now)(), Ordering::Release);
             // The C library's clone ends the child by the raw exit call.
@@ -265,8 +264,7 @@ fn exit(status: libc::c_int) -> ! {
 /// See [`Then::Calls`]. Most of them fail, there as here.
 fn ten_calls() {
     const NAME: &std::ffi::CStr = c"plumb-child";
-    // SAFETY: plain values and a text that ends in a zero byte. What changes is this child, which
-    // exits next.
+    // SAFETY: plain values and a text that ends in a zero byte. This child changes, and exits next.
     unsafe {
         let pid = call!(SYS_getpid) as usize;
         let group = call!(SYS_getpgid, pid) as usize;

@@ -155,8 +155,7 @@ impl Catcher {
         self.dispose(&self.action)
     }
 
-    /// `rt_sigaction`: has the signal ignored until [`Catcher::install`]. Errors: those of the
-    /// call.
+    /// `rt_sigaction`: has the signal ignored until [`Catcher::install`]. Errors of the call.
     pub fn ignore(&self) -> io::Result<()> {
         self.dispose(&KernelAction { handler: libc::SIG_IGN, ..self.action })
     }

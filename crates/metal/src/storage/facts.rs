@@ -11,8 +11,7 @@ use crate::fault::resident_pages;
 
 /// cachestat(2), Linux 6.5, which has one number on every architecture.
 const SYS_CACHESTAT: c_long = 451;
-/// mincore(2) is asked for a range in pieces of so many bytes: it answers with a byte for each
-/// page.
+/// mincore(2) is asked for a range in pieces of so many bytes: a byte answers for each page.
 const MINCORE_BYTES: u64 = 1 << 30;
 
 /// What statx(2) says of O_DIRECT.
@@ -166,8 +165,7 @@ const NAMES: [(u64, &str); 18] = [
     (0x4d44, "vfat"),
 ];
 
-/// Asks what the file system of an open file is and has left. Errors: those of statfs(2) and
-/// statvfs(3).
+/// Asks what the file system of an open file is and has left. Errors of statfs(2) and statvfs(3).
 pub fn file_system(file: &File) -> io::Result<FileSystemFacts> {
     // SAFETY: all-zero values are valid ones.
     let mut facts: libc::statfs = unsafe { std::mem::zeroed() };

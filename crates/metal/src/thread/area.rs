@@ -12,8 +12,7 @@ pub(super) struct Area(Mapped);
 
 impl Area {
     /// Maps `bytes`, rounded up to whole pages, by the library's two calls: all of it inaccessible,
-    /// then all but the guard for use. Errors: those of mmap(2) and mprotect(2); no room beside the
-    /// guard.
+    /// then all but the guard for use. Errors of mmap(2) and mprotect(2); no room beside the guard.
     pub(super) fn guarded(bytes: usize) -> io::Result<Area> {
         let page = base_page_bytes();
         let bytes = bytes
