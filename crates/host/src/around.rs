@@ -16,17 +16,12 @@ pub(super) fn virtualisation(root: &Root, outside: &Outside) -> Virtualisation {
     let guest_bit = bit.or_else(|| flag_of_cpuinfo(root));
     let signature = signature.filter(|_| guest_bit != Some(false));
     let from_dmi = || hypervisor_of_dmi(system_vendor.as_deref()?, product.as_deref());
-    let hypervisor = signature
-        .as_deref()
-        .and_then(hypervisor_of_signature)
-        .map(str::to_string)
-        .or_else(|| {
-            root.line("sys/hypervisor/type")
-                .map(|kind| if kind == "xen" { "Xen".into() } else { kind })
-        })
-        .or_else(|| {
-            root.exists("proc/device-tree/hypervisor/compatible").then(|| "KVM".to_string())
-        })
+    let named = || signature.as_deref().and_then(hypervisor_of_signature).map(str::to_string);
+    let xen = |kind: String| if kind == "xen" { "Xen".to_owned() } else { kind };
+    let in_tree = || root.exists("proc/device-tree/hypervisor/compatible");
+    let hypervisor = named()
+        .or_else(|| root.line("sys/hypervisor/type").map(xen))
+        .or_else(|| in_tree().then(|| "KVM".to_string()))
         .or_else(|| from_dmi().map(str::to_string));
     Virtualisation {
         is_guest: if hypervisor.is_some() { Some(true) } else { guest_bit },
@@ -96,23 +91,18 @@ pub(super) fn container(root: &Root) -> Container {
             mark(&text, format!("/{name} says {text}"));
         }
     }
-    if root.exists("run/.containerenv") {
-        mark("podman", "/run/.containerenv exists".to_string());
-    }
-    if root.exists("run/secrets/kubernetes.io") {
-        mark("kubernetes", "/run/secrets/kubernetes.io exists".to_string());
-    }
-    if root.exists(".dockerenv") {
-        mark("docker", "/.dockerenv exists".to_string());
+    for (runtime, path) in [
+        ("podman", "run/.containerenv"),
+        ("kubernetes", "run/secrets/kubernetes.io"),
+        ("docker", ".dockerenv"),
+    ] {
+        if root.exists(path) {
+            mark(runtime, format!("/{path} exists"));
+        }
     }
     let groups = root.read("proc/self/cgroup").unwrap_or_default();
-    let marks = [
-        ("kubepods", "kubernetes"),
-        ("docker", "docker"),
-        ("libpod", "podman"),
-        ("lxc", "lxc"),
-        ("garden", "garden"),
-    ];
+    let runtimes = ["kubernetes", "docker", "podman", "lxc", "garden"];
+    let marks = ["kubepods", "docker", "libpod", "lxc", "garden"].into_iter().zip(runtimes);
     for (word, name) in marks {
         if groups.lines().any(|line| line.contains(word)) {
             mark(name, format!("/proc/self/cgroup names {word}"));
@@ -146,23 +136,14 @@ mod tests {
             assert_eq!((found.is_guest, found.hypervisor.as_deref()), (guest, name), "{tree}");
         };
         check("", None, None);
-        check(
-            "== cpuid.txt\n1 0 0 0 80000000 0\n40000000 0 0 4b4d564b 564b4d56 4d\n",
-            Some(true),
-            Some("KVM"),
-        );
+        let guest = "== cpuid.txt\n1 0 0 0 80000000 0\n40000000 0 0 4b4d564b 564b4d56 4d\n";
+        check(guest, Some(true), Some("KVM"));
         // A bare machine answers leaf 40000000h with the highest basic leaf's data.
         check("== cpuid.txt\n1 0 0 0 0 0\n40000000 0 0 4b4d564b 564b4d56 4d\n", Some(false), None);
-        check(
-            "== sys/class/dmi/id/sys_vendor\nAmazon EC2\n== sys/class/dmi/id/product_name\nc7g.metal\n",
-            None,
-            None,
-        );
-        check(
-            "== sys/class/dmi/id/sys_vendor\nAmazon EC2\n== sys/class/dmi/id/product_name\nc7g.large\n",
-            Some(true),
-            Some("KVM"),
-        );
+        let amazon =
+            "== sys/class/dmi/id/sys_vendor\nAmazon EC2\n== sys/class/dmi/id/product_name\n";
+        check(&format!("{amazon}c7g.metal\n"), None, None);
+        check(&format!("{amazon}c7g.large\n"), Some(true), Some("KVM"));
         check("== proc/cpuinfo\nflags\t\t: fpu hypervisor\n", Some(true), None);
     }
 }

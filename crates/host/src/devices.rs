@@ -296,15 +296,15 @@ fn unread(
     if !has_policy && devices.write_policies.is_empty() && !parts.cache.levels.is_empty() {
         tell("write policy of the caches", format!("the kernel does not state it, and {firmware}"));
     }
-    if parts.memory.dimms.is_empty() {
-        tell("memory modules and their rate", firmware.clone());
-    }
-    if devices.memory.maximum_bytes.is_none() {
-        tell("maximum memory", firmware.clone());
-    }
-    if devices.memory.channels.is_none() {
-        let why = format!("no EDAC driver sees the memory controller, and {firmware}");
-        tell("memory channels", why);
+    let channels = format!("no EDAC driver sees the memory controller, and {firmware}");
+    for (lacks, what, why) in [
+        (parts.memory.dimms.is_empty(), "memory modules and their rate", &firmware),
+        (devices.memory.maximum_bytes.is_none(), "maximum memory", &firmware),
+        (devices.memory.channels.is_none(), "memory channels", &channels),
+    ] {
+        if lacks {
+            tell(what, why.clone());
+        }
     }
     if devices.pci.is_empty() {
         let why = match root.exists(PCI) {
@@ -314,13 +314,11 @@ fn unread(
         tell("devices on the I/O bus", why.to_owned());
     }
     let real = parts.block.disks.iter().filter(|disk| !disk.is_virtual);
-    let turning = real.clone().filter(|disk| {
-        let parts = devices.disks.get(&disk.name);
-        disk.rotational == Some(true) && parts.is_none_or(|parts| parts.rotation_rpm.is_none())
-    });
-    for disk in turning {
-        let why = "its driver shows no page of block device characteristics";
-        tell(&format!("rotation of {}", disk.name), why.to_owned());
+    for disk in real.clone().filter(|disk| disk.rotational == Some(true)) {
+        if devices.disks.get(&disk.name).is_none_or(|parts| parts.rotation_rpm.is_none()) {
+            let why = "its driver shows no page of block device characteristics";
+            tell(&format!("rotation of {}", disk.name), why.to_owned());
+        }
     }
     if real.clone().next().is_some() {
         let why = "the kernel does not tell; the drive's own answer (smartctl -x) may";
@@ -330,8 +328,7 @@ fn unread(
         if card.wireless {
             let why = "only the wireless subsystem's own messages (iw dev) tell";
             tell(&format!("Wi-Fi standard of {}", card.name), why.to_owned());
-        }
-        if card.speed_bits_per_second.is_none() && !card.wireless {
+        } else if card.speed_bits_per_second.is_none() {
             let why = match card.operstate.as_deref() {
                 Some("down") => "the link is down",
                 _ => "the driver states none (a virtual link has none)",
@@ -339,8 +336,7 @@ fn unread(
             tell(&format!("speed and duplex of {}", card.name), why.to_owned());
         }
         if !devices.cards.contains_key(&card.name) {
-            let why = "the driver states none";
-            tell(&format!("firmware of {}", card.name), why.to_owned());
+            tell(&format!("firmware of {}", card.name), "the driver states none".to_owned());
         }
     }
     unread

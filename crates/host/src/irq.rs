@@ -112,47 +112,45 @@ mod tests {
     use super::{Irq, Taken, of, taken, taken_of_interface};
     use crate::Root;
 
-    const VIRTIO: &str = "\
-== proc/interrupts
-           CPU0       CPU1
- 35:          0          1  PCI-MSIX-0000:00:02.0   0-edge      virtio1-config
- 36:          0    1440544  PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0
- 38:          0       8920  PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0
-== proc/irq/35/effective_affinity_list
-0
-== proc/irq/36/effective_affinity_list
-1
-== proc/irq/36/smp_affinity_list
-0-1
-== sys/devices/pci0000:00/0000:00:02.0/msi_irqs/35
-msix
-== sys/devices/pci0000:00/0000:00:02.0/msi_irqs/36
-msix
-== sys/block/vda -> ../devices/pci0000:00/0000:00:02.0/virtio1/block/vda
-";
+    /// What the kernel says of lines of a PCI function: numbers, handlers and how often they came on
+    /// each of two CPUs; CPUs by line and file.
+    fn machine(
+        pci: &str,
+        rows: &[(u32, &str, [u64; 2])],
+        cpus: &[(u32, &str, &str)],
+        more: &str,
+    ) -> Root {
+        let mut text = format!("{more}== proc/interrupts\n           CPU0       CPU1\n");
+        for (line, handler, [zero, one]) in rows {
+            text += &format!(" {line}: {zero} {one} PCI-MSIX-{pci} {line}-edge {handler}\n");
+        }
+        for (line, file, cpus) in cpus {
+            text += &format!("== proc/irq/{line}/{file}\n{cpus}\n");
+        }
+        for (line, ..) in rows.iter().filter(|row| !row.1.starts_with("other")) {
+            text += &format!("== sys/devices/pci0000:00/{pci}/msi_irqs/{line}\nmsix\n");
+        }
+        Root::tree(&text)
+    }
 
-    const NVME: &str = "\
-== proc/interrupts
-           CPU0       CPU1
- 20:         12          0  PCI-MSIX-0000:01:00.0   0-edge      nvme0q0
- 21:        500          0  PCI-MSIX-0000:01:00.0   1-edge      nvme0q1
- 22:          0        700  PCI-MSIX-0000:01:00.0   2-edge      nvme0q2
-== proc/irq/21/effective_affinity_list
-0
-== proc/irq/22/smp_affinity_list
-1
-== sys/devices/pci0000:00/0000:01:00.0/msi_irqs/20
-msix
-== sys/devices/pci0000:00/0000:01:00.0/msi_irqs/21
-msix
-== sys/devices/pci0000:00/0000:01:00.0/msi_irqs/22
-msix
-== sys/block/nvme0n1 -> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1
-";
+    fn virtio() -> Root {
+        let rows = [
+            (35, "virtio1-config", [0, 1]),
+            (36, "virtio1-req.0", [0, 1_440_544]),
+            (38, "other-input.0", [0, 8920]),
+        ];
+        let cpus = [
+            (35, "effective_affinity_list", "0"),
+            (36, "effective_affinity_list", "1"),
+            (36, "smp_affinity_list", "0-1"),
+        ];
+        let link = "== sys/block/vda -> ../devices/pci0000:00/0000:00:02.0/virtio1/block/vda\n";
+        machine("0000:00:02.0", &rows, &cpus, link)
+    }
 
     #[test]
     fn a_disk_of_one_queue_interrupts_one_cpu() {
-        let irqs = of(&Root::tree(VIRTIO), "sys/block/vda");
+        let irqs = of(&virtio(), "sys/block/vda");
         let expected =
             Irq { line: 36, handler: "virtio1-req.0".to_owned(), cpus: vec![1], count: 1_440_544 };
         assert_eq!(irqs, [expected]);
@@ -161,7 +159,11 @@ msix
 
     #[test]
     fn a_disk_with_a_queue_for_each_cpu_interrupts_each() {
-        let irqs = of(&Root::tree(NVME), "sys/block/nvme0n1");
+        let rows = [(20, "nvme0q0", [12, 0]), (21, "nvme0q1", [500, 0]), (22, "nvme0q2", [0, 700])];
+        let cpus = [(21, "effective_affinity_list", "0"), (22, "smp_affinity_list", "1")];
+        let link =
+            "== sys/block/nvme0n1 -> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1\n";
+        let irqs = of(&machine("0000:01:00.0", &rows, &cpus, link), "sys/block/nvme0n1");
         let handlers: Vec<&str> = irqs.iter().map(|irq| &*irq.handler).collect();
         assert_eq!(handlers, ["nvme0q1", "nvme0q2"]);
         assert_eq!(taken(&irqs, &[0, 1]), Taken::Each);
@@ -170,7 +172,7 @@ msix
 
     #[test]
     fn what_has_no_line_is_untold() {
-        let irqs = of(&Root::tree(VIRTIO), "sys/block/vdb");
+        let irqs = of(&virtio(), "sys/block/vdb");
         assert_eq!(irqs, []);
         assert_eq!(taken(&irqs, &[0, 1]), Taken::Untold);
     }
@@ -179,38 +181,33 @@ msix
     fn an_interface_of_one_queue_interrupts_one_cpu_and_one_of_several_chooses() {
         const PLACE: &str =
             "== sys/class/net/eth0 -> ../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0\n";
-        let tree = |lines: &[(u32, &str, usize)]| {
-            let mut text = format!("{PLACE}== proc/interrupts\n           CPU0       CPU1\n");
-            for (line, handler, _) in lines {
-                text += &format!(" {line}: 5 9 PCI-MSIX-0000:00:03.0 {line}-edge {handler}\n");
-            }
-            for (line, _, cpu) in lines {
-                text += &format!(
-                    "== sys/devices/pci0000:00/0000:00:03.0/msi_irqs/{line}\nmsix\n\
-                     == proc/irq/{line}/effective_affinity_list\n{cpu}\n"
-                );
-            }
-            of(&Root::tree(&text), "sys/class/net/eth0")
+        let tree = |lines: &[(u32, &'static str, &'static str)]| {
+            let rows: Vec<_> = lines.iter().map(|(line, name, _)| (*line, *name, [5, 9])).collect();
+            let effective = |line: &(u32, &'static str, &'static str)| {
+                (line.0, "effective_affinity_list", line.2)
+            };
+            let cpus: Vec<_> = lines.iter().map(effective).collect();
+            of(&machine("0000:00:03.0", &rows, &cpus, PLACE), "sys/class/net/eth0")
         };
         let handlers =
             |irqs: &[Irq]| -> Vec<String> { irqs.iter().map(|irq| irq.handler.clone()).collect() };
         let virtio = tree(&[
-            (37, "virtio2-config", 0),
-            (38, "virtio2-input.0", 1),
-            (39, "virtio2-output.0", 0),
+            (37, "virtio2-config", "0"),
+            (38, "virtio2-input.0", "1"),
+            (39, "virtio2-output.0", "0"),
         ]);
         assert_eq!(handlers(&virtio), ["virtio2-input.0"]);
         assert_eq!(taken_of_interface(&virtio), Taken::By(1));
         let queues = tree(&[
-            (40, "ena-mgmnt@pci:0000:00:03.0", 0),
-            (41, "eth0-Tx-Rx-0", 0),
-            (42, "eth0-Tx-Rx-1", 1),
+            (40, "ena-mgmnt@pci:0000:00:03.0", "0"),
+            (41, "eth0-Tx-Rx-0", "0"),
+            (42, "eth0-Tx-Rx-1", "1"),
         ]);
         assert_eq!(handlers(&queues), ["eth0-Tx-Rx-0", "eth0-Tx-Rx-1"]);
         assert_eq!(taken_of_interface(&queues), Taken::Chosen);
-        let old = tree(&[(43, "eth0", 0), (44, "eth0-rx-0", 1), (45, "eth0-tx-0", 0)]);
+        let old = tree(&[(43, "eth0", "0"), (44, "eth0-rx-0", "1"), (45, "eth0-tx-0", "0")]);
         assert_eq!(handlers(&old), ["eth0-rx-0"]);
-        let bare = tree(&[(46, "eth0", 1)]);
+        let bare = tree(&[(46, "eth0", "1")]);
         assert_eq!(taken_of_interface(&bare), Taken::By(1));
         assert_eq!(taken_of_interface(&[]), Taken::Untold);
     }

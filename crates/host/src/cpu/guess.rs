@@ -34,7 +34,7 @@ impl Microarchitecture {
 }
 
 /// Sizes that tell designs apart, in KiB; of the first CPU.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy)]
 struct Sizes {
     l1d: Option<u64>,
     l1i: Option<u64>,
@@ -134,6 +134,22 @@ fn by_features(cpu: &Cpu, sizes: Sizes) -> (Core, Vec<String>) {
     (core, seen)
 }
 
+/// Features and the designs that brought them, latest first: with and without 512-bit vectors.
+const LADDER_512: [(&str, Core); 5] = [
+    ("avx512_fp16", Core::GoldenCove),
+    ("avx512_vp2intersect", Core::WillowCove),
+    ("avx512_bitalg", Core::SunnyCove),
+    ("avx512_vbmi2", Core::SunnyCove),
+    ("avx512f", Core::SkylakeServer),
+];
+const LADDER: [(&str, Core); 5] = [
+    ("avx2", Core::Haswell),
+    ("f16c", Core::IvyBridge),
+    ("avx", Core::SandyBridge),
+    ("aes", Core::Westmere),
+    ("sse4_2", Core::Nehalem),
+];
+
 fn intel_by_features(cpu: &Cpu, sizes: Sizes, seen: &mut Vec<String>) -> Core {
     let mut has = |name: &str| {
         let found = cpu.has(name);
@@ -145,14 +161,8 @@ fn intel_by_features(cpu: &Cpu, sizes: Sizes, seen: &mut Vec<String>) -> Core {
     let core = if has("amx_tile") {
         let later = ["amx_fp16", "amx_complex", "prefetchi", "avx10"].map(&mut has).contains(&true);
         if later || sizes.l1i == Some(64) { Core::RedwoodCove } else { Core::GoldenCove }
-    } else if has("avx512_fp16") {
-        Core::GoldenCove
-    } else if has("avx512_vp2intersect") {
-        Core::WillowCove
-    } else if has("avx512_bitalg") || has("avx512_vbmi2") {
-        Core::SunnyCove
-    } else if has("avx512f") {
-        Core::SkylakeServer
+    } else if let Some((_, core)) = LADDER_512.iter().find(|(name, _)| has(name)) {
+        *core
     } else if has("avx_vnni") {
         match (sizes.l1d, sizes.l1i, sizes.l2) {
             (Some(32), Some(64), _) => Core::Gracemont,
@@ -165,18 +175,9 @@ fn intel_by_features(cpu: &Cpu, sizes: Sizes, seen: &mut Vec<String>) -> Core {
         Core::SkylakeClient
     } else if has("rdseed") && has("avx2") {
         Core::Broadwell
-    } else if has("avx2") {
-        Core::Haswell
-    } else if has("f16c") {
-        Core::IvyBridge
-    } else if has("avx") {
-        Core::SandyBridge
-    } else if has("aes") {
-        Core::Westmere
-    } else if has("sse4_2") {
-        Core::Nehalem
     } else {
-        Core::Unknown
+        let rung = LADDER.iter().find(|(name, _)| has(name));
+        rung.map_or(Core::Unknown, |(_, core)| *core)
     };
     for (name, size) in [("L1i", sizes.l1i), ("L1d", sizes.l1d), ("L2", sizes.l2)] {
         seen.extend(size.map(|kib| format!("{name} {kib} KiB")));
@@ -318,21 +319,19 @@ mod tests {
     }
 
     #[test]
-    fn hidden_features_do_not_refute_the_model() {
-        let found = guessed(6, 0x8f, "GenuineIntel", "avx avx2 rdseed clflushopt", 32, 2048);
-        assert_eq!((found.core, found.contradiction), (Core::GoldenCove, None));
-        assert_eq!(found.platform.as_deref(), Some("Sapphire Rapids"));
-    }
-
-    #[test]
-    fn the_real_rocket_lake_is_not_doubted() {
-        let flags = "avx avx2 rdseed clflushopt avx512f avx512_bitalg avx512_vbmi2";
-        let found = guessed(6, 0xa7, "GenuineIntel", flags, 32, 512);
-        assert_eq!((found.core, found.contradiction), (Core::CypressCove, None));
-    }
-
-    #[test]
-    fn an_invented_cache_is_doubted_and_the_model_kept() {
+    fn a_model_stands_unless_features_exceed_it() {
+        let later = "avx avx2 rdseed clflushopt avx512f avx512_bitalg avx512_vbmi2";
+        for (model, flags, l2, core) in [
+            // Features may be hidden.
+            (0x8f, "avx avx2 rdseed clflushopt", 2048, Core::GoldenCove),
+            (0xa7, later, 512, Core::CypressCove),
+        ] {
+            let found = guessed(6, model, "GenuineIntel", flags, 32, l2);
+            assert_eq!((found.core, found.contradiction), (core, None));
+        }
+        let named = guessed(6, 0x8f, "GenuineIntel", "avx avx2", 32, 2048);
+        assert_eq!(named.platform.as_deref(), Some("Sapphire Rapids"));
+        // An invented cache is doubted and the model kept.
         let found = guessed(6, 0x55, "GenuineIntel", "avx avx2 clflushopt avx512f", 32, 4096);
         assert_eq!(found.core, Core::SkylakeServer);
         assert!(found.contradiction.is_some_and(|doubt| doubt.contains("4096 KiB")));
