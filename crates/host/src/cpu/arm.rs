@@ -92,7 +92,7 @@ mod tests {
                     CPU part : 0xd40\nCPU revision : 1\n";
         let midr = from_cpuinfo(&super::super::model::parse(text), 0);
         assert_eq!(midr, hexadecimal("0x00000000411fd401"));
-        assert_eq!(midr.map(|midr| part(midr)), Some(Core::NeoverseV1));
+        assert_eq!(midr.map(part), Some(Core::NeoverseV1));
         assert_eq!(midr.map(vendor), Some("Arm"));
         assert_eq!(part(0), Core::Unknown);
     }
