@@ -12,6 +12,7 @@ pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
 pub use view::ViewCard;
 
+use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
 use anyhow::Result;
 use host::Host;
@@ -388,6 +389,15 @@ pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
     Prediction { bound: Some(bound), ..prediction }
 }
 
+/// One round of a series.
+///
+/// # Errors
+/// Why the round does not count.
+pub fn measure(experiment: &dyn Experiment, series: &Series, bench: &mut Bench) -> Result<()> {
+    bench.begin(experiment.hazards(bench.order()));
+    experiment.measure(series, bench)
+}
+
 /// An experiment: a question with a method. One file implements it.
 pub trait Experiment: Sync {
     /// Its static data.
@@ -467,6 +477,11 @@ pub trait Experiment: Sync {
     /// Stated time that [`Experiment::prepare`] takes, on a slow device of the kind that is there.
     fn prepare_cost(&self, _site: &Site, _series: &Series) -> Duration {
         Duration::ZERO
+    }
+
+    /// What the bench sees to by itself in a round.
+    fn hazards(&self, _order: &RoundOrder) -> Hazards {
+        Hazards::NONE
     }
 
     /// One round of the whole series, cases in the order given.
