@@ -7,7 +7,7 @@ use metal::wait::{Want, any_unless};
 use session::agent::hired::start_worker;
 use session::agent::key::Key;
 use session::agent::listen::Listen;
-use session::agent::server::{self, Office, SILENCE_MAX, Way};
+use session::agent::office::{self, Office, SILENCE_MAX, Way};
 use session::agent::stdio;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -119,7 +119,7 @@ fn new_key(file: &Path) -> Result<(), Failure> {
 fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
     let key = Key::read(file)?;
     // What cannot be meant is told now, and not to the first session.
-    server::site(office).map_err(usage)?;
+    office::site(office).map_err(usage)?;
     let mut agent = Listen::new(office, &key, at)?;
     let at = agent.address().context("cannot tell where it listens")?;
     output::diagnose(&format!("plumb agent: listening at {at}"));

@@ -7,8 +7,8 @@ use record::case::Case;
 use record::event::Prediction;
 use record::metric::Metric;
 use record::quantity::render;
-use session::Setup;
 use session::plan::Work;
+use session::setup::Setup;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

@@ -5,19 +5,21 @@ pub mod contract;
 mod fields;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
+mod known;
 pub mod placement;
 mod view;
 
 pub use card::{Card, Claim, Domain, Hazards, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
+pub use known::{DerivedValue, Known};
 pub use view::ViewCard;
 
+use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
 use anyhow::Result;
 use host::Host;
 use record::case::{Case, Series};
 use record::event::{Absence, Bound, Prediction, Range};
-use record::key::Key;
 use record::metric::Metric;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -286,66 +288,6 @@ pub struct Offer {
     pub skipped: Vec<(CaseId, Skip)>,
 }
 
-/// Figures of earlier stages, or nothing in planning.
-#[derive(Clone, Debug, Default)]
-pub struct Known {
-    values: BTreeMap<Key, f64>,
-}
-
-impl Known {
-    /// Adds a figure in its metric's unit.
-    pub fn insert(&mut self, key: Key, value: f64) {
-        self.values.insert(key, value);
-    }
-
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// A figure by its parts.
-    pub fn get(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<f64> {
-        self.values.get(&Key::new(experiment, case, metric)).copied()
-    }
-
-    /// All figures of an experiment's metric with their cases, in case order.
-    pub fn of<'known>(
-        &'known self,
-        experiment: &'known str,
-        metric: &'known str,
-    ) -> impl Iterator<Item = (&'known CaseId, f64)> {
-        self.values
-            .iter()
-            .filter(move |(key, _)| key.experiment == experiment && key.metric == metric)
-            .map(|(key, value)| (&key.case, *value))
-    }
-}
-
-/// A value that `derive` found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DerivedValue {
-    /// Case: one of `derivable`.
-    pub case: CaseId,
-    /// Metric: a derived one of the card.
-    pub metric: &'static str,
-    /// Value in the metric's unit.
-    pub value: f64,
-    /// For a position: the grid cell that it was found in. Its interval is never narrower, however
-    /// well the resamples agree.
-    pub cell: Option<(f64, f64)>,
-    /// What was found with it; taken from the estimates, not from the resamples.
-    pub at: BTreeMap<String, Value>,
-    /// What a reader must know.
-    pub notes: Vec<String>,
-}
-
-impl DerivedValue {
-    /// A bare value.
-    pub fn new(case: CaseId, metric: &'static str, value: f64) -> Self {
-        DerivedValue { case, metric, value, cell: None, at: BTreeMap::new(), notes: Vec::new() }
-    }
-}
-
 /// The `//!` header of a source file, as Markdown.
 pub fn manual_of(source: &str) -> String {
     source
@@ -386,6 +328,15 @@ pub fn windows_round_cost(site: &Site, windows: usize) -> Duration {
 /// Attaches a bound to a prediction.
 pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
     Prediction { bound: Some(bound), ..prediction }
+}
+
+/// One round of a series.
+///
+/// # Errors
+/// Why the round does not count.
+pub fn measure(experiment: &dyn Experiment, series: &Series, bench: &mut Bench) -> Result<()> {
+    bench.begin(experiment.hazards(bench.order()));
+    experiment.measure(series, bench)
 }
 
 /// An experiment: a question with a method. One file implements it.
@@ -467,6 +418,11 @@ pub trait Experiment: Sync {
     /// Stated time that [`Experiment::prepare`] takes, on a slow device of the kind that is there.
     fn prepare_cost(&self, _site: &Site, _series: &Series) -> Duration {
         Duration::ZERO
+    }
+
+    /// What the bench sees to by itself in a round.
+    fn hazards(&self, _order: &RoundOrder) -> Hazards {
+        Hazards::NONE
     }
 
     /// One round of the whole series, cases in the order given.

@@ -1,9 +1,9 @@
 //! The directories that series have their files in: which of them hang, and what a preparation that
 //! failed left there.
 
-use crate::Setup;
 use crate::child::{Hung, Interrupted};
 use crate::live::Live;
+use crate::setup::Setup;
 use anyhow::{Result, bail};
 use bench::experiment::Need;
 use metal::process::Patience;

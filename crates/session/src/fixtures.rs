@@ -8,13 +8,13 @@ use crate::plan::case_ns;
 use crate::site::{Files, site};
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{
-    Card, DirFacts, Domain, Experiment, Known, Offer, Params, Preset, Role, Site,
+    Card, DirFacts, Domain, Experiment, Known, Offer, Params, Preset, Role, Site, Skip, measure,
 };
 use bench::link::{CalibrateOrder, RoundOrder};
-use bench::measure::{Bench, calibrate};
+use bench::measure::{Bench, Written, calibrate};
 use host::{Host, Outside, Root};
-use record::case::Case;
-use record::event::Samples;
+use record::case::{Case, Series};
+use record::event::{Calibration, Samples};
 use record::key::CaseId;
 use record::metric::Metric;
 use std::collections::BTreeSet;
@@ -209,42 +209,17 @@ fn rehearse_files(
     preset: Preset,
     set: &[(&str, &str)],
 ) -> Rehearsed {
-    let id = experiment.card().id;
-    let dir = site.dir.as_ref().expect("a directory").path.clone();
-    let offer = experiment
-        .series(site, &params(experiment.card(), preset, set))
-        .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
-    let calibration =
-        calibrate(&CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 })
-            .expect("the clocks run");
+    let dir = &site.dir.as_ref().expect("a directory").path;
+    let calibration = calibration(site);
     let mut rehearsed = Rehearsed { samples: Vec::new(), failed: Vec::new() };
-    for series in offer.series {
-        let series = experiment
-            .resolve(site, &Known::default(), series)
-            .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+    for series in resolved(experiment, site, preset, set) {
         if experiment.is_prepared(&series) {
             let files = experiment
-                .prepare(&series, &dir, &mut || ())
-                .unwrap_or_else(|error| panic!("{id}: {error:#}"));
-            assert!(files.iter().all(|file| file.starts_with(&dir)));
+                .prepare(&series, dir, &mut || ())
+                .unwrap_or_else(|error| panic!("{}: {error:#}", experiment.card().id));
+            assert!(files.iter().all(|file| file.starts_with(dir)));
         }
-        let order = RoundOrder {
-            series: series.clone(),
-            round: 1,
-            seed: 1,
-            cpus: site.cpus.clone(),
-            calibration: calibration.clone(),
-            dir: Some(dir.clone()),
-            far: None,
-            far_address: None,
-            case_ns: 200_000,
-            rehearsal: true,
-        };
-        let mut bench = Bench::new(order).expect("the CPU is allowed");
-        experiment
-            .measure(&series, &mut bench)
-            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
-        let (samples, _, _, done) = bench.finish().expect("nothing is sent");
+        let (samples, _, _, done) = round(experiment, site, &calibration, &series);
         rehearsed.samples.extend(samples);
         let failed = done.failed.into_iter();
         rehearsed.failed.extend(failed.map(|failed| (failed.case, failed.reason)));
@@ -255,34 +230,10 @@ fn rehearse_files(
 fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
     let site = here();
     let card = experiment.card();
-    let calibration =
-        calibrate(&CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 })
-            .expect("the clocks run");
-    let offer = experiment
-        .series(&site, &params(card, Preset::Rehearsal, &[]))
-        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let calibration = calibration(&site);
     let mut all = Vec::new();
-    for series in offer.series {
-        let series = experiment
-            .resolve(&site, &Known::default(), series)
-            .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
-        let order = RoundOrder {
-            series: series.clone(),
-            round: 1,
-            seed: 1,
-            cpus: site.cpus.clone(),
-            calibration: calibration.clone(),
-            dir: None,
-            far: None,
-            far_address: None,
-            case_ns: 200_000,
-            rehearsal: true,
-        };
-        let mut bench = Bench::new(order).expect("the CPU is allowed");
-        experiment
-            .measure(&series, &mut bench)
-            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
-        let (samples, ..) = bench.finish().expect("nothing is sent");
+    for series in resolved(experiment, &site, Preset::Rehearsal, &[]) {
+        let (samples, ..) = round(experiment, &site, &calibration, &series);
         for case in &series.cases {
             for metric in card.metrics.iter().filter(|metric| !metric.derived) {
                 let told = experiment
@@ -294,13 +245,57 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
                 let values = of.next().map(|samples| samples.raw.samples());
                 assert!(of.next().is_none(), "{} {}: twice", case.id, metric.name);
                 let some = values.is_some_and(|values| !values.is_empty());
-                if experiment.may_lack(metric) {
-                    continue;
+                if !experiment.may_lack(metric) {
+                    assert_eq!(some, told, "{} {} {}", card.id, case.id, metric.name);
                 }
-                assert_eq!(some, told, "{} {} {}", card.id, case.id, metric.name);
             }
         }
         all.extend(samples);
     }
     all
+}
+
+/// The series that an experiment offers at a site, with their sizes.
+fn resolved(
+    experiment: &dyn Experiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Vec<Series> {
+    let card = experiment.card();
+    let told = |skip: Skip| -> String { format!("{}: {}", card.id, skip.reason) };
+    let offer = experiment.series(site, &params(card, preset, set)).map_err(told);
+    let resolve = |series| experiment.resolve(site, &Known::default(), series).map_err(told);
+    let all = offer.and_then(|offer| offer.series.into_iter().map(resolve).collect());
+    all.unwrap_or_else(|told| panic!("{told}"))
+}
+
+fn calibration(site: &Site) -> Calibration {
+    let windows = CalibrateOrder { cpu: site.cpus[0], windows: 10, window_ns: 200_000 };
+    calibrate(&windows).expect("the clocks run")
+}
+
+/// One round of a rehearsal, in the site's directory where it has one.
+fn round(
+    experiment: &dyn Experiment,
+    site: &Site,
+    calibration: &Calibration,
+    series: &Series,
+) -> Written {
+    let order = RoundOrder {
+        series: series.clone(),
+        round: 1,
+        seed: 1,
+        cpus: site.cpus.clone(),
+        calibration: calibration.clone(),
+        dir: site.dir.as_ref().map(|dir| dir.path.clone()),
+        far: None,
+        far_address: None,
+        case_ns: 200_000,
+        rehearsal: true,
+    };
+    let mut bench = Bench::new(order).expect("the CPU is allowed");
+    measure(experiment, series, &mut bench)
+        .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+    bench.finish().expect("nothing is sent")
 }

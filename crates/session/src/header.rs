@@ -1,6 +1,7 @@
 //! The first line of a record.
 
-use crate::{Setup, round};
+use crate::round;
+use crate::setup::Setup;
 use anyhow::{Context, Result};
 use record::event::{Calibration, Header, PeerHeader};
 use std::collections::BTreeMap;

@@ -24,51 +24,24 @@ pub mod worker;
 use crate::child::Interrupted;
 use crate::derive::Measured;
 use crate::directory::Hanging;
-use crate::header::{Build, header, now, peers};
+use crate::header::{header, now, peers};
 use crate::live::{Live, Stop};
-use crate::plan::{Planned, Work};
+use crate::plan::Work;
+use crate::setup::Setup;
 use anyhow::{Context, Result};
-use bench::experiment::{FAR, Known, Site, Skip};
+use bench::experiment::{Known, Skip};
 use bench::link::{FromWorker, ToWorker};
-use record::case::{Case, Series};
+use record::case::Case;
 use record::event::{
-    Calibration, End, Ending, Event, Footer, Options, Outcome, PeerHeader, PredictionEvent,
-    PredictionKind, Segment,
+    Calibration, End, Ending, Event, Footer, Outcome, PeerHeader, PredictionEvent, PredictionKind,
+    Segment,
 };
 use record::key::{CaseId, Key, PLACEMENT};
 use record::run::Run;
-use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// All that a run is made from.
-pub struct Setup {
-    /// What built it.
-    pub build: Build,
-    /// Where it runs.
-    pub site: Site,
-    /// What it does.
-    pub planned: Planned,
-    /// What was asked for.
-    pub options: Options,
-    /// Seed of every random order.
-    pub seed: u64,
-    /// Name of the run.
-    pub name: String,
-    /// Measuring time.
-    pub budget: Duration,
-    /// Calibration windows and their length.
-    pub calibration: (u32, Duration),
-    /// Where workers are started at the far ends on other hosts, by the peer's name; each answers for
-    /// one of the site's peers.
-    pub remotes: BTreeMap<String, Box<dyn FarHost>>,
-    /// Work directories beside the site's, by the directory that they are in
-    /// ([`bench::experiment::Experiment::files_below`]); why one could not be made.
-    pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
-}
 
 /// A host at the far end, on which a worker is started for each round.
 pub trait FarHost {
@@ -99,23 +72,6 @@ pub trait FarWorker {
     /// # Errors
     /// [`Interrupted`], the deadline passed, or the worker or the way to it is gone.
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
-}
-
-impl Setup {
-    /// The site of a case: with its far end, where it has one.
-    pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
-        let far = case.id.text(FAR).filter(|far| *far != self.site.far());
-        let site = far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)));
-        site.placed(case).map_or(site, Cow::Owned)
-    }
-
-    /// The site of a series, whose cases have one far end.
-    pub fn site_of(&self, series: &Series) -> Cow<'_, Site> {
-        match series.cases.first() {
-            Some(case) => self.site_for(case),
-            None => Cow::Borrowed(&self.site),
-        }
-    }
 }
 
 /// What is being done, for a progress display.

@@ -1,6 +1,7 @@
 //! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`] with its
 //! far ends and directories.
 
+use crate::FarHost;
 use crate::agent::client::Remote;
 use crate::agent::key::Key;
 use crate::agent::message::Open;
@@ -12,14 +13,15 @@ use crate::select::Selection;
 use crate::site::{Files, site};
 use crate::store::journal::WorkDir;
 use crate::store::{RecordFile, Store};
-use crate::{FarHost, Setup};
 use anyhow::{Error, Result, bail, ensure};
-use bench::experiment::{Catalogue, Preset, Site};
+use bench::experiment::{Catalogue, FAR, Preset, Site};
 use host::{Host, Outside, Root};
 use record::FORMAT;
+use record::case::{Case, Series};
 use record::event::{End, Options, PeerHeader, Plan, PlannedSeries};
 use record::run::Run;
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -38,6 +40,32 @@ pub fn usage(error: impl Into<Error>) -> Error {
 const PLANNING: Duration = Duration::from_secs(10);
 /// Longest budget: what is longer was not meant.
 pub const BUDGET_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// All that a run is made from.
+pub struct Setup {
+    /// What built it.
+    pub build: Build,
+    /// Where it runs.
+    pub site: Site,
+    /// What it does.
+    pub planned: Planned,
+    /// What was asked for.
+    pub options: Options,
+    /// Seed of every random order.
+    pub seed: u64,
+    /// Name of the run.
+    pub name: String,
+    /// Measuring time.
+    pub budget: Duration,
+    /// Calibration windows and their length.
+    pub calibration: (u32, Duration),
+    /// Where workers are started at the far ends on other hosts, by the peer's name; each answers for
+    /// one of the site's peers.
+    pub remotes: BTreeMap<String, Box<dyn FarHost>>,
+    /// Work directories beside the site's, by the directory that they are in
+    /// ([`bench::experiment::Experiment::files_below`]); why one could not be made.
+    pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
+}
 
 /// What a session is made from, as the record keeps it, and what it does not keep.
 pub struct Wanted<'a> {
@@ -86,6 +114,21 @@ pub fn site_here(
 }
 
 impl Setup {
+    /// The site of a case: with its far end, where it has one.
+    pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
+        let far = case.id.text(FAR).filter(|far| *far != self.site.far());
+        let site = far.map_or(Cow::Borrowed(&self.site), |far| Cow::Owned(self.site.toward(far)));
+        site.placed(case).map_or(site, Cow::Owned)
+    }
+
+    /// The site of a series, whose cases have one far end.
+    pub fn site_of(&self, series: &Series) -> Cow<'_, Site> {
+        match series.cases.first() {
+            Some(case) => self.site_for(case),
+            None => Cow::Borrowed(&self.site),
+        }
+    }
+
     /// Resolves what was asked for against the machine and the far ends, until `stop` is set.
     ///
     /// # Errors

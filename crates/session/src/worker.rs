@@ -76,8 +76,7 @@ fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
     let experiment = find(catalogue, &order)?;
     let series = order.series.clone();
     let mut bench = Bench::new(order)?.speaking_to(io::stdout());
-    experiment
-        .measure(&series, &mut bench)
+    experiment::measure(experiment, &series, &mut bench)
         .with_context(|| format!("a round of {} failed", series.label()))?;
     let written = bench.finish()?;
     let (samples, _, traces, done) = &written;

@@ -256,8 +256,11 @@ impl<E: Experiment> Any for E {
         E::FILES.map_or(Duration::ZERO, |files| (files.cost)(site, series))
     }
 
+    fn hazards(&self, order: &RoundOrder) -> Hazards {
+        E::HAZARDS(order)
+    }
+
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.begin(E::HAZARDS(bench.order()));
         E::measure(series, bench)
     }
 

@@ -123,7 +123,7 @@ impl Experiment for Loop {
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         bench.each_of::<Turned>(series, |bench, case, turned| {
             let run = turned.kernel.row().run;
-            bench.try_time(case, "iteration", |n| {
+            bench.time(case, "iteration", |n| {
                 let counted = run(n);
                 ensure!(counted == n, "the loop counted to {counted} instead of {n}");
                 Ok(())

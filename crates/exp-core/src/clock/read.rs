@@ -264,10 +264,10 @@ fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
 fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
     let in_ticks = |steps: Option<Vec<u64>>| {
         // Where the run's clock is not the counter, nothing tells the length of a tick.
-        let counter = bench.calibration().source != "clock_gettime";
+        let counter = bench.order().calibration.source != "clock_gettime";
         steps
             .filter(|_| counter)
-            .map(|steps| steps.into_iter().map(|ticks| bench.ns(ticks)).collect())
+            .map(|steps| steps.into_iter().map(|ticks| bench.order().clock().ns(ticks)).collect())
     };
     let in_ns = |steps: Option<Vec<u64>>| -> Option<Vec<f64>> {
         Some(steps?.into_iter().map(|ns| ns as f64).collect())

@@ -59,10 +59,11 @@ use anyhow::{Context, Result, ensure};
 use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, bounded,
-    predicted,
+    Card, Claim, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    bounded, predicted,
 };
-use bench::measure::{Bench, WrongResult};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Declared, WrongResult};
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
@@ -140,6 +141,8 @@ impl Experiment for Linpack {
     type Case = Solved;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("linpack.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let cases = series.cases.iter().filter_map(|case| Solved::of(&case.id));
         let all_ns: f64 = cases.map(|solved| case_cost_ns(site, &solved)).sum();
@@ -205,10 +208,7 @@ impl Experiment for Linpack {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each_of::<Solved>(series, |bench, case, solved| {
-            bench.takes_memory_for([case]);
-            solve_case(case, &solved, bench)
-        });
+        bench.each_of::<Solved>(series, |bench, case, solved| solve_case(case, &solved, bench));
         Ok(())
     }
 }
@@ -218,18 +218,19 @@ fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
     let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
     let mut cpus = parse_cpus(cpus);
     // The measuring thread is the first of them.
-    let own = cpus.iter().position(|cpu| *cpu == bench.cpu());
-    let own = own.with_context(|| format!("no thread is on the measuring CPU, {}", bench.cpu()))?;
+    let own = cpus.iter().position(|cpu| *cpu == bench.order().cpu());
+    let own =
+        own.with_context(|| format!("no thread is on the measuring CPU, {}", bench.order().cpu()))?;
     cpus.swap(0, own);
     let threads = cpus.len();
-    bench.use_cpus(&cpus);
+    bench.declare(Declared::Cpus(&cpus));
     let n = match bench.order().rehearsal {
         true => REHEARSAL_N,
         false => usize::try_from(solved.n)?,
     };
     let block = block_columns(n, threads);
     let mut solver = Solver::new(n, block, &cpus)?;
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let (seed, round_ns) = (bench.order().seed, bench.order().case_ns as f64);
     let (mut rates, mut residuals) = (Vec::new(), Vec::new());
     let begin = clock.start();
@@ -248,7 +249,7 @@ fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
         rates.push(solve_operations(n as u64) / seconds);
         residuals.push(residual);
         let past_ns = clock.between_ns(begin, clock.end());
-        bench.alive(past_ns / 1e9);
+        bench.declare(Declared::Alive);
         // Another one must fit.
         let one_ns = past_ns / rates.len() as f64;
         if rates.len() >= SOLVES_MAX || past_ns + one_ns > round_ns {

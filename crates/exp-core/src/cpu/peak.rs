@@ -77,7 +77,7 @@ use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::{Bench, Stretch};
+use bench::measure::{Bench, Stretch, Values};
 use laws::cpu;
 use laws::cpu::peak::{
     Arithmetic, CORES_HZ, Element, Op, Peak, Threads, Width, peak_bound, peak_efficiency,
@@ -272,9 +272,9 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
         let possible = operations * cores_hz;
         let efficiency: Vec<Stretch> = stretches.iter().map(|one| one.over(possible)).collect();
-        bench.record_stretches(case, "efficiency", &efficiency, steady / possible)?;
+        bench.record(case, "efficiency", Values::stretches(&efficiency, steady / possible))?;
     }
-    let samples = bench.record_stretches(case, arithmetic.metric(), stretches, rate)?;
+    let samples = bench.record(case, arithmetic.metric(), Values::stretches(stretches, rate))?;
     for (name, value) in [
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),

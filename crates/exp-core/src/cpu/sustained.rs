@@ -61,7 +61,7 @@ use bench::experiment::{
     Card, Domain, Field as _, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
     ViewCard, unknown,
 };
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared, Values};
 use bench::{case, params};
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
@@ -251,7 +251,7 @@ impl Experiment for Sustained {
             seconds.push(Second::new(from_s, to_s, &load, &moved, cpus.len()));
             notes.extend(load.notes);
             before = after;
-            bench.alive(to_s);
+            bench.declare(Declared::Alive);
         }
         write(bench, case, arithmetic, &seconds, notes)
     }
@@ -275,7 +275,7 @@ fn write(
     bench.trace(case, "series", &columns, rows)?;
     let rates = seconds.iter().map(|second| second.rate).collect();
     let found = changes::find(seconds);
-    let samples = bench.record_batches(case, arithmetic.metric(), 0, rates)?;
+    let samples = bench.record(case, arithmetic.metric(), Values::blocks(rates))?;
     let named = found.iter().filter(|change| change.is_named()).count();
     samples.at.insert("changes".to_owned(), Value::Int(named as u64));
     let large = found.iter().filter(|change| change.is_named());

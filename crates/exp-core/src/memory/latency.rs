@@ -454,7 +454,7 @@ fn memory_of<'case>(
         };
         let gone = |walk: &mut (&Case, Point)| walk.1.footprint >= least;
         for (case, _) in walks.extract_if(.., gone) {
-            bench.fail(case, &error);
+            bench.give_up([case], &error);
         }
     }
     Ok(None)

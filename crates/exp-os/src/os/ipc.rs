@@ -90,7 +90,7 @@ use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Fields, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::{Bench, Timer, Turns, abba};
+use bench::measure::{Bench, Declared, Timer, Turns, Values, abba};
 use bench::pair::{self, Class};
 use laws::os::ipc::{self, Via, Way};
 use metal::place;
@@ -374,12 +374,16 @@ fn untold(way: &Way, metric: &str) -> Option<&'static str> {
 fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -> Result<()> {
     let size = way.size;
     let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
-    ensure!(bench.cpu() == mine, "the round is on CPU {}, the case on {mine}", bench.cpu());
-    bench.use_cpus(&[mine, theirs]);
+    ensure!(
+        bench.order().cpu() == mine,
+        "the round is on CPU {}, the case on {mine}",
+        bench.order().cpu()
+    );
+    bench.declare(Declared::Cpus(&[mine, theirs]));
     let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
     let mut messages = 0;
     if untold(way, "round_trip").is_none() {
-        bench.try_time(case, "round_trip", |count| {
+        bench.time(case, "round_trip", |count| {
             messages += count;
             peer.round_trips(count)
         })?;
@@ -390,7 +394,7 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -
     // On one CPU the receiver that a message wakes may preempt the sender: planned. On two nobody
     // has to give way.
     if mine == theirs {
-        bench.planned_switches(messages);
+        bench.declare(Declared::Switches(messages));
     }
     let found = place::current_cpu();
     ensure!(found == mine, "moved from CPU {mine} to {found}");
@@ -406,7 +410,7 @@ fn bandwidth<P: Party>(
     size: u64,
     share: bool,
 ) -> Result<u64> {
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let mut sent = 0;
     // Length of a delivery, and switches that nobody planned up to its end.
     let mut deliver = |count: u64| {
@@ -427,7 +431,7 @@ fn bandwidth<P: Party>(
     let all = quartets.kept.len();
     let covered = 2 * count * all as u64;
     let rate = vec![1e9 * bytes / middle_ns];
-    let samples = bench.record_batches(case, "bandwidth", covered, rate)?;
+    let samples = bench.record(case, "bandwidth", Values::batches(covered, rate))?;
     for (name, value) in [
         ("quartets", all as f64),
         ("voids", f64::from(quartets.refused)),

@@ -106,9 +106,10 @@ use anyhow::Result;
 use apparatus::Parent;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Claim, DerivedValue, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site,
+    Skip, ViewCard, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
 use laws::os::process::{self as law, Call};
@@ -229,6 +230,8 @@ impl Experiment for Process {
     type Case = Creation;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("process.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let bytes = series.setting("bytes").unwrap_or(MIB);
         let creation_ns = CREATION_NS + law::resident_pages(site, bytes, false) * PAGE_NS;
@@ -340,7 +343,6 @@ impl Experiment for Process {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.takes_memory_for(&series.cases);
         let mut parent = Parent::new(series, bench)?;
         bench.each_of::<Creation>(series, |bench, case, creation| {
             parent.measure(case, creation.call, bench)

@@ -134,7 +134,7 @@ impl Experiment for Signal {
 /// Stores that fault.
 fn time_faults(case: &Case, bench: &mut Bench) -> Result<()> {
     let faults = Faults::new().context("a page that may only be read")?;
-    bench.try_time(case, "latency", |n| {
+    bench.time(case, "latency", |n| {
         let delivered = faults.store(n);
         ensure!(delivered == n, "{delivered} of {n} faults were delivered to the handler");
         Ok(())
@@ -178,7 +178,7 @@ fn repeat(
     caught: u64,
     mut once: impl FnMut() -> std::io::Result<()>,
 ) -> Result<()> {
-    bench.try_time(case, "latency", |n| {
+    bench.time(case, "latency", |n| {
         let before = catcher.caught();
         for _ in 0..n {
             once()?;

@@ -103,9 +103,10 @@
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, Unit, ViewCard,
-    shared_round_cost, unknown,
+    Card, Claim, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, Unit,
+    ViewCard, shared_round_cost, unknown,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, Clock};
 use bench::pair::{self, Class};
 use bench::{case, params, symbols};
@@ -228,6 +229,8 @@ impl Experiment for Thread {
     type Case = Made;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("thread.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
     /// Windows over many threads are as long as their threads, at least one each.
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let made = series.cases.iter().filter_map(|case| Made::of(&case.id));
@@ -337,7 +340,6 @@ impl Experiment for Thread {
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let bytes = usize::try_from(series.setting("stack_bytes").unwrap_or(STACK_BYTES))?;
-        bench.takes_memory_for(&series.cases);
         bench.each_of::<Made>(series, |bench, case, made| {
             let measured = match made.company() {
                 Company::Alone => measure_events(case, made, bytes, bench),

@@ -482,26 +482,4 @@ fn passing(error: io::Error) -> Result<(), Lost> {
 }
 
 #[cfg(test)]
-impl Channel {
-    /// Seals and sends bytes that are no frame.
-    pub(super) fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut sealed = Vec::new();
-        let seal = self.seal.as_mut().context("it is sealed")?;
-        seal.seal(bytes, &mut sealed);
-        self.send_unsealed(&sealed)
-    }
-
-    /// The time of what has begun to arrive is over.
-    pub(super) fn frame_time_passes(&mut self) {
-        self.begun = self.begun.and_then(|begun| begun.checked_sub(FRAME_TIME));
-    }
-
-    /// Sends bytes that nobody sealed.
-    pub(super) fn send_unsealed(&mut self, bytes: &[u8]) -> Result<()> {
-        let stop = AtomicBool::new(false);
-        self.carrier.write_all(bytes, Instant::now() + FRAME_TIME, &stop)
-    }
-}
-
-#[cfg(test)]
 mod tests;

@@ -1,36 +1,27 @@
 //! The session's side: agents are reached, and are the hosts of far ends.
 
-use super::channel::{Channel, Lost};
-use super::handshake::Role;
+use super::channel::Lost;
+use super::connection::{Busy, Connection, reached};
 use super::heard;
 use super::key::Key;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::reach;
-use super::ssh::Carrier;
-use super::url::{PeerUrl, Way};
+use super::url::PeerUrl;
 use crate::child::Silent;
 use crate::{FarHost, FarWorker, is_interrupt};
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, bail};
 use bench::experiment::Peer;
 use bench::link::{FromWorker, RoundOrder, ToWorker};
 use record::event::PeerHeader;
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a login.
-const START_TIME: Duration = Duration::from_secs(30);
-/// An agent's own calibration takes its windows, and then up to this long, as it also waits for its CPUs.
-const WELCOME_TIME: Duration = Duration::from_secs(30);
 /// A connection over which nothing comes for so long, where something should, is given up.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Before a lost connection is made again: one that was killed is gone by then, or was started again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// One that an agent drops in the handshake asks so often in all, and waits so long between.
-const TRIES: u32 = 4;
-const TRY_PAUSE: Duration = Duration::from_millis(200);
 /// A lost connection is tried again for this part of the session's time, and for this long at most.
 const AWAY_PART: f64 = 0.05;
 const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
@@ -38,20 +29,6 @@ const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
 const GONE_TIME: Duration = Duration::from_secs(60);
 /// An agent finds out within this time that the session which it serves has lost it.
 const BUSY_TIME: Duration = Duration::from_secs(25);
-/// Nothing that is said at the end is waited for longer.
-const PARTING_TIME: Duration = Duration::from_secs(1);
-
-/// The agent serves another session.
-#[derive(Debug, Error)]
-#[error(
-    "the agent is busy until {until} with a run of {by}; one session at a time is measured: wait, or name \
-     another host"
-)]
-struct Busy {
-    until: String,
-    by: String,
-}
-
 /// Who answers is not who answered before.
 #[derive(Debug, Error)]
 #[error("{0}")]
@@ -78,12 +55,6 @@ enum Line {
     Lost,
     /// Lost, and could not be had again: why, and since when.
     Gone(String, Instant),
-}
-
-/// A connection, and what carries it.
-struct Connection {
-    channel: Channel,
-    carrier: Option<Carrier>,
 }
 
 impl Remote {
@@ -120,7 +91,7 @@ impl Remote {
 
     /// One that is reached already, and once that is lost not again.
     #[cfg(test)]
-    pub(super) fn over(url: PeerUrl, channel: Channel, facts: Facts) -> Remote {
+    pub(super) fn over(url: PeerUrl, channel: super::channel::Channel, facts: Facts) -> Remote {
         let carrier = None;
         Remote {
             url,
@@ -271,22 +242,6 @@ impl Drop for Remote {
     }
 }
 
-impl Connection {
-    /// Why it is of no more use, in the words of what carried it where there are some.
-    fn told(&mut self, error: Error) -> Error {
-        match &mut self.carrier {
-            Some(carrier) => anyhow!("{error:#}: {}", carrier.last_words()),
-            None => error,
-        }
-    }
-
-    /// Says something that has no answer and is not waited for.
-    fn part(&mut self, message: &ToAgent) {
-        // An agent that does not take it hears the end of the connection.
-        let _ = self.channel.send_within(message, PARTING_TIME, &AtomicBool::new(false));
-    }
-}
-
 /// A worker that an agent has for one round.
 struct RemoteWorker<'a> {
     remote: &'a Remote,
@@ -401,117 +356,6 @@ fn away_time(expected_s: f64) -> Duration {
     time.min(AWAY_TIME_MAX)
 }
 
-/// A connection to an agent that lets this session in.
-fn reached(
-    url: &PeerUrl,
-    key: Option<&Key>,
-    open: &Open,
-    here: &str,
-    stop: &AtomicBool,
-) -> Result<(Connection, Facts)> {
-    let (mut connection, near_address) = connected(url, key, stop)?;
-    let open = Open { near_address, ..open.clone() };
-    match welcomed(&mut connection.channel, &open, stop) {
-        Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.told(error)),
-        Err(error) => Err(error),
-        Ok(facts) => {
-            check_address(facts.address, &facts.host.identity.hash, here)?;
-            Ok((connection, facts))
-        }
-    }
-}
-
-fn connected(
-    url: &PeerUrl,
-    key: Option<&Key>,
-    stop: &AtomicBool,
-) -> Result<(Connection, Option<IpAddr>)> {
-    let (carrier, output, input) = match &url.way {
-        Way::Tcp { host, port } => {
-            let key = key.context(
-                "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes one)",
-            )?;
-            let (channel, near) = let_in(host, *port, key, stop)?;
-            let carrier = None;
-            return Ok((Connection { channel, carrier }, Some(near)));
-        }
-        Way::Ssh(ssh) => Carrier::ssh(ssh)?,
-        Way::Exec(command) => Carrier::exec(command)?,
-    };
-    let mut carrier = carrier;
-    let (output, input) = (output.into(), input.into());
-    match Channel::over_pipes(output, input, Role::Session, START_TIME, stop) {
-        Ok(channel) => {
-            let carrier = Some(carrier);
-            Ok((Connection { channel, carrier }, None))
-        }
-        Err(error) if is_interrupt(&error) => Err(error),
-        Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
-            bail!("no agent was started: {}", carrier.last_words())
-        }
-        Err(error) => Err(anyhow!("{error:#}: {}", carrier.last_words())),
-    }
-}
-
-/// A connection that came through the handshake. Where many strangers ask at once the agent drops some that
-/// have not come far, and one that has the key may be among them: it is not told from one that has another.
-fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
-    let mut tries = 1;
-    loop {
-        let stream = reach::tcp(host, port, stop)?;
-        let near = stream.local_addr()?.ip();
-        match Channel::over_tcp(stream, key, stop) {
-            Ok(channel) => return Ok((channel, near)),
-            Err(error)
-                if tries < TRIES
-                    && matches!(error.downcast_ref(), Some(Lost::Closed | Lost::Io(_))) =>
-            {
-                tries += 1;
-                reach::pause(TRY_PAUSE, stop)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Facts> {
-    channel.send(&ToAgent::Open(Box::new(open.clone())), stop)?;
-    let calibration = Duration::from_nanos(open.window_ns).saturating_mul(open.windows);
-    let patience = WELCOME_TIME + calibration * 2;
-    let answer = heard::message(channel, Instant::now() + patience, stop)?
-        .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
-    match answer {
-        FromAgent::Welcome(facts) => Ok(*facts),
-        FromAgent::Busy { until, by } => {
-            bail!(Busy { until: printable(&until), by: printable(&by) })
-        }
-        FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
-        FromAgent::Worker { .. } | FromAgent::Ended { .. } => {
-            bail!("the agent told of a round before one began")
-        }
-    }
-}
-
-/// Checks that an agent's address, to which experiments are to send, can be that of one host, and that of this
-/// one only where the agent runs here: whatever an agent says, no traffic goes to many, and none that stays at
-/// home is taken for a link's.
-fn check_address(address: IpAddr, there: &str, here: &str) -> Result<()> {
-    let address = address.to_canonical();
-    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-    if address.is_unspecified() || address.is_multicast() || is_broadcast {
-        bail!(
-            "the agent says that its data connections go to {address}, which is no host's address"
-        );
-    }
-    if address.is_loopback() && there != here {
-        bail!(
-            "the agent says that its data connections go to {address}: from here that is this host, and it \
-             runs on another; start it with --data ADDR, an address of its host that this one reaches"
-        );
-    }
-    Ok(())
-}
-
 /// As it was typed.
 fn shown(url: &PeerUrl) -> String {
     match url.name.as_str() {
@@ -522,35 +366,8 @@ fn shown(url: &PeerUrl) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{away_time, check_address};
+    use super::away_time;
     use std::time::Duration;
-
-    #[test]
-    fn an_address_is_one_hosts_and_this_ones_only_here() {
-        let check = |address: &str, there: &str, word: Option<&str>| {
-            let checked = check_address(address.parse().expect(address), there, "here");
-            let told = checked.err().map(|error| error.to_string());
-            match word {
-                None => assert_eq!(told, None, "{address}"),
-                Some(word) => assert!(
-                    told.as_ref().is_some_and(|told| told.contains(word)),
-                    "{address}: {told:?}"
-                ),
-            }
-        };
-        for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
-            check(local, "here", None);
-            check(local, "there", Some("--data ADDR"));
-        }
-        for address in ["10.1.2.3", "2001:db8::1"] {
-            check(address, "here", None);
-            check(address, "there", None);
-        }
-        for many in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
-            check(many, "there", Some("no host's address"));
-            check(many, "here", Some("no host's address"));
-        }
-    }
 
     #[test]
     fn a_lost_connection_is_tried_for_a_part_of_the_session() {

@@ -9,7 +9,9 @@ use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, p
 use super::handshake::{Heard, Progress, Refusal, Responder};
 use super::key::Key;
 use super::message::{FromAgent, Open, ToAgent};
-use super::server::{Office, Served, Way, is_interrupt};
+use super::office::{Office, Way};
+use super::server::Served;
+use crate::is_interrupt;
 use anyhow::{Context, Result};
 use metal::wait::{Want, any_unless};
 use socket2::{Domain, Socket, Type};

@@ -11,6 +11,7 @@
 pub mod channel;
 mod check;
 pub mod client;
+mod connection;
 pub mod frame;
 pub mod handshake;
 mod heard;
@@ -18,6 +19,7 @@ pub mod hired;
 pub mod key;
 pub mod listen;
 pub mod message;
+pub mod office;
 mod plain;
 mod reach;
 pub mod seal;

@@ -3,19 +3,18 @@
 
 use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
-use super::hired::{Hand, Hired};
+use super::hired::Hand;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
-use crate::child::Interrupted;
-use crate::site::{self, Files};
+use super::office::{Office, Way, has_address, site};
+use crate::is_interrupt;
 use anyhow::{Context, Result, bail};
 use bench::experiment::placement::{far_cpu, move_first};
-use bench::experiment::{self, Catalogue, Preset, Site};
+use bench::experiment::{self, Site};
 use bench::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
-use host::{Host, Outside, Root, environment, format_cpus};
+use host::{environment, format_cpus};
 use metal::wait::Want;
 use record::event::Calibration;
-use std::net::{IpAddr, TcpListener};
-use std::sync::atomic::AtomicBool;
+use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Calibration windows that a session may ask for, and how long each may be, in ns.
@@ -25,37 +24,6 @@ const WINDOW_NS_MAX: u64 = 1_000_000_000;
 const CALIBRATION_TIME: Duration = Duration::from_secs(30);
 /// Longest time that a session is taken to expect.
 const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// A session that said nothing for this time, and for as long as it expected to take, makes room for
-/// another one that asks.
-pub const SILENCE_MAX: Duration = Duration::from_secs(600);
-
-/// What all sessions of an agent share.
-pub struct Office<'agent> {
-    /// What it serves the far ends of.
-    pub catalogue: Catalogue,
-    /// CPUs to use as `--cpu` lists them; the quietest first where there is none.
-    pub cpus: Option<&'agent str>,
-    /// The address of data connections; that of the session's connection where there is none.
-    pub data: Option<IpAddr>,
-    /// How long a session is kept at least that says nothing, where another one asks.
-    pub silence: Duration,
-    /// Starts a worker.
-    pub start: fn() -> Result<Box<dyn Hired>>,
-    /// Told what happens, a line each.
-    pub tell: &'agent dyn Fn(&str),
-    /// Set by a signal.
-    pub stop: &'agent AtomicBool,
-}
-
-/// The addresses of a session's connection, where they are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
-    /// This end's.
-    pub here: Option<IpAddr>,
-    /// The session's.
-    pub there: Option<IpAddr>,
-}
-
 /// A session that is served.
 pub struct Served<'agent> {
     office: &'agent Office<'agent>,
@@ -392,11 +360,6 @@ fn refuse(office: &Office<'_>, mut channel: Channel, reason: String) -> Box<Refu
     Box::new(Refused { channel, reason })
 }
 
-/// Whether an error says that a signal came.
-pub fn is_interrupt(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Interrupted>().is_some()
-}
-
 /// What a session needs before its clocks are known.
 struct Prepared {
     site: Site,
@@ -457,32 +420,6 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     });
     worker.order(&order, office.stop)?;
     Ok(Prepared { site, address, interface, worker })
-}
-
-/// This host as it is now, with the CPUs that the far ends use.
-///
-/// # Errors
-/// The CPUs of the office cannot be used, or its address of data connections is not this host's.
-pub fn site(office: &Office<'_>) -> Result<Site> {
-    office.data.map(has_address).transpose()?;
-    let root = Root::live(Outside::live());
-    let host = Host::read(&root);
-    Ok(site::site(host, &root, office.cpus, Files::Nowhere, Preset::Standard, office.stop)?)
-}
-
-/// Data connections are listened for at this address.
-fn has_address(address: IpAddr) -> Result<()> {
-    if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
-        bail!(
-            "{address} is an address of one link, which leads nowhere without its interface: reach the agent's \
-             host by another one, or give it one with --data ADDR"
-        );
-    }
-    TcpListener::bind((address, 0)).map(drop).with_context(|| {
-        format!(
-            "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
-        )
-    })
 }
 
 /// What a session expects to take; a time that is none is no time.

@@ -4,7 +4,9 @@
 use super::channel::{Channel, FRAME_TIME, Lost, STOPPING};
 use super::handshake::Role;
 use super::message::ToAgent;
-use super::server::{Office, Served, Way, is_interrupt};
+use super::office::{Office, Way};
+use super::server::Served;
+use crate::is_interrupt;
 use anyhow::{Context, Result, bail};
 use metal::wait::any_unless;
 use std::io;
@@ -107,7 +109,7 @@ pub fn way_of_ssh(told: &str) -> Way {
 #[cfg(test)]
 mod tests {
     use super::way_of_ssh;
-    use crate::agent::server::Way;
+    use crate::agent::office::Way;
 
     #[test]
     fn addresses_of_an_ssh_connection() {

@@ -11,7 +11,7 @@ use super::hired::Hired;
 use super::key::Key;
 use super::listen::Listen;
 use super::message::{FromAgent, Open, ToAgent};
-use super::server::{Office, SILENCE_MAX};
+use super::office::{Office, SILENCE_MAX};
 use anyhow::{Context, Error, Result, anyhow};
 use bench::link::frame::{receive, send};
 use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};

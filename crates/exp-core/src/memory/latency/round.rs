@@ -39,7 +39,7 @@ impl Round {
     ) -> Result<()> {
         let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
         let cases: Vec<&Case> = walks.iter().map(|(case, _)| *case).collect();
-        bench.visit(&cases, |bench, case| {
+        bench.each(cases.iter().copied(), |bench, case| {
             let point = Point::of(&case.id).context("no walk")?;
             let slots = usize::try_from(point.footprint)? / self.slot;
             ensure!(slots >= 2, "{} hold no ring of slots of {} bytes", point.footprint, self.slot);
@@ -97,7 +97,7 @@ impl Round {
         }
         ring.chase_pointer(WARM_LOADS.min(ring.slots() as u64));
         let slots = ring.slots() as u64;
-        let mut probe = MemoryProbe::new(bench.clock(), bench.order().seed ^ slots);
+        let mut probe = MemoryProbe::new(bench.order().clock(), bench.order().seed ^ slots);
         let is_probed = point.footprint > self.private;
         let ring = RefCell::new(ring);
         let beside = || {

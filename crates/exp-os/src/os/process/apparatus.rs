@@ -3,7 +3,7 @@
 use super::LEAST_EVENTS;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::verify_pages;
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Declared, Values};
 use host::refused;
 use laws::os::process::Call;
 use metal::clock::{monotonic_ns, monotonic_raw_ns, ticks_start};
@@ -59,7 +59,7 @@ impl Parent {
             0 => None,
             bytes => Some(resident(usize::try_from(bytes)?, Pages::Base)?),
         };
-        let now = match bench.clock() {
+        let now = match bench.order().clock() {
             Clock::Counter { .. } => ticks_start,
             Clock::Monotonic => monotonic_ns,
         };
@@ -72,7 +72,7 @@ impl Parent {
             lead_in_ns: series.setting("lead_in").unwrap_or(0),
             window_ns: series.setting("window").unwrap_or(0),
             areas: count_areas().context("the worker's own areas")?,
-            first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
+            first_fork_ns: bench.order().clock().ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
             watch,
         })
@@ -84,7 +84,7 @@ impl Parent {
     /// # Errors
     /// A process could not be made, or ended otherwise than it should.
     pub(super) fn measure(&mut self, case: &Case, call: Call, bench: &mut Bench) -> Result<()> {
-        self.programs.prepare(call, &self.watch, bench.dir())?;
+        self.programs.prepare(call, &self.watch, bench.order().dir.as_deref())?;
         let (least, most) = match bench.order().rehearsal {
             true => (REHEARSAL_EVENTS, REHEARSAL_EVENTS),
             false => (LEAST_EVENTS, EVENTS_MAX),
@@ -106,7 +106,7 @@ impl Parent {
         let most = most.max((window_ns / 1000) as usize);
         let until = monotonic_raw_ns() + bench.order().case_ns.max(window_ns);
         let mut events = Vec::with_capacity(most);
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let begin = clock.start();
         while events.len() < least || (events.len() < most && monotonic_raw_ns() < until) {
             events.push(self.write_and_create(call, events.len() as u8)?);
@@ -115,7 +115,7 @@ impl Parent {
         self.record(case, call, &events, bench)?;
         let count = events.len() as u64;
         let sequence = vec![whole_ns / count as f64];
-        let samples = bench.record_batches(case, "in_sequence", count, sequence)?;
+        let samples = bench.record(case, "in_sequence", Values::batches(count, sequence))?;
         let lead_in = lead_in.map(|ns| ("lead_in_ns".to_owned(), ns));
         samples.quantities.extend(lead_in);
         Ok(())
@@ -149,7 +149,7 @@ impl Parent {
     }
 
     fn record(&self, case: &Case, call: Call, events: &[Moments], bench: &mut Bench) -> Result<()> {
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let since = |of: fn(&Moments) -> Option<u64>| -> Vec<f64> {
             let ends = events.iter().filter_map(|event| Some((event.called, of(event)?)));
             ends.map(|(start, end)| clock.between_ns(start, end)).collect()
@@ -158,7 +158,7 @@ impl Parent {
         let early = events.iter().filter(early).count();
         if call != Call::Vfork {
             // Such a child took the CPU from its parent, which is what the case makes on purpose.
-            bench.planned_switches(early as u64);
+            bench.declare(Declared::Switches(early as u64));
         }
         let first = since(|event| event.first);
         let returned = since(|event| Some(event.returned));

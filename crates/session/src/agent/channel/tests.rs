@@ -4,14 +4,36 @@ use super::{Channel, FRAME_BYTES_MAX, FRAME_TIME, Lost};
 use crate::agent::handshake::{HELLO_BYTES, Refusal, Role, VERSION, hello};
 use crate::agent::message::ToAgent;
 use crate::child::Interrupted;
+use anyhow::{Context, Result};
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+impl Channel {
+    /// Seals and sends bytes that are no frame.
+    pub(in crate::agent) fn send_raw(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut sealed = Vec::new();
+        let seal = self.seal.as_mut().context("it is sealed")?;
+        seal.seal(bytes, &mut sealed);
+        self.send_unsealed(&sealed)
+    }
+
+    /// The time of what has begun to arrive is over.
+    pub(in crate::agent) fn frame_time_passes(&mut self) {
+        self.begun = self.begun.and_then(|begun| begun.checked_sub(FRAME_TIME));
+    }
+
+    /// Sends bytes that nobody sealed.
+    pub(in crate::agent) fn send_unsealed(&mut self, bytes: &[u8]) -> Result<()> {
+        let stop = AtomicBool::new(false);
+        self.carrier.write_all(bytes, Instant::now() + FRAME_TIME, &stop)
+    }
+}
+
 const LONG: Duration = Duration::from_secs(20);
 
 /// An agent's channel, and the session's ends of its pipes.
-fn channel(said: &[u8]) -> (anyhow::Result<Channel>, PipeWriter, PipeReader) {
+fn channel(said: &[u8]) -> (Result<Channel>, PipeWriter, PipeReader) {
     let go_on = AtomicBool::new(false);
     let (reader, mut to) = pipe().unwrap();
     let (from, writer) = pipe().unwrap();

@@ -9,7 +9,7 @@ use crate::agent::check::check;
 use crate::agent::handshake::Role;
 use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
-use crate::agent::server::{self, Office, Way};
+use crate::agent::office::{self, Office, Way};
 use crate::agent::stdio;
 use bench::link::FromWorker;
 use record::key::CaseId;
@@ -185,7 +185,7 @@ fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
     drop(session.join().unwrap());
     // Of which address it would be no use to tell a session.
     let data = Some("fe80::1".parse().unwrap());
-    let told = server::site(&Office { data, ..office }).expect_err("of one link");
+    let told = office::site(&Office { data, ..office }).expect_err("of one link");
     assert!(told.to_string().contains("another one"), "{told:#}");
 }
 

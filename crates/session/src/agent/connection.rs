@@ -1,0 +1,205 @@
+//! A connection to an agent: made, let in, and what came of it.
+
+use super::channel::{Channel, Lost};
+use super::handshake::Role;
+use super::heard;
+use super::key::Key;
+use super::message::{Facts, FromAgent, Open, ToAgent, printable};
+use super::reach;
+use super::ssh::Carrier;
+use super::url::{PeerUrl, Way};
+use crate::is_interrupt;
+use anyhow::{Context, Error, Result, anyhow, bail};
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a login.
+const START_TIME: Duration = Duration::from_secs(30);
+/// An agent's own calibration takes its windows, and then up to this long, as it also waits for its CPUs.
+const WELCOME_TIME: Duration = Duration::from_secs(30);
+/// One that an agent drops in the handshake asks so often in all, and waits so long between.
+const TRIES: u32 = 4;
+const TRY_PAUSE: Duration = Duration::from_millis(200);
+/// Nothing that is said at the end is waited for longer.
+const PARTING_TIME: Duration = Duration::from_secs(1);
+
+/// The agent serves another session.
+#[derive(Debug, Error)]
+#[error(
+    "the agent is busy until {until} with a run of {by}; one session at a time is measured: wait, or name \
+     another host"
+)]
+pub struct Busy {
+    pub until: String,
+    pub by: String,
+}
+
+/// A connection, and what carries it.
+pub struct Connection {
+    pub channel: Channel,
+    pub carrier: Option<Carrier>,
+}
+
+impl Connection {
+    /// Why it is of no more use, in the words of what carried it where there are some.
+    pub fn told(&mut self, error: Error) -> Error {
+        match &mut self.carrier {
+            Some(carrier) => anyhow!("{error:#}: {}", carrier.last_words()),
+            None => error,
+        }
+    }
+
+    /// Says something that has no answer and is not waited for.
+    pub fn part(&mut self, message: &ToAgent) {
+        // An agent that does not take it hears the end of the connection.
+        let _ = self.channel.send_within(message, PARTING_TIME, &AtomicBool::new(false));
+    }
+}
+
+/// A connection to an agent that lets this session in, and what it says of its host.
+///
+/// # Errors
+/// It cannot be reached, refuses, or is busy ([`Busy`]); [`crate::child::Interrupted`].
+pub fn reached(
+    url: &PeerUrl,
+    key: Option<&Key>,
+    open: &Open,
+    here: &str,
+    stop: &AtomicBool,
+) -> Result<(Connection, Facts)> {
+    let (mut connection, near_address) = connected(url, key, stop)?;
+    let open = Open { near_address, ..open.clone() };
+    match welcomed(&mut connection.channel, &open, stop) {
+        Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.told(error)),
+        Err(error) => Err(error),
+        Ok(facts) => {
+            check_address(facts.address, &facts.host.identity.hash, here)?;
+            Ok((connection, facts))
+        }
+    }
+}
+
+fn connected(
+    url: &PeerUrl,
+    key: Option<&Key>,
+    stop: &AtomicBool,
+) -> Result<(Connection, Option<IpAddr>)> {
+    let (carrier, output, input) = match &url.way {
+        Way::Tcp { host, port } => {
+            let key = key.context(
+                "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes one)",
+            )?;
+            let (channel, near) = let_in(host, *port, key, stop)?;
+            let carrier = None;
+            return Ok((Connection { channel, carrier }, Some(near)));
+        }
+        Way::Ssh(ssh) => Carrier::ssh(ssh)?,
+        Way::Exec(command) => Carrier::exec(command)?,
+    };
+    let mut carrier = carrier;
+    let (output, input) = (output.into(), input.into());
+    match Channel::over_pipes(output, input, Role::Session, START_TIME, stop) {
+        Ok(channel) => {
+            let carrier = Some(carrier);
+            Ok((Connection { channel, carrier }, None))
+        }
+        Err(error) if is_interrupt(&error) => Err(error),
+        Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
+            bail!("no agent was started: {}", carrier.last_words())
+        }
+        Err(error) => Err(anyhow!("{error:#}: {}", carrier.last_words())),
+    }
+}
+
+/// A connection that came through the handshake. Where many strangers ask at once the agent drops some that
+/// have not come far, and one that has the key may be among them: it is not told from one that has another.
+fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
+    let mut tries = 1;
+    loop {
+        let stream = reach::tcp(host, port, stop)?;
+        let near = stream.local_addr()?.ip();
+        match Channel::over_tcp(stream, key, stop) {
+            Ok(channel) => return Ok((channel, near)),
+            Err(error)
+                if tries < TRIES
+                    && matches!(error.downcast_ref(), Some(Lost::Closed | Lost::Io(_))) =>
+            {
+                tries += 1;
+                reach::pause(TRY_PAUSE, stop)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Facts> {
+    channel.send(&ToAgent::Open(Box::new(open.clone())), stop)?;
+    let calibration = Duration::from_nanos(open.window_ns).saturating_mul(open.windows);
+    let patience = WELCOME_TIME + calibration * 2;
+    let answer = heard::message(channel, Instant::now() + patience, stop)?
+        .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
+    match answer {
+        FromAgent::Welcome(facts) => Ok(*facts),
+        FromAgent::Busy { until, by } => {
+            bail!(Busy { until: printable(&until), by: printable(&by) })
+        }
+        FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
+        FromAgent::Worker { .. } | FromAgent::Ended { .. } => {
+            bail!("the agent told of a round before one began")
+        }
+    }
+}
+
+/// Checks that an agent's address, to which experiments are to send, can be that of one host, and that of this
+/// one only where the agent runs here: whatever an agent says, no traffic goes to many, and none that stays at
+/// home is taken for a link's.
+fn check_address(address: IpAddr, there: &str, here: &str) -> Result<()> {
+    let address = address.to_canonical();
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    if address.is_unspecified() || address.is_multicast() || is_broadcast {
+        bail!(
+            "the agent says that its data connections go to {address}, which is no host's address"
+        );
+    }
+    if address.is_loopback() && there != here {
+        bail!(
+            "the agent says that its data connections go to {address}: from here that is this host, and it \
+             runs on another; start it with --data ADDR, an address of its host that this one reaches"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_address;
+
+    #[test]
+    fn an_address_is_one_hosts_and_this_ones_only_here() {
+        let check = |address: &str, there: &str, word: Option<&str>| {
+            let checked = check_address(address.parse().expect(address), there, "here");
+            let told = checked.err().map(|error| error.to_string());
+            match word {
+                None => assert_eq!(told, None, "{address}"),
+                Some(word) => assert!(
+                    told.as_ref().is_some_and(|told| told.contains(word)),
+                    "{address}: {told:?}"
+                ),
+            }
+        };
+        for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            check(local, "here", None);
+            check(local, "there", Some("--data ADDR"));
+        }
+        for address in ["10.1.2.3", "2001:db8::1"] {
+            check(address, "here", None);
+            check(address, "there", None);
+        }
+        for many in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+            check(many, "there", Some("no host's address"));
+            check(many, "here", Some("no host's address"));
+        }
+    }
+}

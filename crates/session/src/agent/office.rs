@@ -1,0 +1,70 @@
+//! What all sessions of an agent share, and where they are served.
+
+use super::hired::Hired;
+use crate::site::{self, Files};
+use anyhow::{Context, Result, bail};
+use bench::experiment::{Catalogue, Preset, Site};
+use host::{Host, Outside, Root};
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A session that said nothing for this time, and for as long as it expected to take, makes room for
+/// another one that asks.
+pub const SILENCE_MAX: Duration = Duration::from_secs(600);
+
+/// What all sessions of an agent share.
+pub struct Office<'agent> {
+    /// What it serves the far ends of.
+    pub catalogue: Catalogue,
+    /// CPUs to use as `--cpu` lists them; the quietest first where there is none.
+    pub cpus: Option<&'agent str>,
+    /// The address of data connections; that of the session's connection where there is none.
+    pub data: Option<IpAddr>,
+    /// How long a session is kept at least that says nothing, where another one asks.
+    pub silence: Duration,
+    /// Starts a worker.
+    pub start: fn() -> Result<Box<dyn Hired>>,
+    /// Told what happens, a line each.
+    pub tell: &'agent dyn Fn(&str),
+    /// Set by a signal.
+    pub stop: &'agent AtomicBool,
+}
+
+/// The addresses of a session's connection, where they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// This end's.
+    pub here: Option<IpAddr>,
+    /// The session's.
+    pub there: Option<IpAddr>,
+}
+
+/// This host as it is now, with the CPUs that the far ends use.
+///
+/// # Errors
+/// The CPUs of the office cannot be used, or its address of data connections is not this host's.
+pub fn site(office: &Office<'_>) -> Result<Site> {
+    office.data.map(has_address).transpose()?;
+    let root = Root::live(Outside::live());
+    let host = Host::read(&root);
+    Ok(site::site(host, &root, office.cpus, Files::Nowhere, Preset::Standard, office.stop)?)
+}
+
+/// Demands that data connections can be listened for at this address.
+///
+/// # Errors
+/// They cannot, with the way out.
+pub(super) fn has_address(address: IpAddr) -> Result<()> {
+    if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        bail!(
+            "{address} is an address of one link, which leads nowhere without its interface: reach the agent's \
+             host by another one, or give it one with --data ADDR"
+        );
+    }
+    TcpListener::bind((address, 0)).map(drop).with_context(|| {
+        format!(
+            "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
+        )
+    })
+}
