@@ -136,7 +136,6 @@ const STEPS_THREADS: [u64; 6] = [0, 1, 3, 4, 7, 15];
 const STEPS_QUICK: [u64; 2] = [0, 4];
 
 symbols! {
-    /// What competitors are.
     enum As { Processes = "processes", Threads = "threads" }
 }
 
@@ -183,10 +182,6 @@ case! {
 impl Competing {
     fn readers(&self) -> law::Readers {
         law::Readers { count: self.competitors + 1, pattern: self.pattern, size: self.size }
-    }
-
-    fn curve(&self) -> Curve {
-        Curve { readers: self.readers, size: self.size, pattern: self.pattern }
     }
 }
 

@@ -56,7 +56,6 @@ pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
 
 /// An open file, and what was found out about it.
 pub(super) struct Opened {
-    /// The file.
     pub(super) file: File,
     /// Its length in bytes.
     pub(super) bytes: u64,
@@ -187,7 +186,6 @@ impl Opened {
         self.demand_cached(offset, bytes)
     }
 
-    /// Reads a range through the page cache.
     fn bring_in(&self, offset: u64, bytes: u64) -> Result<()> {
         let mut piece = vec![0_u8; PIECE_BYTES];
         let (mut at, end) = (offset, self.end(offset, bytes));

@@ -8,7 +8,6 @@ use stats::histogram::Histogram;
 /// Single latencies that a log keeps as they are; all are counted.
 pub(super) const LISTED: usize = 20_000;
 
-/// The first latencies of each log, and the distribution of all.
 pub(super) fn in_ns<'log>(
     clock: Clock,
     logs: impl Iterator<Item = &'log Latencies>,

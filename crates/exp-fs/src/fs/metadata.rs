@@ -271,7 +271,6 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     Duration::from_nanos((WORKER_NS + cases + asked as f64 * ASK_NS) as u64)
 }
 
-/// Numbers of entries of a series' directories.
 fn sizes(series: &Series) -> BTreeSet<u64> {
     series.cases.iter().filter_map(|case| case.int("entries")).collect()
 }

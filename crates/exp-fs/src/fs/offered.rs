@@ -10,7 +10,6 @@ use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
 
-/// A measured metric of files.
 pub(super) const fn io(
     name: &'static str,
     doc: &'static str,
@@ -20,7 +19,6 @@ pub(super) const fn io(
     Metric::new(name, doc, unit, better, Kind::Io)
 }
 
-/// A derived one.
 pub(super) const fn found(
     name: &'static str,
     doc: &'static str,
@@ -72,7 +70,6 @@ impl Offered {
     }
 }
 
-/// Rounds of a preset, at most.
 pub(super) fn rounds(preset: Preset) -> u64 {
     u64::from(*preset.looks().last().unwrap_or(&1))
 }

@@ -135,8 +135,9 @@ const RATE_BYTES: u64 = 256 << 20;
 /// Larger files are the beginning of one: of two passes and more, a window of readahead past its end matters
 /// little.
 const OWN_BYTES: u64 = 32 << 20;
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
+/// Sizes of files in KiB.
+const THOROUGH_KIB: [u64; 15] =
+    [128, 256, 512, 768, 1024, 1280, 1536, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144];
 
 static CARD: Card = Card {
     id: "fs.read",
@@ -217,36 +218,17 @@ impl Experiment for Read {
     });
 
     fn cases(_: &Site, preset: Preset) -> Vec<Look> {
-        let (modes, sizes): (&[Mode], &[u64]) = match preset {
-            Preset::Rehearsal | Preset::Quick => (&[Mode::Direct, Mode::Cold], &[64 * MIB]),
+        let (modes, sizes_kib): (&[Mode], &[u64]) = match preset {
+            Preset::Rehearsal | Preset::Quick => (&[Mode::Direct, Mode::Cold], &[65536]),
             Preset::Standard => (
                 &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
-                &[MIB, 64 * MIB, 256 * MIB],
+                &[1024, 65536, 262144],
             ),
-            Preset::Thorough => (
-                &Mode::BY_KERNEL,
-                &[
-                    128 * KIB,
-                    256 * KIB,
-                    512 * KIB,
-                    768 * KIB,
-                    MIB,
-                    1280 * KIB,
-                    1536 * KIB,
-                    2 * MIB,
-                    4 * MIB,
-                    8 * MIB,
-                    16 * MIB,
-                    32 * MIB,
-                    64 * MIB,
-                    128 * MIB,
-                    256 * MIB,
-                ],
-            ),
+            Preset::Thorough => (&Mode::BY_KERNEL, &THOROUGH_KIB),
         };
         let ways = Pattern::ALL.iter().flat_map(|way| modes.iter().map(move |mode| (*way, *mode)));
         ways.flat_map(|(pattern, mode)| {
-            sizes.iter().map(move |size| Look { pattern, mode, size: *size })
+            sizes_kib.iter().map(move |kib| Look { pattern, mode, size: kib << 10 })
         })
         .collect()
     }
@@ -338,7 +320,6 @@ fn gain(look: &Look) -> CaseId {
     Gain { pattern: look.pattern, size: look.size }.id()
 }
 
-/// What the laws know of the place.
 fn below_law(site: &Site) -> Below<'_> {
     let is_plain = below(site).is_none_or(|ground| ground.kind == GroundKind::Device);
     Below { disk: laws::fs::disk(site), is_plain }

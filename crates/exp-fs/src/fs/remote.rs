@@ -128,8 +128,9 @@ pub static EXPERIMENT: Remote = Remote;
 /// `fs.remote`.
 pub struct Remote;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
+/// Sizes of files in KiB: R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
+const THOROUGH_KIB: [u64; 14] =
+    [128, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768, 65536, 131072, 262144];
 /// Name of the series that reads without a mount.
 const LIBRARY_SERIES: &str = "library";
 /// A share of bytes that did not come from the server that is not worth a word.
@@ -141,8 +142,7 @@ const APPARATUS_NS: u64 = 15_000_000;
 const WORKER_NS: u64 = 40_000_000;
 
 symbols! {
-    /// Size of a file.
-    enum Size { Whole = "whole"; Bytes(4 * KIB, 1 << 42, B) }
+    enum Size { Whole = "whole"; Bytes(4 << 10, 1 << 42, B) }
 }
 
 case! {
@@ -238,37 +238,18 @@ impl Experiment for Remote {
 
     /// Those of a directory, and those of a file of a server.
     fn cases(_: &Site, preset: Preset) -> Vec<Look> {
-        let (modes, sizes): (&[Mode], &[u64]) = match preset {
-            Preset::Rehearsal => (&[Mode::Direct, Mode::Cold], &[128 * KIB]),
-            Preset::Quick => (&[Mode::Direct, Mode::Cold], &[MIB]),
+        let (modes, sizes_kib): (&[Mode], &[u64]) = match preset {
+            Preset::Rehearsal => (&[Mode::Direct, Mode::Cold], &[128]),
+            Preset::Quick => (&[Mode::Direct, Mode::Cold], &[1024]),
             Preset::Standard => (
                 &[Mode::Direct, Mode::Cold, Mode::ColdNoReadahead, Mode::Cached],
-                &[128 * KIB, 3 * MIB, 64 * MIB],
+                &[128, 3072, 65536],
             ),
-            // R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
-            Preset::Thorough => (
-                &Mode::BY_KERNEL,
-                &[
-                    128 * KIB,
-                    256 * KIB,
-                    512 * KIB,
-                    MIB,
-                    1536 * KIB,
-                    2 * MIB,
-                    3 * MIB,
-                    4 * MIB,
-                    8 * MIB,
-                    16 * MIB,
-                    32 * MIB,
-                    64 * MIB,
-                    128 * MIB,
-                    256 * MIB,
-                ],
-            ),
+            Preset::Thorough => (&Mode::BY_KERNEL, &THOROUGH_KIB),
         };
         let of_directory = modes
             .iter()
-            .flat_map(|mode| sizes.iter().map(move |bytes| (*mode, Size::Bytes(*bytes))));
+            .flat_map(|mode| sizes_kib.iter().map(move |kib| (*mode, Size::Bytes(kib << 10))));
         let ways: Vec<(Mode, Size)> = of_directory.chain([(Mode::Library, Size::Whole)]).collect();
         let of = |&pattern| ways.iter().map(move |&(mode, size)| Look { pattern, mode, size });
         Pattern::ALL.iter().flat_map(of).collect()

@@ -126,7 +126,6 @@ impl Window {
         !self.is_over
     }
 
-    /// Whether nothing more is to begin.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }

@@ -6,142 +6,19 @@
 //! it: 0.5 to 8 ms for flash, one to several turns for a disk that spins), as are the rates at which
 //! classes of devices saturate (SATA: 32 commands; NVMe drives state 0.05 to 3 million reads per second).
 
+mod work;
+
+pub use work::{Engine, Files, Mode, Op, Request, Work};
+
 use super::limit::{self, Limit};
-use super::{BLOCK_BYTES, Pattern, measured_stream, of_largest, work as kernel_work};
+use super::{BLOCK_BYTES, measured_stream, of_largest, work as kernel_work};
 use crate::cpu::is_guest;
 use crate::device::{self, FLASH, FLASH_NVME, Reading, SPINNING};
 use crate::os::{entry, measured_read};
 use crate::{Facts, Law, around, inverse, product, range, scaled, sum};
-use bench::experiment::{Domain, Site};
-use bench::{case, symbols};
+use bench::experiment::Site;
 use host::block::Disk;
-use record::case::Case;
 use record::event::Range;
-use record::key::Value;
-
-symbols! {
-    /// What is done.
-    pub enum Op { Read = "read", Write = "write" }
-}
-
-symbols! {
-    /// A way to read or write.
-    pub enum Mode {
-        Direct = "direct",
-        Cold = "cold",
-        Cached = "cached",
-        Buffered = "buffered",
-        BufferedFdatasync = "buffered_fdatasync",
-        Dsync = "dsync",
-    }
-}
-
-symbols! {
-    /// Who asks the kernel.
-    pub enum Engine { Psync = "psync", Uring = "io_uring" }
-}
-
-symbols! {
-    /// Where several threads work.
-    pub enum Files { Own = "own", Shared = "shared" }
-}
-
-case! {
-    /// What a case does.
-    #[derive(Copy)]
-    pub struct Work {
-        /// read or write
-        op: Op,
-        /// order of the places
-        pattern: Pattern,
-        /// past the page cache or through it, and what is waited for
-        mode: Mode,
-        /// bytes of an operation
-        block: u64 = Domain::bytes(1, 1 << 30),
-        /// system calls or a ring
-        engine: Engine,
-        /// operations in flight of each thread
-        depth: u64 = Domain::count(1, 1024),
-        /// threads that do the same
-        threads: u64 = Domain::count(1, 64),
-        /// a file for each of several threads, or a part of one
-        files: Option<Files>,
-    }
-}
-
-impl Work {
-    /// Whether it reads.
-    pub fn is_read(&self) -> bool {
-        self.op == Op::Read
-    }
-
-    /// Whether its places are in no order.
-    pub fn is_random(&self) -> bool {
-        self.pattern == Pattern::Random
-    }
-
-    /// Whether it goes past the page cache.
-    pub fn is_direct(&self) -> bool {
-        self.mode == Mode::Direct
-    }
-
-    /// Whether a ring carries it out.
-    pub fn is_ring(&self) -> bool {
-        self.engine == Engine::Uring
-    }
-
-    fn waits_for_flush(&self) -> bool {
-        matches!(self.mode, Mode::BufferedFdatasync | Mode::Dsync)
-    }
-
-    fn is_in_memory(&self) -> bool {
-        matches!(self.mode, Mode::Cached | Mode::Buffered)
-    }
-
-    fn bytes(&self) -> f64 {
-        self.block as f64
-    }
-
-    fn pages(&self) -> f64 {
-        (self.bytes() / BLOCK_BYTES).max(1.0)
-    }
-
-    fn in_flight(&self) -> f64 {
-        (self.depth * self.threads) as f64
-    }
-}
-
-/// A case and what is known of its place.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Request<'case> {
-    /// What it does.
-    pub work: &'case Work,
-    /// Bytes of the file.
-    span: f64,
-    /// Name of the disk, where there is one.
-    device: Option<&'case str>,
-    /// Symbol of what lies below.
-    ground: &'case str,
-}
-
-impl<'case> Request<'case> {
-    /// What a case asks for.
-    pub fn of(work: &'case Work, case: &'case Case) -> Self {
-        const USUAL: u64 = 256 << 20;
-        let told = |name: &str| case.at.get(name).and_then(Value::text);
-        Request {
-            work,
-            span: case.int("file_bytes").unwrap_or(USUAL) as f64,
-            device: told("device"),
-            ground: told("ground").unwrap_or("unknown"),
-        }
-    }
-
-    fn disk(self, site: &Site) -> Option<&Disk> {
-        let name = self.device?;
-        site.host.block.disks.iter().find(|disk| disk.name == name)
-    }
-}
 
 /// A page of the cache looked up, the first of an operation and each further, in cycles.
 const LOOK_UP: Range = range(120.0, 400.0, 1600.0);
@@ -527,9 +404,7 @@ fn in_memory(facts: Facts, work: &Work) -> Law {
     }
     let copy = inverse(work.bytes(), COPY);
     let what_copied = format!("{} bytes copied at {} to {} GB/s", work.block, COPY.low, COPY.high);
-    entry(facts)
-        + kernel_work(facts, cycles, what)
-        + Law::hardware(copy, what_copied)
+    entry(facts) + kernel_work(facts, cycles, what) + Law::hardware(copy, what_copied)
 }
 
 /// CPU time of such a block read past the cache by fs.read, in ns.

@@ -23,7 +23,6 @@ struct Point {
     bytes_per_s: f64,
     /// What the device gave; `None` where that is not counted.
     missed: Option<f64>,
-    /// What was in memory before.
     residency: Option<f64>,
 }
 
@@ -42,7 +41,6 @@ impl Point {
     }
 }
 
-/// Everything that is found, by limit.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
     let limits: BTreeSet<Limit> = cases.map(|case| case.limit).collect();

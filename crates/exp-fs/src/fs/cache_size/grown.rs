@@ -33,7 +33,6 @@ pub(super) struct Grown {
     bytes: u64,
 }
 
-/// One pass over the beginning of the file.
 pub(super) struct Pass {
     /// Time of a block in each stretch, in ns.
     pub(super) stretches: Vec<f64>,
@@ -109,7 +108,6 @@ impl Grown {
         file::open(&self.path, Mode::Cached)
     }
 
-    /// Its length.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

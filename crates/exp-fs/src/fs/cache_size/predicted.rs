@@ -9,7 +9,6 @@ use laws::{Law, range};
 use record::case::Case;
 use record::event::{Prediction, Range};
 
-/// On which side of the knee a size lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Below,
@@ -36,7 +35,6 @@ fn knee(facts: Facts, limit: Limit, at: Option<u64>) -> (f64, Law) {
     }
 }
 
-/// The prediction of a measured metric.
 pub(super) fn measured(facts: Facts, limit: Limit, at: &Case, metric: &str) -> Option<Prediction> {
     let is_time = ["latency_per_block", "latency_per_byte", "bandwidth"].contains(&metric);
     if facts.known.is_some() && !(is_time && is_known(facts)) {
@@ -60,7 +58,6 @@ pub(super) fn measured(facts: Facts, limit: Limit, at: &Case, metric: &str) -> O
     Some(law.prediction())
 }
 
-/// The prediction of what the sizes say together.
 pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Prediction> {
     let narrows = metric == "rate_above" && measured_stream(facts).is_some();
     if facts.known.is_some() && !narrows {
@@ -92,7 +89,6 @@ pub(super) fn derived(facts: Facts, found: &Found, metric: &str) -> Option<Predi
     Some(law.prediction())
 }
 
-/// A file that is read again and again.
 struct Read {
     /// `None` for a step of the bisection.
     bytes: Option<f64>,

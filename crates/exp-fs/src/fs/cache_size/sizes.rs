@@ -18,9 +18,7 @@ const GROUP_SIZES: [u64; 7] = [25, 50, 75, 90, 100, 110, 125];
 const MEMORY_SIZES: [u64; 5] = [50, 75, 90, 100, 125];
 /// Steps of the bisection between two sizes.
 const BISECTIONS: [Size; 4] = [Size::Bisect1, Size::Bisect2, Size::Bisect3, Size::Bisect4];
-/// Limit of the group.
 pub(super) const GROUP_BYTES: u64 = 64 << 20;
-/// Sizes are multiples of this.
 pub(super) const STEP_BYTES: u64 = 64 << 10;
 /// Passes over a size, at most.
 pub(super) const PASSES: u64 = 12;
@@ -39,7 +37,6 @@ const LARGEST_SHARE: f64 = 0.4;
 /// Start and end of a worker, the group, evictions.
 const OVERHEAD: Duration = Duration::from_millis(150);
 
-/// Limits that a preset asks for here.
 pub(super) fn limits(site: &Site, preset: Preset) -> Vec<Limit> {
     match (preset, site.host.limits.memory_place.is_some()) {
         (Preset::Rehearsal, _) | (_, false) => vec![Limit::Memory],
@@ -178,7 +175,6 @@ fn bytes_of(limit_bytes: u64, percent: u64) -> u64 {
     (bytes / STEP_BYTES * STEP_BYTES).max(STEP_BYTES)
 }
 
-/// What a sweep may write and take.
 struct Budget {
     allowed_bytes: u64,
     time_ns: f64,
@@ -331,7 +327,6 @@ pub(super) fn pass_limits(limit: Limit, time_ns: f64, cases: usize) -> (f64, f64
     }
 }
 
-/// What a series takes.
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let sizes: Vec<u64> = series.cases.iter().filter_map(|case| case.int("bytes")).collect();
     let first = series.cases.first();

@@ -48,7 +48,6 @@ pub(super) struct Sweep {
     group: Option<OwnGroup>,
 }
 
-/// What one size came to.
 struct Point {
     bytes: u64,
     /// Share that was in memory before it was read again.
@@ -64,7 +63,6 @@ struct Point {
 }
 
 impl Sweep {
-    /// Makes the file, still empty, and the group.
     pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
         let first = series.cases.first().context("a sweep has sizes")?;
         let limit = Swept::decode(first)?.limit;
@@ -107,7 +105,6 @@ impl Sweep {
         })
     }
 
-    /// Measures one size and writes it down.
     pub(super) fn case(&mut self, case: &Case, bench: &mut Bench) -> Result<()> {
         let bytes = match case.int("bytes") {
             Some(bytes) => bytes,

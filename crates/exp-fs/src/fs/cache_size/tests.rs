@@ -4,7 +4,7 @@ use super::derive::derive;
 use super::sizes::{GROUP_BYTES, STEP_BYTES};
 use super::{CARD, EXPERIMENT, Limit, Size, Swept};
 use crate::fs::fixtures::with_dir as in_dir;
-use bench::experiment::fixtures::{bare_site, recorded, sites};
+use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{DerivedValue, Experiment, Field, Fields, Known, Preset, Site};
 use host::cgroup::GroupPlace;
 use record::case::Series;
@@ -44,27 +44,6 @@ fn put(values: &mut Known, limit: Limit, size: Size, figures: &[(&str, f64)]) {
     let case = Swept { limit, size }.id();
     for (metric, value) in figures {
         values.insert(Key::new(CARD.id, &case, metric), *value);
-    }
-}
-
-#[test]
-fn what_holds_for_every_experiment_holds_everywhere() {
-    for site in sites() {
-        let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[]));
-        assert!(skip.is_err_and(|skip| {
-            skip.needed.is_some_and(|way| way.contains("--preset standard"))
-        }));
-        for site in [with_dir(site, 2 * GIB), with_dir(bare_site(), 1 << 40)] {
-            for preset in [Preset::Rehearsal, Preset::Standard, Preset::Thorough] {
-                check(&EXPERIMENT, &site, preset);
-                let has_place = with_group(Site {
-                    host: site.host.clone(),
-                    dir: site.dir.clone(),
-                    ..bare_site()
-                });
-                check(&EXPERIMENT, &has_place, preset);
-            }
-        }
     }
 }
 
@@ -162,18 +141,6 @@ fn files_that_are_memory_are_not_grown_until_it_is_full() {
     let asked = params(&CARD, Preset::Thorough, &[]);
     let skip = EXPERIMENT.series(&site, &asked).expect_err("it is memory");
     assert!(skip.needed.is_some_and(|way| way.contains("--dir")));
-}
-
-#[test]
-fn what_is_planned_fits_in_its_time() {
-    for site in sites().into_iter().map(|site| with_group(with_dir(site, 1 << 42))) {
-        for (preset, most_s) in [(Preset::Standard, 20.0), (Preset::Thorough, 260.0)] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cost = |series| EXPERIMENT.round_cost(&site, series).as_secs_f64();
-            let all: f64 = offer.series.iter().map(cost).sum();
-            assert!(all < most_s, "{all} s in {}", preset.name());
-        }
-    }
 }
 
 #[test]

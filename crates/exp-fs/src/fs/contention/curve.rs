@@ -1,7 +1,7 @@
 //! What the cases of one kind of readers say together.
 
-use super::{Competing, ID};
-use bench::experiment::{DerivedValue, Fields, Known};
+use super::ID;
+use bench::experiment::{DerivedValue, Known};
 use laws::fs::contention::line;
 use record::case::Series;
 use record::key::{CaseId, Value};
@@ -10,17 +10,21 @@ use std::collections::BTreeMap;
 /// Cases that a curve needs.
 const POINTS_MIN: usize = 3;
 
+/// What cases of one curve share: their id without the number of competitors.
+fn curve_of(id: &CaseId) -> CaseId {
+    let rest = id.0.iter().filter(|(name, _)| name != "competitors");
+    CaseId(rest.cloned().collect())
+}
+
 /// Curves with so many numbers of competitors that something can be said of them.
 pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
     let mut curves: BTreeMap<CaseId, usize> = BTreeMap::new();
-    let cases = series.iter().flat_map(|series| &series.cases);
-    for case in cases.filter_map(|case| Competing::of(&case.id)) {
-        *curves.entry(case.curve().id()).or_default() += 1;
+    for case in series.iter().flat_map(|series| &series.cases) {
+        *curves.entry(curve_of(&case.id)).or_default() += 1;
     }
     curves.into_iter().filter(|(_, points)| *points >= POINTS_MIN).map(|(curve, _)| curve).collect()
 }
 
-/// The figures of all curves.
 pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
     let mut found = Vec::new();
     for (curve, points) in curves(values, "latency") {
@@ -44,13 +48,12 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
     found
 }
 
-/// Points of each curve, by competitors.
 fn curves(values: &Known, metric: &str) -> BTreeMap<CaseId, Vec<(f64, f64)>> {
     let mut curves: BTreeMap<CaseId, Vec<(f64, f64)>> = BTreeMap::new();
     for (id, value) in values.of(ID, metric) {
-        if let Some(case) = Competing::of(id) {
-            let points = curves.entry(case.curve().id()).or_default();
-            points.push((case.competitors as f64, value));
+        if let Some(competitors) = id.int("competitors") {
+            let points = curves.entry(curve_of(id)).or_default();
+            points.push((competitors as f64, value));
         }
     }
     for points in curves.values_mut() {
@@ -59,7 +62,6 @@ fn curves(values: &Known, metric: &str) -> BTreeMap<CaseId, Vec<(f64, f64)>> {
     curves
 }
 
-/// Where total bandwidth stops growing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Knee {
     /// Readers at which the line through the origin meets the plateau.

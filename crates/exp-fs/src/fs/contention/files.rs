@@ -26,11 +26,8 @@ fn name(size: u64, index: u64) -> String {
     format!("contention-{size}-{index}")
 }
 
-/// A file of a reader.
 pub(super) struct Prepared {
-    /// Open for direct reads.
     pub(super) opened: Opened,
-    /// Seed of its data.
     pub(super) seed: u64,
 }
 

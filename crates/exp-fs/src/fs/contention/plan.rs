@@ -35,7 +35,6 @@ pub(super) fn files(cases: &[Case]) -> BTreeMap<u64, u64> {
     files
 }
 
-/// Bytes of files.
 pub(super) fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
     let all = files.iter().map(|(size, count)| size.saturating_mul(*count));
     all.fold(0, u64::saturating_add)

@@ -59,15 +59,10 @@ const PATIENCE_NS: f64 = 8e9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Well = 0,
-    /// Its read failed.
     Failed = 3,
-    /// What it read is not what was written.
     Wrong = 4,
-    /// It waited for the others in vain.
     Lost = 5,
-    /// Another failed.
     Other = 6,
-    /// Its apparatus could not be made.
     Unmade = 7,
 }
 
@@ -75,34 +70,26 @@ const ENDS: [End; 6] = [End::Well, End::Failed, End::Wrong, End::Lost, End::Othe
 
 /// What a reader reads, and where it runs.
 pub(super) struct Reader<'file> {
-    /// Its file, open for direct reads.
     pub(super) file: &'file File,
-    /// Seed of the file's data.
     pub(super) seed: u64,
-    /// Blocks of the file.
     pub(super) blocks: u64,
     /// Block at which it begins, counted round the file; where it draws its blocks, the seed of that.
     pub(super) first: u64,
-    /// Draws its blocks.
     pub(super) random: bool,
     /// Its CPU.
     pub(super) cpu: usize,
 }
 
-/// What is asked of the readers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Errand {
-    /// What competitors are.
     pub(super) kind: As,
     /// A clock that counts the same on all CPUs.
     pub(super) clock: Clock,
     /// Shared time, in ns.
     pub(super) window_ns: f64,
-    /// The scheduler places them.
     pub(super) is_free: bool,
 }
 
-/// What all had.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Length of the window, in ns.
@@ -221,7 +208,6 @@ fn beside_threads(
     })
 }
 
-/// Where the readers meet.
 struct Meeting<'words> {
     words: &'words SharedWords,
     errand: Errand,

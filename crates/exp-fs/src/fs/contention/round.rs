@@ -23,7 +23,6 @@ const REHEARSAL_NS: f64 = 1e6;
 /// A CPU that readers used for this share of the window is what they wait for.
 const BUSY: f64 = 0.9;
 
-/// What the cases of a round share.
 struct Round<'dir> {
     dir: &'dir Path,
     window_ns: f64,
@@ -112,7 +111,6 @@ fn switches_among(readers: &[Had]) -> u64 {
     of.map(|had| had.forced).sum()
 }
 
-/// What stands beside the figures.
 struct Told {
     settled: Settled,
     moved: Moved,

@@ -10,13 +10,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 symbols! {
-    /// What kind of ground files stand on.
     pub(in crate::fs) enum Kind {
         /// A block device that counts what it does.
         Device = "device",
         /// Another file system's files, or a disk made of a file: a cache of its own is below.
         Stacked = "stacked",
-        /// Memory.
         Memory = "memory",
         /// A program answers (FUSE), from wherever.
         Fuse = "fuse",
@@ -27,15 +25,12 @@ symbols! {
     }
 }
 
-/// What lies below a directory.
 pub(in crate::fs) struct Ground<'site> {
-    /// Its kind.
     pub(in crate::fs) kind: Kind,
     /// The disk, for devices and what poses as one.
     pub(in crate::fs) disk: Option<&'site Disk>,
     /// `major:minor` under which the disk counts; none where there may be other disks below.
     pub(in crate::fs) number: Option<String>,
-    /// The mounted file system.
     pub(in crate::fs) mount: Option<&'site Mount>,
     /// A sentence for notes and predictions.
     pub(in crate::fs) because: String,

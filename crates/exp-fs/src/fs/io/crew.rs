@@ -27,7 +27,6 @@ const CHECKED: usize = 4;
 /// file systems and arrays compress at a time.
 const UNLIKE_BYTES: u64 = 256 * KIB;
 
-/// What one thread did.
 pub(super) struct Did {
     pub(super) ran: Ran,
     pub(super) log: Latencies,
@@ -37,7 +36,6 @@ pub(super) struct Did {
     pub(super) notes: Vec<String>,
 }
 
-/// What all threads have in common.
 pub(super) struct Task<'round> {
     pub(super) dir: &'round Path,
     pub(super) work: Work,
@@ -56,7 +54,6 @@ pub(super) struct Task<'round> {
     pub(super) is_free: bool,
 }
 
-/// Where threads wait for each other.
 struct Meeting {
     ready: Barrier,
     start: AtomicU64,

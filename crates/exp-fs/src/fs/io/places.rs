@@ -8,7 +8,6 @@ const DRAWN: u64 = 1 << 16;
 /// Smaller blocks have a page each to themselves.
 const PAGE: u64 = 4096;
 
-/// The places, one after another.
 pub(super) struct Places {
     start: u64,
     end: u64,
@@ -64,7 +63,6 @@ impl Places {
         }
     }
 
-    /// The next.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<u64> {
         if self.left == 0 {

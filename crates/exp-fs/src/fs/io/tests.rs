@@ -6,14 +6,14 @@ use crate::fs::file::order_seed;
 use crate::fs::fixtures::with_dir;
 use crate::fs::window;
 use bench::experiment::contract::Facts;
-use bench::experiment::fixtures::{bare_site, recorded, sites};
+use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{Experiment, Fields, Known, Offer, Preset, Site};
 use laws::fs::Pattern;
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
 use record::case::Case;
 use record::event::Range;
 use record::key::{CaseId, Key};
-use session::fixtures::{check, here_with, is_plain, params, rehearse_in};
+use session::fixtures::{here_with, is_plain, params, rehearse_in};
 use std::path::Path;
 
 /// A guest whose files may take so much.
@@ -38,44 +38,6 @@ fn told(site: &Site, known: Option<&Known>, work: &Work, metric: &str) -> Option
     case.at.insert("ground".to_owned(), "device".into());
     let law = law::predict(Facts { site, known }, Request::of(work, &case), metric);
     law.map(|law| law.range)
-}
-
-#[test]
-fn every_site_with_a_directory_has_cases_and_predictions() {
-    for site in sites() {
-        let site = with_dir(site, "/data", 1 << 40);
-        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series.len(), 1);
-        }
-        assert_eq!(works(&check(&EXPERIMENT, &site, Preset::Quick)).len(), 4);
-        assert_eq!(works(&check(&EXPERIMENT, &site, Preset::Standard)).len(), 24);
-    }
-    let skip = EXPERIMENT.series(&bare_site(), &params(&CARD, Preset::Quick, &[]));
-    assert!(skip.is_err_and(|skip| skip.needed.is_some_and(|way| way.contains("--dir"))));
-}
-
-#[test]
-fn thorough_has_all_that_the_catalogue_lists_and_says_what_cannot_be() {
-    let offer = check(&EXPERIMENT, &guest(1 << 42), Preset::Thorough);
-    let all = works(&offer);
-    let count = |is_it: &dyn Fn(&&Work) -> bool| all.iter().filter(is_it).count();
-    for block in [KIB, 4 * KIB, 64 * KIB, MIB] {
-        for threads in [1, 2, 4] {
-            for mode in workloads::READS.into_iter().chain(workloads::WRITES) {
-                let found = count(&|work| {
-                    (work.block, work.threads, work.mode) == (block, threads, mode)
-                        && !work.is_ring()
-                });
-                let is_absent = block == KIB && mode == Mode::Direct;
-                assert!(found >= 2 || is_absent, "{block} {threads} {mode:?}: {found}");
-            }
-        }
-    }
-    assert_eq!(count(&|work| work.is_ring() && work.block == 4 * KIB), 2 * 2 * 8);
-    assert!(offer.skipped.iter().all(|(_, skip)| skip.needed.is_some()));
-    let skipped: Vec<Work> = offer.skipped.iter().filter_map(|(id, _)| Work::of(id)).collect();
-    assert!(skipped.iter().any(|work| work.block == 1 && work.is_direct()));
 }
 
 #[test]

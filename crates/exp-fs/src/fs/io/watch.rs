@@ -11,7 +11,6 @@ use std::fs::File;
 /// A share of bytes that no device took which is not worth a word.
 const SHARE_UNTOLD: f64 = 0.01;
 
-/// Counters, from before the operations on.
 pub(super) struct Watch {
     work: Work,
     number: Option<String>,
@@ -22,7 +21,6 @@ pub(super) struct Watch {
     waited_ns: Option<f64>,
 }
 
-/// What was counted.
 pub(super) struct Seen {
     /// Where the bytes came from or went to.
     pub(super) moved: Moved,

@@ -204,7 +204,6 @@ pub(super) fn offered(site: &Site, params: &Params, sizes: Sizes, works: Vec<Wor
     offered
 }
 
-/// A file that is made before the rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Made {
     pub(super) name: String,

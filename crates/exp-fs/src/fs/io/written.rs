@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 /// Threads should have worked at the same time for this share of the longest of their stretches.
 const OVERLAP: f64 = 0.8;
 
-/// Writes the figures of a case down.
 pub(super) fn down(
     bench: &mut Bench,
     case: &Case,
@@ -168,7 +167,6 @@ fn queue_note(at_device: f64, asked: u64) -> Option<String> {
     })
 }
 
-/// What stands beside the case's first figure.
 fn describe(samples: &mut Samples, task: &Task, seen: &Seen) {
     let moved = &seen.moved;
     match task.work.mode {

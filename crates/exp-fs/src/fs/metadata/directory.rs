@@ -24,12 +24,10 @@ const NUMBERS: u64 = 100_000_000;
 const MARGIN: u64 = 10;
 const WAY_OUT: &str = "--set fs.metadata.entries=COUNT";
 
-/// An open directory with its entries' names.
 pub(super) struct Directory {
     path: PathBuf,
     place: OwnedFd,
     listing: Listing,
-    /// Names of the entries, in random order.
     names: Vec<CString>,
     name_bytes: u64,
     /// Names that were given out and never were before.
@@ -125,12 +123,10 @@ impl Directory {
         Ok(true)
     }
 
-    /// Where names are relative to.
     pub(super) fn place(&self) -> BorrowedFd<'_> {
         self.place.as_fd()
     }
 
-    /// Entries that were made.
     pub(super) fn entries(&self) -> u64 {
         self.names.len() as u64
     }
@@ -163,7 +159,6 @@ impl Directory {
         self.listing.pass().with_context(|| format!("listing {}", path.display()))
     }
 
-    /// Whether a name is there.
     pub(super) fn has(&self, name: &CStr) -> bool {
         raw::newfstatat(Some(self.place.as_fd()), name).is_ok()
     }

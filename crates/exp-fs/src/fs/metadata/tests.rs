@@ -1,29 +1,13 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::with_dir;
-use bench::experiment::fixtures::{bare_site, sites};
+use bench::experiment::fixtures::bare_site;
 use bench::experiment::{Experiment, Known, Preset, Site};
 use record::case::Case;
 use record::key::{CaseId, Key};
 use session::fixtures::{check, here_with, params, rehearse_in};
-use session::plan::case_ns;
 
 fn site(allowance_bytes: u64) -> Site {
     with_dir(bare_site(), "/x", allowance_bytes)
-}
-
-#[test]
-fn every_site_has_the_calls_of_the_catalogue_and_rounds_keep_their_allotment() {
-    for (preset, number, most_s) in
-        [(Preset::Quick, 2, 0.08), (Preset::Standard, 8, 0.4), (Preset::Thorough, 40, 8.0)]
-    {
-        for site in sites().into_iter().chain([site(1 << 40)]) {
-            let site = Site { case_ns: case_ns(preset), ..site };
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series[0].cases.len(), number, "{}", preset.name());
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
-            assert!(cost <= most_s, "{}: {cost} s", preset.name());
-        }
-    }
 }
 
 #[test]

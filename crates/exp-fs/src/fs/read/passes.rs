@@ -40,7 +40,6 @@ pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Sett
     settle(&dir, Duration::from_nanos(windows.sum()))
 }
 
-/// Measures a case.
 pub(super) fn time(
     case: &Case,
     read: &Read,
@@ -107,12 +106,10 @@ struct Blocks {
     pass: usize,
 }
 
-/// What an order depends on.
 #[derive(Clone, Copy)]
 struct Seeds {
     round: u32,
     mode: Mode,
-    /// Of the round and the case.
     order: u64,
 }
 
@@ -171,7 +168,6 @@ fn begin(seeds: Seeds, places: usize) -> usize {
     (of_round + rank * places / modes) % places
 }
 
-/// What the passes of a case yielded.
 struct Passes {
     clock: Clock,
     /// The part in which the rate was steady, in cases that yield a rate.
@@ -188,14 +184,12 @@ struct Passes {
     ahead: u64,
 }
 
-/// What the passes of a case go over.
 struct Look<'case> {
     opened: &'case Opened,
     mode: Mode,
     blocks: &'case Blocks,
     seed: u64,
     number: Option<&'case str>,
-    /// How long they take together.
     window_ns: u64,
 }
 

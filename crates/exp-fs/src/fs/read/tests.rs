@@ -1,10 +1,15 @@
-use super::{BLOCK_BYTES, CARD, EXPERIMENT, GroundKind, Look, below, path_of};
+use super::{BLOCK_BYTES, CARD, EXPERIMENT, GroundKind, Look, Read, below, path_of};
 use crate::fs::file::Mode;
 use crate::fs::fixtures::on_disk;
-use bench::experiment::fixtures::{bare_site, sites};
-use bench::experiment::{Experiment, Fields, Known, Preset, Site};
+use bench::experiment::contract::{self, Facts};
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::{Card, Experiment, Fields, Known, Preset, Site};
+use bench::measure::Bench;
 use laws::fs::Pattern;
+use record::case::{Case, Series};
+use record::event::Prediction;
 use record::key::{CaseId, Key};
+use record::metric::Metric;
 use session::fixtures::{check, here_with, params, rehearse_in};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -17,43 +22,6 @@ fn disks() -> [Site; 4] {
 
 fn case(pattern: Pattern, mode: Mode, size: u64) -> CaseId {
     Look { pattern, mode, size }.id()
-}
-
-#[test]
-fn everything_of_the_catalogue_is_offered_on_every_disk() {
-    for (preset, cases) in [(Preset::Quick, 4), (Preset::Standard, 24), (Preset::Thorough, 150)] {
-        for site in disks().into_iter().chain(sites()) {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series[0].cases.len(), cases);
-            assert!(offer.skipped.is_empty());
-        }
-    }
-    let all = check(&EXPERIMENT, &disks()[0], Preset::Thorough);
-    let all = &all.series[0].cases;
-    let has = |id: CaseId| all.iter().any(|case| case.id == id);
-    for pattern in Pattern::ALL.iter().copied() {
-        for mode in Mode::BY_KERNEL {
-            assert!((20..=28).all(|power| has(case(pattern, mode, 1 << power))));
-            assert!(has(case(pattern, mode, 128 << 10)) && has(case(pattern, mode, 1536 << 10)));
-        }
-    }
-}
-
-#[test]
-fn its_rounds_keep_their_allotment() {
-    // Stated cost of a round in s; a disk that spins takes eight of its times for each case.
-    for (preset, most) in [(Preset::Quick, 0.21), (Preset::Standard, 2.0), (Preset::Thorough, 18.0)]
-    {
-        for site in disks() {
-            let site = Site { case_ns: session::plan::case_ns(preset), ..site };
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
-            let spins = site.host.block.disks[0].name == "sda"
-                && site.host.block.disks[0].rotational == Some(true);
-            let most = if spins { 2.0 * most } else { most };
-            assert!(cost <= most, "{}: {cost} s", preset.name());
-        }
-    }
 }
 
 #[test]
@@ -233,48 +201,30 @@ fn blocks_that_are_not_what_was_written_are_no_figure() {
     let file = OpenOptions::new().write(true).open(path).expect("opens");
     file.write_all_at(&[0; 16 * BLOCK_BYTES], 0).expect("writes");
     file.sync_all().expect("syncs");
-    let rehearsed = Prepared(&EXPERIMENT);
-    let found = rehearse_in(&rehearsed, &site, Preset::Rehearsal, &set);
+    let found = rehearse_in(&Prepared, &site, Preset::Rehearsal, &set);
     assert!(found.samples.is_empty());
     let (_, reason) = &found.failed[0];
     assert!(reason.contains("not what was written"), "{reason}");
 }
 
 /// The experiment with files that are there already.
-struct Prepared(&'static dyn Experiment);
+struct Prepared;
 
-impl Experiment for Prepared {
-    fn card(&self) -> &'static bench::experiment::Card {
-        self.0.card()
+impl contract::Experiment for Prepared {
+    type Case = Look;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = "";
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Look> {
+        <Read as contract::Experiment>::cases(site, preset)
     }
-    fn source(&self) -> &'static str {
-        self.0.source()
+
+    fn law(_: Facts, _: &Look, _: &Case, _: &Metric) -> Option<Prediction> {
+        None
     }
-    fn series(
-        &self,
-        site: &Site,
-        params: &bench::experiment::Params,
-    ) -> Result<bench::experiment::Offer, bench::experiment::Skip> {
-        self.0.series(site, params)
-    }
-    fn round_cost(&self, site: &Site, series: &record::case::Series) -> std::time::Duration {
-        self.0.round_cost(site, series)
-    }
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &record::case::Case,
-        metric: &record::metric::Metric,
-    ) -> Option<record::event::Prediction> {
-        self.0.predict(site, known, case, metric)
-    }
-    fn measure(
-        &self,
-        series: &record::case::Series,
-        bench: &mut bench::measure::Bench,
-    ) -> anyhow::Result<()> {
-        self.0.measure(series, bench)
+
+    fn measure(series: &Series, bench: &mut Bench) -> anyhow::Result<()> {
+        <Read as contract::Experiment>::measure(series, bench)
     }
 }
 

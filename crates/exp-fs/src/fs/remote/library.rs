@@ -22,7 +22,6 @@ const HEADS_MOST: f64 = 0.25;
 /// A file must have so many.
 const LEAST_BYTES: u64 = 64 << 10;
 
-/// The open file, and what it is.
 struct Remote {
     file: NfsFile,
     soname: &'static str,

@@ -15,7 +15,6 @@ const BLOCKS_MAX: usize = 200_000;
 /// Blocks in memory that are read into in turn; what is in them is checked after each pass.
 const BUFFERS: usize = 16;
 
-/// Who answers reads.
 pub(super) trait Reader {
     /// What has to hold before a pass: nothing of it in a cache of this machine's, or all of it.
     ///
@@ -36,7 +35,6 @@ pub(super) trait Reader {
     fn check(&self, block: &[u8], offset: u64) -> Result<()>;
 }
 
-/// What was read of a case.
 #[derive(Default)]
 pub(super) struct Passes {
     latencies_ns: Vec<f64>,
@@ -44,12 +42,10 @@ pub(super) struct Passes {
     bandwidths: Vec<f64>,
     iops: Vec<f64>,
     cpu_ns: Vec<f64>,
-    /// Blocks that were read.
     pub(super) blocks: u64,
 }
 
 impl Passes {
-    /// Bytes that were read.
     pub(super) fn bytes(&self) -> u64 {
         self.blocks * BLOCK_BYTES as u64
     }

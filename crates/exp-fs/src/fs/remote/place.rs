@@ -9,7 +9,6 @@ use record::key::Value;
 use std::fs::{File, read_to_string};
 use std::os::fd::AsRawFd;
 
-/// Where an open file lies.
 #[derive(Debug)]
 pub(super) struct Place {
     /// Where what has it is mounted: under this name the kernel counts.

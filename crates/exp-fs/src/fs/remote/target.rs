@@ -18,20 +18,13 @@ const ARGUMENTS: [&str; 8] =
     ["version", "nfsport", "mountport", "uid", "gid", "tcp-syncnt", "auto-traverse-mounts", "sec"];
 /// What stands among a case's facts as the file system of a file that nothing mounts.
 const LIBRARY: &str = "libnfs";
-/// Default of the path: none.
 pub(super) const NONE: &str = "none";
 /// The way out of everything that is refused.
 const WAY_OUT: &str = "--set fs.remote.path=/mnt/share (a directory of a mounted NFS, SMB, SSHFS … file \
                        system) or --set fs.remote.path=nfs://server/export/file";
 
-/// Where files are read.
 pub(super) enum Target<'site> {
-    /// A directory of a mounted file system.
-    Directory {
-        /// What lies below.
-        ground: Ground<'site>,
-    },
-    /// A file of a server.
+    Directory { ground: Ground<'site> },
     File(Url),
 }
 
@@ -40,11 +33,8 @@ pub(super) enum Target<'site> {
 pub(super) struct Url {
     /// As it was typed, with a short limit for making the connection.
     pub(super) text: String,
-    /// Name or address of the server.
     pub(super) server: String,
-    /// The directory that is mounted.
     pub(super) export: String,
-    /// The file in it, with its slash.
     pub(super) file: String,
     /// The protocol's version, where it was typed.
     pub(super) version: Option<i32>,

@@ -26,7 +26,6 @@ fn site() -> Site {
     Site { host: Host::read(&Root::tree(MACHINE)), ..bare_site() }
 }
 
-/// What is offered of a path.
 fn offer(path: &str, preset: Preset) -> Result<bench::experiment::Offer, bench::experiment::Skip> {
     let params = params(&CARD, preset, &[("path", path)]);
     EXPERIMENT.series(&site(), &params)

@@ -15,13 +15,11 @@ const READ: &str = "READ";
 const RESOLVED_MS: u64 = 10;
 const NS_PER_MS: f64 = 1e6;
 
-/// Counters before a case.
 pub(super) struct Before {
     target: String,
     stats: MountStats,
 }
 
-/// What came since.
 pub(super) struct Since {
     read: Operation,
     bytes: Option<Bytes>,

@@ -22,13 +22,10 @@ use std::path::{Path, PathBuf};
 
 use super::{SYNCS_MIN, pool_blocks};
 
-/// What all cases of a round have in common.
 pub(super) struct Plan {
     /// Measuring time of a case, in ns.
     pub(super) window_ns: u64,
-    /// Syncs of a case, at most.
     pub(super) most: u64,
-    /// How quiet the device was.
     pub(super) settled: Settled,
 }
 
@@ -37,7 +34,6 @@ const WAY_OUT: &str = "--set fs.sync.most=COUNT";
 /// Flushes for a sync below which none was sent.
 const NO_FLUSH: f64 = 0.1;
 
-/// Times one case.
 pub(super) fn time(plan: &Plan, case: &Case, sync: Sync, bench: &mut Bench) -> Result<()> {
     let dir = bench.order().directory()?;
     let mut party = Party::new(dir, sync, plan.most, bench.order().seed)?;
@@ -83,7 +79,6 @@ struct Party {
     done: u64,
 }
 
-/// A file or directory that goes with its guard.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -153,7 +148,6 @@ impl Party {
         })
     }
 
-    /// Where the next block goes.
     fn offset(&self) -> u64 {
         self.block * self.pool.map_or(self.done, |pool| self.done % pool)
     }
@@ -307,7 +301,6 @@ fn make(path: &Path, write: Write, block: u64, bytes: u64, seed: u64) -> Result<
     Ok(())
 }
 
-/// All timed operations of a case.
 #[derive(Default)]
 struct Seen {
     latencies: Vec<f64>,

@@ -11,14 +11,12 @@ use record::unit::Unit;
 /// at most.
 pub(super) const BESIDE: &str = "beside_bytes_most";
 
-/// Counters before the syncs.
 pub(super) struct Count<'case> {
     case: &'case Case,
     device: Option<Written>,
     own: Option<u64>,
 }
 
-/// What was counted during so many syncs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counted {
     syncs: f64,
@@ -61,12 +59,10 @@ fn device_of(case: &Case) -> Option<Written> {
 }
 
 impl Counted {
-    /// Bytes for a sync.
     pub(super) fn bytes_each(&self) -> f64 {
         self.bytes / self.syncs
     }
 
-    /// Requests for a sync.
     pub(super) fn requests_each(&self) -> f64 {
         self.requests / self.syncs
     }

@@ -1,27 +1,14 @@
 use super::{CARD, EXPERIMENT, SYNCS_MAX, SYNCS_MIN};
 use crate::fs::fixtures::on_disk;
 use bench::device::allowance;
-use bench::experiment::fixtures::sites;
 use bench::experiment::{Experiment, Known, Preset, Site};
 use record::event::Samples;
 use record::key::{CaseId, Value};
 use session::fixtures::{check, here_with, params, rehearse_in};
 use session::plan::case_ns;
 
-/// A site with a directory on a disk of some kind.
 fn with_disk(spins: bool, allowance_bytes: u64) -> Site {
     on_disk("sda", spins, allowance_bytes)
-}
-
-#[test]
-fn every_site_has_the_cases_of_the_catalogue() {
-    for (preset, number) in [(Preset::Quick, 2), (Preset::Standard, 8), (Preset::Thorough, 27)] {
-        let disk = with_disk(false, 1 << 40);
-        for site in sites().into_iter().chain([disk]) {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series[0].cases.len(), number, "{}", preset.name());
-        }
-    }
 }
 
 #[test]

@@ -12,9 +12,7 @@ use std::os::unix::fs::FileExt;
 #[derive(Clone, Copy, Default)]
 pub(super) struct Used {
     pub(super) cpu_ns: u64,
-    /// Involuntary switches.
     pub(super) forced: u64,
-    /// Reads that it has done.
     pub(super) reads: u64,
 }
 
@@ -27,7 +25,6 @@ impl Used {
         }
     }
 
-    /// What came since.
     pub(super) fn until(self, reads: u64) -> Used {
         let now = Used::now(reads);
         Used {
@@ -38,7 +35,6 @@ impl Used {
     }
 }
 
-/// Where the next block lies.
 pub(super) struct Places {
     blocks: u64,
     next: u64,

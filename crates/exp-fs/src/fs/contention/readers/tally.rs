@@ -1,6 +1,5 @@
 //! What of a reader's reads lies in the window.
 
-/// Reads in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     /// Those that began in it: their latencies are whole, also where they end behind it, while all others
