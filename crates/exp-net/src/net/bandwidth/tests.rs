@@ -3,7 +3,7 @@ use super::ends::{is_rate, run_ns};
 use super::reports::Served;
 use super::shape::{Begun, Enough};
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
-use crate::net::ends::{Call, Door};
+use crate::net::ends::{Call, Door, NO_PORTS};
 use anyhow::Result;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::recorded;
@@ -215,6 +215,7 @@ fn fails(
 fn a_far_end_that_does_not_go_on_fails_the_case_with_its_reason() {
     let soon = || Instant::now() + Duration::from_secs(5);
     let stops_reading = fails("up", |door, call| {
+        call.line.tell(&NO_PORTS)?;
         let _held = door.admit(soon())?;
         call.line.tell(&Begun)?;
         until_closed(call);
@@ -222,6 +223,7 @@ fn a_far_end_that_does_not_go_on_fails_the_case_with_its_reason() {
     });
     assert!(stops_reading.contains("took nothing for 1 s"), "{stops_reading}");
     let dies = fails("up", |door, call| {
+        call.line.tell(&NO_PORTS)?;
         let held = door.admit(soon())?;
         call.line.tell(&Begun)?;
         std::thread::sleep(Duration::from_millis(20));
@@ -230,6 +232,7 @@ fn a_far_end_that_does_not_go_on_fails_the_case_with_its_reason() {
     });
     assert!(dies.contains("it was killed"), "{dies}");
     let is_silent = fails("down", |door, call| {
+        call.line.tell(&NO_PORTS)?;
         let _held = door.admit(soon())?;
         call.line.hear::<Begun>(Duration::from_secs(5))?;
         until_closed(call);

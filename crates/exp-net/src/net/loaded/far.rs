@@ -1,7 +1,7 @@
 //! The far end: answers round trips in one thread, beside the traffic's.
 
 use super::traffic::{Counted, Traffic, Window};
-use crate::net::ends::{Call, Door, Line, PATIENCE, Socket};
+use crate::net::ends::{Call, Door, Line, NO_PORTS, PATIENCE, Socket};
 use crate::net::place::{only, pin_far, placed};
 use crate::net::usage::Turns;
 use anyhow::{Context, Result, bail, ensure};
@@ -75,14 +75,16 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         count_up.max(count_down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
         "{of:?} is more than is served"
     );
-    let until = || Instant::now() + PATIENCE;
     let datagrams = match of.protocol {
-        Protocol::Tcp => Vec::new(),
+        Protocol::Tcp => {
+            call.line.tell(&NO_PORTS)?;
+            Vec::new()
+        }
         Protocol::Udp => door.sockets(far, &mut call.line, Protocol::Udp, 1)?,
     };
     // In the order in which the near end makes them: that of the round trips, those up, those down.
     let own = 1 - datagrams.len();
-    let mut all = door.admit_all(own + count_up + count_down, until())?;
+    let mut all = door.admit_all(own + count_up + count_down, Instant::now() + PATIENCE)?;
     let down = all.split_off(own + count_up);
     let up = all.split_off(own);
     let own = all.into_iter().map(Socket::Stream);

@@ -8,7 +8,6 @@ use crate::net::put;
 use crate::net::usage::Turns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
-use laws::net::Protocol;
 use laws::net::loaded::{Beside, Direction};
 use metal::deadline::Deadline;
 use metal::tcp;
@@ -86,10 +85,7 @@ impl<'case> Party<'case> {
         cpus.extend(traffic);
         bench.declare(Declared::Cpus(&cpus));
         let mut line = dial.call(case, &())?;
-        let sockets = match of.protocol {
-            Protocol::Udp => dial.sockets(&mut line, Protocol::Udp, 1)?,
-            Protocol::Tcp => vec![Socket::Stream(dial.connect()?)],
-        };
+        let sockets = dial.sockets(&mut line, of.protocol, 1)?;
         let socket = sockets.into_iter().next().context("no socket for round trips")?;
         let [up, down] = streams(&of);
         let mut connect = |count: usize| -> Result<Vec<TcpStream>> {

@@ -1,7 +1,7 @@
 use super::EXPERIMENT;
 use super::far::Told;
 use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
-use crate::net::ends::{Door, PATIENCE};
+use crate::net::ends::{Door, NO_PORTS, PATIENCE};
 use bench::experiment::fixtures::joined::joined;
 use bench::experiment::fixtures::recorded;
 use bench::experiment::{Experiment, Preset};
@@ -121,6 +121,7 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     let serve = |far: &mut FarEnd| {
         Door::open(far)?.serve(far, |door, _, call| {
             let of: Requests = call.decode()?;
+            call.line.tell(&NO_PORTS)?;
             let mut streams = Vec::new();
             for _ in 0..of.connections {
                 streams.push(door.admit(Instant::now() + PATIENCE)?.0);
