@@ -10,9 +10,6 @@ use bench::experiment::{Offer, Skip};
 use record::event::Samples;
 
 /// An offer that leaves something to measure.
-///
-/// # Errors
-/// The first case's reason.
 fn unless_empty(mut offer: Offer) -> Result<Offer, Skip> {
     if !offer.series.is_empty() || offer.skipped.is_empty() {
         return Ok(offer);

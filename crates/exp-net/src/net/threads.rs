@@ -6,9 +6,6 @@ use std::thread;
 
 /// Has every connection of an end worked in a thread on its CPU, or where the scheduler places it, the first in
 /// the calling one, all at once. The work hears whether its thread could be pinned.
-///
-/// # Errors
-/// The first connection's that failed.
 pub(super) fn at_once<T: Send, R: Send>(
     connections: impl IntoIterator<Item = T>,
     (cpus, is_free): (&[usize], bool),

@@ -87,7 +87,6 @@ pub fn thread_cpu_ns() -> u64 {
 pub(super) struct Turns(u64);
 
 impl Turns {
-    /// Counts from here on.
     pub(super) fn begin() -> Turns {
         Turns(process::rusage_self().nivcsw)
     }

@@ -7,133 +7,21 @@
 //! that are usual (iperf3 prints 2 to 8 GB/s on loopback, and one to three million datagrams a second at the
 //! most); they were looked at on one virtual machine.
 
+mod flow;
 mod shares;
 mod window;
 
+pub use flow::{Bytes, Direction, Flow, Streams, Transfer};
 pub use shares::share;
 
 use super::{
-    Ends, Kind, Protocol, Transport, Waking, Way, core_rate, goodput, link_rate, sleeps, stack,
-    stack_cost,
+    Kind, Protocol, Transport, Way, core_rate, goodput, link_rate, sleeps, stack, stack_cost,
 };
 use crate::os::measured_call;
 use crate::{Facts, Law, cpu, range, scaled, sum};
-use bench::experiment::{Domain, Known, Site};
-use bench::{case, symbols};
+use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
 use std::time::Duration;
-
-symbols! {
-    /// Who sends.
-    pub enum Direction {
-        /// This end.
-        Up = "up",
-        /// The far end.
-        Down = "down",
-    }
-}
-symbols! {
-    /// What is sent.
-    pub enum Transfer {
-        /// As much as goes, until it has settled and for a while after.
-        Steady = "steady",
-        /// R1's 16 MiB, acknowledged, again and again.
-        Fixed16M = "fixed_16M",
-        /// R2's 1 MiB, likewise.
-        Fixed1M = "fixed_1M",
-        /// R3's: one message, which comes back whole, again and again.
-        ThereAndBack = "there_and_back",
-        /// R0's: one message, which is read in one call once all of it is there.
-        AlreadyThere = "already_there",
-    }
-}
-symbols! {
-    /// Streams.
-    pub enum Streams {
-        /// One for each CPU of the end that has fewer.
-        All = "all";
-        /// So many.
-        Number(1, 1024, Count)
-    }
-}
-case! {
-    /// Bytes on their way.
-    pub struct Bytes {
-        /// what carries the bytes
-        protocol: Protocol,
-        /// bytes that one call sends
-        message: u64 = Domain::bytes(1, 4 << 20),
-        /// where both ends run: same_cpu, other_cpu (two processes of this host), two_hosts
-        ends: Ends = Ends::TWO,
-        /// streams, each with a thread of its own at each end; all: one for each CPU
-        streams: Streams,
-        /// who sends: up (this end), down (the far end)
-        direction: Direction,
-        /// what is sent: as much as goes (steady), 16 MiB or 1 MiB acknowledged, a message that comes back, or
-        /// one that is read once it is there
-        transfer: Transfer,
-    }
-}
-
-impl Transfer {
-    /// Bytes of one transfer of fixed size.
-    pub fn fixed_bytes(self) -> Option<u64> {
-        match self {
-            Transfer::Fixed16M => Some(16 << 20),
-            Transfer::Fixed1M => Some(1 << 20),
-            Transfer::Steady | Transfer::ThereAndBack | Transfer::AlreadyThere => None,
-        }
-    }
-}
-
-impl Streams {
-    /// How many they are at a site.
-    pub fn at(self, site: &Site) -> u64 {
-        let near = site.cpus.len();
-        let far = site.peer.as_ref().map_or(near, |peer| peer.cpus.len());
-        match self {
-            Streams::All => near.min(far).max(1) as u64,
-            Streams::Number(number) => number,
-        }
-    }
-}
-
-/// A case with what it came to.
-#[derive(Clone, Debug)]
-pub struct Flow {
-    /// The case.
-    pub of: Bytes,
-    /// Streams.
-    pub streams: u64,
-    /// Time from one datagram to the next; 0: as fast as it goes.
-    pub interval_ns: u64,
-}
-
-impl Flow {
-    fn transport(&self) -> Transport {
-        self.of.protocol.transport()
-    }
-
-    fn is_udp(&self) -> bool {
-        self.of.protocol == Protocol::Udp
-    }
-
-    fn is_same_cpu(&self) -> bool {
-        self.of.ends == Ends::SameCpu
-    }
-
-    fn is_up(&self) -> bool {
-        self.of.direction == Direction::Up
-    }
-
-    fn waking(&self, is_here: bool) -> Waking {
-        match (is_here, self.is_same_cpu()) {
-            (true, true) => Waking::Same,
-            (true, false) => Waking::Other,
-            (false, _) => Waking::Interrupt,
-        }
-    }
-}
 
 /// Bytes of a segment that nobody cuts.
 const SEGMENT_BYTES: f64 = 65536.0;

@@ -136,9 +136,6 @@ pub(super) fn complete(case: Bytes) -> Option<Bytes> {
 }
 
 /// The cases in a series; transfers of fixed size are in their reports' messages unless the user chose others.
-///
-/// # Errors
-/// None of them can be measured here: the first one's reason.
 pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<Offer, Skip> {
     let mut all: Vec<Bytes> = Vec::new();
     for mut case in cases {

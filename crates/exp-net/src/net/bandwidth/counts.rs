@@ -234,9 +234,6 @@ fn losses(
 }
 
 /// Records transfers of `bytes` each.
-///
-/// # Errors
-/// There was none.
 pub(super) fn transfers(
     bench: &mut Bench,
     case: &Case,
@@ -290,9 +287,6 @@ pub(super) fn transfers(
 }
 
 /// Records reads of what was there.
-///
-/// # Errors
-/// There was none.
 pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {
     let bytes = shape.message as f64;
     let calibration = &bench.order().calibration;

@@ -64,9 +64,6 @@ pub(super) fn is_rate(of: &Bytes, at: &Case) -> bool {
 }
 
 /// Measures a case against the far end and records it.
-///
-/// # Errors
-/// Why there is no figure.
 pub(super) fn measure(
     bench: &mut Bench,
     dial: &mut Dial,
@@ -132,9 +129,6 @@ fn with_line(
 }
 
 /// Serves a case at the far end.
-///
-/// # Errors
-/// Why the near end gets no counts.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let shape = Shape::new(call.decode()?, &call.case)?;
     let mut ask: Ask = call.ask()?;

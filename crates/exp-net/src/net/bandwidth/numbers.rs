@@ -12,7 +12,6 @@ pub(super) struct Numbers {
     next: u64,
     /// A bit for each number of the window below `next`, by the number's rest.
     came: Vec<u64>,
-    /// What was counted.
     pub(super) counts: Datagrams,
 }
 

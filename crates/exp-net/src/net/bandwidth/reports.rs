@@ -49,9 +49,7 @@ pub(super) struct Timed {
 /// What the far end did.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Served {
-    /// Transfers.
     pub(super) count: u64,
-    /// CPU time.
     pub(super) used: Used,
 }
 
@@ -99,9 +97,6 @@ pub(super) fn fixed(
 }
 
 /// The far end of [`fixed`]: until the near end ends the stream.
-///
-/// # Errors
-/// As there.
 pub(super) fn serve_fixed(
     socket: &Socket,
     shape: &Shape,
@@ -135,9 +130,6 @@ pub(super) fn serve_fixed(
 }
 
 /// Messages that come back whole, on every stream at once, at the near end.
-///
-/// # Errors
-/// The far end is gone or does not answer.
 pub(super) fn there_and_back(
     sockets: &[Socket],
     shape: &Shape,

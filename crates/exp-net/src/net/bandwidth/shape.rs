@@ -28,7 +28,6 @@ const READ_BYTES: usize = 4 << 10;
 /// A case, as its threads need it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
-    /// The case.
     pub(super) of: Bytes,
     /// Bytes that one call sends.
     pub(super) message: usize,
@@ -122,7 +121,6 @@ pub(super) struct Sent {
     pub(super) refused: u64,
     /// From the first call to the end of the last, in ns.
     pub(super) elapsed_ns: u64,
-    /// CPU time.
     pub(super) used: Used,
     /// The largest send buffer of a stream at the end.
     pub(super) buffer_bytes: u64,
@@ -147,7 +145,6 @@ pub(super) struct Connections {
     pub(super) send_buffer_us: u64,
     /// Segments sent again.
     pub(super) retransmits: u64,
-    /// Segments sent.
     pub(super) segments: u64,
     /// Bytes of the largest segment.
     pub(super) segment_bytes: u64,
@@ -162,9 +159,7 @@ pub(super) struct Connections {
 /// What the receiving end tells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Received {
-    /// All bytes that came.
     pub(super) bytes: u64,
-    /// Calls that brought them.
     pub(super) calls: u64,
     /// The steady part.
     pub(super) steady: Steady,
@@ -183,11 +178,9 @@ pub(super) struct Received {
 pub(super) struct Datagrams {
     /// Different ones that came.
     pub(super) unique: u64,
-    /// Came more than once.
     pub(super) repeated: u64,
     /// Came after one with a higher number.
     pub(super) reordered: u64,
-    /// Had another length.
     pub(super) strange: u64,
     /// Dropped at the socket, because its buffer was full.
     pub(super) dropped: u64,

@@ -11,9 +11,6 @@ use std::time::Duration;
 
 /// Sockets on which nothing waits longer than [`STALL`]. Nothing unacknowledged of a stream lives longer; of
 /// datagrams the host tells what it refuses, and reading waits for `quiet`.
-///
-/// # Errors
-/// Those of setsockopt(2).
 pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socket>> {
     for socket in &sockets {
         SockRef::from(socket).set_write_timeout(Some(STALL))?;

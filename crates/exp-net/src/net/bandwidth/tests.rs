@@ -2,38 +2,20 @@ use super::EXPERIMENT;
 use super::ends::{is_rate, run_ns};
 use super::reports::Served;
 use super::shape::{Begun, Enough};
-use crate::net::ends::tests::rehearse_both;
-use crate::net::ends::{Call, Door};
+use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
+use crate::net::ends::{Call, Door, NO_PORTS};
 use anyhow::Result;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Card, Experiment, Fields, Known, Offer, Params, Preset, Site, Skip};
-use bench::measure::{Bench, FarEnd};
+use bench::experiment::fixtures::recorded;
+use bench::experiment::{Experiment, Fields, Preset, Site};
+use bench::link::Done;
 use laws::net::bandwidth::{Bytes, Transfer};
-use record::case::{Case, Series};
-use record::event::Prediction;
-use record::metric::Metric;
-use session::fixtures::{Rehearsed, check, params};
+use record::case::Case;
+use record::event::Samples;
+use session::fixtures::{Rehearsed, params};
 use session::plan::case_ns;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-
-#[test]
-fn every_site_has_cases_and_predictions_in_every_preset() {
-    for site in sites() {
-        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series.len(), 1);
-            if preset == Preset::Standard && site.cpus.len() > 1 {
-                assert_eq!(offer.series[0].cases.len(), 15);
-            }
-        }
-    }
-    let offer = check(&EXPERIMENT, &joined(GIGABIT, GIGABIT), Preset::Thorough);
-    let cases = &offer.series[0].cases;
-    assert!(cases.iter().all(|case| case.text("ends") == Some("two_hosts")));
-    assert!(cases.iter().all(|case| case.text("far") == Some("peer")));
-}
 
 /// The metric of a stream, and how long it goes on, in cases of an offer.
 fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bool, u64)> {
@@ -67,24 +49,10 @@ fn what_is_called_a_rate_has_half_a_second_in_every_preset() {
     }
 }
 
-/// Rehearses and holds that every figure that has a prediction was recorded, once.
+/// Rehearses and holds that every figure that has a prediction was recorded.
 fn rehearsed(set: &[(&str, &str)]) -> Rehearsed {
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, set);
-    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
-    let site = recorded("vm-granite-rapids");
-    let mut cases: Vec<_> = rehearsed.samples.iter().map(|of| of.case.clone()).collect();
-    cases.sort();
-    cases.dedup();
-    for id in cases {
-        let case = Case::new(id.clone());
-        let metrics = EXPERIMENT.card().metrics.iter();
-        for metric in metrics.filter(|metric| !metric.derived && !EXPERIMENT.may_lack(metric)) {
-            let prediction = EXPERIMENT.predict(&site, None, &case, metric);
-            let is_told = prediction.is_some_and(|prediction| prediction.range.is_some());
-            let has = rehearsed.of(&id, &metric.name).is_some();
-            assert_eq!(has, is_told, "{id} {}", metric.name);
-        }
-    }
+    complete(&EXPERIMENT, &rehearsed);
     rehearsed
 }
 
@@ -173,43 +141,13 @@ fn the_reports_transfers_are_there() {
     assert!(all.samples.iter().any(|of| of.metric == "copy_rate"));
 }
 
-/// The experiment, with a far end that does not keep to it.
-struct Broken(fn(&mut Door, &mut Call) -> Result<()>);
-
-impl Experiment for Broken {
-    fn card(&self) -> &'static Card {
-        EXPERIMENT.card()
-    }
-    fn source(&self) -> &'static str {
-        EXPERIMENT.source()
-    }
-    fn two_ended(&self) -> bool {
-        true
-    }
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        EXPERIMENT.series(site, params)
-    }
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        EXPERIMENT.round_cost(site, series)
-    }
-    fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip> {
-        EXPERIMENT.resolve(site, known, series)
-    }
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        EXPERIMENT.predict(site, known, case, metric)
-    }
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        EXPERIMENT.measure(series, bench)
-    }
-    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
-        Door::open(far)?.serve(far, |door, _, call| self.0(door, call))
-    }
+/// A rehearsal against a far end that does not keep to the experiment.
+fn against(
+    set: &[(&str, &str)],
+    serve: impl Fn(&mut Door, &mut Call) -> Result<()> + Sync,
+) -> (Vec<Samples>, Done) {
+    let order = only_order(&EXPERIMENT, Preset::Rehearsal, set);
+    round(&EXPERIMENT, &order, |far| Door::open(far)?.serve(far, |door, _, call| serve(door, call)))
 }
 
 /// Waits until the near end has given the case up.
@@ -243,12 +181,11 @@ fn drops(door: &mut Door, call: &mut Call) -> Result<()> {
 
 #[test]
 fn what_did_not_come_back_is_in_the_distribution() {
-    static DROPS: Broken = Broken(drops);
     let set = [("transfer", "there_and_back"), ("protocol", "udp"), ("message", "1000")];
-    let rehearsed = rehearse_both(&DROPS, Preset::Rehearsal, &set);
-    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let (samples, done) = against(&set, drops);
+    assert!(done.failed.is_empty(), "{:?}", done.failed);
     let of = |metric: &str, name: &str| {
-        let mut all = rehearsed.samples.iter().filter(|of| of.metric == metric);
+        let mut all = samples.iter().filter(|of| of.metric == metric);
         all.next().expect("recorded").quantities.get(name).copied()
     };
     let lost = of("bandwidth", "lost_messages").expect("told");
@@ -256,55 +193,51 @@ fn what_did_not_come_back_is_in_the_distribution() {
     assert_eq!(of("transfer_time", "censored"), Some(lost));
 }
 
-fn fails(experiment: &'static Broken, direction: &str) -> String {
+fn fails(
+    direction: &str,
+    serve: impl Fn(&mut Door, &mut Call) -> Result<()> + Sync,
+) -> String {
     let set = [
         ("transfer", "steady"),
         ("protocol", "tcp"),
         ("message", "128KiB"),
         ("direction", direction),
     ];
-    let rehearsed = rehearse_both(experiment, Preset::Rehearsal, &set);
-    assert!(rehearsed.samples.is_empty());
-    let [(_, reason)] = rehearsed.failed.as_slice() else {
-        panic!("{:?}", rehearsed.failed);
+    let (samples, done) = against(&set, serve);
+    assert!(samples.is_empty());
+    let [failed] = done.failed.as_slice() else {
+        panic!("{:?}", done.failed);
     };
-    reason.clone()
+    failed.reason.clone()
 }
 
 #[test]
-fn a_receiver_that_stops_reading_fails_the_case() {
-    static STOPS: Broken = Broken(|door, call| {
-        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+fn a_far_end_that_does_not_go_on_fails_the_case_with_its_reason() {
+    let soon = || Instant::now() + Duration::from_secs(5);
+    let stops_reading = fails("up", |door, call| {
+        call.line.tell(&NO_PORTS)?;
+        let _held = door.admit(soon())?;
         call.line.tell(&Begun)?;
         until_closed(call);
         Ok(())
     });
-    let reason = fails(&STOPS, "up");
-    assert!(reason.contains("took nothing for 1 s"), "{reason}");
-}
-
-#[test]
-fn a_receiver_that_dies_in_the_middle_fails_the_case_with_its_reason() {
-    static DIES: Broken = Broken(|door, call| {
-        let held = door.admit(Instant::now() + Duration::from_secs(5))?;
+    assert!(stops_reading.contains("took nothing for 1 s"), "{stops_reading}");
+    let dies = fails("up", |door, call| {
+        call.line.tell(&NO_PORTS)?;
+        let held = door.admit(soon())?;
         call.line.tell(&Begun)?;
         std::thread::sleep(Duration::from_millis(20));
         drop(held);
         anyhow::bail!("it was killed")
     });
-    let reason = fails(&DIES, "up");
-    assert!(reason.contains("the far end: it was killed"), "{reason}");
-}
-
-#[test]
-fn a_sender_that_sends_nothing_fails_the_case() {
-    static SILENT: Broken = Broken(|door, call| {
-        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+    assert!(dies.contains("it was killed"), "{dies}");
+    let is_silent = fails("down", |door, call| {
+        call.line.tell(&NO_PORTS)?;
+        let _held = door.admit(soon())?;
         call.line.hear::<Begun>(Duration::from_secs(5))?;
         until_closed(call);
         Ok(())
     });
-    let reason = fails(&SILENT, "down");
     // Who waits for bytes and who looks at all streams give up at the same second: either may be the first.
-    assert!(reason.contains("nothing"), "{reason}");
+    assert!(is_silent.contains("nothing"), "{is_silent}");
 }

@@ -55,9 +55,6 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
 }
 
 /// The cases in a series, with how many connections each may make.
-///
-/// # Errors
-/// There are not enough ports.
 pub(super) fn offer(
     site: &Site,
     cases: Vec<Connections>,

@@ -41,7 +41,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// From now on.
     pub(super) fn begin() -> Meter {
         Meter { cpu: CpuTime::default(), last_ns: thread_cpu_ns() }
     }
@@ -55,7 +54,6 @@ impl Meter {
         self.last_ns = now_ns;
     }
 
-    /// What they took.
     pub(super) fn taken(self) -> CpuTime {
         self.cpu
     }

@@ -32,9 +32,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_secs(15);
 
 /// Serves one case.
-///
-/// # Errors
-/// Told to the near end, whose case has failed.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let of: Connections = call.decode()?;
     place::pin_far(far, &call.case, of.ends)?;

@@ -23,14 +23,11 @@ pub(super) struct Events {
     pub(super) socket_connect: Vec<f64>,
     /// From the begin of connect(2) to the end of accept(2).
     pub(super) accepted: Vec<f64>,
-    /// The client's closes.
     pub(super) client: Closes,
-    /// The server's.
     pub(super) server: Closes,
     /// CPU time of this end's thread, and of the far end's.
     pub(super) near_cpu: CpuTime,
     pub(super) far_cpu: CpuTime,
-    /// Connections.
     pub(super) count: u64,
 }
 
@@ -50,16 +47,10 @@ impl Events {
 /// Both ends of a case's connections.
 pub(super) trait Both {
     /// Opens and ends so many connections, one after the other.
-    ///
-    /// # Errors
-    /// The first that failed.
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()>;
 
     /// Opens so many connections that wait, and has them accepted as quickly as that goes; `None` where a
     /// stranger came between.
-    ///
-    /// # Errors
-    /// The first that failed.
     fn take(&mut self, count: u64) -> Result<Option<Took>>;
 }
 
@@ -72,9 +63,6 @@ pub(super) struct OneThread<'round> {
 
 impl<'round> OneThread<'round> {
     /// Listens on loopback, and has `opener` made for it.
-    ///
-    /// # Errors
-    /// It cannot listen.
     pub(super) fn new(
         backlog: u32,
         closer: Option<Closer>,

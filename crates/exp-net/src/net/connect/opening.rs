@@ -26,7 +26,6 @@ pub(super) struct Opener<'round> {
 /// A connection that was opened.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// The connection.
     pub(super) stream: TcpStream,
     /// Ticks when connect(2) began.
     pub(super) began: u64,
@@ -109,9 +108,6 @@ impl<'round> Opener<'round> {
     }
 
     /// Whether a pending one is there by now, and after how many ns.
-    ///
-    /// # Errors
-    /// It failed.
     pub(super) fn arrived(&self, pending: &Pending) -> Result<Option<f64>> {
         match state(pending.socket.as_fd())? {
             State::SynSent => Ok(None),
@@ -176,9 +172,6 @@ pub(super) struct Unanswered(pub(super) String);
 const EINPROGRESS: i32 = 115;
 
 /// Waits until a pending one is there, looking all the time; `None` after `patience`.
-///
-/// # Errors
-/// It failed.
 pub(super) fn wait(
     opener: &Opener<'_>,
     pending: &Pending,

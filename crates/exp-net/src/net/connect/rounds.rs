@@ -75,9 +75,6 @@ impl Plan<'_> {
 }
 
 /// Measures one case.
-///
-/// # Errors
-/// Why it failed.
 pub(super) fn measure(
     bench: &mut Bench,
     case: &Case,

@@ -60,7 +60,6 @@ pub(super) struct CpuTime {
 }
 
 impl CpuTime {
-    /// Adds another one.
     pub(super) fn add(&mut self, more: CpuTime) {
         self.ns = self.ns.saturating_add(more.ns);
         self.connections = self.connections.saturating_add(more.connections);

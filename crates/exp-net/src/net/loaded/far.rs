@@ -1,9 +1,9 @@
 //! The far end: answers round trips in one thread, beside the traffic's.
 
-use super::traffic::Traffic;
-use crate::net::ends::{Call, Door, PATIENCE, Socket};
+use super::traffic::{Counted, Traffic, Window};
+use crate::net::ends::{Call, Door, Line, NO_PORTS, PATIENCE, Socket};
 use crate::net::place::{only, pin_far, placed};
-use crate::net::usage::{Turns, Usage, Used};
+use crate::net::usage::Turns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
 use laws::net::Protocol;
@@ -12,7 +12,7 @@ use metal::socket::incoming_cpu;
 use record::case::Case;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -47,7 +47,6 @@ pub(super) enum Said {
     Go,
     /// What is counted begins.
     Window,
-    /// All ends.
     Stop,
 }
 
@@ -57,20 +56,7 @@ pub(super) enum Told {
     /// All connections are there.
     Ready,
     /// What it counted in the window.
-    Counted {
-        /// Bytes that arrived.
-        received: u64,
-        /// Bytes that its kernel took.
-        sent: u64,
-        /// Length of the window here, in ns.
-        ns: f64,
-        /// What it took.
-        used: Used,
-        /// Streams that broke down.
-        broken: u64,
-        /// The CPU on which the kernel last handled a round trip's message.
-        softirq_cpu: Option<usize>,
-    },
+    Counted(Counted),
 }
 
 /// Serves one case.
@@ -89,14 +75,16 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         count_up.max(count_down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&of.message),
         "{of:?} is more than is served"
     );
-    let until = || Instant::now() + PATIENCE;
     let datagrams = match of.protocol {
-        Protocol::Tcp => Vec::new(),
+        Protocol::Tcp => {
+            call.line.tell(&NO_PORTS)?;
+            Vec::new()
+        }
         Protocol::Udp => door.sockets(far, &mut call.line, Protocol::Udp, 1)?,
     };
     // In the order in which the near end makes them: that of the round trips, those up, those down.
     let own = 1 - datagrams.len();
-    let mut all = door.admit_all(own + count_up + count_down, until())?;
+    let mut all = door.admit_all(own + count_up + count_down, Instant::now() + PATIENCE)?;
     let down = all.split_off(own + count_up);
     let up = all.split_off(own);
     let own = all.into_iter().map(Socket::Stream);
@@ -111,40 +99,28 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let Said::Window = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that the window begins");
     };
-    let usage = Usage::begin(&cpus);
-    let clock = far.clock();
-    let (received, sent, begin) = (traffic.received(), traffic.sent(), clock.start());
+    let window = Window::begin(&traffic, &cpus, far.clock());
     let Said::Stop = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that all ends");
     };
-    // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
     let late = Instant::now() + FIRST_PIECE_TIME;
-    while count_up > 0 && traffic.received() == received && Instant::now() < late {
+    while count_up > 0 && window.is_empty(&traffic) && Instant::now() < late {
         thread::sleep(Duration::from_millis(1));
     }
-    let told = Told::Counted {
-        received: traffic.received() - received,
-        sent: traffic.sent() - sent,
-        ns: clock.between_ns(begin, clock.end()),
-        used: usage.end(),
-        broken: traffic.broken(),
-        softirq_cpu: answers.softirq_cpu(),
-    };
-    traffic.leave();
-    call.line.tell(&told)?;
+    let softirq_cpu = incoming_cpu(answers.socket.as_fd()).unwrap_or(None);
+    call.line.tell(&Told::Counted(window.end(&traffic, softirq_cpu)))?;
     drop(traffic);
     if traffic_cpu.is_none() || cpu == traffic_cpu {
         far.planned_switches(turns.taken());
     }
-    // The near end goes on with round trips until the queues are empty, and leaves.
-    let mut is_open = true;
-    let until = until();
-    while is_open && Instant::now() < until {
-        match metal::wait::readable(call.line.fd(), LOOK) {
-            Ok(readable) => is_open = !readable || call.line.is_open(),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).context("waiting for the near end"),
-        }
+    until_gone(&call.line)
+}
+
+/// The near end goes on with round trips until the queues are empty, and leaves.
+fn until_gone(line: &Line) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while line.is_open() && Instant::now() < until {
+        line.speaks(LOOK)?;
     }
     Ok(())
 }
@@ -196,13 +172,6 @@ impl Answers {
         let thread = thread::Builder::new().name("answers".to_owned());
         let thread = thread.spawn(work).context("a thread for round trips")?;
         Ok(Answers { is_over, socket, thread: Some(thread) })
-    }
-}
-
-impl Answers {
-    /// The CPU on which the kernel last handled a message for it.
-    fn softirq_cpu(&self) -> Option<usize> {
-        incoming_cpu(self.socket.as_fd()).unwrap_or(None)
     }
 }
 

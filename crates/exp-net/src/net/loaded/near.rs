@@ -1,20 +1,18 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
 use super::far::{Said, Told, streams};
-use super::traffic::Traffic;
+use super::traffic::{Counted, Traffic, Window};
 use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
-use crate::net::place::{near_cpus, only, placed};
+use crate::net::place::{listed, near_cpus, only, placed};
 use crate::net::put;
-use crate::net::usage::{Turns, Usage, Used};
+use crate::net::usage::Turns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
-use laws::net::Protocol;
 use laws::net::loaded::{Beside, Direction};
 use metal::deadline::Deadline;
 use metal::tcp;
 use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
 use stats::quantile::median;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -75,9 +73,6 @@ pub(super) struct Party<'case> {
 
 impl<'case> Party<'case> {
     /// Connects.
-    ///
-    /// # Errors
-    /// The far end cannot be reached, or says something else.
     pub(super) fn new(
         bench: &mut Bench,
         series: &Series,
@@ -90,10 +85,7 @@ impl<'case> Party<'case> {
         cpus.extend(traffic);
         bench.declare(Declared::Cpus(&cpus));
         let mut line = dial.call(case, &())?;
-        let sockets = match of.protocol {
-            Protocol::Udp => dial.sockets(&mut line, Protocol::Udp, 1)?,
-            Protocol::Tcp => vec![Socket::Stream(dial.connect()?)],
-        };
+        let sockets = dial.sockets(&mut line, of.protocol, 1)?;
         let socket = sockets.into_iter().next().context("no socket for round trips")?;
         let [up, down] = streams(&of);
         let mut connect = |count: usize| -> Result<Vec<TcpStream>> {
@@ -141,104 +133,82 @@ impl<'case> Party<'case> {
         };
         prober.many(growth_ns, 1, LONGEST_NS)?;
         self.line.tell(&Said::Window)?;
-        let usage = Usage::begin(&self.cpus);
-        let (received, sent) = (traffic.received(), traffic.sent());
-        let begin = prober.clock.start();
+        let window = Window::begin(&traffic, &self.cpus, prober.clock);
         let mut beside = prober.many(window_ns, self.least, LONGEST_NS)?;
-        // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
-        let late_ns = window_ns + LONGEST_NS;
-        while self.of.direction != Direction::Up
-            && traffic.received() == received
-            && prober.clock.between_ns(begin, prober.clock.end()) < late_ns
-        {
+        let comes_down = self.of.direction != Direction::Up;
+        while comes_down && window.is_empty(&traffic) && window.ns() < window_ns + LONGEST_NS {
             beside.extend(prober.many(1e6, 1, LONGEST_NS)?);
         }
-        let near_ns = prober.clock.between_ns(begin, prober.clock.end());
-        let (received, sent) = (traffic.received() - received, traffic.sent() - sent);
-        let used = usage.end();
+        let near = window.end(&traffic, prober.socket.softirq_cpu());
         let streams = Streams::of(&traffic)?;
-        let broken = traffic.broken();
-        let softirq_cpu = prober.socket.softirq_cpu();
-        traffic.leave();
         self.line.tell(&Said::Stop)?;
-        let counted: Told = self.line.hear(PATIENCE)?;
+        let Told::Counted(far) = self.line.hear(PATIENCE)? else {
+            bail!("the far end tells no counts");
+        };
         drop(traffic);
         if self.traffic.is_none_or(|cpu| cpu == self.cpus[0]) {
             bench.declare(Declared::Switches(turns.taken()));
         }
-        let Told::Counted {
-            received: far_received,
-            sent: far_sent,
-            ns: far_ns,
-            used: far_used,
-            broken: far_broken,
-            softirq_cpu: far_softirq_cpu,
-        } = counted
-        else {
-            bail!("the far end tells no counts");
-        };
         ensure!(
-            broken == 0 && far_broken == 0,
-            "{broken} streams of the traffic broke down here, {far_broken} at the far end"
+            near.broken == 0 && far.broken == 0,
+            "{} streams of the traffic broke down here, {} at the far end",
+            near.broken,
+            far.broken
         );
         let emptied = prober.until_calm(idle_ns)?;
-        let (case, beside) = (self.case, beside.most_answered()?);
-        bench.record(case, "idle_round_trip", Values::censored(idle.ns, idle.without_answer, self.timeout_ns))?;
-        let samples = bench.record(case, "round_trip", Values::censored(beside.ns, beside.without_answer, self.timeout_ns))?;
+        let (case, timeout_ns) = (self.case, self.timeout_ns);
+        let beside = beside.most_answered()?;
+        bench.record(case, "idle_round_trip", idle.values(timeout_ns))?;
+        let samples = bench.record(case, "round_trip", beside.values(timeout_ns))?;
         streams.put(samples);
         if !emptied {
-            samples
-                .notes
-                .push("the queues were not empty half a second after the traffic's end".to_owned());
+            let note = "the queues were not empty half a second after the traffic's end";
+            samples.notes.push(note.to_owned());
         }
-        let mut moved_b_per_s = 0.0;
-        if self.of.direction != Direction::Down {
-            let rate = rate(far_received, far_ns).context("nothing of the traffic up arrived")?;
-            moved_b_per_s += rate;
-            let samples = bench.record(case, "bandwidth_up", Values::block(rate))?;
-            let sent = sent as f64 * 1e9 / near_ns;
-            put(samples, [("sent_bytes_per_s", sent)]);
-        }
-        if self.of.direction != Direction::Up {
-            let rate = rate(received, near_ns).context("nothing of the traffic down arrived")?;
-            moved_b_per_s += rate;
-            let samples = bench.record(case, "bandwidth_down", Values::block(rate))?;
-            let sent = far_sent as f64 * 1e9 / far_ns;
-            put(samples, [("sent_bytes_per_s", sent)]);
-        }
-        let near = (&used, near_ns, softirq_cpu);
-        record_cpu(bench, case, "cpu_near", near, moved_b_per_s)?;
-        let far = (&far_used, far_ns, far_softirq_cpu);
-        record_cpu(bench, case, "cpu_far", far, moved_b_per_s)
+        record(bench, case, self.of.direction, &near, &far)
     }
 }
 
-/// Bytes a second; none where none came.
-fn rate(bytes: u64, ns: f64) -> Option<f64> {
-    (bytes > 0 && ns > 0.0).then(|| bytes as f64 * 1e9 / ns)
+/// Writes down what both ends counted.
+fn record(
+    bench: &mut Bench,
+    case: &Case,
+    direction: Direction,
+    near: &Counted,
+    far: &Counted,
+) -> Result<()> {
+    let mut moved_b_per_s = 0.0;
+    for (metric, other, sender, receiver) in [
+        ("bandwidth_up", Direction::Down, near, far),
+        ("bandwidth_down", Direction::Up, far, near),
+    ] {
+        if direction == other {
+            continue;
+        }
+        let rate = rate(receiver).with_context(|| format!("{metric}: nothing arrived"))?;
+        moved_b_per_s += rate;
+        let samples = bench.record(case, metric, Values::block(rate))?;
+        put(samples, [("sent_bytes_per_s", sender.sent as f64 * 1e9 / sender.ns)]);
+    }
+    for (metric, end) in [("cpu_near", near), ("cpu_far", far)] {
+        let each_ns = per_byte(end.used.process_ns, end.ns, moved_b_per_s);
+        let samples = bench.record(case, metric, Values::block(each_ns))?;
+        put(samples, [("window_ns", end.ns), ("softirq_ns", end.used.softirq_ns as f64)]);
+        let cpu = listed(end.softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu));
+        samples.at.extend(cpu);
+    }
+    Ok(())
+}
+
+/// Bytes a second that an end received; none where none came.
+fn rate(end: &Counted) -> Option<f64> {
+    (end.received > 0 && end.ns > 0.0).then(|| end.received as f64 * 1e9 / end.ns)
 }
 
 /// CPU time per byte, in ns, of an end that took `used_ns` over a window of its own, in which as long a
 /// time as any other saw so many bytes a second: both ends' windows need not be the same.
 fn per_byte(used_ns: u64, window_ns: f64, moved_b_per_s: f64) -> f64 {
     used_ns as f64 / (window_ns * moved_b_per_s / 1e9)
-}
-
-fn record_cpu(
-    bench: &mut Bench,
-    case: &Case,
-    metric: &str,
-    (used, window_ns, softirq_cpu): (&Used, f64, Option<usize>),
-    moved_b_per_s: f64,
-) -> Result<()> {
-    let each_ns = per_byte(used.process_ns, window_ns, moved_b_per_s);
-    let samples = bench.record(case, metric, Values::block(each_ns))?;
-    put(samples, [("window_ns", window_ns), ("softirq_ns", used.softirq_ns as f64)]);
-    if let Some(cpu) = softirq_cpu {
-        let cpu = Value::Int(cpu as u64);
-        samples.at.insert("softirq_cpu".to_owned(), cpu);
-    }
-    Ok(())
 }
 
 /// What the kernel knows of this end's streams.
@@ -267,6 +237,10 @@ impl Streams {
 }
 
 impl Trips {
+    fn values(self, timeout_ns: f64) -> Values<'static> {
+        Values::censored(self.ns, self.without_answer, timeout_ns)
+    }
+
     fn extend(&mut self, more: Trips) {
         self.ns.extend(more.ns);
         self.without_answer += more.without_answer;

@@ -1,53 +1,32 @@
 use super::EXPERIMENT;
-use crate::net::ends::tests::rehearse_both;
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Known, Peer, Preset};
+use crate::net::ends::tests::{complete, rehearse_both};
+use bench::experiment::fixtures::joined::joined;
+use bench::experiment::fixtures::recorded;
+use bench::experiment::{Experiment, Known, Preset, Site};
 use record::key::{CaseId, Key};
 use session::fixtures::{check, params};
 
 #[test]
-fn every_site_has_cases() {
-    for preset in [Preset::Rehearsal, Preset::Standard, Preset::Thorough] {
-        for mut site in sites() {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert!(offer.skipped.is_empty());
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
-            assert!(cost < if preset == Preset::Thorough { 9.0 } else { 0.6 }, "{cost}");
-            site.peer = Some(Peer {
-                name: "peer".to_owned(),
-                address: "192.0.2.7".parse().unwrap(),
-                host: site.host.clone(),
-                cpus: vec![4, 5],
-                interface: None,
-            });
-            let offer = check(&EXPERIMENT, &site, preset);
-            let series = offer.series.into_iter().next().unwrap();
-            let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
-            for case in &series.cases {
-                assert_eq!(case.text("ends"), Some("two_hosts"));
-                assert_eq!(case.int("far_traffic_cpu"), Some(5));
-            }
-        }
-    }
-}
-
-#[test]
 fn the_traffic_has_cpus_of_its_own_where_there_are_any() {
-    let placed = |name: &str| {
-        let site = recorded(name);
-        let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    let placed = |site: &Site| {
+        let offer = check(&EXPERIMENT, site, Preset::Standard);
         let series = offer.series.into_iter().next().unwrap();
-        let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
+        let series = EXPERIMENT.resolve(site, &Known::default(), series).unwrap();
         let case = &series.cases[0];
         ["near_cpu", "far_cpu", "near_traffic_cpu", "far_traffic_cpu"]
             .map(|name| case.int(name).unwrap())
     };
-    let [near, far, near_traffic, far_traffic] = placed("vm-granite-rapids");
+    let [near, far, near_traffic, far_traffic] = placed(&recorded("vm-granite-rapids"));
     assert_eq!((near, far), (near_traffic, far_traffic));
-    let mut all = placed("epyc-7763-2s").to_vec();
+    let mut all = placed(&recorded("epyc-7763-2s")).to_vec();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 4);
+    let mut there = joined("", "");
+    if let Some(peer) = &mut there.peer {
+        peer.cpus = vec![4, 5];
+    }
+    assert_eq!(placed(&there)[3], 5);
 }
 
 #[test]
@@ -68,24 +47,11 @@ fn quick_refers_to_standard_and_what_cannot_be_is_skipped() {
 fn a_rehearsal_has_every_figure_in_every_direction() {
     let set = [("protocol", "tcp,udp"), ("streams", "2"), ("message", "1")];
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
-    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
-    let site = recorded("vm-granite-rapids");
-    let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
-    let offer = EXPERIMENT.series(&site, &all).unwrap();
-    assert_eq!(offer.series[0].cases.len(), 6);
-    for case in &offer.series[0].cases {
-        let metrics = EXPERIMENT.card().metrics.iter();
-        for metric in metrics.filter(|metric| !metric.derived) {
-            let told = EXPERIMENT.predict(&site, None, case, metric).unwrap();
-            let found = rehearsed.of(&case.id, &metric.name);
-            assert_eq!(found.is_some(), told.range.is_some(), "{} {}", case.id, metric.name);
-            if let Some(samples) = found {
-                let is_of_cpu = metric.name.starts_with("cpu_");
-                assert_eq!(samples.at.contains_key("softirq_cpu"), is_of_cpu);
-                let values = samples.raw.samples();
-                assert!(values.iter().all(|value| *value > 0.0), "{samples:?}");
-            }
-        }
+    assert_eq!(complete(&EXPERIMENT, &rehearsed).len(), 6);
+    for samples in &rehearsed.samples {
+        let is_of_cpu = samples.metric.starts_with("cpu_");
+        assert_eq!(samples.at.contains_key("softirq_cpu"), is_of_cpu);
+        assert!(samples.raw.samples().iter().all(|value| *value > 0.0), "{samples:?}");
     }
 }
 

@@ -2,7 +2,10 @@
 //! thread. Both ends make them alike.
 
 use anyhow::{Context, Result};
+use crate::net::usage::{Usage, Used};
+use bench::measure::Clock;
 use metal::place;
+use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -88,14 +91,73 @@ impl Traffic {
         self.shared.broken.load(Ordering::Relaxed)
     }
 
-    /// From now on a stream that the other end leaves has not broken down.
-    pub(super) fn leave(&self) {
-        self.shared.is_leaving.store(true, Ordering::Relaxed);
-    }
-
     /// The sockets, for what the kernel knows of them.
     pub(super) fn streams(&self) -> &[TcpStream] {
         &self.streams
+    }
+}
+
+/// What an end counted in its window.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Counted {
+    /// Bytes that arrived.
+    pub(super) received: u64,
+    /// Bytes that its kernel took.
+    pub(super) sent: u64,
+    /// Length of the window, in ns.
+    pub(super) ns: f64,
+    /// CPU time of the process.
+    pub(super) used: Used,
+    /// Streams that broke down.
+    pub(super) broken: u64,
+    /// The CPU on which the kernel last handled a round trip's message.
+    pub(super) softirq_cpu: Option<usize>,
+}
+
+/// The window in which an end counts.
+pub(super) struct Window {
+    usage: Usage,
+    clock: Clock,
+    received: u64,
+    sent: u64,
+    began: u64,
+}
+
+impl Window {
+    /// Begins it.
+    pub(super) fn begin(traffic: &Traffic, cpus: &[usize], clock: Clock) -> Window {
+        Window {
+            usage: Usage::begin(cpus),
+            clock,
+            received: traffic.received(),
+            sent: traffic.sent(),
+            began: clock.start(),
+        }
+    }
+
+    /// Its length so far, in ns.
+    pub(super) fn ns(&self) -> f64 {
+        self.clock.between_ns(self.began, self.clock.end())
+    }
+
+    /// Whether not a single piece came in. Such a window says nothing of a rate: it goes on until one does.
+    pub(super) fn is_empty(&self, traffic: &Traffic) -> bool {
+        traffic.received() == self.received
+    }
+
+    /// Ends it; from then on a stream that the other end leaves has not broken down.
+    pub(super) fn end(self, traffic: &Traffic, softirq_cpu: Option<usize>) -> Counted {
+        let ns = self.ns();
+        let counted = Counted {
+            received: traffic.received() - self.received,
+            sent: traffic.sent() - self.sent,
+            ns,
+            used: self.usage.end(),
+            broken: traffic.broken(),
+            softirq_cpu,
+        };
+        traffic.shared.is_leaving.store(true, Ordering::Relaxed);
+        counted
     }
 }
 

@@ -20,11 +20,9 @@ pub(super) struct Account {
     pub(super) lateness_ns: Vec<f64>,
     /// How many were not.
     pub(super) too_late: u64,
-    /// Never sent.
     pub(super) never_sent: u64,
     /// Sent, without any reply before the loop ended.
     pub(super) no_reply: u64,
-    /// Requests.
     pub(super) count: u64,
     /// Replies a second, from the moment at which the first was due to the last reply, less the shortest
     /// time that one was on its way: so a long way does not lower it, and a late begin does not raise it.

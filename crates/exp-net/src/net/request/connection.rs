@@ -23,9 +23,6 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Of messages like `blank`.
-    ///
-    /// # Errors
-    /// The socket cannot be told not to wait.
     pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
         match &socket {
             Socket::Stream(stream) => {
@@ -47,9 +44,6 @@ impl Connection {
 
     /// Sends a request; `false` where the kernel takes nothing of it now. What it takes in part goes on
     /// its way with the next calls.
-    ///
-    /// # Errors
-    /// The connection is gone.
     #[inline]
     pub(super) fn send(&mut self, number: u64) -> Result<bool> {
         if self.away < self.out.len() && !self.flush()? {

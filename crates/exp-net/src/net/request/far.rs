@@ -53,7 +53,6 @@ pub(super) enum Told {
     Counted {
         /// Requests that it answered.
         served: u64,
-        /// What it took.
         used: Used,
         /// The CPU on which the kernel last handled a request of the first connection.
         softirq_cpu: Option<usize>,

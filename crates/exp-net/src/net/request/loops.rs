@@ -23,9 +23,7 @@ pub(super) struct Trip {
 
 /// The near end's apparatus.
 pub(super) struct Near {
-    /// Its clock.
     pub(super) clock: Clock,
-    /// Its connections.
     pub(super) connections: Vec<Connection>,
     /// After this time a reply is not waited for, in ticks.
     pub(super) timeout: u64,
@@ -137,7 +135,6 @@ impl Near {
 }
 
 impl Trip {
-    /// Not sent yet.
     pub(super) fn due(intended: u64) -> Trip {
         Trip { intended, started: None, replied: None }
     }

@@ -40,7 +40,6 @@ pub(super) struct Party {
 
 /// What a loop gave.
 pub(super) struct Round {
-    /// Its account.
     pub(super) account: Account,
     timeout_ns: f64,
     near: Used,
@@ -52,9 +51,6 @@ pub(super) struct Round {
 
 impl Party {
     /// Connects.
-    ///
-    /// # Errors
-    /// The far end cannot be reached, or says something else.
     pub(super) fn new(
         bench: &Bench,
         case: &Case,
@@ -76,9 +72,6 @@ impl Party {
     }
 
     /// Requests before those that count; from then on time-outs are known.
-    ///
-    /// # Errors
-    /// As of a loop.
     pub(super) fn warm_up(&mut self, bench: &Bench, series: &Series) -> Result<()> {
         let least = match bench.order().rehearsal {
             true => REHEARSAL_WARM_UP,
@@ -94,9 +87,6 @@ impl Party {
     }
 
     /// Each connection's next request after the reply to its last.
-    ///
-    /// # Errors
-    /// As of a loop and its account.
     pub(super) fn closed_loop(&mut self, window_ns: u64) -> Result<Round> {
         let least = CLOSED_LEAST.min(window_ns as usize / 1000).max(4);
         self.counted(None, |near| near.closed_loop(window_ns as f64, least))
@@ -169,9 +159,6 @@ impl Party {
 
 impl Round {
     /// Writes all of it down.
-    ///
-    /// # Errors
-    /// A value that is not finite.
     pub(super) fn record(self, bench: &mut Bench, case: &Case, of: &Requests) -> Result<()> {
         let account = self.account;
         let limit = self.timeout_ns;

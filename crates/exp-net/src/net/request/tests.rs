@@ -1,14 +1,14 @@
 use super::EXPERIMENT;
 use super::far::Told;
-use crate::net::ends::tests::{order, rehearse_both, with_far};
-use crate::net::ends::{Door, PATIENCE};
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Known, Peer, Preset};
-use bench::link::{Endpoint, RoundOrder};
-use bench::measure::{Bench, FarEnd};
+use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
+use crate::net::ends::{Door, NO_PORTS, PATIENCE};
+use bench::experiment::fixtures::joined::joined;
+use bench::experiment::fixtures::recorded;
+use bench::experiment::{Experiment, Preset};
+use bench::measure::FarEnd;
 use laws::net::request::Requests;
 use record::event::Samples;
-use session::fixtures::{check, here, params};
+use session::fixtures::params;
 use std::time::{Duration, Instant};
 
 fn quantity(samples: &Samples, name: &str) -> f64 {
@@ -16,36 +16,14 @@ fn quantity(samples: &Samples, name: &str) -> f64 {
 }
 
 #[test]
-fn every_site_has_cases_or_a_reason() {
-    for preset in [Preset::Rehearsal, Preset::Standard, Preset::Thorough] {
-        for mut site in sites() {
-            if site.cpus.len() > 1 {
-                let offer = check(&EXPERIMENT, &site, preset);
-                assert!(offer.skipped.is_empty());
-                let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-                assert!(cost.as_secs_f64() < 9.0, "{cost:?}");
-            } else {
-                let all = params(EXPERIMENT.card(), preset, &[]);
-                let skip = EXPERIMENT.series(&site, &all).unwrap_err();
-                assert!(skip.needed.unwrap().contains("--peer"));
-            }
-            // One CPU is enough where the far end has its own.
-            let peer = Peer {
-                name: "peer".to_owned(),
-                address: "192.0.2.7".parse().unwrap(),
-                host: site.host.clone(),
-                cpus: vec![0],
-                interface: None,
-            };
-            site.peer = Some(peer);
-            let offer = check(&EXPERIMENT, &site, preset);
-            let mut cases = offer.series.iter().flat_map(|series| &series.cases);
-            assert!(
-                cases.all(|case| case.text("ends") == Some("two_hosts")
-                    && case.text("far") == Some("peer"))
-            );
-        }
-    }
+fn one_cpu_is_enough_where_the_far_end_has_its_own() {
+    let mut site = recorded("vm-granite-rapids");
+    site.cpus.truncate(1);
+    let all = params(EXPERIMENT.card(), Preset::Standard, &[]);
+    let skip = EXPERIMENT.series(&site, &all).unwrap_err();
+    assert!(skip.needed.is_some());
+    site.peer = joined("", "").peer;
+    assert!(EXPERIMENT.series(&site, &all).unwrap().skipped.is_empty());
 }
 
 #[test]
@@ -70,22 +48,14 @@ fn quick_refers_to_standard_and_one_cpu_for_both_is_refused() {
 fn a_rehearsal_has_every_figure_by_both_protocols() {
     let set = [("protocol", "tcp,udp"), ("schedule", "fixed,poisson")];
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
-    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
-    let site = recorded("vm-granite-rapids");
-    let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
-    let offer = EXPERIMENT.series(&site, &all).unwrap();
-    assert_eq!(offer.series[0].cases.len(), 6);
-    for case in &offer.series[0].cases {
-        for metric in EXPERIMENT.card().metrics {
-            let told = EXPERIMENT.predict(&site, None, case, metric).unwrap();
-            let found = rehearsed.of(&case.id, &metric.name);
-            assert_eq!(found.is_some(), told.range.is_some(), "{} {}", case.id, metric.name);
-        }
+    let cases = complete(&EXPERIMENT, &rehearsed);
+    assert_eq!(cases.len(), 6);
+    for case in cases {
         for metric in ["cpu_near", "cpu_far"] {
-            let at = &rehearsed.of(&case.id, metric).unwrap().at;
+            let at = &rehearsed.of(&case, metric).unwrap().at;
             assert!(at.contains_key("softirq_cpu"), "{at:?}");
         }
-        let rate = rehearsed.of(&case.id, "rate").unwrap();
+        let rate = rehearsed.of(&case, "rate").unwrap();
         assert!(
             quantity(rate, "served") >= quantity(rate, "requests") - quantity(rate, "no_reply")
         );
@@ -129,7 +99,7 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
     // Ten median times of the warm-up may be longer than the time-out; then fewer are too late, or none.
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
     for (case, reason) in &rehearsed.failed {
-        assert!(reason.contains("had no reply within"), "{case}: {reason}");
+        assert!(reason.contains("no reply"), "{case}: {reason}");
     }
     for samples in rehearsed.samples.iter().filter(|of| of.metric == "response") {
         let limit = rehearsed.of(&samples.case, "rate").unwrap();
@@ -147,18 +117,11 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
 
 /// What becomes of the only case when the far end takes connections and then does something else.
 fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
-    let site = here();
-    let set = [("load", "closed")];
-    let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
-    let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
-    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
-    let order = std::thread::scope(|scope| {
-        let made = scope.spawn(|| order(&site, series.clone()));
-        made.join().unwrap()
-    });
+    let order = only_order(&EXPERIMENT, Preset::Rehearsal, &[("load", "closed")]);
     let serve = |far: &mut FarEnd| {
         Door::open(far)?.serve(far, |door, _, call| {
             let of: Requests = call.decode()?;
+            call.line.tell(&NO_PORTS)?;
             let mut streams = Vec::new();
             for _ in 0..of.connections {
                 streams.push(door.admit(Instant::now() + PATIENCE)?.0);
@@ -171,15 +134,8 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
             Ok(())
         })
     };
-    let near = |far: Endpoint| {
-        let far = Some(far);
-        let mut bench = Bench::new(RoundOrder { far, ..order.clone() }).unwrap();
-        EXPERIMENT.measure(&series, &mut bench).unwrap();
-        bench.finish().unwrap()
-    };
     let begin = Instant::now();
-    let (served, (samples, _, _, mut done)) = with_far(&order, serve, near);
-    served.unwrap();
+    let (samples, mut done) = round(&EXPERIMENT, &order, serve);
     // Twice the first time-out, for a case is tried twice, and much room for a busy machine.
     assert!(begin.elapsed() < Duration::from_secs(60));
     assert!(samples.is_empty() && done.failed.len() == 1);

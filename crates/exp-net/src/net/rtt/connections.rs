@@ -12,9 +12,6 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// A connection both of whose ends this thread holds.
-///
-/// # Errors
-/// The kernel gives no such sockets.
 pub(super) fn alone(of: &Exchange, plan: Plan) -> Result<Trip> {
     let (near, far) = own_pair(of.protocol).context("two sockets of one thread")?;
     let trip = Trip::new(near, of.protocol, of.message, false, plan.clock)?;

@@ -51,7 +51,6 @@ pub(super) struct Told {
     pub(super) messages: u64,
     /// CPU time of its threads from their first message to their last, in ns.
     pub(super) cpu_ns: u64,
-    /// What the kernel did beside.
     pub(super) used: Used,
     /// Its CPU, where it is pinned to one.
     pub(super) cpu: Option<usize>,

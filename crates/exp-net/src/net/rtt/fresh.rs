@@ -31,9 +31,6 @@ const NUMBER_AT: usize = PREAMBLE_BYTES;
 const ENOUGH: u64 = u64::MAX;
 
 /// Makes exchanges for the window of a plan.
-///
-/// # Errors
-/// A connection that cannot be made, or something else that comes back.
 pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Result<Ran> {
     let to = match open {
         Open::Door => SockAddr::from(dial.address()),

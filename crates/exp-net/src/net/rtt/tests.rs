@@ -3,92 +3,18 @@ use super::exchanges::absent;
 use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, connect, fresh};
 use crate::net::ends::PATIENCE;
-use crate::net::ends::tests::rehearse_both;
-use crate::net::ends::tests::{dial, order, with_far};
+use crate::net::ends::tests::{complete, dial, only_order, rehearse_both, with_far};
 use crate::net::ends::{Dial, Line};
 use anyhow::{Result, ensure};
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Fields, Known, Preset};
+use bench::experiment::fixtures::recorded;
+use bench::experiment::{Experiment, Fields, Preset};
 use bench::measure::{Clock, FarEnd};
 use laws::net::Ends;
 use laws::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
-use record::case::{Case, Series};
-use record::key::{CaseId, Value};
-use session::fixtures::{Rehearsed, check, here, params};
-use std::collections::BTreeSet;
+use record::case::Case;
+use session::fixtures::{here, params};
 use std::time::Instant;
-
-/// Every value of the catalogue's row is there in thorough.
-#[test]
-fn thorough_has_everything_of_the_catalogue() {
-    let site = recorded("epyc-7763-2s");
-    let offer = check(&EXPERIMENT, &site, Preset::Thorough);
-    assert!(offer.skipped.is_empty(), "{:?}", offer.skipped);
-    let cases = &offer.series[0].cases;
-    let has = |name: &str, value: Value| cases.iter().any(|case| case.id.get(name) == Some(&value));
-    for (name, values) in [
-        ("protocol", &["tcp", "udp", "unix"][..]),
-        ("ends", &["one_thread", "same_cpu", "other_cpu"]),
-        ("receiver", &["blocking", "polling"]),
-        ("arrivals", &["saturated", "sparse"]),
-        ("exchange", &["echo", "connect_echo"]),
-        ("far", &["loopback"]),
-    ] {
-        for value in values {
-            assert!(has(name, Value::from(*value)), "{name}={value}");
-        }
-    }
-    for bytes in [1, 56, 64, 1024, 4096, 65_507] {
-        assert!(has("message", Value::Int(bytes)), "{bytes}");
-    }
-    for count in [1, 2, 4] {
-        assert!(has("connections", Value::Int(count)), "{count}");
-    }
-    assert_eq!(offer.series.len(), 1);
-    let count = |preset| {
-        let offer = check(&EXPERIMENT, &site, preset);
-        offer.series[0].cases.len()
-    };
-    assert_eq!((count(Preset::Quick), count(Preset::Standard)), (4, 17));
-}
-
-#[test]
-fn every_machine_offers_something_in_its_time() {
-    let mut all = sites();
-    all.push(joined(GIGABIT, GIGABIT));
-    for mut site in all {
-        for (preset, case_ns, most_s) in [
-            (Preset::Quick, 12_000_000, 0.25),
-            (Preset::Standard, 12_000_000, 1.05),
-            (Preset::Thorough, 25_000_000, 20.0),
-        ] {
-            site.case_ns = case_ns;
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-            assert!(cost.as_secs_f64() <= most_s, "{preset:?}: {cost:?}");
-            let two_cpus = |id: &CaseId| id.text("ends") == Some("other_cpu");
-            // What needs a second CPU, or as many as there are connections, is said to be missing.
-            for (id, skip) in &offer.skipped {
-                assert!(two_cpus(id) && site.cpus.len() < 2, "{id}: {}", skip.reason);
-                assert!(skip.needed.is_some(), "{id}");
-            }
-        }
-    }
-}
-
-#[test]
-fn a_peer_has_what_has_a_meaning_between_hosts() {
-    let site = joined(GIGABIT, GIGABIT);
-    let offer = check(&EXPERIMENT, &site, Preset::Thorough);
-    for case in &offer.series[0].cases {
-        let of = Exchange::decode(case).unwrap();
-        assert_eq!(of.ends, Ends::TwoHosts);
-        assert_ne!(of.protocol, Protocol::Unix);
-        assert_eq!(case.text("far"), Some("peer"));
-    }
-    assert!(offer.skipped.is_empty(), "{:?}", offer.skipped);
-}
 
 /// What no preset names, and what of it has no meaning where.
 #[test]
@@ -147,26 +73,19 @@ fn a_longer_pause_is_predicted_as_such() {
     assert!(likely("100ms") > 50.0 * likely("1ms"));
 }
 
-fn rehearse(set: &[(&str, &str)]) -> Rehearsed {
-    rehearse_both(&EXPERIMENT, Preset::Thorough, set)
-}
-
-/// Checks that every case of a rehearsal gave all that it can give.
-fn complete(rehearsed: &Rehearsed, least: usize) {
-    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
-    let cases: BTreeSet<&CaseId> = rehearsed.samples.iter().map(|one| &one.case).collect();
+/// Rehearses, and checks what every case gives beside its figures.
+fn rehearse(set: &[(&str, &str)], least: usize) {
+    let rehearsed = rehearse_both(&EXPERIMENT, Preset::Thorough, set);
+    let cases = complete(&EXPERIMENT, &rehearsed);
     assert!(cases.len() >= least, "{} of {least}", cases.len());
     for id in cases {
-        let trips = rehearsed.of(id, "round_trip").unwrap();
+        let trips = rehearsed.of(&id, "round_trip").unwrap();
         let values = trips.raw.samples();
         assert!(!values.is_empty() && values.iter().all(|ns| *ns > 0.0), "{id}");
-        assert!(rehearsed.of(id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
-        let of = Exchange::of(id).unwrap();
-        let far = rehearsed.of(id, "cpu_far");
-        assert_eq!(far.is_some(), of.ends != Ends::OneThread, "{id}");
-        let (has_cpu, is_ip) =
-            (trips.at.contains_key("near_softirq_cpu"), of.protocol != Protocol::Unix);
-        assert_eq!(has_cpu, is_ip, "{id}: {:?}", trips.at);
+        assert!(rehearsed.of(&id, "cpu_near").unwrap().raw.samples()[0] > 0.0, "{id}");
+        let of = Exchange::of(&id).unwrap();
+        let has_cpu = trips.at.contains_key("near_softirq_cpu");
+        assert_eq!(has_cpu, of.protocol != Protocol::Unix, "{id}: {:?}", trips.at);
         let told = |name: &str| trips.quantities.get(name).copied();
         assert!(told("messages") >= Some(values.len() as f64), "{id}");
         if of.protocol == Protocol::Udp {
@@ -184,7 +103,7 @@ fn messages_of_every_protocol_and_size_come_back() {
         ("arrivals", "saturated"),
     ];
     let ends = if here().cpus.len() > 1 { 3 } else { 2 };
-    complete(&rehearse(&set), ends * 18);
+    rehearse(&set, ends * 18);
 }
 
 #[test]
@@ -193,13 +112,13 @@ fn pauses_polling_and_several_connections_work() {
         return skips::test("one-cpu");
     }
     let base = [("message", "64"), ("exchange", "echo"), ("ends", "other_cpu")];
-    let with = |more: &[(&'static str, &'static str)]| rehearse(&[&base[..], more].concat());
-    complete(&with(&[("receiver", "polling"), ("connections", "1"), ("pause", "10us")]), 6);
-    complete(&with(&[("arrivals", "sparse"), ("pause", "10us"), ("connections", "1")]), 5);
-    complete(
-        &with(&[("connections", "4"), ("receiver", "blocking"), ("arrivals", "saturated")]),
-        3,
-    );
+    for (more, least) in [
+        ([("receiver", "polling"), ("connections", "1"), ("pause", "10us")], 6),
+        ([("arrivals", "sparse"), ("pause", "10us"), ("connections", "1")], 5),
+        ([("connections", "4"), ("receiver", "blocking"), ("arrivals", "saturated")], 3),
+    ] {
+        rehearse(&[&base[..], &more].concat(), least);
+    }
 }
 
 #[test]
@@ -212,30 +131,17 @@ fn fresh_connections_carry_a_message_and_leave_no_port_waiting() {
         ("receiver", "blocking"),
         ("ends", "same_cpu"),
     ];
-    complete(&rehearse(&set), 4);
+    rehearse(&set, 4);
 }
 
-/// Orders the cases of a series and runs the experiment's own far end under `near`.
-fn under(series: &Series, near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + Send) {
-    let site = here();
-    let order = std::thread::scope(|scope| {
-        // A thread of its own, because calibrating pins it.
-        let order = scope.spawn(|| order(&site, series.clone()));
-        order.join().expect("does not panic")
-    });
-    let serve = |far: &mut FarEnd| EXPERIMENT.serve(series, far);
+/// Runs the experiment's own far end for what a user chose under `near`.
+fn under(set: &[(&str, &str)], near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + Send) {
+    let order = only_order(&EXPERIMENT, Preset::Thorough, set);
+    let serve = |far: &mut FarEnd| EXPERIMENT.serve(&order.series, far);
     let (served, said) =
-        with_far(&order, serve, |far| near(&mut dial(&order, &far), &series.cases));
+        with_far(&order, serve, |far| near(&mut dial(&order, &far), &order.series.cases));
     said.unwrap();
     served.unwrap();
-}
-
-fn series(set: &[(&str, &str)]) -> Series {
-    let site = here();
-    let params = params(EXPERIMENT.card(), Preset::Thorough, set);
-    let mut offer = EXPERIMENT.series(&site, &params).unwrap();
-    let series = offer.series.remove(0);
-    EXPERIMENT.resolve(&site, &Known::default(), series).unwrap()
 }
 
 /// Calls a case and connects as the experiment does, as far as messages could go.
@@ -248,15 +154,15 @@ fn begin(dial: &mut Dial, case: &Case) -> Result<(Line, Vec<Trip>)> {
 
 #[test]
 fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
-    let series = series(&[
+    let set = [
         ("message", "64"),
         ("ends", "same_cpu"),
         ("exchange", "echo"),
         ("connections", "2"),
         ("receiver", "blocking"),
         ("arrivals", "saturated"),
-    ]);
-    under(&series, |dial, cases| {
+    ];
+    under(&set, |dial, cases| {
         for case in cases {
             let began = Instant::now();
             // Before it connected, and with the connections open.
@@ -277,7 +183,7 @@ fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
 #[test]
 fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
     use std::io::Write;
-    let series = series(&[
+    let set = [
         ("message", "64"),
         ("protocol", "tcp"),
         ("ends", "same_cpu"),
@@ -285,8 +191,8 @@ fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
         ("connections", "1"),
         ("receiver", "blocking"),
         ("arrivals", "saturated"),
-    ]);
-    under(&series, |dial, cases| {
+    ];
+    under(&set, |dial, cases| {
         let mut line = dial.call(&cases[0], &Ask { window_ns: 1_000_000 })?;
         let open: Open = line.hear(PATIENCE)?;
         line.hear::<String>(PATIENCE)?;

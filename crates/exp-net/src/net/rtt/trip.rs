@@ -50,11 +50,9 @@ pub(super) fn limit_ns(protocol: Protocol, bytes: u64) -> f64 {
 /// How long exchanges are made, in ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// The window.
     pub(super) window_ns: f64,
     /// Before each exchange, where they are sparse.
     pub(super) pause_ns: Option<f64>,
-    /// The clock.
     pub(super) clock: Clock,
 }
 
@@ -108,9 +106,6 @@ enum Came {
 
 impl Trip {
     /// A connection for messages of so many bytes.
-    ///
-    /// # Errors
-    /// The socket takes no time-out.
     pub(super) fn new(
         socket: OwnedFd,
         protocol: Protocol,
@@ -138,9 +133,6 @@ impl Trip {
     }
 
     /// The same thread holds the far end as well.
-    ///
-    /// # Errors
-    /// The socket takes no time-out.
     pub(super) fn holding(mut self, other: OwnedFd) -> Result<Trip> {
         self.other = Some(other);
         self.wait_at_most(self.limit_ns)?;
@@ -170,9 +162,6 @@ impl Trip {
     }
 
     /// Makes exchanges: the warm-up, then, once all of `begin` are ready, the timed ones.
-    ///
-    /// # Errors
-    /// The far end is gone, or something else came back.
     pub(super) fn run(&mut self, plan: Plan, begin: &Barrier) -> Result<Ran> {
         let room = (plan.window_ns / SHORTEST_NS) as usize + 64;
         // Touched, so that no page is missing in the loop.
@@ -471,9 +460,6 @@ pub(super) fn is_same(sent: &[u8], back: &[u8]) -> bool {
 }
 
 /// Runs every connection in a thread on its CPU, or where the scheduler places it, all at once.
-///
-/// # Errors
-/// The first connection's that failed.
 pub(super) fn all(
     trips: &mut [Trip],
     cpus: (&[usize], bool),
