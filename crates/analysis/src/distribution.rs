@@ -4,7 +4,7 @@ use super::index::RoundSamples;
 use stats::modes::modes;
 use stats::moments::Moments;
 use stats::outlier::outliers;
-use stats::quantile::{quantile_of_sorted, sorted};
+use stats::quantile::{quantile_of_counted, quantile_of_sorted, rank, sorted};
 
 /// Values that stand for a histogram where a test needs single values.
 const MOST_VALUES: u64 = 20_000;
@@ -92,7 +92,7 @@ impl Distribution {
         }
         let merged = self.merged();
         let total = self.count();
-        qs.iter().filter_map(|q| at_rank(&merged, *q, total)).collect()
+        qs.iter().filter_map(|q| quantile_of_counted(merged.iter().copied(), *q, total)).collect()
     }
 
     /// Mean, deviation and extremes of the samples that ended; `None` without any.
@@ -131,8 +131,9 @@ impl Distribution {
         let merged = self.merged();
         let total = self.ended();
         let wanted = total.min(MOST_VALUES);
+        let at = |i: u64| (i as f64 + 0.5) / wanted as f64;
         (0..wanted)
-            .filter_map(|i| at_rank(&merged, (i as f64 + 0.5) / wanted as f64, total))
+            .filter_map(|i| quantile_of_counted(merged.iter().copied(), at(i), total))
             .collect()
     }
 
@@ -158,22 +159,6 @@ impl Distribution {
         merged.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         merged
     }
-}
-
-/// Rank of the `q`-quantile among `total`: the nearest, at least the first.
-fn rank(q: f64, total: u64) -> u64 {
-    ((q * total as f64).ceil() as u64).max(1)
-}
-
-/// The value whose cumulated count reaches the rank of `q`; the greatest where none does.
-fn at_rank(merged: &[(f64, u64)], q: f64, total: u64) -> Option<f64> {
-    let rank = rank(q, total);
-    let mut seen = 0;
-    let reaches = merged.iter().find(|(_, count)| {
-        seen += count;
-        seen >= rank
-    });
-    reaches.or(merged.last()).map(|(value, _)| *value)
 }
 
 #[cfg(test)]

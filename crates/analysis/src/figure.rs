@@ -6,6 +6,7 @@ use record::event::{Ending, Prediction};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use record::note::Notes;
+use record::unit::Unit;
 use std::collections::BTreeMap;
 
 /// One case's metric, or a case or experiment that has no figure and why. All quantities are in
@@ -231,6 +232,16 @@ impl Figure {
             (None, true) => self.experiment.clone(),
             (None, false) => format!("{}:{}", self.experiment, self.case),
         }
+    }
+
+    /// The metric's name; empty without one.
+    pub fn metric_name(&self) -> &str {
+        self.metric.as_ref().map_or("", |metric| metric.name.as_ref())
+    }
+
+    /// The metric's unit; that of counts without one.
+    pub fn unit(&self) -> Unit {
+        self.metric.as_ref().map_or(Unit::Count, |metric| metric.unit)
     }
 
     /// The first half of the experiment's id.

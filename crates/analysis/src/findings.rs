@@ -5,6 +5,7 @@ mod held;
 
 use super::causes;
 use super::figure::Figure;
+use super::gather::gathered;
 use super::health::{health, seen};
 use super::misses::{self, Miss};
 use super::names::Names;
@@ -23,7 +24,7 @@ const DRIFT: f64 = 50e-6;
 const LISTED: usize = 3;
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// A figure or the run is wrong or missing.
     Error,
@@ -77,6 +78,11 @@ fn finding(severity: Severity, about: &str, text: impl Into<String>) -> Finding 
     Finding { severity, about: about.to_owned(), text: text.into() }
 }
 
+/// A warning about the run.
+fn warning(text: impl Into<String>) -> Finding {
+    finding(Severity::Warning, "run", text)
+}
+
 /// Why a core has no usable width probe, in words.
 pub fn no_probe(why: Unusable) -> &'static str {
     match why {
@@ -98,118 +104,83 @@ const LEVEL_LOST: f64 = 0.01;
 /// Findings from the width probe: the core has no usable one, its level drifted, or another tenant used
 /// the core.
 fn probe(run: &Run) -> Vec<Finding> {
-    let about_run = |severity, text: String| finding(severity, "run", text);
-    let unusable = run.width(0).and_then(|width| width.unusable);
-    let mut all: Vec<Finding> = unusable
-        .map(|why| {
-            let why = no_probe(why);
-            about_run(
-                Severity::Warning,
-                format!("no usable width probe: {why}; every figure is as found, whoever else used the core"),
-            )
-        })
-        .into_iter()
-        .collect();
     let seen = seen(run);
-    let fast = seen.share(|seen| seen.fast).filter(|fast| *fast > LEVEL_LOST);
-    all.extend(fast.map(|fast| {
-        about_run(
-            Severity::Warning,
-            format!(
-                "the width probe's level drifted: {} of the samples read above it, so which of them were \
-                 alone is not certain",
-                percent(fast)
-            ),
-        )
-    }));
+    let unusable = run.width(0).and_then(|width| width.unusable).map(|why| {
+        warning(format!(
+            "no usable width probe: {}; every figure is as found, whoever else used the core",
+            no_probe(why)
+        ))
+    });
+    let fast = seen.share(|seen| seen.fast).filter(|fast| *fast > LEVEL_LOST).map(|fast| {
+        warning(format!(
+            "the width probe's level drifted: {} of the samples read above it, so which of them were \
+             alone is not certain",
+            percent(fast)
+        ))
+    });
     let shared = seen.share(|seen| seen.shared).filter(|shared| *shared > SHARED_NOTED);
-    all.extend(shared.map(|shared| {
-        about_run(
-            Severity::Note,
-            format!(
-                "another tenant used the core beside {} of the samples (width probe); figures that could be \
-                 are those of the core alone",
-                percent(shared)
-            ),
-        )
-    }));
-    all
+    let shared = shared.map(|shared| {
+        let text = format!(
+            "another tenant used the core beside {} of the samples (width probe); figures that could be \
+             are those of the core alone",
+            percent(shared)
+        );
+        finding(Severity::Note, "run", text)
+    });
+    [unusable, fast, shared].into_iter().flatten().collect()
 }
 
 /// Share of shared samples above which a neighbour is a finding.
 const SHARED_NOTED: f64 = 0.05;
 
 fn of_run(run: &Run) -> Vec<Finding> {
-    let about_run = |severity, text: String| finding(severity, "run", text);
-    let mut all = Vec::new();
-    if run.plan.is_none() && !run.header.is_crosscheck() {
-        all.push(about_run(Severity::Error, "it ended before its plan was written".to_owned()));
-    }
-    match &run.footer {
-        None => all.push(about_run(
-            Severity::Warning,
-            "it has no last line: it was killed, or still runs; figures rest on what was written"
-                .to_owned(),
+    let (clocks, is_crosscheck) = (&run.header.calibration, run.header.is_crosscheck());
+    let plan = (run.plan.is_none() && !is_crosscheck)
+        .then(|| finding(Severity::Error, "run", "it ended before its plan was written"));
+    let end = match run.footer.as_ref().map(|footer| footer.end) {
+        None => Some(warning(
+            "it has no last line: it was killed, or still runs; figures rest on what was written",
         )),
-        Some(footer) => {
-            all.extend(end(footer.end, run.header.is_crosscheck()));
-            if let Some(drift) = footer.counter_drift.filter(|drift| drift.abs() > DRIFT) {
-                all.push(about_run(
-                    Severity::Warning,
-                    format!(
-                        "the counter's frequency drifted by {} ppm during the run (more than 50)",
-                        digits(drift * 1e6)
-                    ),
-                ));
-            }
-        }
-    }
-    let clocks = &run.header.calibration;
-    all.extend(probe(run));
-    if clocks.vdso_falls_back {
-        all.push(about_run(
-            Severity::Warning,
-            "reading the clock makes a system call here: event times contain it".to_owned(),
-        ));
-    }
-    if clocks.core_source == "chains" && clocks.multiply_cycles.is_none() {
-        all.push(about_run(
-            Severity::Warning,
-            "the core clock could not be confirmed (multiply over rotate is no integer): figures \
-             in cycles are doubtful"
-                .to_owned(),
-        ));
-    }
-    if run.header.profile == "debug" {
-        all.push(about_run(
-            Severity::Warning,
-            "it was made by a debug build: loops around the timed kernels are not optimised"
-                .to_owned(),
-        ));
-    }
-    if !run.segments.is_empty() {
-        all.push(about_run(Severity::Note, format!("it was resumed {} times", run.segments.len())));
-    }
-    all
-}
-
-fn end(end: End, is_crosscheck: bool) -> Option<Finding> {
-    match end {
-        End::Complete => None,
-        End::Budget => Some(finding(
+        Some(End::Complete) => None,
+        Some(End::Budget) => Some(finding(
             Severity::Note,
             "run",
             "the time budget ended rounds that the precision goal still wanted",
         )),
-        End::Interrupted => Some(finding(
-            Severity::Warning,
-            "run",
-            match is_crosscheck {
-                true => "it was interrupted: what had not had its turns is missing",
-                false => "it was interrupted; it can be resumed",
-            },
-        )),
-    }
+        Some(End::Interrupted) if is_crosscheck => {
+            Some(warning("it was interrupted: what had not had its turns is missing"))
+        }
+        Some(End::Interrupted) => Some(warning("it was interrupted; it can be resumed")),
+    };
+    let drift = run.footer.as_ref().and_then(|footer| footer.counter_drift);
+    let drift = drift.filter(|drift| drift.abs() > DRIFT).map(|drift| {
+        let ppm = digits(drift * 1e6);
+        warning(format!(
+            "the counter's frequency drifted by {ppm} ppm during the run (more than 50)"
+        ))
+    });
+    let unconfirmed = clocks.core_source == "chains" && clocks.multiply_cycles.is_none();
+    let conditions = [
+        (
+            clocks.vdso_falls_back,
+            "reading the clock makes a system call here: event times contain it",
+        ),
+        (
+            unconfirmed,
+            "the core clock could not be confirmed (multiply over rotate is no integer): figures in \
+             cycles are doubtful",
+        ),
+        (
+            run.header.profile == "debug",
+            "it was made by a debug build: loops around the timed kernels are not optimised",
+        ),
+    ];
+    let held = conditions.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| warning(text));
+    let resumed = (!run.segments.is_empty()).then(|| {
+        finding(Severity::Note, "run", format!("it was resumed {} times", run.segments.len()))
+    });
+    let first = [plan, end, drift].into_iter().flatten();
+    first.chain(probe(run)).chain(held).chain(resumed).collect()
 }
 
 fn of_rounds(run: &Run) -> Vec<Finding> {
@@ -221,37 +192,24 @@ fn of_rounds(run: &Run) -> Vec<Finding> {
         }
     }
     for (series, mut reasons) in void {
-        let count = reasons.len();
+        let uncounted = match reasons.len() {
+            1 => "one round does not count".to_owned(),
+            count => format!("{count} rounds do not count"),
+        };
         reasons.dedup();
-        all.push(finding(
-            Severity::Warning,
-            series,
-            format!("{}: {}", uncounted(count), listed(&reasons)),
-        ));
+        let text = format!("{uncounted}: {}", listed(&reasons));
+        all.push(finding(Severity::Warning, series, text));
     }
     let health = health(run);
     if health.disturbed > 0 {
         let reasons: Vec<String> =
             health.reasons.iter().map(|(reason, count)| format!("{reason} in {count}")).collect();
-        all.push(finding(
-            Severity::Note,
-            "run",
-            format!(
-                "{} of {} rounds were disturbed ({})",
-                health.disturbed,
-                health.rounds,
-                reasons.join(", ")
-            ),
-        ));
+        let (disturbed, rounds) = (health.disturbed, health.rounds);
+        let text =
+            format!("{disturbed} of {rounds} rounds were disturbed ({})", reasons.join(", "));
+        all.push(finding(Severity::Note, "run", text));
     }
     all
-}
-
-fn uncounted(count: usize) -> String {
-    match count {
-        1 => "one round does not count".to_owned(),
-        _ => format!("{count} rounds do not count"),
-    }
 }
 
 fn by_experiment(figures: &[Figure]) -> Vec<Vec<&Figure>> {
@@ -298,20 +256,14 @@ fn of_group(run: &Run, group: &Group) -> Vec<Finding> {
     let failed = group.figures.iter();
     for figure in failed.filter(|figure| figure.outcome == Ending::Failed) {
         let reason = figure.reason.as_deref().unwrap_or("no reason was given");
-        all.push(finding(
-            Severity::Error,
-            group.about,
-            format!("{} failed: {reason}", group.name(figure)),
-        ));
+        let text = format!("{} failed: {reason}", group.name(figure));
+        all.push(finding(Severity::Error, group.about, text));
     }
     for figure in &group.figures {
-        if let Some(note) = figure.notes.of(NoteKind::Suspicious) {
-            all.push(finding(
-                Severity::Warning,
-                group.about,
-                format!("{} is {note}", group.name(figure)),
-            ));
-        }
+        all.extend(figure.notes.of(NoteKind::Suspicious).map(|note| {
+            let text = format!("{} is {note}", group.name(figure));
+            finding(Severity::Warning, group.about, text)
+        }));
     }
     all.extend(censored(group));
     all.extend(held::findings(run, group));
@@ -351,66 +303,46 @@ fn censored(group: &Group) -> Option<Finding> {
 /// One finding for the whole run per kind of note that says little of a single figure, with the
 /// experiments that have most of them first.
 fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
+    let of_kind = |(kind, one, many): (NoteKind, &str, &str)| {
+        let noted = figures.iter().filter(|figure| figure.notes.has(kind));
+        let noted = noted.map(|figure| (figure.experiment.as_str(), figure));
+        let mut groups = gathered(noted);
+        groups.sort_by_key(|(_, noted)| std::cmp::Reverse(noted.len()));
+        let what = match groups.iter().map(|(_, noted)| noted.len()).sum() {
+            0 => return None,
+            1 => format!("1 figure {one}"),
+            total => format!("{total} figures {many}"),
+        };
+        let parts = groups.iter().map(|(id, noted)| format!("{id} {}", noted.len()));
+        let text = format!("{what} ({})", parts.collect::<Vec<_>>().join(", "));
+        Some(finding(Severity::Note, "run", text))
+    };
     let kinds = [
-        (NoteKind::TwoModes, ["has two modes", "have two modes"]),
-        (NoteKind::Uncertain, ["is uncertain", "are uncertain"]),
+        (NoteKind::TwoModes, "has two modes", "have two modes"),
+        (NoteKind::Uncertain, "is uncertain", "are uncertain"),
     ];
-    kinds
-        .into_iter()
-        .filter_map(|(kind, [one, many])| {
-            let mut counts: Vec<(&str, usize)> = by_experiment(figures)
-                .iter()
-                .filter_map(|group| Some((group.first()?.experiment.as_str(), group)))
-                .map(|(experiment, group)| {
-                    let noted = group.iter().filter(|figure| figure.notes.has(kind));
-                    (experiment, noted.count())
-                })
-                .filter(|(_, count)| *count > 0)
-                .collect();
-            counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-            let total: usize = counts.iter().map(|(_, count)| count).sum();
-            let what = match total {
-                0 => return None,
-                1 => format!("1 figure {one}"),
-                _ => format!("{total} figures {many}"),
-            };
-            let parts = counts.iter().map(|(experiment, count)| format!("{experiment} {count}"));
-            let parts: Vec<String> = parts.collect();
-            let text = format!("{what} ({})", parts.join(", "));
-            Some(finding(Severity::Note, "run", text))
-        })
-        .collect()
+    kinds.into_iter().filter_map(of_kind).collect()
 }
 
 /// One finding per kind of note that several figures may carry.
 fn noted(group: &Group) -> Vec<Finding> {
+    let of_kind = |(kind, one, many, what): (NoteKind, &str, &str, &str)| {
+        let noted = group.figures.iter().filter(|figure| figure.notes.has(kind));
+        let names: Vec<String> = noted.map(|figure| group.name(figure)).collect();
+        let subject = match names.len() {
+            0 => return None,
+            1 => format!("one figure {one}"),
+            count => format!("{count} figures {many}"),
+        };
+        let text = format!("{subject} {what}: {}", listed(&names));
+        Some(finding(Severity::Warning, group.about, text))
+    };
+    let from_cache = "in part or whole from a cache and not from the device";
     let kinds = [
-        (NoteKind::Disturbed, ["rests", "rest"], "on disturbed rounds", Severity::Warning),
-        (
-            NoteKind::Cache,
-            ["comes", "come"],
-            "in part or whole from a cache and not from the device",
-            Severity::Warning,
-        ),
+        (NoteKind::Disturbed, "rests", "rest", "on disturbed rounds"),
+        (NoteKind::Cache, "comes", "come", from_cache),
     ];
-    kinds
-        .into_iter()
-        .filter_map(|(kind, [one, many], what, severity)| {
-            let names: Vec<String> = group
-                .figures
-                .iter()
-                .filter(|figure| figure.notes.has(kind))
-                .map(|figure| group.name(figure))
-                .collect();
-            let subject = match names.len() {
-                0 => return None,
-                1 => format!("one figure {one}"),
-                count => format!("{count} figures {many}"),
-            };
-            let text = format!("{subject} {what}: {}", listed(&names));
-            Some(finding(severity, group.about, text))
-        })
-        .collect()
+    kinds.into_iter().filter_map(of_kind).collect()
 }
 
 /// One finding per kind of prediction and direction in which the experiment's were missed, with

@@ -15,6 +15,7 @@ mod distribution;
 pub mod facts;
 pub mod figure;
 pub mod findings;
+pub mod gather;
 pub mod health;
 mod held;
 pub mod history;

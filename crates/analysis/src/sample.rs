@@ -54,9 +54,24 @@ pub fn call(name: &str) -> CaseId {
 
 /// The whole run, with its footer.
 pub fn run() -> Run {
+    changed(|_| {})
+}
+
+/// The run with every event changed.
+pub fn changed(mut change: impl FnMut(&mut Event)) -> Run {
+    kept(|event| {
+        change(event);
+        true
+    })
+}
+
+/// The run of those events that are kept, changed or not.
+pub fn kept(mut keep: impl FnMut(&mut Event) -> bool) -> Run {
     let mut run = Run::new(header());
-    for event in events() {
-        run.push(event);
+    for mut event in events() {
+        if keep(&mut event) {
+            run.push(event);
+        }
     }
     run
 }

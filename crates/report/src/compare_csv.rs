@@ -1,110 +1,67 @@
 //! A comparison as comma-separated values: a row per figure and new run, in base units. What has no
 //! partner has a row too, with its reason.
 
-use super::compare_json::{FlatCompared, FlatComparison, flat};
+use super::compare_json::flat;
+use super::csv::{table, text};
 use analysis::compare::Comparison;
-use record::plain::lines;
+use serde_json::{Value, json};
 
-const COLUMNS: [&str; 30] = [
-    "base_run",
-    "new_run",
-    "experiment",
-    "case",
-    "metric",
-    "unit",
-    "better",
-    "kind",
-    "base",
-    "base_low",
-    "base_high",
-    "base_rounds",
-    "new",
-    "new_low",
-    "new_high",
-    "new_rounds",
-    "ratio",
-    "difference",
-    "low",
-    "high",
-    "p",
-    "band",
-    "band_source",
-    "stored_runs",
-    "between_deviation",
-    "outcome",
-    "direction",
-    "why",
-    "beside",
-    "interval",
+/// Columns, and where each stands in a figure of the flat comparison.
+const COLUMNS: [(&str, &str); 30] = [
+    ("base_run", "/base_run"),
+    ("new_run", "/new_run"),
+    ("experiment", "/experiment"),
+    ("case", "/case"),
+    ("metric", "/metric"),
+    ("unit", "/unit"),
+    ("better", "/better"),
+    ("kind", "/kind"),
+    ("base", "/base/value"),
+    ("base_low", "/base/ci/0"),
+    ("base_high", "/base/ci/1"),
+    ("base_rounds", "/base/rounds"),
+    ("new", "/new/value"),
+    ("new_low", "/new/ci/0"),
+    ("new_high", "/new/ci/1"),
+    ("new_rounds", "/new/rounds"),
+    ("ratio", "/ratio"),
+    ("difference", "/difference"),
+    ("low", "/ci/0"),
+    ("high", "/ci/1"),
+    ("p", "/p"),
+    ("band", "/band/share"),
+    ("band_source", "/band/source"),
+    ("stored_runs", "/band/stored_runs"),
+    ("between_deviation", "/band/between_deviation"),
+    ("outcome", "/outcome"),
+    ("direction", "/direction"),
+    ("why", "/why"),
+    ("beside", "/beside"),
+    ("interval", "/base/interval"),
 ];
 
 /// The text, with a header line. Absent values are empty.
 pub fn render(comparison: &Comparison) -> String {
-    let FlatComparison { base, against, .. } = flat(comparison);
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    let written = "writing to memory does not fail and rows have equal length";
-    writer.write_record(COLUMNS).expect(written);
-    for of_run in against {
-        for one in &of_run.figures {
-            let row = row(&base.run, &of_run.new.run, one);
-            writer.write_record(row).expect(written);
-        }
-        for one in of_run.incomparable {
-            let mut row: [String; 30] = Default::default();
-            row[0].clone_from(&base.run);
-            row[1].clone_from(&of_run.new.run);
-            row[2] = one.experiment;
-            row[3] = one.case.to_string();
-            row[4] = one.metric;
-            row[25] = "incomparable".to_owned();
-            row[27] = one.why;
-            writer.write_record(row).expect(written);
-        }
+    let flat = flat(comparison);
+    let mut rows = Vec::new();
+    for of_run in flat.against {
+        let runs = [&flat.base.run, &of_run.new.run];
+        rows.extend(of_run.figures.iter().map(|one| row(runs, one.case.to_string(), json!(one))));
+        rows.extend(of_run.incomparable.iter().map(|one| {
+            let mut value = json!(one);
+            value["outcome"] = "incomparable".into();
+            row(runs, one.case.to_string(), value)
+        }));
     }
-    let bytes = writer.into_inner().expect(written);
-    lines(&String::from_utf8(bytes).expect("fields are strings"))
+    table(COLUMNS.map(|(name, _)| name), rows)
 }
 
-fn row(base_run: &str, new_run: &str, one: &FlatCompared) -> [String; 30] {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let count = |value: Option<usize>| value.map_or_else(String::new, |value| value.to_string());
-    let word = |value: serde_json::Result<serde_json::Value>| match value {
-        Ok(serde_json::Value::String(text)) => text,
-        _ => String::new(),
-    };
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let low = |ends: Option<(f64, f64)>| number(ends.map(|(low, _)| low));
-    let high = |ends: Option<(f64, f64)>| number(ends.map(|(_, high)| high));
-    [
-        base_run.to_owned(),
-        new_run.to_owned(),
-        one.experiment.clone(),
-        one.case.to_string(),
-        one.metric.clone(),
-        one.unit.to_string(),
-        word(serde_json::to_value(one.better)),
-        word(serde_json::to_value(one.kind)),
-        number(one.base.value),
-        low(one.base.ci),
-        high(one.base.ci),
-        count(one.base.rounds),
-        number(one.new.value),
-        low(one.new.ci),
-        high(one.new.ci),
-        count(one.new.rounds),
-        number(one.ratio),
-        number(one.difference),
-        low(one.ci),
-        high(one.ci),
-        number(one.p),
-        number(Some(one.band.share)),
-        one.band.source.clone(),
-        one.band.stored_runs.to_string(),
-        number(Some(one.band.between_deviation)),
-        one.outcome.clone(),
-        text(&one.direction),
-        text(&one.why),
-        one.beside.join("; "),
-        one.base.interval.clone(),
-    ]
+fn row([base, new]: [&String; 2], case: String, mut figure: Value) -> Vec<String> {
+    figure["base_run"] = base.clone().into();
+    figure["new_run"] = new.clone().into();
+    // In the card's order, which a JSON value does not keep.
+    figure["case"] = case.into();
+    let field =
+        |(_, pointer): &(&str, &str)| figure.pointer(pointer).map_or_else(String::new, text);
+    COLUMNS.iter().map(field).collect()
 }

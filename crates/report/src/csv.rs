@@ -85,11 +85,20 @@ pub fn render(run: &Run) -> String {
     if run.header.is_crosscheck() {
         return crosscheck::render(run);
     }
+    let figures = json::flat(run).figures.into_iter();
+    let rows = figures.map(|figure| row(&figure, [&run.header.plumb, &run.header.run]));
+    table(COLUMNS.map(|(name, _)| name), rows)
+}
+
+/// The text of rows below their header line.
+pub(super) fn table<'name>(
+    names: impl IntoIterator<Item = &'name str>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = "writing to memory does not fail and rows have equal length";
-    writer.write_record(COLUMNS.map(|(name, _)| name)).expect(written);
-    for figure in json::flat(run).figures {
-        let row = row(&figure, [&run.header.plumb, &run.header.run]);
+    writer.write_record(names).expect(written);
+    for row in rows {
         writer.write_record(row).expect(written);
     }
     let bytes = writer.into_inner().expect(written);
@@ -110,7 +119,7 @@ fn row(figure: &FlatFigure, of_the_run: [&str; 2]) -> Vec<String> {
     .collect()
 }
 
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -159,11 +168,18 @@ mod tests {
         }
         let have: BTreeSet<String> =
             COLUMNS.iter().map(|(_, pointer)| (*pointer).to_owned()).collect();
-        // Of a bound's rule, its formula is in the flat result alone; of objects, null stands for all.
+        // A bound's formula, shares and conditions are in the flat result alone; of objects, null stands
+        // for all.
         found.retain(|at| {
-            !["constant", "inputs", "uncertainty"]
-                .iter()
-                .any(|part| at.contains(&format!("/bound_rule/{part}")))
+            ![
+                "bound_rule/constant",
+                "bound_rule/inputs",
+                "bound_rule/uncertainty",
+                "shares",
+                "conditions",
+            ]
+            .iter()
+            .any(|part| at.contains(&format!("prediction/{part}")))
                 && !["/ci", "/stats", "/prediction", "/derived_prediction", "/as_found"]
                     .contains(&at.as_str())
         });

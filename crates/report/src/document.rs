@@ -217,10 +217,78 @@ pub struct Marker {
     pub is_measured: bool,
 }
 
+impl Section {
+    /// A section of blocks with who sees them.
+    pub fn new(
+        id: impl Into<String>,
+        heading: impl Into<String>,
+        blocks: Vec<(Audience, Block)>,
+    ) -> Self {
+        Section { id: id.into(), heading: heading.into(), blocks }
+    }
+}
+
+impl Block {
+    /// Running text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Block::Paragraph(text.into())
+    }
+
+    /// For every reader.
+    pub fn for_all(self) -> (Audience, Block) {
+        (Audience::Everyone, self)
+    }
+
+    /// For readers of a whole report.
+    pub fn on_page(self) -> (Audience, Block) {
+        (Audience::Page, self)
+    }
+
+    /// Where room is short.
+    pub fn in_short(self) -> (Audience, Block) {
+        (Audience::Terminal, self)
+    }
+}
+
+impl Table {
+    /// A table of plain columns; a heading that begins with `#` is one of quantities.
+    pub fn new(
+        caption: impl Into<String>,
+        headings: &[&str],
+        rows: impl IntoIterator<Item = Row>,
+    ) -> Self {
+        let rows = rows.into_iter().collect();
+        Table { caption: caption.into(), columns: Column::list(headings), rows }
+    }
+}
+
+impl Plot {
+    /// A plot without markers.
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
+        Plot { title: title.into(), x, y, series, markers: Vec::new() }
+    }
+}
+
+impl Series {
+    /// Points under a name.
+    pub fn new(name: impl Into<String>, shape: Shape, points: Vec<Point>) -> Self {
+        Series { name: name.into(), shape, points }
+    }
+}
+
 impl Column {
     /// A column of text.
     pub fn text(heading: &str) -> Self {
         Column { heading: heading.to_owned(), is_number: false }
+    }
+
+    /// Columns by their headings; one that begins with `#` is of quantities.
+    pub fn list(headings: &[&str]) -> Vec<Self> {
+        let of = |heading: &&str| match heading.strip_prefix('#') {
+            Some(heading) => Column::number(heading),
+            None => Column::text(heading),
+        };
+        headings.iter().map(of).collect()
     }
 
     /// A column of quantities.
@@ -240,6 +308,16 @@ impl Cell {
     /// A plain cell.
     pub fn plain(text: impl Into<String>) -> Self {
         Cell { text: text.into(), tone: Tone::Plain }
+    }
+
+    /// What has no value.
+    pub fn absent() -> Self {
+        Cell::toned("-", Tone::Muted)
+    }
+
+    /// A plain cell, or that of no value.
+    pub fn of(text: Option<impl Into<String>>) -> Self {
+        text.map_or_else(Cell::absent, Cell::plain)
     }
 
     /// A cell with a tone.

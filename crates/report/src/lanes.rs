@@ -62,28 +62,21 @@ fn shade(covered: f64) -> char {
 #[cfg(test)]
 mod tests {
     use super::draw;
-    use crate::document::{Axis, Plot, Point, Series, Shape};
+    use crate::build::plots::axis;
+    use crate::document::{Plot, Point, Series, Shape};
     use record::unit::Unit;
 
     fn lane(name: &str, spans: &[(f64, f64)]) -> Series {
         let point = |(x, y): &(f64, f64)| Point { x: *x, y: *y, ends: None, hover: String::new() };
-        Series {
-            name: name.to_owned(),
-            shape: Shape::Spans,
-            points: spans.iter().map(point).collect(),
-        }
+        Series::new(name, Shape::Spans, spans.iter().map(point).collect())
     }
 
     #[test]
     fn lanes_show_who_had_which_slice_and_short_stretches_too() {
-        let axis = |unit| Axis { label: "time".to_owned(), unit, is_log: false, names: Vec::new() };
-        let plot = Plot {
-            title: String::new(),
-            x: axis(Some(Unit::Ns)),
-            y: axis(None),
-            series: vec![lane("one", &[(0.0, 5e6), (9.999e6, 1e7)]), lane("two", &[(5e6, 9.8e6)])],
-            markers: Vec::new(),
-        };
+        let lanes = vec![lane("one", &[(0.0, 5e6), (9.999e6, 1e7)]), lane("two", &[(5e6, 9.8e6)])];
+        let axes = [Some(Unit::Ns), None].map(|unit| axis("time", unit, false));
+        let [x, y] = axes;
+        let plot = Plot::new("", x, y, lanes);
         let text = draw(&plot, 25).expect("wide enough");
         assert_eq!(
             text,

@@ -85,6 +85,28 @@ impl Families {
         }
     }
 
+    /// A value and the ends of its interval, in units of so many of their own.
+    fn add_with_ends(
+        &mut self,
+        stem: &str,
+        (unit, factor): (&'static str, f64),
+        help: &str,
+        labels: &[String],
+        (value, interval): (Option<f64>, Option<(f64, f64)>),
+    ) {
+        let (low, high) = interval.unzip();
+        for (suffix, of, value) in [
+            ("", "", value),
+            ("_low", "Lower end of the interval: ", low),
+            ("_high", "Upper end of the interval: ", high),
+        ] {
+            if let Some(value) = value {
+                let (stem, help) = (format!("{stem}{suffix}"), format!("{of}{help}"));
+                self.add(&stem, unit, &help, labels, value * factor);
+            }
+        }
+    }
+
     fn text(self) -> String {
         let mut text = String::new();
         for (name, family) in self.by_name {
@@ -128,50 +150,51 @@ fn about_the_run(families: &mut Families, run: &Run) {
     .collect();
     let what = "What measured, and on what: always 1, the facts are the labels";
     families.add("plumb_info", "", what, &labels, 1.0);
-    let mut gauge = |stem: &str, unit, help: &str, value: Option<f64>| {
+    let footer = run.footer.as_ref();
+    let is_whole = footer.is_some_and(|footer| footer.end != End::Interrupted);
+    let ended = footer.and_then(|footer| seconds_since_1970(&footer.finished));
+    for (stem, unit, help, value) in [
+        (
+            "plumb_run_start_timestamp",
+            "seconds",
+            "When the run began, in seconds since 1970",
+            seconds_since_1970(&header.started),
+        ),
+        (
+            "plumb_run_end_timestamp",
+            "seconds",
+            "When the run ended; absent where it was killed, in seconds since 1970",
+            ended,
+        ),
+        (
+            "plumb_run_duration",
+            "seconds",
+            "How long the run took; of a resumed run, its last part",
+            footer.map(|footer| footer.elapsed_s),
+        ),
+        (
+            "plumb_run_complete",
+            "",
+            "1 where the run came to its end, 0 where it was interrupted or killed",
+            Some(f64::from(u8::from(is_whole))),
+        ),
+        (
+            "plumb_core_clock",
+            "hertz",
+            "Core clock at calibration",
+            Some(header.calibration.core_hz),
+        ),
+        (
+            "plumb_counter",
+            "hertz",
+            "Rate of the counter that times everything",
+            Some(header.calibration.counter_hz),
+        ),
+    ] {
         if let Some(value) = value {
             families.add(stem, unit, help, &[], value);
         }
-    };
-    let footer = run.footer.as_ref();
-    let is_whole = footer.is_some_and(|footer| footer.end != End::Interrupted);
-    let instants = [
-        ("plumb_run_start_timestamp", "When the run began", Some(&header.started)),
-        (
-            "plumb_run_end_timestamp",
-            "When the run ended; absent where it was killed",
-            footer.map(|footer| &footer.finished),
-        ),
-    ];
-    for (stem, help, text) in instants {
-        let help = format!("{help}, in seconds since 1970");
-        let value = text.and_then(|text| seconds_since_1970(text));
-        gauge(stem, "seconds", &help, value);
     }
-    gauge(
-        "plumb_run_duration",
-        "seconds",
-        "How long the run took; of a resumed run, its last part",
-        footer.map(|footer| footer.elapsed_s),
-    );
-    gauge(
-        "plumb_run_complete",
-        "",
-        "1 where the run came to its end, 0 where it was interrupted or killed",
-        Some(f64::from(u8::from(is_whole))),
-    );
-    gauge(
-        "plumb_core_clock",
-        "hertz",
-        "Core clock at calibration",
-        Some(header.calibration.core_hz),
-    );
-    gauge(
-        "plumb_counter",
-        "hertz",
-        "Rate of the counter that times everything",
-        Some(header.calibration.counter_hz),
-    );
 }
 
 /// How many figures and findings there are, and how good the predictions were.
@@ -215,19 +238,9 @@ fn about_other_tools(families: &mut Families, run: &Run) {
             label("pairing", &row.pairing.name),
             label("row", &row.row.name),
         ];
-        let (low, high) = row.interval.unzip();
-        let ends = [
-            ("", "", row.ratio),
-            ("_low", "Lower end of the interval: ", low),
-            ("_high", "Upper end of the interval: ", high),
-        ];
-        for (suffix, of, value) in ends {
-            let stem = format!("plumb_crosscheck{suffix}");
-            let help = format!("{of}plumb's figure over another tool's, median over the turns");
-            if let Some(value) = value {
-                families.add(&stem, "ratio", &help, &labels, value);
-            }
-        }
+        let help = "plumb's figure over another tool's, median over the turns";
+        let values = (row.ratio, row.interval);
+        families.add_with_ends("plumb_crosscheck", ("ratio", 1.0), help, &labels, values);
         if let Verdict::Met | Verdict::Missed = row.verdict {
             let help = "1 where the goal of a ratio is met, 0 where it is missed";
             let value = f64::from(u8::from(row.verdict == Verdict::Met));
@@ -241,26 +254,15 @@ fn add_figure(families: &mut Families, figure: &Figure) {
     let Some((metric, value)) = figure.metric.as_ref().zip(figure.value) else {
         return;
     };
-    let (unit, factor) = unit(metric.unit);
     let labels: Vec<String> = figure
         .case
         .0
         .iter()
         .map(|(name, value)| label(&parameter(name), &value.to_string()))
         .collect();
-    let (low, high) = figure.ci.unzip();
-    let ends = [
-        ("", "", Some(value)),
-        ("_low", "Lower end of the interval: ", low),
-        ("_high", "Upper end of the interval: ", high),
-    ];
-    for (suffix, of, value) in ends {
-        let stem = format!("plumb_{}_{}{suffix}", figure.experiment, metric.name);
-        let help = format!("{of}{}", metric.doc);
-        if let Some(value) = value {
-            families.add(&stem, unit, &help, &labels, value * factor);
-        }
-    }
+    let stem = format!("plumb_{}_{}", figure.experiment, metric.name);
+    let values = (Some(value), figure.ci);
+    families.add_with_ends(&stem, unit(metric.unit), &metric.doc, &labels, values);
 }
 
 /// The unit's name by convention, and what turns a value into it.

@@ -9,7 +9,7 @@
 //! absolute deviations from both medians, which outliers hardly move.
 
 use super::dip::{critical_dip, dip};
-use super::quantile::{median_of_sorted, sorted};
+use super::quantile::{quantile_of_sorted, sorted};
 
 /// The least share that counts as a mode; what is rarer is an outlier.
 const LEAST_SHARE: f64 = 0.05;
@@ -61,10 +61,10 @@ pub fn modes(values: &[f64], resolution: f64) -> Vec<Mode> {
 fn are_apart(low: &[f64], high: &[f64]) -> bool {
     const ASHMAN_D: f64 = 2.0;
     let centre_and_spread = |part: &[f64]| {
-        let centre = median_of_sorted(part)?;
+        let centre = quantile_of_sorted(part, 0.5)?;
         let away: Vec<f64> = part.iter().map(|value| (value - centre).abs()).collect();
         // 1.4826: the spread of a normal sample from its median absolute deviation.
-        Some((centre, 1.4826 * median_of_sorted(&sorted(&away))?))
+        Some((centre, 1.4826 * quantile_of_sorted(&sorted(&away), 0.5)?))
     };
     let (Some(low), Some(high)) = (centre_and_spread(low), centre_and_spread(high)) else {
         return false;
@@ -75,7 +75,7 @@ fn are_apart(low: &[f64], high: &[f64]) -> bool {
 
 fn mode(part: &[f64], of: usize) -> Option<Mode> {
     Some(Mode {
-        centre: median_of_sorted(part)?,
+        centre: quantile_of_sorted(part, 0.5)?,
         share: part.len() as f64 / of as f64,
         low: *part.first()?,
         high: *part.last()?,

@@ -30,9 +30,28 @@ pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// As [`median`], for values already in ascending order.
-pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
-    quantile_of_sorted(sorted, 0.5)
+/// Rank of the `q`-quantile among `total` values: the nearest, at least the first.
+pub fn rank(q: f64, total: u64) -> u64 {
+    ((q * total as f64).ceil() as u64).max(1)
+}
+
+/// The `q`-quantile by nearest rank of values with their counts, in ascending order, that are among
+/// `total`; the greatest where their counts do not reach it. `None` when there are no values.
+pub fn quantile_of_counted<V>(
+    counted: impl IntoIterator<Item = (V, u64)>,
+    q: f64,
+    total: u64,
+) -> Option<V> {
+    let rank = rank(q, total);
+    let (mut below, mut greatest) = (0, None);
+    for (value, count) in counted {
+        below += count;
+        greatest = Some(value);
+        if below >= rank {
+            break;
+        }
+    }
+    greatest
 }
 
 /// The `rank`-th smallest value, counted from 1. `None` when there is no such rank.
@@ -62,6 +81,25 @@ mod tests {
         assert_eq!(order_statistic(&sorted, 1), Some(2.0));
         assert_eq!(order_statistic(&sorted, 3), Some(9.0));
         assert_eq!(order_statistic(&sorted, 4), None);
+    }
+
+    #[test]
+    fn counted_values_have_the_nearest_rank() {
+        let counted = [(1.0, 1), (2.0, 2), (5.0, 1)];
+        for (q, total, value) in [
+            (0.0, 4, 1.0),
+            (0.25, 4, 1.0),
+            (0.26, 4, 2.0),
+            (0.75, 4, 2.0),
+            (0.76, 4, 5.0),
+            (1.0, 4, 5.0),
+            // Four of ten have a value.
+            (0.1, 10, 1.0),
+            (0.9, 10, 5.0),
+        ] {
+            assert_eq!(quantile_of_counted(counted, q, total), Some(value), "{q} of {total}");
+        }
+        assert_eq!(quantile_of_counted::<f64>([], 0.5, 3), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! by sums. The valley is sought where it can be: no interruption is shorter than a kernel's entry
 //! and exit with a handler between, and no miss is longer than some accesses to memory in a row.
 
+use super::quantile::quantile_of_counted;
 use std::collections::BTreeMap;
 
 /// No interruption is as short, in ns: an interrupt delivered, acknowledged and returned from takes
@@ -97,12 +98,7 @@ impl Times {
 
     /// The time that a share `q` of all does not exceed; none without times.
     pub fn quantile(&self, q: f64) -> Option<u64> {
-        let rank = (q * self.count as f64).ceil().max(1.0) as u64;
-        let mut below = 0;
-        self.seen().find_map(|(ticks, count)| {
-            below += count;
-            (below >= rank).then_some(ticks)
-        })
+        quantile_of_counted(self.seen(), q, self.count)
     }
 }
 

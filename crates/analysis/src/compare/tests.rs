@@ -11,14 +11,9 @@ use record::key::{CaseId, FREE, Key, OTHER, PLACEMENT};
 use record::run::Run;
 use record::unit::Unit;
 
-fn changed(header: impl Fn(&mut Header), change: impl Fn(&mut Event)) -> Run {
-    let mut own = sample::header();
-    header(&mut own);
-    let mut run = Run::new(own);
-    for mut event in sample::events() {
-        change(&mut event);
-        run.push(event);
-    }
+fn with_header(change: impl Fn(&mut Header)) -> Run {
+    let mut run = sample::run();
+    change(&mut run.header);
     run
 }
 
@@ -66,7 +61,7 @@ fn a_run_with_itself_is_quiet_and_nothing_differs_around_it() {
 #[test]
 fn a_slower_ladder_is_found_and_named() {
     let base = sample::run();
-    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.3));
+    let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
     let runs = [measured(&base), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let findings = comparison.against[0].findings();
@@ -98,10 +93,10 @@ fn add(history: &mut History, figures: &[Figure]) {
 #[test]
 fn stored_runs_widen_the_band() {
     let base = sample::run();
-    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.3));
+    let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
     let mut history = History::default();
     for factor in [0.6, 0.8, 1.0, 1.3, 1.7] {
-        let stored = changed(|_| {}, |event| scale(event, "memory.latency", factor));
+        let stored = sample::changed(|event| scale(event, "memory.latency", factor));
         add(&mut history, &figures(&stored));
     }
     let runs = [measured(&base), measured(&new)];
@@ -119,18 +114,15 @@ fn stored_runs_widen_the_band() {
 fn another_size_is_not_tested() {
     let base = sample::run();
     let sized = |bytes: u64, cpu: u64| {
-        changed(
-            |_| {},
-            move |event| {
-                scale(event, "memory.latency", 1.3);
-                if let Event::Samples(samples) = event
-                    && samples.series == "memory.latency"
-                {
-                    samples.at.insert("file_bytes".into(), bytes.into());
-                    samples.at.insert("cpu".into(), cpu.into());
-                }
-            },
-        )
+        sample::changed(move |event| {
+            scale(event, "memory.latency", 1.3);
+            if let Event::Samples(samples) = event
+                && samples.series == "memory.latency"
+            {
+                samples.at.insert("file_bytes".into(), bytes.into());
+                samples.at.insert("cpu".into(), cpu.into());
+            }
+        })
     };
     let (small, large) = (sized(1 << 26, 1), sized(1 << 28, 0));
     for (base, new, untested) in [(&small, &large, true), (&base, &small, false)] {
@@ -145,24 +137,18 @@ fn another_size_is_not_tested() {
 #[test]
 fn a_cpu_that_others_took_is_told() {
     let base = sample::run();
-    let new = changed(
-        |_| {},
-        |event| {
-            scale(event, "memory.latency", 1.3);
-            if let Event::Round(round) = event {
-                let taken = 0.4 * round.window_ns * round.cpus.len() as f64;
-                round.environment.insert("run_delay_ns".into(), taken);
-            }
-        },
-    );
-    let quiet = changed(
-        |_| {},
-        |event| {
-            if let Event::Round(round) = event {
-                round.environment.insert("run_delay_ns".into(), 0.0);
-            }
-        },
-    );
+    let new = sample::changed(|event| {
+        scale(event, "memory.latency", 1.3);
+        if let Event::Round(round) = event {
+            let taken = 0.4 * round.window_ns * round.cpus.len() as f64;
+            round.environment.insert("run_delay_ns".into(), taken);
+        }
+    });
+    let quiet = sample::changed(|event| {
+        if let Event::Round(round) = event {
+            round.environment.insert("run_delay_ns".into(), 0.0);
+        }
+    });
     let runs = [measured(&quiet), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let against = &comparison.against[0];
@@ -181,7 +167,7 @@ fn a_cpu_that_others_took_is_told() {
 #[test]
 fn stored_runs_that_agree_leave_a_band() {
     let base = sample::run();
-    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.004));
+    let new = sample::changed(|event| scale(event, "memory.latency", 1.004));
     let mut history = History::default();
     (0..5).for_each(|_| add(&mut history, &figures(&base)));
     let runs = [measured(&base), measured(&new)];
@@ -195,7 +181,7 @@ fn stored_runs_that_agree_leave_a_band() {
 #[test]
 fn another_machine_s_history_says_nothing() {
     let base = sample::run();
-    let new = changed(|header| header.identity = "another".into(), |_| {});
+    let new = with_header(|header| header.identity = "another".into());
     let mut history = History::default();
     (0..5).for_each(|_| add(&mut history, &figures(&base)));
     let runs = [measured(&base), measured(&new)];
@@ -217,7 +203,7 @@ fn what_cannot_be_tested_says_why() {
     };
     let [published, bare, _, derived, ..] = comparison_of(&base);
     assert_eq!((published, bare, derived), (0, 0, 7));
-    let new = changed(|header| header.options.preset = "published".into(), |_| {});
+    let new = with_header(|header| header.options.preset = "published".into());
     let [published, bare, ..] = comparison_of(&new);
     assert!(published > 20 && bare == 0, "{published}, {bare}");
 }
@@ -225,21 +211,18 @@ fn what_cannot_be_tested_says_why() {
 #[test]
 fn what_has_no_partner_is_named_with_its_reason() {
     let base = sample::run();
-    let new = changed(
-        |_| {},
-        |event| match event {
-            // The pipe was not planned; one call failed.
-            Event::Plan(plan) => plan.experiments.retain(|planned| planned.id != "os.pipe"),
-            Event::Samples(samples) if samples.case == sample::call("read") => {
-                samples.series = "nowhere".into();
-            }
-            Event::Outcome(outcome) if outcome.case == Some(sample::call("read")) => {
-                outcome.outcome = Ending::Failed;
-                outcome.reason = Some("broken pipe".into());
-            }
-            _ => {}
-        },
-    );
+    let new = sample::changed(|event| match event {
+        // The pipe was not planned; one call failed.
+        Event::Plan(plan) => plan.experiments.retain(|planned| planned.id != "os.pipe"),
+        Event::Samples(samples) if samples.case == sample::call("read") => {
+            samples.series = "nowhere".into();
+        }
+        Event::Outcome(outcome) if outcome.case == Some(sample::call("read")) => {
+            outcome.outcome = Ending::Failed;
+            outcome.reason = Some("broken pipe".into());
+        }
+        _ => {}
+    });
     let runs = [measured(&base), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let told: Vec<(String, String)> = comparison.against[0]
@@ -264,23 +247,20 @@ fn what_has_no_partner_is_named_with_its_reason() {
 #[test]
 fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
     let placed = |place: &'static str| {
-        changed(
-            |_| {},
-            move |event| {
-                let place = |case: &mut CaseId| *case = case.unplaced().with(PLACEMENT, place);
-                match event {
-                    Event::Plan(plan) => {
-                        let planned = plan.experiments.iter_mut();
-                        let pipe = planned.filter(|planned| planned.id == "os.pipe");
-                        pipe.flat_map(|pipe| &mut pipe.series)
-                            .flat_map(|series| &mut series.cases)
-                            .for_each(place);
-                    }
-                    Event::Samples(of) if of.series == "os.pipe" => place(&mut of.case),
-                    _ => {}
+        sample::changed(move |event| {
+            let place = |case: &mut CaseId| *case = case.unplaced().with(PLACEMENT, place);
+            match event {
+                Event::Plan(plan) => {
+                    let planned = plan.experiments.iter_mut();
+                    let pipe = planned.filter(|planned| planned.id == "os.pipe");
+                    pipe.flat_map(|pipe| &mut pipe.series)
+                        .flat_map(|series| &mut series.cases)
+                        .for_each(place);
                 }
-            },
-        )
+                Event::Samples(of) if of.series == "os.pipe" => place(&mut of.case),
+                _ => {}
+            }
+        })
     };
     let (base, new) = (placed(OTHER), placed(FREE));
     let runs = [measured(&base), measured(&new)];
@@ -296,15 +276,12 @@ fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
 #[test]
 fn another_unit_is_never_compared() {
     let base = sample::run();
-    let new = changed(
-        |_| {},
-        |event| {
-            if let Event::Plan(plan) = event {
-                let pipe = plan.experiments.iter_mut().find(|planned| planned.id == "os.pipe");
-                pipe.unwrap().metrics[0].unit = Unit::OpPerS;
-            }
-        },
-    );
+    let new = sample::changed(|event| {
+        if let Event::Plan(plan) = event {
+            let pipe = plan.experiments.iter_mut().find(|planned| planned.id == "os.pipe");
+            pipe.unwrap().metrics[0].unit = Unit::OpPerS;
+        }
+    });
     let runs = [measured(&base), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let incomparable = &comparison.against[0].incomparable;
@@ -316,21 +293,18 @@ fn another_unit_is_never_compared() {
 fn a_renamed_figure_is_compared_with_that_of_its_former_name() {
     const LATER: &str = "later";
     let base = sample::run();
-    let new = changed(
-        |_| {},
-        |event| match event {
-            Event::Plan(plan) => {
-                let mut planned = plan.experiments.iter_mut();
-                let pipe = planned.find(|planned| planned.id == "os.pipe").unwrap();
-                let was = std::mem::replace(&mut pipe.metrics[0].name, LATER.into());
-                pipe.metrics[0].formerly = Some(was);
-            }
-            Event::Samples(samples) if samples.series == "os.pipe" => {
-                samples.metric = LATER.into();
-            }
-            _ => {}
-        },
-    );
+    let new = sample::changed(|event| match event {
+        Event::Plan(plan) => {
+            let mut planned = plan.experiments.iter_mut();
+            let pipe = planned.find(|planned| planned.id == "os.pipe").unwrap();
+            let was = std::mem::replace(&mut pipe.metrics[0].name, LATER.into());
+            pipe.metrics[0].formerly = Some(was);
+        }
+        Event::Samples(samples) if samples.series == "os.pipe" => {
+            samples.metric = LATER.into();
+        }
+        _ => {}
+    });
     for runs in [[&base, &new], [&new, &base]] {
         let runs = runs.map(measured);
         let comparison = compare(&runs, &History::default()).unwrap();
@@ -344,18 +318,15 @@ fn a_renamed_figure_is_compared_with_that_of_its_former_name() {
 #[test]
 fn what_differs_around_runs_is_told_the_most_telling_first() {
     let base = sample::run();
-    let new = changed(
-        |header| {
-            header.plumb = "0.2.0".into();
-            header.environment.insert("thp".into(), "always".into());
-            header.environment.insert("load_1m".into(), "9.5".into());
-            header.environment.remove("governor");
-            header.calibration.core_hz *= 0.9;
-            header.host["cpu"]["turbo"]["enabled"] = false.into();
-            header.host["memory"]["available_bytes"] = 1.into();
-        },
-        |_| {},
-    );
+    let new = with_header(|header| {
+        header.plumb = "0.2.0".into();
+        header.environment.insert("thp".into(), "always".into());
+        header.environment.insert("load_1m".into(), "9.5".into());
+        header.environment.remove("governor");
+        header.calibration.core_hz *= 0.9;
+        header.host["cpu"]["turbo"]["enabled"] = false.into();
+        header.host["memory"]["available_bytes"] = 1.into();
+    });
     let runs = [measured(&base), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let told: Vec<String> = comparison.against[0]
@@ -377,22 +348,19 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
 #[test]
 fn what_is_recorded_beside_a_finding_is_told() {
     let base = sample::run();
-    let new = changed(
-        |_| {},
-        |event| {
-            scale(event, "memory.latency", 1.25);
-            match event {
-                Event::Samples(samples) if samples.series == "memory.latency" => {
-                    samples.core_hz = Some(sample::CORE_HZ / 1.25);
-                    samples.at.insert("cpu".into(), 0.into());
-                }
-                Event::Round(round) if round.series == "memory.latency" => {
-                    round.disturbed = vec!["steal 1.8 % of the window".into()];
-                }
-                _ => {}
+    let new = sample::changed(|event| {
+        scale(event, "memory.latency", 1.25);
+        match event {
+            Event::Samples(samples) if samples.series == "memory.latency" => {
+                samples.core_hz = Some(sample::CORE_HZ / 1.25);
+                samples.at.insert("cpu".into(), 0.into());
             }
-        },
-    );
+            Event::Round(round) if round.series == "memory.latency" => {
+                round.disturbed = vec!["steal 1.8 % of the window".into()];
+            }
+            _ => {}
+        }
+    });
     let runs = [measured(&base), measured(&new)];
     let comparison = compare(&runs, &History::default()).unwrap();
     let findings = comparison.against[0].findings();

@@ -26,16 +26,6 @@ fn told(run: &Run, experiment: &str) -> Vec<String> {
     sentences(run, planned.expect("is in the sample"), &own(&all, experiment))
 }
 
-/// The sample with every event changed.
-fn run_of(change: impl Fn(&mut Event)) -> Run {
-    let mut run = Run::new(sample::header());
-    for mut event in sample::events() {
-        change(&mut event);
-        run.push(event);
-    }
-    run
-}
-
 #[test]
 fn a_ladder_tells_its_ends_its_steps_and_its_verdicts() {
     let told = told(&sample::run(), "memory.latency");
@@ -59,7 +49,7 @@ fn a_ladder_tells_its_ends_its_steps_and_its_verdicts() {
 #[test]
 fn nothing_measured_is_nothing_said() {
     assert!(told(&sample::run(), "memory.numa").is_empty());
-    let silent = run_of(|event| {
+    let silent = sample::changed(|event| {
         if let Event::Outcome(outcome) = event {
             outcome.outcome = record::event::Ending::Failed;
         }
@@ -72,7 +62,7 @@ fn nothing_measured_is_nothing_said() {
 #[test]
 fn a_miss_names_its_factor_and_a_cause_only_where_its_condition_held() {
     let slow = |has_steal: bool| {
-        run_of(move |event| match event {
+        sample::changed(move |event| match event {
             Event::Samples(samples) if samples.series == "os.syscall" => {
                 if let Raw::Quartets { .. } = &samples.raw {
                     slower(&mut samples.raw);
@@ -203,7 +193,7 @@ proptest! {
 
     #[test]
     fn every_number_is_a_figure_a_range_a_ratio_or_a_count(by in 0.01..100.0_f64) {
-        let run = run_of(|event| {
+        let run = sample::changed(|event| {
             if let Event::Samples(samples) = event {
                 let json = serde_json::to_value(&samples.raw).expect("serialises");
                 samples.raw = serde_json::from_value(scale(json, by)).expect("parses again");

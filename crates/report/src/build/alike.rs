@@ -1,6 +1,7 @@
 //! Texts of figures that differ in numbers only, as one text with the figures that it is for.
 
 use analysis::figure::Figure;
+use analysis::gather::distinct;
 use analysis::names::{Names, words};
 use record::event::PlannedExperiment;
 use record::quantity::parted;
@@ -63,25 +64,12 @@ impl Alike<'_> {
         names: &Names,
         all: &[&Figure],
     ) -> String {
-        let mut metrics: Vec<&str> = Vec::new();
-        for figure in &self.figures {
-            let metric = figure.metric.as_ref().map_or("", |metric| metric.name.as_ref());
-            if !metrics.contains(&metric) {
-                metrics.push(metric);
-            }
-        }
-        let of_metrics = all.iter().filter(|figure| {
-            let metric = figure.metric.as_ref();
-            metric.is_some_and(|metric| metrics.contains(&metric.name.as_ref()))
-        });
-        let is_all = of_metrics.count() == self.figures.len();
-        let mut cases: Vec<String> = Vec::new();
-        for figure in &self.figures {
-            let case = names.case(figure);
-            if !case.is_empty() && !cases.contains(&case) {
-                cases.push(case);
-            }
-        }
+        let metrics = distinct(self.figures.iter().map(|figure| figure.metric_name()));
+        let is_of_metrics =
+            |figure: &&&Figure| figure.metric.is_some() && metrics.contains(&figure.metric_name());
+        let is_all = all.iter().filter(is_of_metrics).count() == self.figures.len();
+        let cases = self.figures.iter().map(|figure| names.case(figure));
+        let cases = distinct(cases.filter(|case| !case.is_empty()));
         let metrics = match planned.metrics.len() {
             1 => String::new(),
             _ => words(&metrics.join(", ")),

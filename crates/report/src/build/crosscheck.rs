@@ -2,7 +2,7 @@
 
 use super::plots::axis;
 use crate::document::{
-    Audience, Block, Cell, Column, Plot, Point, Row, Section, Series, Shape, Table, Tone,
+    Audience, Block, Cell, Plot, Point, Row, Section, Series, Shape, Table, Tone,
 };
 use crate::values::{self, counted, shell};
 use analysis::compare::conditions::settings;
@@ -10,6 +10,7 @@ use analysis::crosscheck::{
     AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Tally, Verdict, rivals, tally,
 };
 use analysis::findings::Severity;
+use analysis::gather::gathered;
 use record::crosscheck::{DIR, FILES, Goal, MEMORY};
 use record::quantity::render;
 use record::run::Run;
@@ -25,17 +26,17 @@ pub fn section(run: &Run) -> Option<Section> {
     if all.is_empty() {
         return None;
     }
-    let mut blocks = vec![(Audience::Everyone, Block::Paragraph(method(&all)))];
+    let mut blocks = vec![Block::text(method(&all)).for_all()];
     let begun = begun(run);
     if !begun.is_empty() {
-        blocks.push((Audience::Everyone, Block::Paragraph(begun)));
+        blocks.push(Block::Paragraph(begun).for_all());
     }
-    blocks.extend(plot(&all).map(|plot| (Audience::Page, Block::Plot(plot))));
+    blocks.extend(plot(&all).map(|plot| Block::Plot(plot).on_page()));
     for beside in all.iter().filter(|beside| !beside.bouts.is_empty()) {
         blocks.extend(of_rival(beside));
     }
-    blocks.extend(without(&all).map(|table| (Audience::Everyone, Block::Table(table))));
-    Some(Section { id: ID.to_owned(), heading: "Beside other tools".to_owned(), blocks })
+    blocks.extend(without(&all).map(|table| Block::Table(table).for_all()));
+    Some(Section::new(ID, "Beside other tools", blocks))
 }
 
 /// When it was made, and what was otherwise then than when the run began.
@@ -131,10 +132,8 @@ fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    let mut blocks: Vec<(Audience, Block)> =
-        blocks.into_iter().map(|block| (Audience::Everyone, block)).collect();
-    blocks.push((Audience::Page, commands(beside)));
-    blocks
+    let page = commands(beside).on_page();
+    blocks.into_iter().map(Block::for_all).chain([page]).collect()
 }
 
 fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
@@ -150,26 +149,14 @@ fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
         "" => format!("{}: {turns}", beside.name),
         about => format!("{}: {about}; {turns}", beside.name),
     };
-    Table {
-        caption,
-        columns: vec![
-            Column::text("compared"),
-            Column::text("plumb's figure"),
-            Column::number("plumb"),
-            Column::number(beside.name),
-            Column::number("ratio"),
-            Column::number("interval"),
-            Column::text("goal"),
-            Column::text("verdict"),
-        ],
-        rows: rows.iter().map(|row| Row::of(cells(row))).collect(),
-    }
+    let theirs = format!("#{}", beside.name);
+    let headings =
+        ["compared", "plumb's figure", "#plumb", &theirs, "#ratio", "#interval", "goal", "verdict"];
+    Table::new(caption, &headings, rows.iter().map(|row| Row::of(cells(row))))
 }
 
 fn cells(compared: &Compared<'_>) -> Vec<Cell> {
-    let none = || Cell::toned("-", Tone::Muted);
-    let text = |text: Option<String>| text.map_or_else(none, Cell::plain);
-    let value = |value: Option<f64>| text(value.map(|value| render(value, compared.row.unit)));
+    let value = |value: Option<f64>| Cell::of(value.map(|value| render(value, compared.row.unit)));
     let interval = compared
         .interval
         .map(|(low, high)| format!("[{}, {}]", values::ratio(low), values::ratio(high)));
@@ -178,12 +165,9 @@ fn cells(compared: &Compared<'_>) -> Vec<Cell> {
         Cell::plain(figure(compared)),
         value(compared.ours),
         value(compared.theirs),
-        text(compared.ratio.map(values::ratio)),
-        text(interval),
-        match goal(compared.row.goal) {
-            Some(goal) => Cell::plain(goal),
-            None => none(),
-        },
+        Cell::of(compared.ratio.map(values::ratio)),
+        Cell::of(interval),
+        Cell::of(goal(compared.row.goal)),
         verdict(compared),
     ]
 }
@@ -231,30 +215,27 @@ fn verdict(compared: &Compared<'_>) -> Cell {
 
 /// What is known of the methods where figures disagree or were never meant to agree, each text once.
 fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
-    let mut texts: Vec<(Severity, &str, Vec<String>)> = Vec::new();
-    for row in rows {
-        let severity = match row.verdict {
-            Verdict::Absent => continue,
-            Verdict::Missed => Severity::Warning,
-            Verdict::Explained => Severity::Note,
-            _ if row.differs() => Severity::Note,
-            Verdict::Met | Verdict::Undecided | Verdict::NotJudged => continue,
-        };
-        let text = match row.row.difference.trim() {
-            "" => "no difference in method is known",
-            text => text.trim_end_matches('.'),
-        };
-        let known = texts.iter_mut().find(|(of, known, _)| (*of, *known) == (severity, text));
-        match known {
-            Some((.., names)) => names.push(row.name()),
-            None => texts.push((severity, text, vec![row.name()])),
-        }
-    }
-    let told = texts.into_iter().map(|(severity, text, names)| {
-        let of = names.join("; ");
-        (severity, format!("{of}: {text}."))
-    });
+    let texts =
+        gathered(rows.iter().filter_map(|row| Some((difference(row)?, row.name())))).into_iter();
+    let told =
+        texts.map(|((severity, text), names)| (severity, format!("{}: {text}.", names.join("; "))));
     told.collect()
+}
+
+/// How the methods differ, and how much that matters; nothing of figures that agree.
+fn difference<'row>(row: &'row Compared<'_>) -> Option<(Severity, &'row str)> {
+    let severity = match row.verdict {
+        Verdict::Absent => return None,
+        Verdict::Missed => Severity::Warning,
+        Verdict::Explained => Severity::Note,
+        _ if row.differs() => Severity::Note,
+        Verdict::Met | Verdict::Undecided | Verdict::NotJudged => return None,
+    };
+    let text = match row.row.difference.trim() {
+        "" => "no difference in method is known",
+        text => text.trim_end_matches('.'),
+    };
+    Some((severity, text))
 }
 
 /// What else had the CPUs in a pairing's turns.
@@ -327,11 +308,8 @@ fn without(all: &[Beside<'_>]) -> Option<Table> {
             Row::of([beside.name, about, &why].map(Cell::plain).into())
         })
         .collect();
-    (!rows.is_empty()).then(|| Table {
-        caption: "Tools that were not compared".to_owned(),
-        columns: ["tool", "what it is", "why not"].map(Column::text).into(),
-        rows,
-    })
+    let headings = ["tool", "what it is", "why not"];
+    (!rows.is_empty()).then(|| Table::new("Tools that were not compared", &headings, rows))
 }
 
 /// All ratios that are quantities, with their intervals and what meets their goals; none for fewer than two.
@@ -374,13 +352,16 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
             })
         })
         .collect();
-    let series = |name: &str, shape, points| Series { name: name.to_owned(), shape, points };
-    (points.len() > 1).then(|| Plot {
-        title: "plumb's figures over those of other tools; grey: the goals".to_owned(),
-        x: axis("plumb / other tool", Some(Unit::Ratio), true),
-        y,
-        series: vec![series("goal", Shape::Ranges, goals), series("ratio", Shape::Bars, points)],
-        markers: Vec::new(),
+    (points.len() > 1).then(|| {
+        Plot::new(
+            "plumb's figures over those of other tools; grey: the goals",
+            axis("plumb / other tool", Some(Unit::Ratio), true),
+            y,
+            vec![
+                Series::new("goal", Shape::Ranges, goals),
+                Series::new("ratio", Shape::Bars, points),
+            ],
+        )
     })
 }
 

@@ -6,6 +6,7 @@ use crate::document::{Audience, Block, Cell, Column, Row, Section, Shape, Table,
 use crate::values;
 use analysis::discussion;
 use analysis::figure::Figure;
+use analysis::gather::{distinct, gathered};
 use analysis::names::Names;
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment};
@@ -30,33 +31,21 @@ const BRIEF: usize = 320;
 
 /// The section of an experiment and its figures.
 pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
-    let mut blocks = Vec::new();
-    let mut add = |audience, block| blocks.push((audience, block));
-    if let Some(question) = under(&planned.manual, "Question") {
-        add(Audience::Page, Block::Paragraph(question));
-    }
-    if let Some(method) = under(&planned.manual, "Method") {
-        let brief = format!("{METHOD}{}", first_sentences(&method));
-        add(Audience::Page, Block::Paragraph(brief));
-    }
-    if !planned.manual.is_empty() {
-        add(Audience::Page, Block::Manual(planned.manual.clone()));
-    }
-    if let Some(absence) = &planned.skipped {
-        let needed =
-            absence.needed.as_ref().map_or_else(String::new, |needed| format!(" (needs {needed})"));
-        let text = format!("Skipped: {}{needed}.", absence.reason);
-        add(Audience::Everyone, Block::Paragraph(text));
-    } else {
-        for (audience, block) in results(run, planned, figures) {
-            add(audience, block);
+    let question = under(&planned.manual, "Question").map(Block::Paragraph);
+    let method = under(&planned.manual, "Method");
+    let method = method.map(|method| Block::text(format!("{METHOD}{}", first_sentences(&method))));
+    let manual = (!planned.manual.is_empty()).then(|| Block::Manual(planned.manual.clone()));
+    let head = [question, method, manual].into_iter().flatten();
+    let mut blocks: Vec<_> = head.map(Block::on_page).collect();
+    match &planned.skipped {
+        Some(absence) => {
+            let needed = absence.needed.as_ref();
+            let needed = needed.map_or_else(String::new, |needed| format!(" (needs {needed})"));
+            blocks.push(Block::text(format!("Skipped: {}{needed}.", absence.reason)).for_all());
         }
+        None => blocks.extend(results(run, planned, figures)),
     }
-    Section {
-        id: planned.id.clone(),
-        heading: format!("{}: {}", planned.id, planned.title),
-        blocks,
-    }
+    Section::new(&planned.id, format!("{}: {}", planned.id, planned.title), blocks)
 }
 
 /// Prediction, plots, tables, discussion. Where room is short the discussion comes first.
@@ -66,9 +55,8 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     let sentences = discussion::sentences(run, planned, figures);
     let discussion = (!sentences.is_empty()).then(|| Block::Paragraph(sentences.join(" ")));
     let mut blocks = Vec::new();
-    blocks.extend(discussion.clone().map(|block| (Audience::Terminal, block)));
-    let reasons = reasons::block(planned, &names, figures);
-    blocks.extend(reasons.map(|block| (Audience::Page, block)));
+    blocks.extend(discussion.clone().map(Block::in_short));
+    blocks.extend(reasons::block(planned, &names, figures).map(Block::on_page));
     let shown = plots::Shown { name: "", run, planned, figures };
     for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
         blocks.push((plot_for(at, &block), block));
@@ -90,21 +78,21 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     );
     let absent = remarks::absent(told);
     if !absent.is_empty() {
-        blocks.push((Audience::Everyone, Block::Notes(absent)));
+        blocks.push(Block::Notes(absent).for_all());
     }
     if let Some(discussion) = discussion {
-        blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
-        blocks.push((Audience::Page, discussion));
+        let heading = Block::Subheading("Discussion".to_owned());
+        blocks.extend([heading, discussion].map(Block::on_page));
     }
     let remarks = remarks::of_figures(told);
     if !remarks.is_empty() {
-        blocks.push((Audience::Page, Block::Notes(remarks)));
+        blocks.push(Block::Notes(remarks).on_page());
     }
     // What happened, and who did it, is the result of an experiment whose view are spans.
     let mut noted = remarks::of_experiment(told);
     noted.truncate(MOST_NOTES);
     if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
-        blocks.push((Audience::Terminal, Block::Notes(noted)));
+        blocks.push(Block::Notes(noted).in_short());
     }
     blocks
 }
@@ -195,17 +183,10 @@ fn tables(
 
 /// Figures in groups whose cases have the same parameters, so that no table has empty columns.
 pub(super) fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Figure>> {
-    let names = |figure: &Figure| -> Vec<String> {
-        figure.case.0.iter().map(|(name, _)| name.clone()).collect()
-    };
-    let mut groups: Vec<Vec<&Figure>> = Vec::new();
-    for figure in figures {
-        match groups.iter_mut().find(|group| names(group[0]) == names(figure)) {
-            Some(group) => group.push(figure),
-            None => groups.push(vec![figure]),
-        }
-    }
-    groups
+    let names =
+        |figure: &Figure| figure.case.0.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let groups = gathered(figures.iter().map(|figure| (names(figure), *figure)));
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 /// A column of a quantity that some figures have.
@@ -216,12 +197,8 @@ const OF_CORE: [OfCore; 2] = [("as found", values::as_found), ("shared", values:
 
 pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
     let (fixed, varying) = parameters(figures);
-    let several_metrics = figures
-        .iter()
-        .filter_map(|figure| figure.metric.as_ref().map(|metric| &metric.name))
-        .collect::<std::collections::BTreeSet<_>>()
-        .len()
-        > 1;
+    let metrics = figures.iter().filter_map(|figure| figure.metric.as_ref());
+    let several_metrics = distinct(metrics.map(|metric| &metric.name)).len() > 1;
     let unit = |name: &str| planned.units.get(name).copied();
     let mut columns: Vec<Column> = varying
         .iter()
@@ -234,13 +211,7 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
     if several_metrics {
         columns.push(Column::text("metric"));
     }
-    columns.extend([
-        Column::number("predicted"),
-        Column::number("measured"),
-        Column::number("interval"),
-        Column::number("cycles"),
-        Column::text("verdict"),
-    ]);
+    columns.extend(Column::list(&["#predicted", "#measured", "#interval", "#cycles", "verdict"]));
     // Only where some figure has them.
     let of_core: Vec<&OfCore> = OF_CORE
         .iter()
@@ -250,9 +221,9 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
     let rows = figures.iter().map(|figure| {
         let mut cells: Vec<Cell> = varying
             .iter()
-            .map(|name| match figure.case.get(name) {
-                Some(value) => Cell::plain(values::parameter(value, unit(name))),
-                None => Cell::toned("-", Tone::Muted),
+            .map(|name| {
+                let value = figure.case.get(name);
+                Cell::of(value.map(|value| values::parameter(value, unit(name))))
             })
             .collect();
         if several_metrics {
@@ -260,11 +231,7 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
             cells.push(Cell::plain(name));
         }
         cells.extend(quantities(figure));
-        let of_core = of_core.iter().map(|(_, of)| of(figure));
-        cells.extend(of_core.map(|text| match text {
-            Some(text) => Cell::plain(text),
-            None => Cell::toned("-", Tone::Muted),
-        }));
+        cells.extend(of_core.iter().map(|(_, of)| Cell::of(of(figure))));
         Row { cells, is_spare: is_spare(planned, figures.len(), figure) }
     });
     let fixed: Vec<String> = fixed
@@ -293,12 +260,7 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
 
 /// Parameters that all figures share, with their value, and the names of those that vary.
 fn parameters(figures: &[&Figure]) -> (Vec<(String, Value)>, Vec<String>) {
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in figures.iter().flat_map(|figure| &figure.case.0) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names = distinct(figures.iter().flat_map(|figure| &figure.case.0).map(|(name, _)| name));
     let (mut fixed, mut varying) = (Vec::new(), Vec::new());
     for name in names {
         let mut seen = figures.iter().map(|figure| figure.case.get(name));
@@ -320,22 +282,13 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
             Some(range) => Cell::plain(values::range(range, metric.unit)),
             None => Cell::toned("unknown", Tone::Muted),
         },
-        _ => Cell::toned("-", Tone::Muted),
-    };
-    let shown = values::value(figure);
-    let interval = match values::interval(figure) {
-        Some(interval) => Cell::plain(interval),
-        None => Cell::toned("-", Tone::Muted),
-    };
-    let cycles = match values::of_cycles(figure) {
-        Some(cycles) => Cell::plain(cycles),
-        None => Cell::toned("-", Tone::Muted),
+        _ => Cell::absent(),
     };
     vec![
         predicted,
-        shown.map_or_else(|| Cell::toned("-", Tone::Muted), Cell::plain),
-        interval,
-        cycles,
+        Cell::of(values::value(figure)),
+        Cell::of(values::interval(figure)),
+        Cell::of(values::of_cycles(figure)),
         verdict(figure),
     ]
 }
@@ -347,20 +300,20 @@ pub fn verdict(figure: &Figure) -> Cell {
         figure.shown_prediction().is_some_and(|judged| judged.prediction.range.is_some());
     let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
     let (text, tone) = match (figure.outcome, judged) {
-        (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text().to_owned(), Tone::Bad),
-        (Ending::Failed, _) => ("failed".to_owned(), Tone::Bad),
-        (Ending::Skipped, _) => ("skipped".to_owned(), Tone::Muted),
-        (Ending::Measured, Some(Verdict::Within)) => {
-            (Verdict::Within.text().to_owned(), Tone::Good)
-        }
-        (Ending::Measured, Some(verdict)) => (verdict.text().to_owned(), Tone::Warn),
+        (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text(), Tone::Bad),
+        (Ending::Failed, _) => ("failed", Tone::Bad),
+        (Ending::Skipped, _) => ("skipped", Tone::Muted),
+        (Ending::Measured, Some(Verdict::Within)) => (Verdict::Within.text(), Tone::Good),
+        (Ending::Measured, Some(verdict)) => (verdict.text(), Tone::Warn),
         (Ending::Measured, None) if is_predicted && figure.ci.is_none() => {
-            ("no interval".to_owned(), Tone::Muted)
+            ("no interval", Tone::Muted)
         }
-        (Ending::Measured, None) => ("unpredicted".to_owned(), Tone::Muted),
+        (Ending::Measured, None) => ("unpredicted", Tone::Muted),
     };
-    let text = if disturbed { format!("{text} (disturbed)") } else { text };
-    Cell::toned(text, tone)
+    match disturbed {
+        true => Cell::toned(format!("{text} (disturbed)"), tone),
+        false => Cell::toned(text, tone),
+    }
 }
 
 /// Rungs between octaves of a long ladder, unless something is wrong with them.

@@ -5,14 +5,13 @@ use super::experiment::{by_parameters, table};
 use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::gather::{distinct, gathered};
 use analysis::misses::is_estimate;
 use analysis::names::{Names, words};
 use analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, Range};
-use record::key::{CaseId, Value};
+use record::key::CaseId;
 use record::view::View;
-use std::collections::HashMap;
-use std::hash::Hash;
 
 /// Metrics that have a column: more do not fit where room is short.
 const MOST_METRICS: usize = 4;
@@ -61,39 +60,11 @@ pub fn tables(
 
 /// Every parameter of some case.
 fn parameters<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in figures.iter().flat_map(|figure| &figure.case.0) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names
+    distinct(figures.iter().flat_map(|figure| &figure.case.0).map(|(name, _)| name.as_str()))
 }
 
 fn cases<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures CaseId> {
-    let cases = gathered(figures, |figure| &figure.case).into_iter();
-    cases.map(|(case, _)| case).collect()
-}
-
-/// Figures by something of theirs, in the order of the first of each.
-fn gathered<'figures, K: Clone + Eq + Hash>(
-    figures: &[&'figures Figure],
-    key: impl Fn(&'figures Figure) -> K,
-) -> Vec<(K, Vec<&'figures Figure>)> {
-    let mut all: Vec<(K, Vec<&Figure>)> = Vec::new();
-    let mut places: HashMap<K, usize> = HashMap::new();
-    for figure in figures.iter().copied() {
-        let at = *places.entry(key(figure)).or_insert_with_key(|key| {
-            all.push((key.clone(), Vec::new()));
-            all.len() - 1
-        });
-        all[at].1.push(figure);
-    }
-    all
-}
-
-fn name(figure: &Figure) -> &str {
-    figure.metric.as_ref().map_or("", |metric| metric.name.as_ref())
+    distinct(figures.iter().map(|figure| &figure.case))
 }
 
 /// Metrics that some figure has: the view's first, then in the plan's order.
@@ -108,7 +79,7 @@ fn metrics<'run>(planned: &'run PlannedExperiment, figures: &[&Figure]) -> Vec<&
     let others = planned.metrics.iter().map(|metric| metric.name.as_ref());
     let others: Vec<&str> = others.filter(|other| !metrics.contains(other)).collect();
     metrics.extend(others);
-    metrics.retain(|metric| figures.iter().any(|figure| name(figure) == *metric));
+    metrics.retain(|metric| figures.iter().any(|figure| figure.metric_name() == *metric));
     metrics
 }
 
@@ -131,25 +102,22 @@ fn by_metric(
     what: &str,
 ) -> Table {
     let (metrics, left) = metrics.split_at(metrics.len().min(MOST_METRIC_ROWS));
-    let mut columns = vec![Column::text("metric")];
+    let mut columns = Column::list(&["metric"]);
     columns.extend(cases.iter().map(|case| {
         let heading = of_case(figures, case).next().map(|figure| names.case(figure));
         Column::number(&heading.unwrap_or_default())
     }));
     columns.push(Column::number("within"));
     let rows = metrics.iter().map(|metric| {
-        let own = |case| of_case(figures, case).filter(|figure| name(figure) == *metric);
+        let own = |case| of_case(figures, case).filter(|figure| figure.metric_name() == *metric);
         let mut cells = vec![Cell::plain(words(metric))];
         cells.extend(cases.iter().map(|case| extremes(own(case))));
         let all: Vec<&Figure> = cases.iter().flat_map(|case| own(case)).collect();
         cells.push(within(&all));
         Row::of(cells)
     });
-    Table {
-        caption: format!("{what}{}{}", unshown(left), values::told_of_core(figures)),
-        rows: rows.collect(),
-        columns,
-    }
+    let caption = format!("{what}{}{}", unshown(left), values::told_of_core(figures));
+    Table { caption, rows: rows.collect(), columns }
 }
 
 fn of_case<'figures>(
@@ -169,15 +137,7 @@ fn by_line(
     (keys, metrics): (&[&str], &[&str]),
     what: &str,
 ) -> Table {
-    let values = |key: &str| {
-        let mut values: Vec<&Value> = Vec::new();
-        for value in figures.iter().filter_map(|figure| figure.case.get(key)) {
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        values
-    };
+    let values = |key: &str| distinct(figures.iter().filter_map(|figure| figure.case.get(key)));
     let mut shown: Vec<&str> = keys
         .iter()
         .filter(|key| {
@@ -190,7 +150,7 @@ fn by_line(
         let parts = parts.filter(|(name, _)| keys.is_empty() || shown.contains(&name.as_str()));
         CaseId(parts.cloned().collect())
     };
-    let lines = |shown: &[&str]| gathered(figures, |figure| rest(figure, shown));
+    let lines = |shown: &[&str]| gathered(figures.iter().map(|one| (rest(one, shown), *one)));
     let mut along: Vec<&str> = Vec::new();
     while lines(&shown).len() > MOST_ROWS && shown.len() > 1 {
         let Some(longest) = along_first(planned, &shown, |key| {
@@ -206,7 +166,7 @@ fn by_line(
     let leading = along.len() + if keys.is_empty() { 1 } else { shown.len() };
     let unit = |key: &str| planned.units.get(key).copied();
     let mut columns: Vec<Column> = match keys.is_empty() {
-        true => vec![Column::text("case")],
+        true => Column::list(&["case"]),
         false => shown
             .iter()
             .map(|key| Column {
@@ -223,10 +183,7 @@ fn by_line(
             (true, Some(first)) => vec![Cell::plain(names.case(first))],
             _ => shown
                 .iter()
-                .map(|key| match line.get(key) {
-                    Some(value) => Cell::plain(values::parameter(value, unit(key))),
-                    None => Cell::toned("-", Tone::Muted),
-                })
+                .map(|key| Cell::of(line.get(key).map(|value| values::parameter(value, unit(key)))))
                 .collect(),
         };
         cells.extend(along.iter().map(|key| {
@@ -235,7 +192,7 @@ fn by_line(
             Cell::plain(span.strip_prefix(&name).unwrap_or(&span))
         }));
         cells.extend(metrics.iter().map(|metric| {
-            let of_metric = own.iter().filter(|figure| name(figure) == *metric);
+            let of_metric = own.iter().filter(|figure| figure.metric_name() == *metric);
             extremes(of_metric.copied())
         }));
         cells.push(within(&own));
@@ -283,7 +240,7 @@ fn extremes<'figures>(figures: impl Iterator<Item = &'figures Figure>) -> Cell {
     let unit = figures.iter().find_map(|figure| figure.metric.as_ref());
     let ends = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
     let (Some(unit), Some((low, high))) = (unit.map(|metric| metric.unit), ends) else {
-        return Cell::toned("-", Tone::Muted);
+        return Cell::absent();
     };
     if low < high {
         let likely = low;
@@ -333,7 +290,7 @@ fn within(figures: &[&Figure]) -> Cell {
     let verdicts: Vec<bool> = verdicts.collect();
     let within = verdicts.iter().filter(|is_within| **is_within).count();
     let tone = match verdicts.len() {
-        0 => return Cell::toned("-", Tone::Muted),
+        0 => return Cell::absent(),
         all if within == all => Tone::Good,
         _ => Tone::Warn,
     };
@@ -356,7 +313,7 @@ mod tests {
     fn tidied_of(tones: &[Tone]) -> Table {
         let table = Table {
             caption: "Measured".to_owned(),
-            columns: ["case", "cost", "within"].map(Column::text).into(),
+            columns: Column::list(&["case", "cost", "within"]),
             rows: tones.iter().map(|tone| with(*tone)).collect(),
         };
         tidied(table, 1)
@@ -370,7 +327,7 @@ mod tests {
             own.filter(|one| one.value.is_some()).collect()
         };
         // Its prediction says that it is unknown.
-        assert_eq!(within(&own("os.pipe")), Cell::toned("-", Tone::Muted));
+        assert_eq!(within(&own("os.pipe")), Cell::absent());
         let syscalls = within(&own("os.syscall"));
         assert_eq!(syscalls, Cell::toned("1 of 3", Tone::Warn));
         let rate = within(&own("clock.rate"));

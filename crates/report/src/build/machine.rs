@@ -1,7 +1,8 @@
 //! The machine, as the run's header describes it, and its environment.
 
-use crate::document::{Audience, Block, Cell, Column, Row, Section, Table};
+use crate::document::{Audience, Block, Cell, Row, Section, Table};
 use crate::values;
+use analysis::gather::distinct;
 use record::event::{Calibration, PUBLISHED, PeerHeader};
 use record::quantity::{digits, render_bytes};
 use record::run::Run;
@@ -16,7 +17,7 @@ pub fn section(run: &Run) -> Section {
     pairs.push(("identity".to_owned(), run.header.identity.clone()));
     let far = run.header.peers.iter();
     pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
-    let mut blocks = vec![(Audience::Everyone, Block::KeyValues(pairs))];
+    let mut blocks = vec![Block::KeyValues(pairs).for_all()];
     let caches = caches(&facts);
     let line = caches
         .rows
@@ -37,19 +38,18 @@ pub fn section(run: &Run) -> Section {
     .map(|(name, text)| (name.to_owned(), text))
     .collect();
     if !brief.is_empty() {
-        blocks.push((Audience::Terminal, Block::KeyValues(brief)));
+        blocks.push(Block::KeyValues(brief).in_short());
     }
     blocks.extend(in_detail(&facts));
     for peer in &run.header.peers {
         let facts = Facts(&peer.host);
-        let heading = format!("Far end {}", peer.name);
-        blocks.push((Audience::Page, Block::Subheading(heading)));
         let mut pairs = facts_of(&facts, &peer.calibration);
         pairs.push(("identity".to_owned(), peer.identity.clone()));
-        blocks.push((Audience::Page, Block::KeyValues(pairs)));
+        let heading = Block::Subheading(format!("Far end {}", peer.name));
+        blocks.extend([heading, Block::KeyValues(pairs)].map(Block::on_page));
         blocks.extend(in_detail(&facts));
     }
-    Section { id: "machine".to_owned(), heading: "Machine".to_owned(), blocks }
+    Section::new("machine", "Machine", blocks)
 }
 
 /// What can be said of a machine in a line each.
@@ -88,13 +88,12 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
     let tables = tables.into_iter().flatten();
     let mut blocks: Vec<(Audience, Block)> = tables
         .filter(|table| !table.rows.is_empty())
-        .map(|table| (Audience::Page, Block::Table(table)))
+        .map(|table| Block::Table(table).on_page())
         .collect();
     let unread = hardware::unread(facts);
     if !unread.is_empty() {
-        let heading = "Not readable here, and why".to_owned();
-        blocks.push((Audience::Page, Block::Subheading(heading)));
-        blocks.push((Audience::Page, Block::KeyValues(unread)));
+        let heading = Block::Subheading("Not readable here, and why".to_owned());
+        blocks.extend([heading, Block::KeyValues(unread)].map(Block::on_page));
     }
     blocks
 }
@@ -108,18 +107,18 @@ pub fn environment(run: &Run) -> Section {
             Some((format!("mitigation {name}"), text.as_str()?.to_owned()))
         }));
     }
-    let mut blocks = vec![(Audience::Page, Block::KeyValues(pairs))];
+    let mut blocks = vec![Block::KeyValues(pairs)];
     for peer in &run.header.peers {
-        let text = format!("Environment of the far end {}:", peer.name);
-        blocks.push((Audience::Page, Block::Paragraph(text)));
-        let pairs = peer.environment.clone().into_iter().collect();
-        blocks.push((Audience::Page, Block::KeyValues(pairs)));
+        blocks.push(Block::text(format!("Environment of the far end {}:", peer.name)));
+        blocks.push(Block::KeyValues(peer.environment.clone().into_iter().collect()));
     }
-    for segment in &run.segments {
-        let text = format!("Segment {} began {}.", segment.n, segment.started);
-        blocks.push((Audience::Page, Block::Paragraph(text)));
-    }
-    Section { id: "environment".to_owned(), heading: "Environment".to_owned(), blocks }
+    let segments = run.segments.iter();
+    blocks.extend(
+        segments.map(|segment| {
+            Block::text(format!("Segment {} began {}.", segment.n, segment.started))
+        }),
+    );
+    Section::new("environment", "Environment", blocks.into_iter().map(Block::on_page).collect())
 }
 
 /// A far end on another host, in a line.
@@ -173,16 +172,9 @@ fn joined(parts: &[Option<String>]) -> Option<String> {
 fn processor(facts: &Facts) -> Option<String> {
     let cpus = facts.list("/cpu/cpus");
     let online = cpus.iter().filter(|cpu| cpu["online"] == true).count();
-    let mut packages: Vec<&Value> = cpus.iter().map(|cpu| &cpu["package"]).collect();
-    packages.sort_by_key(|package| package.as_i64());
-    packages.dedup();
-    let count = (online > 0).then(|| {
-        format!(
-            "{online} CPUs in {} socket{}",
-            packages.len(),
-            if packages.len() == 1 { "" } else { "s" }
-        )
-    });
+    let packages = distinct(cpus.iter().map(|cpu| &cpu["package"])).len();
+    let count =
+        (online > 0).then(|| format!("{online} CPUs in {}", values::counted(packages, "socket")));
     let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
     joined(&[model, count])
 }
@@ -255,6 +247,7 @@ fn virtualisation(facts: &Facts) -> Option<String> {
 fn caches(facts: &Facts) -> Table {
     // Where the kernel states no policy, the firmware may.
     let firmware = |level: &Value| facts.text(&format!("/devices/write_policies/{level}"));
+    let text = |text: Option<String>| Cell::plain(text.unwrap_or_else(|| "-".to_owned()));
     let rows = facts.list("/cache/levels").iter().filter_map(|cache| {
         let kind = match cache["kind"].as_str()? {
             "data" => "d",
@@ -265,29 +258,18 @@ fn caches(facts: &Facts) -> Table {
         Some(Row::of(vec![
             Cell::plain(format!("L{}{kind}", cache["level"].as_u64()?)),
             Cell::plain(render_bytes(cache["size_bytes"].as_f64()?)),
-            Cell::plain(
-                number("ways").map_or_else(|| "-".to_owned(), |ways| format!("{ways}-way")),
-            ),
-            Cell::plain(
-                number("line_bytes").map_or_else(|| "-".to_owned(), |line| format!("{line} B")),
-            ),
-            Cell::plain(match cache["write_policy"].as_str() {
-                Some(policy) => policy.to_owned(),
-                None => firmware(&cache["level"]).unwrap_or_else(|| "-".to_owned()),
+            text(number("ways").map(|ways| format!("{ways}-way"))),
+            text(number("line_bytes").map(|line| format!("{line} B"))),
+            text(match cache["write_policy"].as_str() {
+                Some(policy) => Some(policy.to_owned()),
+                None => firmware(&cache["level"]),
             }),
-            Cell::plain(number("sharers").unwrap_or_else(|| "-".to_owned())),
+            text(number("sharers")),
         ]))
     });
-    Table {
-        caption: "Caches, as the machine states them".to_owned(),
-        columns: vec![
-            Column::text("cache"),
-            Column::number("size"),
-            Column::number("associativity"),
-            Column::number("line"),
-            Column::text("write policy"),
-            Column::number("CPUs sharing one"),
-        ],
-        rows: rows.collect(),
-    }
+    Table::new(
+        "Caches, as the machine states them",
+        &["cache", "#size", "#associativity", "#line", "write policy", "#CPUs sharing one"],
+        rows,
+    )
 }

@@ -5,10 +5,11 @@ use super::plots::{self, Spot, pictures, spots, title};
 use crate::document::{Cell, Column, Grid, Row, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::gather;
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::view::Cases;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// A grid for each run and each of the chosen values in which a row or a column differs.
 pub(super) fn grids(
@@ -75,11 +76,8 @@ pub fn table(
     columns: &str,
     metric: &str,
 ) -> Option<Table> {
-    let of_metric: Vec<&Figure> = figures
-        .iter()
-        .filter(|figure| figure.metric.as_ref().is_some_and(|of| of.name == metric))
-        .copied()
-        .collect();
+    let of_metric: Vec<&Figure> =
+        figures.iter().filter(|figure| figure.metric_name() == metric).copied().collect();
     let row_values = distinct(&of_metric, rows);
     let column_values = distinct(&of_metric, columns);
     if row_values.is_empty() || column_values.is_empty() {
@@ -112,9 +110,7 @@ pub fn table(
 
 /// Numbers ascending, symbols in the order of the cases.
 fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
-    let mut seen = HashSet::new();
-    let all = figures.iter().filter_map(|figure| figure.case.get(name));
-    let mut values: Vec<&Value> = all.filter(|value| seen.insert(*value)).collect();
+    let mut values = gather::distinct(figures.iter().filter_map(|figure| figure.case.get(name)));
     if values.iter().all(|value| value.int().is_some()) {
         values.sort_by_key(|value| value.int());
     }
@@ -143,7 +139,7 @@ fn cell<'a>(figures: impl Iterator<Item = &'a Figure>) -> Cell {
         }
     }
     match texts.is_empty() {
-        true => Cell::toned("-", Tone::Muted),
+        true => Cell::absent(),
         false => Cell::toned(texts.join(" / "), tone),
     }
 }

@@ -11,19 +11,16 @@ use record::unit::Unit;
 
 /// Methodology and calibration.
 pub fn section(run: &Run) -> Section {
-    Section {
-        id: "method".to_owned(),
-        heading: "Methodology and calibration".to_owned(),
-        blocks: match run.header.is_published() {
-            true => published(run),
-            false => vec![
-                (Audience::Page, Block::Paragraph(HOW.to_owned())),
-                (Audience::Page, Block::KeyValues(calibration(run))),
-                (Audience::Page, Block::Subheading("The run".to_owned())),
-                (Audience::Page, Block::KeyValues(the_run(run))),
-            ],
-        },
-    }
+    let blocks = match run.header.is_published() {
+        true => published(run),
+        false => {
+            let heading = Block::Subheading("The run".to_owned());
+            let (clocks, options) = (calibration(run), the_run(run));
+            let of_run = [Block::KeyValues(clocks), heading, Block::KeyValues(options)];
+            [Block::text(HOW)].into_iter().chain(of_run).map(Block::on_page).collect()
+        }
+    };
+    Section::new("method", "Methodology and calibration", blocks)
 }
 
 const HOW_PUBLISHED: &str = "These figures were printed by others and not measured by plumb. Each stands \
@@ -40,10 +37,7 @@ fn published(run: &Run) -> Vec<(Audience, Block)> {
     });
     let mut pairs: Vec<(String, String)> = told.collect();
     pairs.push(pair("dated", header.started.clone()));
-    vec![
-        (Audience::Everyone, Block::Paragraph(HOW_PUBLISHED.to_owned())),
-        (Audience::Page, Block::KeyValues(pairs)),
-    ]
+    vec![Block::text(HOW_PUBLISHED).for_all(), Block::KeyValues(pairs).on_page()]
 }
 
 const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU \
@@ -57,7 +51,7 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on
     derived from several cases, by resampling their rounds (‡). Rounds count as disturbed by counters alone \
     (throttling, migrations, major faults, involuntary switches, others on the CPU, \
     a moved core clock), \
-    never by their value. A probe of 1 µs of independent operations at every batch boundary shows \
+    never by their value. A probe of 1 µs of independent additions at every batch boundary shows \
     whether another tenant used the core meanwhile: a figure is printed as of the core alone where \
     six rounds have 20 samples in which nobody did, else from all samples (§). Percentiles, maxima \
     and everything about noise are of all rounds. Cycles are core clock cycles, measured beside each case, not ticks of \
@@ -115,7 +109,7 @@ fn probe(width: &Width) -> String {
         return format!("not usable: {why}");
     };
     format!(
-        "{} operations a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
+        "{} additions a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
          {} of the calibration was alone",
         digits(level),
         percent(width.spread),
@@ -186,14 +180,12 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
             format!("{}; a round may have several reasons", several.join(", ")),
         )),
     }
-    if let Some(shared) = health.shared {
-        pairs.push(pair("samples in which others used the core", percent(shared)));
-    }
-    if let Some(steal) = health.steal {
-        pairs.push(pair("steal over all windows", percent(steal)));
-    }
-    if let Some(throttled) = health.throttled {
-        pairs.push(pair("throttled over all windows", percent(throttled)));
+    for (name, share) in [
+        ("samples in which others used the core", health.shared),
+        ("steal over all windows", health.steal),
+        ("throttled over all windows", health.throttled),
+    ] {
+        pairs.extend(share.map(|share| pair(name, percent(share))));
     }
     if let Some((low, high)) = health.core_hz {
         pairs.push(pair("core clock around rounds", format!("{} to {}", clock(low), clock(high))));

@@ -2,17 +2,16 @@
 
 use super::experiment::verdict;
 use super::plots;
-use crate::document::{Audience, Block, Cell, Column, Plot, Row, Section, Shape, Table, Tone};
+use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
 use crate::values::{self, percent};
 use analysis::causes;
 use analysis::figure::Figure;
 use analysis::findings::{Finding, Severity};
-use analysis::misses::{self, Miss};
+use analysis::misses;
 use analysis::score::{Off, Score, Tally, off, score};
 use record::event::PredictionKind;
 use record::quantity::{digits, render};
 use record::run::Run;
-use record::unit::Unit;
 
 /// Misses that are listed.
 const WORST: usize = 10;
@@ -35,29 +34,22 @@ pub fn all_figures(run: &Run, figures: &[Figure]) -> Section {
          the clock measured beside the case, else (~) at the calibrated one{}",
         values::told_of_marks(&figures)
     );
-    let table = Table {
-        caption,
-        columns: vec![
-            Column::text("operation"),
-            Column::number("estimate in cycles"),
-            Column::number("estimated"),
-            Column::number("measured cycles"),
-            Column::number("measured"),
-            Column::number("interval"),
-            Column::number("measured / estimated"),
-            Column::text("verdict"),
-        ],
-        rows: figures.iter().map(|figure| Row::of(cells(figure, core_hz))).collect(),
-    };
-    Section {
-        id: "figures".to_owned(),
-        heading: "Summary of all figures".to_owned(),
-        blocks: vec![(Audience::Page, Block::Table(table))],
-    }
+    let rows = figures.iter().map(|figure| Row::of(cells(figure, core_hz)));
+    let headings = [
+        "operation",
+        "#estimate in cycles",
+        "#estimated",
+        "#measured cycles",
+        "#measured",
+        "#interval",
+        "#measured / estimated",
+        "verdict",
+    ];
+    let table = Block::Table(Table::new(caption, &headings, rows));
+    Section::new("figures", "Summary of all figures", vec![table.on_page()])
 }
 
 fn cells(figure: &Figure, core_hz: f64) -> Vec<Cell> {
-    let absent = || Cell::toned("-", Tone::Muted);
     let likely = figure
         .shown_prediction()
         .and_then(|judged| judged.prediction.range)
@@ -65,15 +57,14 @@ fn cells(figure: &Figure, core_hz: f64) -> Vec<Cell> {
     let ratio = likely.zip(figure.value).map(|(likely, value)| value / likely);
     let unit = figure.metric.as_ref().map(|metric| metric.unit);
     let shown = values::of_figure(figure);
-    let text = |text: Option<String>| text.map_or_else(absent, Cell::plain);
     vec![
         Cell::plain(figure.label()),
-        text(likely.and_then(|likely| estimated_cycles(figure, likely, core_hz))),
-        text(likely.zip(unit).map(|(likely, unit)| render(likely, unit))),
-        text(values::of_cycles(figure)),
-        text(shown.map(|shown| shown.value)),
-        text(values::interval(figure)),
-        text(ratio.filter(|ratio| ratio.is_finite()).map(digits)),
+        Cell::of(likely.and_then(|likely| estimated_cycles(figure, likely, core_hz))),
+        Cell::of(likely.zip(unit).map(|(likely, unit)| render(likely, unit))),
+        Cell::of(values::of_cycles(figure)),
+        Cell::of(shown.map(|shown| shown.value)),
+        Cell::of(values::interval(figure)),
+        Cell::of(ratio.filter(|ratio| ratio.is_finite()).map(digits)),
         verdict(figure),
     ]
 }
@@ -102,11 +93,7 @@ pub fn findings(findings: &[Finding]) -> Section {
                 .collect(),
         ),
     };
-    Section {
-        id: "findings".to_owned(),
-        heading: "Findings".to_owned(),
-        blocks: vec![(Audience::Everyone, block)],
-    }
+    Section::new("findings", "Findings", vec![block.for_all()])
 }
 
 /// How good the predictions were, by source and family.
@@ -120,8 +107,8 @@ fn score_table(figures: &[Figure]) -> Table {
             Cell::plain(from),
             Cell::plain(family),
             Cell::plain(tally.figures.to_string()),
-            Cell::plain(tally.inside_share().map_or_else(|| "-".to_owned(), percent)),
-            Cell::plain(tally.median_width.map_or_else(|| "-".to_owned(), digits)),
+            Cell::of(tally.inside_share().map(percent)),
+            Cell::of(tally.median_width.map(digits)),
             Cell::plain(tally.unpredicted.to_string()),
         ])
     };
@@ -139,20 +126,11 @@ fn score_table(figures: &[Figure]) -> Table {
         true => String::new(),
         false => format!(", of the {widths} of {all} intervals of which both ends are positive"),
     };
-    Table {
-        caption: format!(
-            "Predictions that hold, and how wide they are (median of high over low{of_which})"
-        ),
-        columns: vec![
-            Column::text("predicted from"),
-            Column::text("family"),
-            Column::number("predicted"),
-            Column::number("inside"),
-            Column::number("high / low"),
-            Column::number("unpredicted"),
-        ],
+    Table::new(
+        format!("Predictions that hold, and how wide they are (median of high over low{of_which})"),
+        &["predicted from", "family", "#predicted", "#inside", "#high / low", "#unpredicted"],
         rows,
-    }
+    )
 }
 
 /// How far a report's own estimates are off, by family: single numbers, which no figure can hold.
@@ -170,43 +148,38 @@ fn estimates(figures: &[Figure]) -> Table {
         let own = figures.iter().filter(|figure| figure.family() == family);
         Some(row(family, off(own)?))
     });
-    Table {
-        caption:
-            "The report's own estimates, and how far they are off: factor of the value over the \
-                  estimate, or of the estimate over the value"
-                .to_owned(),
-        columns: vec![
-            Column::text("family"),
-            Column::number("estimates"),
-            Column::number("factor, median"),
-            Column::number("least value / estimate"),
-            Column::number("most value / estimate"),
-        ],
-        rows: all.into_iter().chain(each).collect(),
-    }
+    let headings = [
+        "family",
+        "#estimates",
+        "#factor, median",
+        "#least value / estimate",
+        "#most value / estimate",
+    ];
+    let caption = "The report's own estimates, and how far they are off: factor of the value over \
+        the estimate, or of the estimate over the value";
+    Table::new(caption, &headings, all.into_iter().chain(each))
 }
 
 /// The predictions that were missed by most, with what was recorded that may explain it.
 fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     let worst = misses::worst(figures, WORST);
     if worst.is_empty() {
-        let text = "No figure lies outside of what was predicted of it.";
-        return Block::Paragraph(text.to_owned());
+        return Block::text("No figure lies outside of what was predicted of it.");
     }
     // Nothing was recorded with what others published.
     let is_published = run.header.is_published();
-    let mut columns = vec![
-        Column::text("figure"),
-        Column::text("predicted from"),
-        Column::number("predicted"),
-        Column::number("measured"),
-        Column::number("interval"),
-        Column::number("factor"),
-        Column::text("verdict"),
-        Column::text("candidate causes"),
+    let mut headings = vec![
+        "figure",
+        "predicted from",
+        "#predicted",
+        "#measured",
+        "#interval",
+        "#factor",
+        "verdict",
+        "candidate causes",
     ];
     if is_published {
-        columns.pop();
+        headings.pop();
     }
     let rows = worst.iter().map(|miss| {
         let from = match miss.of {
@@ -222,10 +195,10 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
         let mut cells = vec![
             Cell::plain(miss.figure.label()),
             Cell::plain(from),
-            Cell::plain(values::range(&miss.range, unit(miss))),
+            Cell::plain(values::range(&miss.range, miss.figure.unit())),
             Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
-            interval.map_or_else(|| Cell::toned("-", Tone::Muted), Cell::plain),
-            Cell::plain(miss.factor.map_or_else(|| "-".to_owned(), digits)),
+            Cell::of(interval),
+            Cell::of(miss.factor.map(digits)),
             Cell::toned(miss.verdict.text(), Tone::Warn),
             match causes::of(run, std::slice::from_ref(miss)).as_slice() {
                 _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
@@ -233,28 +206,19 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
                 causes => Cell::plain(causes.join("; ")),
             },
         ];
-        cells.truncate(columns.len());
+        cells.truncate(headings.len());
         Row::of(cells)
     });
-    let rows = rows.collect();
     let certain = match worst.iter().all(|miss| miss.is_certain) {
         true => "",
         false => "; those whose interval reaches into what was predicted come last",
     };
-    Block::Table(Table {
-        caption: format!(
-            "The {} worst misses: factor of the measured value over the nearer predicted end, or of the \
-             end over the value{certain}",
-            worst.len()
-        ),
-        columns,
-        rows,
-    })
-}
-
-fn unit(miss: &Miss) -> Unit {
-    let metric = miss.figure.metric.as_ref();
-    metric.map_or(Unit::Count, |metric| metric.unit)
+    let caption = format!(
+        "The {} worst misses: factor of the measured value over the nearer predicted end, or of the \
+         end over the value{certain}",
+        worst.len()
+    );
+    Block::Table(Table::new(caption, &headings, rows))
 }
 
 /// The same as lines of text.
@@ -280,7 +244,7 @@ fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
             "{}{shown}: {}{factor} (predicted{from} {}){why}.",
             miss.figure.label(),
             miss.verdict.text(),
-            values::range(&miss.range, unit(&miss))
+            values::range(&miss.range, miss.figure.unit())
         );
         (Severity::Note, text)
     });
@@ -296,8 +260,8 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
     let mut blocks = Vec::new();
     if let Some(plot) = plots::score(figures) {
         let undrawn = undrawn(figures, &plot);
-        blocks.push((Audience::Page, Block::Plot(plot)));
-        blocks.extend(undrawn.map(|text| (Audience::Page, Block::Paragraph(text))));
+        let drawn = std::iter::once(Block::Plot(plot)).chain(undrawn.map(Block::Paragraph));
+        blocks.extend(drawn.map(Block::on_page));
     }
     let table = match run.header.is_published() {
         true => estimates(figures),
@@ -307,12 +271,12 @@ pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
         true => Block::Paragraph("Nothing was both predicted and measured.".to_owned()),
         false => Block::Table(table),
     };
-    blocks.push((Audience::Everyone, block));
+    blocks.push(block.for_all());
     if figures.iter().any(|figure| figure.shown_prediction().is_some()) {
-        blocks.push((Audience::Page, worst_misses(run, figures)));
-        blocks.push((Audience::Terminal, misses_in_short(run, figures)));
+        blocks.push(worst_misses(run, figures).on_page());
+        blocks.push(misses_in_short(run, figures).in_short());
     }
-    Section { id: "score".to_owned(), heading: "Prediction score".to_owned(), blocks }
+    Section::new("score", "Prediction score", blocks)
 }
 
 /// How many judged predictions the plot of ratios has no place for.

@@ -12,6 +12,7 @@ use super::{matrix, spans};
 use crate::document::{Axis, Block, Plot};
 use crate::values;
 use analysis::figure::Figure;
+use analysis::gather::gathered;
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::metric::Metric;
@@ -94,16 +95,10 @@ pub(super) fn pictures<'run>(
     spots: Vec<Spot<'run>>,
     each: &[String],
 ) -> Vec<(CaseId, Vec<Spot<'run>>)> {
-    let mut pictures: Vec<(CaseId, Vec<Spot<'run>>)> = Vec::new();
-    for spot in spots {
+    gathered(spots.into_iter().map(|spot| {
         let own = spot.figure.case.0.iter();
-        let key = CaseId(own.filter(|(name, _)| each.contains(name)).cloned().collect());
-        match pictures.iter_mut().find(|(have, _)| *have == key) {
-            Some((_, of_picture)) => of_picture.push(spot),
-            None => pictures.push((key, vec![spot])),
-        }
-    }
-    pictures
+        (CaseId(own.filter(|(name, _)| each.contains(name)).cloned().collect()), spot)
+    }))
 }
 
 /// What a picture is of: the values that it was chosen by, and those of the view's choice that all

@@ -6,6 +6,7 @@
 
 use super::alike::{Alike, gathered};
 use crate::document::Block;
+use crate::values::counted;
 use analysis::figure::{Figure, Judged};
 use analysis::names::Names;
 use record::event::PlannedExperiment;
@@ -16,35 +17,23 @@ pub(super) fn block(
     names: &Names,
     figures: &[&Figure],
 ) -> Option<Block> {
-    let before = reasons(figures, |figure| figure.prior.as_ref());
-    let during = reasons(figures, |figure| figure.derived.as_ref());
-    let count = before.len() + during.len();
-    if count == 0 {
-        return None;
-    }
-    let mut blocks = Vec::new();
-    let lines = |reasons: &[Alike]| {
-        let pairs = reasons.iter().map(|reason| {
-            let text = format!("{}.", reason.text());
-            (reason.whose(planned, names, figures), text)
-        });
-        Block::KeyValues(pairs.collect())
-    };
-    if !before.is_empty() {
-        blocks.push(Block::Paragraph(
-            "From the machine's description and state before the run:".to_owned(),
-        ));
-        blocks.push(lines(&before));
-    }
-    if !during.is_empty() {
-        blocks.push(Block::Paragraph("From earlier figures of this run:".to_owned()));
-        blocks.push(lines(&during));
-    }
-    let reasons = if count == 1 { "reason" } else { "reasons" };
-    Some(Block::Folded {
-        summary: format!("What the predictions rest on ({count} {reasons})"),
-        blocks,
-    })
+    let kinds = [
+        (
+            "From the machine's description and state before the run:",
+            reasons(figures, |figure| figure.prior.as_ref()),
+        ),
+        ("From earlier figures of this run:", reasons(figures, |figure| figure.derived.as_ref())),
+    ];
+    let count = kinds.iter().map(|(_, reasons)| reasons.len()).sum();
+    let blocks = kinds.iter().filter(|(_, reasons)| !reasons.is_empty());
+    let blocks = blocks.flat_map(|(from, reasons)| {
+        let pairs = reasons
+            .iter()
+            .map(|reason| (reason.whose(planned, names, figures), format!("{}.", reason.text())));
+        [Block::text(*from), Block::KeyValues(pairs.collect())]
+    });
+    let summary = format!("What the predictions rest on ({})", counted(count, "reason"));
+    (count > 0).then(|| Block::Folded { summary, blocks: blocks.collect() })
 }
 
 fn reasons<'run>(

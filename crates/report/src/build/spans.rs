@@ -55,23 +55,18 @@ pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str) -> Vec<Plot> {
             let lane = |(at, name): (usize, &String)| {
                 let points = rows.iter().filter(|row| row[state] == at as f64);
                 let points: Vec<Point> = points.map(|row| span(row)).collect();
-                (!points.is_empty()).then(|| Series {
-                    name: name.clone(),
-                    shape: Shape::Spans,
-                    points,
-                })
+                (!points.is_empty()).then(|| Series::new(name, Shape::Spans, points))
             };
             let part = match trace.rows.len() > rows.len() {
                 true => format!(", the first {MOST_SPANS} of {}", trace.rows.len()),
                 false => String::new(),
             };
-            Some(Plot {
-                title: title(shown.planned, trace) + &run_name + &part,
-                x: axis("time", Some(Unit::Ns), false),
-                y: axis("", None, false),
-                series: names.iter().enumerate().filter_map(lane).collect(),
-                markers: Vec::new(),
-            })
+            Some(Plot::new(
+                title(shown.planned, trace) + &run_name + &part,
+                axis("time", Some(Unit::Ns), false),
+                axis("", None, false),
+                names.iter().enumerate().filter_map(lane).collect(),
+            ))
         })
         .collect()
 }

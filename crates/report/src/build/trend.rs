@@ -1,8 +1,9 @@
 //! Figures over runs as a document.
 
+use super::plots::axis;
 use crate::document::{
-    Audience, Axis, Block, Cell, Column, Document, Marker, Plot, Point, Row, Section, Series,
-    Shape, Table, Tone,
+    Audience, Axis, Block, Cell, Document, Marker, Plot, Point, Row, Section, Series, Shape, Table,
+    Tone,
 };
 use crate::values::{counted, percent, shown};
 use analysis::findings::Severity;
@@ -21,10 +22,9 @@ pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
         _ => trends.trends.iter().filter(shifting).collect(),
     };
     let mut sections = vec![shifts(trends)];
-    sections.extend(own.into_iter().enumerate().map(|(index, trend)| Section {
-        id: format!("trend-{}", index + 1),
-        heading: trend.over.key.to_string(),
-        blocks: of_trend(trends, trend),
+    sections.extend(own.into_iter().enumerate().map(|(index, trend)| {
+        let id = format!("trend-{}", index + 1);
+        Section::new(id, trend.over.key.to_string(), of_trend(trends, trend))
     }));
     Document { title: format!("Trend: {what}"), summary: summary(trends, machine), sections }
 }
@@ -62,26 +62,24 @@ fn shifts(trends: &Trends) -> Section {
         )));
     }
     if !found.is_empty() {
-        let columns = ["figure", "first run", "at the latest"].map(Column::text);
-        let mut columns: Vec<Column> = columns.into();
-        columns.extend(["change", "interval", "before", "after"].map(Column::number));
-        columns.push(Column::text("what else changed there, and only there"));
-        blocks.push(Block::Table(Table {
-            caption: "Shifts of level, by run".to_owned(),
-            columns,
-            rows: found.iter().map(|(trend, changed)| shift_row(trends, trend, changed)).collect(),
-        }));
+        let headings = [
+            "figure",
+            "first run",
+            "at the latest",
+            "#change",
+            "#interval",
+            "#before",
+            "#after",
+            "what else changed there, and only there",
+        ];
+        let rows = found.iter().map(|(trend, changed)| shift_row(trends, trend, changed));
+        blocks.push(Block::Table(Table::new("Shifts of level, by run", &headings, rows)));
     }
-    Section {
-        id: "shifts".to_owned(),
-        heading: "Shifts of level".to_owned(),
-        blocks: everyone(blocks),
-    }
+    Section::new("shifts", "Shifts of level", everyone(blocks))
 }
 
 fn everyone(blocks: Vec<Block>) -> Vec<(Audience, Block)> {
-    let all = blocks.into_iter();
-    all.map(|block| (Audience::Everyone, block)).collect()
+    blocks.into_iter().map(Block::for_all).collect()
 }
 
 fn shift_row(trends: &Trends, trend: &Trend, changed: &Changed) -> Row {
@@ -180,14 +178,11 @@ fn table(trends: &Trends, trend: &Trend) -> Table {
             Cell::plain(relative),
         ])
     };
-    let mut columns = vec![Column::text("run")];
-    columns.extend(["value", "interval", "from its level"].map(Column::number));
-    Table {
-        caption: "The figure in each run; its level is the median of the runs between two shifts"
-            .to_owned(),
-        columns,
-        rows: points_of(trend).map(|(index, point)| row(index, point)).collect(),
-    }
+    Table::new(
+        "The figure in each run; its level is the median of the runs between two shifts",
+        &["run", "#value", "#interval", "#from its level"],
+        points_of(trend).map(|(index, point)| row(index, point)),
+    )
 }
 
 fn points_of(trend: &Trend) -> impl Iterator<Item = (usize, &RunPoint)> {
@@ -213,25 +208,14 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
         ends: None,
         hover: format!("level {}", render(level, unit)),
     });
-    let series = |name: &str, points: Vec<Point>| Series {
-        name: name.to_owned(),
-        shape: Shape::Line,
-        points,
-    };
+    let series = |name: &str, points| Series::new(name, Shape::Line, points);
     Plot {
         title: format!("{} from run to run", trend.over.key),
         x: Axis {
-            label: "run".to_owned(),
-            unit: None,
-            is_log: false,
             names: points_of(trend).map(|(_, point)| date(&run(point).started)).collect(),
+            ..axis("run", None, false)
         },
-        y: Axis {
-            label: trend.over.key.metric.replace('_', " "),
-            unit: Some(unit),
-            is_log: false,
-            names: Vec::new(),
-        },
+        y: axis(&trend.over.key.metric, Some(unit), false),
         series: vec![series("value", values.collect()), series("level", levels.collect())],
         markers: trend
             .shifts

@@ -1,8 +1,7 @@
 //! The rows of a crosscheck as comma-separated values, in base units.
 
-use super::text;
+use super::{table, text};
 use crate::json;
-use record::plain::lines;
 use record::run::Run;
 use serde_json::Value;
 
@@ -42,10 +41,8 @@ const COLUMNS: [(&str, Of, &str); 23] = [
 
 /// The text, with a header line: a row per compared figure. Rivals that are not here have none. The last columns name plumb's version and the run.
 pub(super) fn render(run: &Run) -> String {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    let written = "writing to memory does not fail and rows have equal length";
     let names = COLUMNS.iter().map(|(name, ..)| *name);
-    writer.write_record(names.chain(["plumb", "run"])).expect(written);
+    let mut lines = Vec::new();
     let flat = serde_json::to_value(json::flat(run))
         .expect("its keys are strings and it holds no foreign serialisers");
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
@@ -62,13 +59,12 @@ pub(super) fn render(run: &Run) -> String {
                 };
                 let fields = COLUMNS.iter().map(field);
                 let header = &run.header;
-                let fields = fields.chain([header.plumb.clone(), header.run.clone()]);
-                writer.write_record(fields).expect(written);
+                let of_the_run = [header.plumb.clone(), header.run.clone()];
+                lines.push(fields.chain(of_the_run).collect());
             }
         }
     }
-    let bytes = writer.into_inner().expect(written);
-    lines(&String::from_utf8(bytes).expect("fields are strings"))
+    table(names.chain(["plumb", "run"]), lines)
 }
 
 #[cfg(test)]

@@ -320,18 +320,12 @@ mod tests {
 
     /// A measured point of 90 to 100 ns, and one of a shape whose interval ends at `high`.
     fn plot(shape: Shape, high: f64, is_log: bool) -> Plot {
-        let series = |shape, high: f64| Series {
-            name: String::new(),
-            shape,
-            points: vec![Point { x: 1.0, y: 90.0, ends: Some((80.0, high)), hover: String::new() }],
+        let series = |shape, high: f64| {
+            let point = Point { x: 1.0, y: 90.0, ends: Some((80.0, high)), hover: String::new() };
+            Series::new("", shape, vec![point])
         };
-        Plot {
-            title: "Costs".to_owned(),
-            x: axis(false),
-            y: axis(is_log),
-            series: vec![series(shape, high), series(Shape::Line, 100.0)],
-            markers: Vec::new(),
-        }
+        let series = vec![series(shape, high), series(Shape::Line, 100.0)];
+        Plot::new("Costs", axis(false), axis(is_log), series)
     }
 
     #[test]

@@ -97,11 +97,7 @@ mod tests {
     use crate::document::{Cell, Column, Row, Table, Tone};
 
     fn table(rows: Vec<Row>) -> Table {
-        Table {
-            caption: "Costs".to_owned(),
-            columns: vec![Column::text("case"), Column::number("cost")],
-            rows,
-        }
+        Table { caption: "Costs".to_owned(), columns: Column::list(&["case", "#cost"]), rows }
     }
 
     #[test]
@@ -117,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_short_text_stays_on_one_line() {
-        let columns = ["name", "goal", "verdict"].map(Column::text).into();
+        let columns = Column::list(&["name", "goal", "verdict"]);
         let cells = ["a b", "≥ 1.00", "not judged: 3 turns"].map(Cell::plain);
         let page = render(&Table { columns, ..table(vec![Row::of(cells.into())]) });
         let page = page.into_string();

@@ -215,13 +215,8 @@ fn odd_runs_are_read_too() {
     assert!(!killed.contains_key("plumb_run_end_timestamp_seconds"));
     // Texts from outside, parameters that are no labels, a value that is no number.
     let hostile = "a\"b\\c\nd{e}\u{1b}]0;x\u{7}\u{202e}";
-    let mut header = sample::header();
-    header.run = hostile.to_owned();
-    header.environment.insert("kernel".into(), hostile.into());
-    header.host["cpu"]["model_name"] = hostile.into();
-    let mut run = Run::new(header);
-    for mut event in sample::events() {
-        if let Event::Plan(plan) = &mut event {
+    let mut run = sample::changed(|event| {
+        if let Event::Plan(plan) = event {
             for planned in &mut plan.experiments {
                 let metrics = planned.metrics.iter_mut();
                 metrics.for_each(|metric| metric.doc = hostile.into());
@@ -230,15 +225,17 @@ fn odd_runs_are_read_too() {
                 }
             }
         }
-        if let Event::Derived(derived) = &mut event {
+        if let Event::Derived(derived) = event {
             derived.case = CaseId::new().with("le-vel.of", hostile);
             derived.ci = Some((1.0, f64::NAN));
             if derived.metric == "level_size" {
                 derived.value = f64::INFINITY;
             }
         }
-        run.push(event);
-    }
+    });
+    run.header.run = hostile.to_owned();
+    run.header.environment.insert("kernel".into(), hostile.into());
+    run.header.host["cpu"]["model_name"] = hostile.into();
     let families = read(&render(&run)).unwrap();
     let hostile = lines(hostile);
     assert_eq!(families["plumb_info"].samples[0].0["kernel"], hostile);

@@ -1,7 +1,7 @@
 //! What stands beside other tools, in every format.
 
-use super::super::{build::build, csv, html, json, markdown, openmetrics, terminal};
-use super::{PLAIN, check};
+use super::super::{build::build, html, json, markdown, openmetrics, terminal};
+use super::{PLAIN, check, every_format, schema_errors, with_texts};
 use crate::document::{Audience, Block, Document};
 use analysis::crosscheck::{rows, sample};
 use record::crosscheck::{Began, Goal};
@@ -136,20 +136,14 @@ fn nothing_compared_is_told_in_a_sentence() {
 
 #[test]
 fn the_flat_result_meets_its_schema() {
-    let schema = json::schema();
-    let validator = jsonschema::validator_for(&schema).unwrap();
     for run in [sample::own(), sample::added(), hostile()] {
         let mut value: Value = serde_json::from_str(&json::render(&run)).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&value)
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "{errors:#?}");
+        assert_eq!(schema_errors(&value), [""; 0]);
         let row = &value["crosscheck"][0]["pairings"][1]["rows"][0];
         assert_eq!(row["verdict"], "missed");
         assert_eq!(row["ratios"].as_array().unwrap().len(), 9);
         value["crosscheck"][0]["pairings"][1]["rows"][0]["goal"] = "best".into();
-        assert!(!validator.is_valid(&value), "an unknown goal is refused");
+        assert!(!schema_errors(&value).is_empty(), "an unknown goal is refused");
     }
     let without: Value = serde_json::from_str(&json::render(&analysis::sample::run())).unwrap();
     assert!(without.get("crosscheck").is_none());
@@ -177,27 +171,11 @@ fn gauges_tell_ratios_and_goals() {
 /// A crosscheck whose every text, names included, tries to steer or to be markup.
 fn hostile() -> Run {
     const TEXT: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\r\n\u{2028}<b class=planted>|`*_[x](y) @z #1";
-    fn changed(key: &str, value: Value) -> Value {
-        let is_fixed = ["event", "goal", "outcome", "unit"].contains(&key);
-        match value {
-            Value::String(text) if !is_fixed => Value::String(format!("{text}{TEXT}")),
-            Value::Array(all) => all.into_iter().map(|one| changed(key, one)).collect(),
-            Value::Object(all) => {
-                let all = all.into_iter();
-                let all = all.map(|(key, value)| {
-                    let value = changed(&key, value);
-                    (key, value)
-                });
-                Value::Object(all.collect())
-            }
-            other => other,
-        }
-    }
-    let mut run = Run::new(sample::own().header);
-    for event in sample::events() {
-        let event = serde_json::to_value(event).unwrap();
-        run.push(record::codec::event(changed("", event).to_string().as_bytes()).unwrap());
-    }
+    let is_fixed = |key: &str| ["event", "goal", "outcome", "unit"].contains(&key);
+    let mut run = with_texts(sample::own().header, sample::events(), |key, text| {
+        if is_fixed(key) { text } else { format!("{text}{TEXT}") }
+    });
+    run.header = sample::own().header;
     run
 }
 
@@ -206,21 +184,16 @@ fn no_text_of_a_crosscheck_steers_or_is_markup() {
     let run = hostile();
     assert_eq!(rows(&run).len(), rows(&sample::own()).len());
     let document = build(&run);
-    let page = html::render(&document);
-    assert!(!page.contains("<b class"), "text became markup");
-    let text = markdown::whole(&document);
-    markdown::tests::check(&text);
-    let unescaped = text.replace("\\<b class", "");
-    assert!(!unescaped.contains("<b class"), "{text}");
-    for (name, text) in [
-        ("terminal", terminal::render(&document, PLAIN)),
-        ("page", page.clone()),
-        ("pictures", html::pictures(&page)),
-        ("markdown", text),
-        ("csv", csv::render(&run)),
-        ("json", json::render(&run)),
-        ("openmetrics", openmetrics::render(&run)),
-    ] {
+    for (name, text) in every_format(&run, &document) {
+        match name {
+            "page" => assert!(!text.contains("<b class"), "text became markup"),
+            "markdown" => {
+                markdown::tests::check(&text);
+                let unescaped = text.replace("\\<b class", "");
+                assert!(!unescaped.contains("<b class"), "{text}");
+            }
+            _ => {}
+        }
         let found = text.find(|letter| letter != '\n' && steers(letter));
         assert_eq!(found, None, "{name}");
         assert!(text.contains("owned"), "{name}");

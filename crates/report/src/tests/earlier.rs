@@ -1,26 +1,29 @@
 //! Records of earlier formats, which stay readable and comparable.
 
-use super::PLAIN;
+use super::every_format;
 use crate::build::build;
-use crate::{csv, html, json, markdown, openmetrics, terminal};
 use analysis::compare::{Measured, compare};
 use analysis::figure::{Condition, Figure};
 use analysis::figures;
 use analysis::history::History;
 use record::event::{Event, Learnt, Raw, Unusable, Width};
 use record::run::Run;
-use std::path::Path;
 
 /// The least factor that other work puts on every other sample below.
 const BESIDE: f64 = 1.4;
 const LEVEL: f64 = 4.0;
 
-fn earlier() -> Run {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/records/format-1.jsonl");
+/// A recorded run of an earlier format.
+fn recorded(format: u32) -> Run {
+    let path = format!("{}/../../tests/records/format-{format}.jsonl", env!("CARGO_MANIFEST_DIR"));
     let file = std::fs::File::open(path).unwrap();
     let recording = record::codec::read(std::io::BufReader::new(file)).unwrap();
-    assert_eq!(recording.run.header.format, 1);
+    assert_eq!((recording.run.header.format, recording.torn), (format, false));
     recording.run
+}
+
+fn earlier() -> Run {
+    recorded(1)
 }
 
 /// The same run as this format has it: probed, with a neighbour beside every third quartet, which makes
@@ -55,21 +58,30 @@ fn of<'figures>(figures: &'figures [Figure], experiment: &str) -> &'figures Figu
 }
 
 #[test]
-fn a_record_of_format_1_renders_in_every_format() {
-    let run = earlier();
-    let document = build(&run);
-    for text in [
-        terminal::render(&document, PLAIN),
-        html::render(&document),
-        markdown::render(&document),
-        csv::render(&run),
-        json::render(&run),
-        openmetrics::render(&run),
-    ] {
-        assert!(text.contains("loop"), "{}", &text[..200]);
-    }
-    for figure in figures(&run) {
-        assert_eq!((figure.condition, figure.as_found), (None, None));
+fn records_of_earlier_formats_render_in_every_format_and_compare_as_found() {
+    for (format, least) in [(1, 10), (2, 25)] {
+        let run = recorded(format);
+        let document = build(&run);
+        let experiment = run.plan.as_ref().unwrap().experiments[0].id.clone();
+        let (_, about) = experiment.split_once('.').unwrap();
+        for (name, text) in every_format(&run, &document) {
+            let has = text.contains(about) || name == "pictures";
+            assert!(has, "{format} as {name}: {}", &text[..200]);
+        }
+        let measured = Measured { run: &run, figures: figures(&run) };
+        let values = measured.figures.iter().filter(|figure| figure.value.is_some());
+        assert!(values.count() > least, "{format}");
+        for figure in &measured.figures {
+            assert_ne!(figure.condition, Some(Condition::Alone), "{}", figure.label());
+            assert_eq!(figure.as_found, None, "{}", figure.label());
+        }
+        // Sentences of before there were conditions tell them.
+        let predicted = measured.figures.iter().filter_map(Figure::shown_prediction);
+        let mut told = predicted.flat_map(|judged| &judged.prediction.conditions);
+        assert!(told.any(|condition| *condition == record::event::Condition::CoreClock));
+        let itself = [Measured { run: &run, figures: figures(&run) }, measured];
+        let comparison = compare(&itself, &History::default()).unwrap();
+        assert!(comparison.against[0].figures.len() > least && !comparison.has_finding());
     }
 }
 

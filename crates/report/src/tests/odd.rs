@@ -1,7 +1,7 @@
 //! Runs that came out oddly, in every format.
 
 use super::super::{build::build, csv, html, json, markdown, openmetrics, terminal};
-use super::PLAIN;
+use super::{PLAIN, every_format, schema_errors, with_texts};
 use crate::document::Document;
 use analysis::sample;
 use host::{Host, Root};
@@ -10,19 +10,9 @@ use record::plain::steers;
 use record::run::Run;
 use serde_json::Value;
 
-fn run_of(change: impl Fn(&mut Event) -> bool) -> Run {
-    let mut run = Run::new(sample::header());
-    for mut event in sample::events() {
-        if change(&mut event) {
-            run.push(event);
-        }
-    }
-    run
-}
-
 /// Named runs: what became of them, and how many figures and absences they have at least.
 fn odd() -> Vec<(&'static str, Run, usize)> {
-    let skipped = run_of(|event| match event {
+    let skipped = sample::kept(|event| match event {
         Event::Plan(plan) => {
             for planned in &mut plan.experiments {
                 planned.series.clear();
@@ -34,13 +24,13 @@ fn odd() -> Vec<(&'static str, Run, usize)> {
         Event::Footer(_) => true,
         _ => false,
     });
-    let one = run_of(|event| {
+    let one = sample::kept(|event| {
         if let Event::Plan(plan) = event {
             plan.experiments.retain(|planned| planned.id == "clock.rate");
         }
         true
     });
-    let failed = run_of(|event| {
+    let failed = sample::kept(|event| {
         if let Event::Round(round) = event
             && round.series.starts_with("os.")
         {
@@ -54,14 +44,14 @@ fn odd() -> Vec<(&'static str, Run, usize)> {
         }
         true
     });
-    let mut killed = run_of(|event| matches!(event, Event::Plan(_)));
+    let mut killed = sample::kept(|event| matches!(event, Event::Plan(_)));
     killed.push(Event::Outcome(Outcome {
         experiment: "os.syscall".into(),
         case: None,
         outcome: Ending::Failed,
         reason: None,
     }));
-    let mut far = run_of(|_| true);
+    let mut far = sample::run();
     far.header.peers = vec![PeerHeader {
         name: "far|<b>".into(),
         url: "ssh://me@far.example".into(),
@@ -119,15 +109,9 @@ fn printed() -> Run {
 
 #[test]
 fn json_of_odd_runs_meets_its_schema() {
-    let schema = json::schema();
-    let validator = jsonschema::validator_for(&schema).unwrap();
     for (name, run, least) in odd() {
         let value: Value = serde_json::from_str(&json::render(&run)).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&value)
-            .map(|error| format!("{}: {error}", error.instance_path()))
-            .collect();
-        assert!(errors.is_empty(), "{name}: {errors:#?}");
+        assert_eq!(schema_errors(&value), [""; 0], "{name}");
         let figures = value["figures"].as_array().unwrap();
         assert!(figures.len() >= least, "{name}: {}", figures.len());
     }
@@ -251,13 +235,14 @@ fn an_older_record_says_that_it_lacks_parts() {
 fn hostile() -> Run {
     const STEERS: &str =
         "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{2061}\r\n\u{2028}z";
-    const TEXTS: [&str; 15] = [
+    const TEXTS: [&str; 16] = [
         "run",
         "model_name",
         "kernel",
         "distribution",
         "source",
-        "note",
+        "notes",
+        "environment",
         "reason",
         "needed",
         "title",
@@ -268,37 +253,16 @@ fn hostile() -> Run {
         "Void",
         "Failed",
     ];
-    fn changed(name: &str, value: Value) -> Value {
-        match value {
-            Value::String(text) if TEXTS.contains(&name) => {
-                Value::String(format!("{text}{STEERS}"))
-            }
-            Value::Array(all) => {
-                let name = if name == "notes" { "note" } else { name };
-                all.into_iter().map(|one| changed(name, one)).collect()
-            }
-            Value::Object(all) => {
-                let is_text = name == "environment";
-                let all = all.into_iter().map(|(name, value)| {
-                    let key = if is_text { "text" } else { &name };
-                    let value = changed(key, value);
-                    (name, value)
-                });
-                Value::Object(all.collect())
-            }
-            other => other,
-        }
-    }
-    let header = serde_json::to_value(sample::header()).unwrap();
-    let mut run = Run::new(serde_json::from_value(changed("", header)).unwrap());
-    for mut event in sample::events() {
+    let events = sample::events().into_iter().map(|mut event| {
         if let Event::Samples(samples) = &mut event {
             samples.notes.push(format!("noted{STEERS}"));
         }
-        let event = serde_json::to_value(event).unwrap();
-        run.push(record::codec::event(changed("", event).to_string().as_bytes()).unwrap());
-    }
-    run
+        event
+    });
+    with_texts(sample::header(), events, |key, text| match TEXTS.contains(&key) {
+        true => format!("{text}{STEERS}"),
+        false => text,
+    })
 }
 
 #[test]
@@ -313,20 +277,8 @@ fn no_text_of_a_record_steers_who_shows_it() {
         unit: record::unit::Unit::Ns,
         cells: vec![vec![Some(1.0)]],
     };
-    let everyone = crate::document::Audience::Everyone;
-    let block = crate::document::Block::Grid(grid);
-    document.sections[0].blocks.push((everyone, block));
-    let page = html::render(&document);
-    let formats = [
-        ("terminal", terminal::render(&document, PLAIN)),
-        ("page", page.clone()),
-        ("pictures", html::pictures(&page)),
-        ("markdown", markdown::whole(&document)),
-        ("csv", csv::render(&run)),
-        ("json", json::render(&run)),
-        ("openmetrics", openmetrics::render(&run)),
-    ];
-    for (name, text) in formats {
+    document.sections[0].blocks.push(crate::document::Block::Grid(grid).for_all());
+    for (name, text) in every_format(&run, &document) {
         let found = text.find(|letter| letter != '\n' && steers(letter));
         let around = found.map(|at| text[at.saturating_sub(60)..].chars().take(90));
         let around = around.map(|letters| letters.collect::<String>());

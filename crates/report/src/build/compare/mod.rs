@@ -4,10 +4,12 @@
 mod tables;
 
 use super::plots::{self, Shown};
-use crate::document::{Audience, Block, Cell, Column, Document, Row, Section, Table, Tone};
+use crate::document::{Audience, Block, Cell, Document, Row, Section, Table, Tone};
+use crate::values::counted;
 use analysis::compare::conditions::{About, Condition, about};
 use analysis::compare::{Against, Compared, Comparison, Direction, Source, Untested};
 use analysis::figure::Figure;
+use analysis::gather::gathered;
 use std::collections::BTreeMap;
 
 /// Figures that came closest to a finding, of those that gave none.
@@ -51,24 +53,13 @@ struct Title {
 
 impl Title {
     fn section(&self, id: &str, heading: &str, blocks: Vec<(Audience, Block)>) -> Section {
-        Section {
-            id: format!("{id}{}", self.suffix),
-            heading: format!("{heading}{}", self.of),
-            blocks,
-        }
+        Section::new(format!("{id}{}", self.suffix), format!("{heading}{}", self.of), blocks)
     }
 }
 
 fn title(base: &About, new: &[About]) -> String {
     let names: Vec<&str> = new.iter().map(|new| new.run.as_str()).collect();
     format!("Comparison: {} with {}", names.join(", "), base.run)
-}
-
-fn plural(count: usize, one: &str) -> String {
-    match count {
-        1 => format!("1 {one}"),
-        _ => format!("{count} {one}s"),
-    }
 }
 
 fn summary(comparison: &Comparison, abouts: &[About]) -> String {
@@ -100,9 +91,9 @@ fn told(against: &Against) -> String {
     let mut parts = match has_published(against) {
         true => vec![format!(
             "{} side by side; published figures are never findings",
-            plural(against.figures.len(), "figure")
+            counted(against.figures.len(), "figure")
         )],
-        false => vec![format!("{} compared", plural(against.tested(), "figure")), differ],
+        false => vec![format!("{} compared", counted(against.tested(), "figure")), differ],
     };
     let untested = against.figures.len() - against.tested();
     if untested > 0 && !has_published(against) {
@@ -114,7 +105,7 @@ fn told(against: &Against) -> String {
     let around = against.conditions.len();
     parts.push(match around {
         0 => "nothing recorded around them differs".to_owned(),
-        _ => format!("{} around them", plural(around, "difference")),
+        _ => format!("{} around them", counted(around, "difference")),
     });
     parts.join("; ")
 }
@@ -139,26 +130,15 @@ fn runs(base: &About, others: &[About]) -> Section {
     };
     let mut rows = vec![row("base", base)];
     rows.extend(others.iter().map(|about| row("new", about)));
-    let mut columns: Vec<Column> =
-        ["", "run", "started (UTC)", "preset", "machine", ""].map(Column::text).into();
+    let mut headings = vec!["", "run", "started (UTC)", "preset", "machine", ""];
     if rows.iter().all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty())) {
-        columns.pop();
+        headings.pop();
         for row in &mut rows {
             row.cells.pop();
         }
     }
-    Section {
-        id: "runs".to_owned(),
-        heading: "The runs".to_owned(),
-        blocks: vec![(
-            Audience::Everyone,
-            Block::Table(Table {
-                caption: "Each further run is compared with the base".to_owned(),
-                columns,
-                rows,
-            }),
-        )],
-    }
+    let table = Table::new("Each further run is compared with the base", &headings, rows);
+    Section::new("runs", "The runs", vec![Block::Table(table).for_all()])
 }
 
 /// What differs around the figures.
@@ -167,8 +147,7 @@ fn surroundings(against: &Against, title: &Title) -> Section {
     if against.conditions.is_empty() {
         let text = "Nothing that the records tell: the same machine, settings, clocks, plumb and \
             options, and as quiet.";
-        let block = Block::Paragraph(text.to_owned());
-        return title.section("surroundings", heading, vec![(Audience::Everyone, block)]);
+        return title.section("surroundings", heading, vec![Block::text(text).for_all()]);
     }
     let row = |(at, condition): (usize, &Condition)| Row {
         cells: vec![
@@ -179,13 +158,12 @@ fn surroundings(against: &Against, title: &Title) -> Section {
         ],
         is_spare: at >= CONDITIONS_SHOWN,
     };
-    let table = Table {
-        caption: "What the records tell of both runs, and of which they differ".to_owned(),
-        columns: ["class", "what", "base", "new"].map(Column::text).into(),
-        rows: against.conditions.iter().enumerate().map(row).collect(),
-    };
-    let blocks = vec![(Audience::Everyone, Block::Table(table))];
-    title.section("surroundings", heading, blocks)
+    let table = Table::new(
+        "What differs in the records of both runs",
+        &["class", "what", "base", "new"],
+        against.conditions.iter().enumerate().map(row),
+    );
+    title.section("surroundings", heading, vec![Block::Table(table).for_all()])
 }
 
 /// What changed: a table for each family, the greatest change first.
@@ -195,25 +173,17 @@ fn changes(against: &Against, title: &Title) -> Section {
     if !findings.is_empty()
         && let Some(warning) = warning(against)
     {
-        blocks.push((Audience::Everyone, Block::Paragraph(warning)));
+        blocks.push(Block::Paragraph(warning).for_all());
     }
-    let mut families: Vec<&str> = Vec::new();
-    for one in &findings {
-        if !families.contains(&one.base.family()) {
-            families.push(one.base.family());
-        }
-    }
-    for family in families {
-        let of_family: Vec<&Compared> =
-            findings.iter().copied().filter(|one| one.base.family() == family).collect();
-        let caption = format!("{family}: {}", plural(of_family.len(), "figure"));
+    for (family, of_family) in gathered(findings.iter().map(|one| (one.base.family(), *one))) {
+        let caption = format!("{family}: {}", counted(of_family.len(), "figure"));
         blocks.extend(tables::findings(&of_family, &caption));
     }
     if findings.is_empty() {
-        blocks.push((Audience::Everyone, Block::Paragraph(nothing(against))));
+        blocks.push(Block::Paragraph(nothing(against)).for_all());
     }
     if against.tested() > 0 {
-        blocks.push((Audience::Everyone, Block::Paragraph(rule(against))));
+        blocks.push(Block::Paragraph(rule(against)).for_all());
     }
     title.section("changes", "What changed", blocks)
 }
@@ -296,9 +266,8 @@ fn differences(against: &Against, title: &Title) -> Option<Section> {
         .into_iter()
         .filter(|one| one.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0))
         .collect();
-    let table = tables::differences(&apart)?;
-    let blocks = vec![(Audience::Everyone, Block::Table(table))];
-    Some(title.section("differences", "Differences without a test", blocks))
+    let block = Block::Table(tables::differences(&apart)?).for_all();
+    Some(title.section("differences", "Differences without a test", vec![block]))
 }
 
 /// What came closest to a finding.
@@ -308,9 +277,8 @@ fn closest(against: &Against, title: &Title) -> Option<Section> {
     if closest.is_empty() {
         return None;
     }
-    let table = tables::closest(&closest, CLOSEST_SHOWN);
-    let blocks = vec![(Audience::Everyone, Block::Table(table))];
-    Some(title.section("closest", "Closest to a change", blocks))
+    let block = Block::Table(tables::closest(&closest, CLOSEST_SHOWN)).for_all();
+    Some(title.section("closest", "Closest to a change", vec![block]))
 }
 
 /// What was not compared, counted by reason and named by experiment.
@@ -330,9 +298,8 @@ fn not_compared(against: &Against, title: &Title) -> Option<Section> {
     if groups.is_empty() {
         return None;
     }
-    let table = tables::not_compared(&groups);
-    let blocks = vec![(Audience::Everyone, Block::Table(table))];
-    Some(title.section("not-compared", "Not compared", blocks))
+    let block = Block::Table(tables::not_compared(&groups)).for_all();
+    Some(title.section("not-compared", "Not compared", vec![block]))
 }
 
 /// Experiment by experiment: the plots of all runs in one, and every figure.
@@ -371,13 +338,10 @@ fn side_by_side_sections(
             })
             .collect();
         let plots = plots::of_experiment(&shown).into_iter();
-        blocks.extend(plots.map(|plot| (Audience::Page, plot)));
+        blocks.extend(plots.map(Block::on_page));
         blocks.push((audience, Block::Table(table)));
-        sections.push(Section {
-            id: planned.id.clone(),
-            heading: format!("{}: {}", planned.id, planned.title),
-            blocks,
-        });
+        let heading = format!("{}: {}", planned.id, planned.title);
+        sections.push(Section::new(&planned.id, heading, blocks));
     }
     sections
 }

@@ -6,6 +6,7 @@ use analysis::compare::conditions::About;
 use analysis::compare::{Compared, Comparison, Direction, Outcome};
 use analysis::figure::Figure;
 use analysis::findings::Severity;
+use analysis::gather::gathered;
 use std::collections::BTreeMap;
 
 /// Findings of a family that are shown where room is short.
@@ -28,48 +29,29 @@ pub(super) fn percent(share: f64) -> String {
 
 /// The findings of a family, a row each, the greatest first; then what stands beside them.
 pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, Block)> {
-    let rows = findings.iter().enumerate().map(|(at, one)| Row {
-        cells: vec![
-            Cell::plain(label(one.base)),
-            value(one.base),
-            value(one.new),
-            change(one),
-            ratio(one),
-            band(one),
-        ],
-        is_spare: at >= FINDINGS_SHOWN,
-    });
-    let table = Table {
-        caption: caption.to_owned(),
-        columns: vec![
-            Column::text("figure"),
-            Column::number("base"),
-            Column::number("new"),
-            Column::text("change"),
-            Column::number("new / base"),
-            Column::number("band"),
-        ],
-        rows: rows.collect(),
-    };
-    let mut blocks = vec![(Audience::Everyone, Block::Table(table))];
+    let rows = findings
+        .iter()
+        .enumerate()
+        .map(|(at, one)| Row { cells: changed(one).into(), is_spare: at >= FINDINGS_SHOWN });
+    let headings = ["figure", "#base", "#new", "change", "#new / base", "#band"];
+    let mut blocks = vec![Block::Table(Table::new(caption, &headings, rows)).for_all()];
     let notes = beside(findings);
     if !notes.is_empty() {
-        blocks.push((Audience::Everyone, Block::Notes(notes)));
+        blocks.push(Block::Notes(notes).for_all());
     }
     blocks
 }
 
+/// Figure, base, new, change, ratio, band.
+fn changed(one: &Compared) -> [Cell; 6] {
+    let figure = Cell::plain(label(one.base));
+    [figure, value(one.base), value(one.new), change(one), ratio(one), band(one)]
+}
+
 /// What stands beside findings, each reason once with the figures that have it.
 fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
-    let mut reasons: Vec<(&str, Vec<&Compared>)> = Vec::new();
-    for one in findings {
-        for reason in &one.reasons {
-            match reasons.iter_mut().find(|(have, _)| have == reason) {
-                Some((_, figures)) => figures.push(one),
-                None => reasons.push((reason, vec![one])),
-            }
-        }
-    }
+    let reasons = findings.iter().flat_map(|one| one.reasons.iter().map(|why| (why, *one)));
+    let reasons: Vec<(&String, Vec<&Compared>)> = gathered(reasons);
     let told = reasons.into_iter().map(|(reason, figures)| {
         let whose = match figures.as_slice() {
             all if all.len() == findings.len() => "all of them".to_owned(),
@@ -92,49 +74,28 @@ pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
             difference(one),
         ])
     };
-    (!apart.is_empty()).then(|| Table {
-        caption: "A value or an end of its interval is not positive, so there is no ratio; the \
-                  interval of the difference excludes zero, uncorrected"
-            .to_owned(),
-        columns: vec![
-            Column::text("figure"),
-            Column::number("base"),
-            Column::number("new"),
-            Column::number("new - base"),
-        ],
-        rows: apart.iter().map(row).collect(),
+    (!apart.is_empty()).then(|| {
+        Table::new(
+            "A value or an end of its interval is not positive, so there is no ratio; the \
+             interval of the difference excludes zero, uncorrected",
+            &["figure", "#base", "#new", "#new - base"],
+            apart.iter().map(row),
+        )
     })
 }
 
 /// Figures that gave no finding, the least p first; some of them where room is short.
 pub(super) fn closest(closest: &[&Compared], shown: usize) -> Table {
     let rows = closest.iter().enumerate().map(|(at, one)| Row {
-        cells: vec![
-            Cell::plain(label(one.base)),
-            value(one.base),
-            value(one.new),
-            change(one),
-            ratio(one),
-            band(one),
-            p(one),
-        ],
+        cells: changed(one).into_iter().chain([p(one)]).collect(),
         is_spare: at >= shown,
     });
-    Table {
-        caption: "The least p of those that differ no more than chance and an unchanged machine \
-                  allow (p before correction)"
-            .to_owned(),
-        columns: vec![
-            Column::text("figure"),
-            Column::number("base"),
-            Column::number("new"),
-            Column::text("change"),
-            Column::number("new / base"),
-            Column::number("band"),
-            Column::number("p"),
-        ],
-        rows: rows.collect(),
-    }
+    Table::new(
+        "The least p of those that differ no more than chance and an unchanged machine \
+             allow (p before correction)",
+        &["figure", "#base", "#new", "change", "#new / base", "#band", "#p"],
+        rows,
+    )
 }
 
 /// Why figures were not compared: how many, and of which experiments.
@@ -160,11 +121,11 @@ pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
             Cell::plain(named.join(", ")),
         ])
     };
-    Table {
-        caption: "Figures that were not compared, and why".to_owned(),
-        columns: vec![Column::number("figures"), Column::text("why"), Column::text("of")],
-        rows: groups.iter().map(row).collect(),
-    }
+    Table::new(
+        "Figures that were not compared, and why",
+        &["#figures", "why", "of"],
+        groups.iter().map(row),
+    )
 }
 
 /// Every figure of an experiment in all runs; nothing where no two runs share one.
@@ -174,7 +135,7 @@ pub(super) fn side_by_side(
     abouts: &[About],
 ) -> Option<Table> {
     let several = abouts.len() > 1;
-    let mut columns = vec![Column::text("figure"), Column::number("base")];
+    let mut columns = Column::list(&["figure", "#base"]);
     for about in abouts {
         let of = if several { about.run.as_str() } else { "new" };
         columns.push(Column::number(of));
@@ -201,7 +162,7 @@ pub(super) fn side_by_side(
             for of in &partners {
                 match of.get(&label) {
                     Some(one) => cells.extend([value(one.new), ratio(one), settled(one)]),
-                    None => cells.extend([none(), none(), none()]),
+                    None => cells.extend([(); 3].map(|()| Cell::absent())),
                 }
             }
             Row::of(cells)
@@ -219,18 +180,14 @@ fn label(figure: &Figure) -> String {
     figure.label().replace(',', ", ")
 }
 
-fn none() -> Cell {
-    Cell::toned("-", Tone::Muted)
-}
-
 fn value(figure: &Figure) -> Cell {
-    values::of_figure(figure).map_or_else(none, |shown| Cell::plain(shown.value))
+    Cell::of(values::of_figure(figure).map(|shown| shown.value))
 }
 
 /// `+24 % slower`, `-20 % slower`, `×3.1 more`.
 fn change(one: &Compared) -> Cell {
     let Some(ratio) = one.ratio() else {
-        return none();
+        return Cell::absent();
     };
     let size = match ratio {
         ratio if (1.0 / FACTOR..FACTOR).contains(&ratio) => {
@@ -277,7 +234,7 @@ fn ratio(one: &Compared) -> Cell {
 
 fn difference(one: &Compared) -> Cell {
     let Some(value) = one.difference() else {
-        return none();
+        return Cell::absent();
     };
     let shown = values::shown(value, one.interval(), one.metric.unit);
     Cell::plain(format!("{} {}", shown.value, shown.interval).trim_end())
@@ -288,10 +245,8 @@ fn band(one: &Compared) -> Cell {
 }
 
 fn p(one: &Compared) -> Cell {
-    one.p.map_or_else(none, |p| {
-        Cell::plain(match p {
-            p if p < 1e-4 => format!("{p:.0e}"),
-            p => format!("{p:.4}"),
-        })
-    })
+    Cell::of(one.p.map(|p| match p {
+        p if p < 1e-4 => format!("{p:.0e}"),
+        p => format!("{p:.4}"),
+    }))
 }

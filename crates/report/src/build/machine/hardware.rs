@@ -153,19 +153,11 @@ pub(super) fn functions(facts: &Facts) -> Option<Table> {
         let cells = key.into_iter().chain([or_dash(nodes), count.to_string()]);
         Row::of(cells.map(Cell::plain).collect())
     });
-    Some(Table {
-        caption: "Devices on the I/O bus".to_owned(),
-        columns: vec![
-            Column::text("device"),
-            Column::text("vendor:device"),
-            Column::text("driver"),
-            Column::text("link"),
-            Column::text("link at best"),
-            Column::text("NUMA node"),
-            Column::number("number"),
-        ],
-        rows: rows.collect(),
-    })
+    Some(Table::new(
+        "Devices on the I/O bus",
+        &["device", "vendor:device", "driver", "link", "link at best", "NUMA node", "#number"],
+        rows,
+    ))
 }
 
 /// Disks, and what the kernel makes of several.
@@ -191,21 +183,21 @@ pub(super) fn disks(facts: &Facts) -> Option<Table> {
         ];
         Row::of(cells.map(|cell| Cell::plain(or_dash(cell))).into())
     });
-    Some(Table {
-        caption: "Disks".to_owned(),
-        columns: vec![
-            Column::text("disk"),
-            Column::text("model and firmware"),
-            Column::number("size"),
-            Column::text("link"),
-            Column::text("rotation"),
-            Column::text("write cache"),
-            Column::text("RAID"),
-            Column::text("controller or driver"),
-            Column::text("scheduler"),
+    Some(Table::new(
+        "Disks",
+        &[
+            "disk",
+            "model and firmware",
+            "#size",
+            "link",
+            "rotation",
+            "write cache",
+            "RAID",
+            "controller or driver",
+            "scheduler",
         ],
-        rows: rows.collect(),
-    })
+        rows,
+    ))
 }
 
 /// Network cards.
@@ -230,21 +222,11 @@ pub(super) fn cards(facts: &Facts) -> Option<Table> {
         ];
         Row::of(cells.map(|cell| Cell::plain(or_dash(cell))).into())
     });
-    Some(Table {
-        caption: "Network cards".to_owned(),
-        columns: vec![
-            Column::text("card"),
-            Column::text("kind"),
-            Column::text("driver"),
-            Column::text("firmware"),
-            Column::number("speed"),
-            Column::text("duplex"),
-            Column::number("MTU"),
-            Column::text("bus"),
-            Column::text("state"),
-        ],
-        rows: rows.collect(),
-    })
+    Some(Table::new(
+        "Network cards",
+        &["card", "kind", "driver", "firmware", "#speed", "duplex", "#MTU", "bus", "state"],
+        rows,
+    ))
 }
 
 /// Disks that are devices or made of several, each with its further parts.

@@ -2,6 +2,7 @@
 
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
 use crate::document::{Plot, Point, Series, Shape};
+use analysis::gather::distinct;
 use record::key::CaseId;
 use record::view::Cases;
 
@@ -16,13 +17,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
             let own = spot.figure.case.0.iter();
             CaseId(own.filter(|(name, _)| of.get(name).is_none()).cloned().collect())
         };
-        let mut categories: Vec<CaseId> = Vec::new();
-        for spot in &spots {
-            let case = bare(spot);
-            if !categories.contains(&case) {
-                categories.push(case);
-            }
-        }
+        let categories = distinct(spots.iter().map(bare));
         if categories.len() < 2 {
             return None;
         }
@@ -45,14 +40,11 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
                 })
             };
             let points: Vec<Point> = own.filter_map(point).collect();
-            (!points.is_empty()).then(|| Series {
-                name: match one.name {
-                    "" => metric.replace('_', " "),
-                    run => run.to_owned(),
-                },
-                shape: Shape::Bars,
-                points,
-            })
+            let name = match one.name {
+                "" => metric.replace('_', " "),
+                run => run.to_owned(),
+            };
+            (!points.is_empty()).then(|| Series::new(name, Shape::Bars, points))
         };
         let mut y = axis("", None, false);
         y.names.clone_from(&labels);
@@ -60,13 +52,9 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         let lengths = || spots.iter().map(|spot| spot.value);
         let (low, high) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
         let is_log = low > 0.0 && high > APART * low;
-        Some(Plot {
-            title: title(shown, &metric.replace('_', " "), &of),
-            x: axis(metric, Some(unit), is_log),
-            y,
-            series: shown.iter().enumerate().filter_map(of_run).collect(),
-            markers: Vec::new(),
-        })
+        let series = shown.iter().enumerate().filter_map(of_run).collect();
+        let title = title(shown, &metric.replace('_', " "), &of);
+        Some(Plot::new(title, axis(metric, Some(unit), is_log), y, series))
     };
     pictures.into_iter().filter_map(plot).collect()
 }

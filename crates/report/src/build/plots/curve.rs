@@ -3,12 +3,13 @@
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
 use crate::document::{Plot, Point, Series, Shape};
 use crate::values;
+use analysis::gather::gathered;
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::view::View;
 
 /// A line's case, its run, and its points by their steps.
-type Line = (CaseId, usize, Vec<(Option<u64>, Point)>);
+type Line = ((CaseId, usize), Vec<(Option<u64>, Point)>);
 
 /// A picture for each of the chosen values in which both metrics have values.
 pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
@@ -18,7 +19,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
     let across = spots(shown, x, cases);
     let mut plots = Vec::new();
     for (of, spots) in pictures(spots(shown, y, cases), &cases.each) {
-        let mut lines: Vec<Line> = Vec::new();
+        let mut points = Vec::new();
         let mut units = None;
         for spot in spots {
             let same = across
@@ -28,37 +29,29 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
                 continue;
             };
             units = Some((over.metric.unit, spot.metric.unit));
-            let point = (step.int(), point(&spot, over, along, step));
             let own = spot.figure.case.0.iter();
             let rest = own.filter(|(name, _)| name != along && of.get(name).is_none());
-            let case = CaseId(rest.cloned().collect());
-            let have = lines.iter_mut();
-            match have.into_iter().find(|(have, of, _)| *have == case && *of == spot.of) {
-                Some((.., points)) => points.push(point),
-                None => lines.push((case, spot.of, vec![point])),
-            }
+            let line = (CaseId(rest.cloned().collect()), spot.of);
+            points.push((line, (step.int(), point(&spot, over, along, step))));
         }
+        let lines: Vec<Line> = gathered(points);
         let Some((unit_x, unit_y)) = units else {
             continue;
         };
-        let keys: Vec<(&CaseId, usize)> = lines.iter().map(|(case, of, _)| (case, *of)).collect();
+        let keys: Vec<(&CaseId, usize)> = lines.iter().map(|((case, of), _)| (case, *of)).collect();
         let names = names(shown, &keys, y);
-        let series = names.into_iter().zip(lines).map(|(name, (.., mut points))| {
+        let series = names.into_iter().zip(lines).map(|(name, (_, mut points))| {
             // Symbols after numbers, in the order of the plan.
             points.sort_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
-            Series {
-                name,
-                shape: Shape::Line,
-                points: points.into_iter().map(|(_, point)| point).collect(),
-            }
+            let points = points.into_iter().map(|(_, point)| point).collect();
+            Series::new(name, Shape::Line, points)
         });
-        plots.push(Plot {
-            title: title(shown, &format!("{y} over {x}").replace('_', " "), &of),
-            x: axis(x, Some(unit_x), *log_x),
-            y: axis(y, Some(unit_y), *log_y),
-            series: series.collect(),
-            markers: Vec::new(),
-        });
+        plots.push(Plot::new(
+            title(shown, &format!("{y} over {x}").replace('_', " "), &of),
+            axis(x, Some(unit_x), *log_x),
+            axis(y, Some(unit_y), *log_y),
+            series.collect(),
+        ));
     }
     plots
 }

@@ -5,12 +5,12 @@ use crate::document::{Axis, Marker, Plot, Point, Series, Shape};
 use crate::values;
 use analysis::facts::stated_levels;
 use analysis::figure::Figure;
+use analysis::gather::{distinct, gathered};
 use record::event::Derived;
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
 use record::view::{Cases, Placed, View};
-use std::collections::HashSet;
 
 /// Lines up to which the predicted bands are drawn; more would hide each other.
 const BANDS: usize = 2;
@@ -76,17 +76,10 @@ impl Picture<'_, '_> {
                 line.spots.iter().filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
             // Of several runs the first one's: that is what the others are held against.
             if drawn <= BANDS && line.of == 0 && band.len() > 1 {
-                series.push(Series {
-                    name: format!("predicted, {name}"),
-                    shape: Shape::Band,
-                    points: band,
-                });
+                series.push(Series::new(format!("predicted, {name}"), Shape::Band, band));
             }
-            series.push(Series {
-                name,
-                shape,
-                points: line.spots.iter().map(|spot| self.point(spot)).collect(),
-            });
+            let points = line.spots.iter().map(|spot| self.point(spot)).collect();
+            series.push(Series::new(name, shape, points));
         }
         let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
         let mut title = title(self.shown, &what, &told(of, cases, &spots));
@@ -117,15 +110,18 @@ impl Picture<'_, '_> {
             let is_log = self.log.0 && numbers.iter().all(|at| *at > 0.0);
             return (axis(label, unit, is_log), numbers);
         }
-        let values = distinct(spots, self.over);
+        let values = spots.iter().filter_map(|spot| spot.figure.case.get(self.over));
+        let mut values = distinct(values);
+        // Numbers ascending, then symbols in the order of the plan.
+        values.sort_by_key(|value| value.int().map_or((1, 0), |number| (0, number)));
         let of_value = |value: &Value| values::parameter(value, unit_of(self.shown, self.over));
         let place = |spot: &Spot<'_>| {
             let own = spot.figure.case.get(self.over);
-            let at = values.iter().position(|value| own == Some(value));
+            let at = values.iter().position(|value| own == Some(*value));
             at.unwrap_or(values.len()) as f64
         };
         let mut named = axis(self.over, None, false);
-        named.names = values.iter().map(of_value).collect();
+        named.names = values.iter().copied().map(of_value).collect();
         (named, spots.iter().map(place).collect())
     }
 
@@ -134,8 +130,7 @@ impl Picture<'_, '_> {
         let of_metric = || {
             let mut figures = self.shown.get(spot.of)?.figures.iter();
             let same = figures.find(|figure| {
-                let metric = figure.metric.as_ref();
-                figure.case == spot.figure.case && metric.is_some_and(|of| of.name == placed.name)
+                figure.case == spot.figure.case && figure.metric_name() == placed.name
             });
             same?.value
         };
@@ -146,25 +141,15 @@ impl Picture<'_, '_> {
     /// Lines in the order of the plan, those of a case side by side. A case that lacks a parameter
     /// of others (whose files, of one thread) belongs to each line that it agrees with.
     fn lines<'run>(&self, spots: &[Spot<'run>], places: &[f64], of: &CaseId) -> Vec<Line<'run>> {
-        let mut lines: Vec<Line<'run>> = Vec::new();
-        for (spot, x) in spots.iter().zip(places) {
-            let rest = spot
-                .figure
-                .case
-                .0
-                .iter()
-                .filter(|(name, _)| name != self.over && of.get(name).is_none());
-            let case = CaseId(rest.cloned().collect());
-            match lines.iter_mut().find(|line| line.case == case && line.of == spot.of) {
-                Some(line) => line.spots.push((*x, *spot)),
-                None => lines.push(Line {
-                    name: String::new(),
-                    case,
-                    of: spot.of,
-                    spots: vec![(*x, *spot)],
-                }),
-            }
-        }
+        let placed = spots.iter().zip(places).map(|(spot, x)| {
+            let own = spot.figure.case.0.iter();
+            let rest = own.filter(|(name, _)| name != self.over && of.get(name).is_none());
+            ((CaseId(rest.cloned().collect()), spot.of), (*x, *spot))
+        });
+        let lines: Vec<Line<'run>> = gathered(placed)
+            .into_iter()
+            .map(|((case, of), spots)| Line { name: String::new(), case, of, spots })
+            .collect();
         let (short, mut lines): (Vec<Line>, Vec<Line>) = {
             let keys: Vec<(CaseId, usize)> =
                 lines.iter().map(|line| (line.case.clone(), line.of)).collect();
@@ -183,12 +168,9 @@ impl Picture<'_, '_> {
                 }
             }
         }
-        let mut order: Vec<CaseId> = Vec::new();
+        let order = distinct(lines.iter().map(|line| line.case.clone()));
         for line in &mut lines {
             line.spots.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-            if !order.contains(&line.case) {
-                order.push(line.case.clone());
-            }
         }
         lines.sort_by_key(|line| (order.iter().position(|case| *case == line.case), line.of));
         lines
@@ -267,10 +249,7 @@ fn is_ordered(names: &[String]) -> bool {
 /// whichever run has them.
 fn leave_out_single_points(lines: &mut Vec<Line<'_>>) -> usize {
     let is_line = |line: &Line<'_>| line.spots.len() > 1;
-    let cases = |lines: &[Line<'_>]| {
-        let cases: HashSet<&CaseId> = lines.iter().map(|line| &line.case).collect();
-        cases.len()
-    };
+    let cases = |lines: &[Line<'_>]| distinct(lines.iter().map(|line| &line.case)).len();
     let before = cases(lines);
     let long: Vec<CaseId> =
         lines.iter().filter(|line| is_line(line)).map(|line| line.case.clone()).collect();
@@ -284,18 +263,6 @@ fn leave_out_single_points(lines: &mut Vec<Line<'_>>) -> usize {
 fn is_part(part: &CaseId, whole: &CaseId) -> bool {
     let among = |(name, value): &(String, Value)| whole.get(name) == Some(value);
     part.0.len() < whole.0.len() && part.0.iter().all(among)
-}
-
-/// Numbers ascending, then symbols in the order of the plan.
-fn distinct(spots: &[Spot<'_>], name: &str) -> Vec<Value> {
-    let mut values: Vec<Value> = Vec::new();
-    for value in spots.iter().filter_map(|spot| spot.figure.case.get(name)) {
-        if !values.contains(value) {
-            values.push(value.clone());
-        }
-    }
-    values.sort_by_key(|value| value.int().map_or((1, 0), |number| (0, number)));
-    values
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -40,25 +40,13 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     if ranges.is_empty() {
         return None;
     }
-    let mut series = vec![Series {
-        name: "predicted interval".to_owned(),
-        shape: Shape::Ranges,
-        points: ranges,
-    }];
-    series.extend(families.into_iter().map(|(family, points)| Series {
-        name: family.to_owned(),
-        shape: Shape::Dots,
-        points,
-    }));
+    let mut series = vec![Series::new("predicted interval", Shape::Ranges, ranges)];
+    let families = families.into_iter();
+    series.extend(families.map(|(family, points)| Series::new(family, Shape::Dots, points)));
     let mut x = axis("every predicted figure, by family", None, false);
     x.names = amid(&of_family);
-    Some(Plot {
-        title: "Measured over predicted".to_owned(),
-        x,
-        y: axis("measured / likely", Some(Unit::Ratio), true),
-        series,
-        markers: Vec::new(),
-    })
+    let y = axis("measured / likely", Some(Unit::Ratio), true);
+    Some(Plot::new("Measured over predicted", x, y, series))
 }
 
 /// Each family's name in the middle of the places that it has one after another.

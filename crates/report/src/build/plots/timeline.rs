@@ -2,6 +2,7 @@
 
 use super::{Shown, axis, parameter, title};
 use crate::document::{Axis, Plot, Point, Series, Shape};
+use analysis::gather::distinct;
 use record::event::Trace;
 use record::key::CaseId;
 use record::quantity::{digits, render};
@@ -33,18 +34,12 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
             own.map(move |trace| (one, trace))
         })
         .collect();
-    let mut columns: Vec<(&String, &String)> = Vec::new();
-    for (_, trace) in &traces {
+    let columns = traces.iter().flat_map(|(_, trace)| {
         let own = trace.columns.iter().skip(1);
         let wanted = own.enumerate().filter(|(at, name)| *at == 0 || beside.contains(name));
-        for (_, column) in wanted {
-            if let Some(x) = trace.columns.first()
-                && !columns.contains(&(x, column))
-            {
-                columns.push((x, column));
-            }
-        }
-    }
+        wanted.filter_map(|(_, column)| Some((trace.columns.first()?, column)))
+    });
+    let mut columns = distinct(columns);
     // First what the traces are about, then what stands beside.
     columns.sort_by_key(|(_, column)| beside.contains(column));
     let plot = |(x, y): (&String, &String)| {
@@ -52,17 +47,14 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
             let at = trace.columns.iter().position(|column| column == y)?;
             let points = thinned(&trace.rows, (0, at), (&column_axis(x), &column_axis(y)));
             let has_x = trace.columns.first() == Some(x);
-            (has_x && !points.is_empty()).then(|| Series {
-                name: name(one, trace),
-                shape: Shape::Trace,
-                points,
-            })
+            (has_x && !points.is_empty())
+                .then(|| Series::new(name(one, trace), Shape::Trace, points))
         };
         let series = traces.iter().filter_map(of_trace).collect();
         let words = |axis: &Axis| axis.label.trim_end_matches(" (s)").to_owned();
         let (x, y) = (column_axis(x), column_axis(y));
         let what = format!("{} over {}", words(&y), words(&x));
-        Plot { title: title(shown, &what, &CaseId::new()), x, y, series, markers: Vec::new() }
+        Plot::new(title(shown, &what, &CaseId::new()), x, y, series)
     };
     let plots = columns.into_iter().map(plot);
     plots.filter(|plot| !plot.series.is_empty()).collect()
