@@ -108,6 +108,32 @@ macro_rules! chains_table {
 }
 pub(crate) use chains_table;
 
+/// The reads that are instructions of an architecture, each with the name and the steps of its loop,
+/// and those of every architecture.
+macro_rules! clock_reads_table {
+    ($($kind:ident $name:ident $step:expr;)*) => {
+        $(clock_reads!($name, $step);)*
+
+        /// The clock reads of this architecture.
+        pub(crate) const CLOCK_READS: &[ClockRead] = &[
+            $(ClockRead::$kind,)*
+            ClockRead::ClockGettimeVdso,
+            ClockRead::ClockGettimeSyscall,
+            ClockRead::Time,
+            ClockRead::Instant,
+        ];
+
+        /// The loop of a read that is an instruction here; none for the others.
+        pub(crate) fn clock_loop(kind: ClockRead) -> Option<Loop> {
+            match kind {
+                $(ClockRead::$kind => Some($name),)*
+                _ => None,
+            }
+        }
+    };
+}
+pub(crate) use clock_reads_table;
+
 /// A function that finds the code of an arithmetic kernel: rows of width, operation, element and
 /// how its body is written; each body is a function of its own.
 macro_rules! kernels_table {

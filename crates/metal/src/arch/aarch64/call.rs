@@ -142,59 +142,21 @@ macro_rules! typed_call {
     };
 }
 
-typed_call!(
-    calls_i32,
-    callee_i32,
-    "w",
-    "add",
-    4,
-    "mov w",
-    "",
-    9,
-    "",
-    "add x19, x19, x0",
-    "mov x0, x19"
-);
-typed_call!(
-    calls_i64,
-    callee_i64,
-    "x",
-    "add",
-    8,
-    "mov w",
-    "",
-    9,
-    "",
-    "add x19, x19, x0",
-    "mov x0, x19"
-);
+typed_call! {
+    calls_i32, callee_i32, "w", "add", 4, "mov w", "", 9, "", "add x19, x19, x0", "mov x0, x19"
+}
+typed_call! {
+    calls_i64, callee_i64, "x", "add", 8, "mov w", "", 9, "", "add x19, x19, x0", "mov x0, x19"
+}
 // v24 to v31 are the caller's; the callees here leave v24 alone.
-typed_call!(
-    calls_f32,
-    callee_f32,
-    "s",
-    "fadd",
-    4,
-    "fmov s",
-    ".0",
-    16,
-    "movi d24, #0",
-    "add d24, d24, d0",
-    "fmov x0, d24"
-);
-typed_call!(
-    calls_f64,
-    callee_f64,
-    "d",
-    "fadd",
-    8,
-    "fmov d",
-    ".0",
-    16,
-    "movi d24, #0",
-    "add d24, d24, d0",
-    "fmov x0, d24"
-);
+typed_call! {
+    calls_f32, callee_f32, "s", "fadd", 4, "fmov s", ".0", 16,
+    "movi d24, #0", "add d24, d24, d0", "fmov x0, d24"
+}
+typed_call! {
+    calls_f64, callee_f64, "d", "fadd", 8, "fmov d", ".0", 16,
+    "movi d24, #0", "add d24, d24, d0", "fmov x0, d24"
+}
 
 /// One i64 argument in a register, through a register that holds the address.
 #[unsafe(naked)]

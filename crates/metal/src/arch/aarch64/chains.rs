@@ -15,65 +15,38 @@ macro_rules! with {
     };
 }
 
-/// Assembles a text for each chain, by where it stands: `$general` or `$vector` with its register
-/// and its place in the caller's list. x1, which holds that list, is the twenty-eighth's; x18 is
-/// the platform's.
+/// Assembles `$when` for each chain, by where it stands. x1, which holds the caller's list, is the
+/// twenty-eighth's; x18 is the platform's.
 macro_rules! each {
-    ($general:ident, $vector:ident) => {
+    ($when:ident) => {
         concat!(
-            with!(0, $general!("x2", "0")),
-            with!(1, $general!("x3", "8")),
-            with!(2, $general!("x4", "16")),
-            with!(3, $general!("x5", "24")),
-            with!(4, $general!("x6", "32")),
-            with!(5, $general!("x7", "40")),
-            with!(6, $general!("x8", "48")),
-            with!(7, $general!("x9", "56")),
-            with!(8, $general!("x10", "64")),
-            with!(9, $general!("x11", "72")),
-            with!(10, $general!("x12", "80")),
-            with!(11, $general!("x13", "88")),
-            with!(12, $general!("x14", "96")),
-            with!(13, $general!("x15", "104")),
-            with!(14, $general!("x16", "112")),
-            with!(15, $general!("x17", "120")),
-            with!(16, $general!("x19", "128")),
-            with!(17, $general!("x20", "136")),
-            with!(18, $general!("x21", "144")),
-            with!(19, $general!("x22", "152")),
-            with!(20, $general!("x23", "160")),
-            with!(21, $general!("x24", "168")),
-            with!(22, $general!("x25", "176")),
-            with!(23, $general!("x26", "184")),
-            with!(24, $general!("x27", "192")),
-            with!(25, $general!("x28", "200")),
-            with!(26, $general!("x29", "208")),
-            with!(28, $vector!("d0", "224")),
-            with!(29, $vector!("d1", "232")),
-            with!(30, $vector!("d2", "240")),
-            with!(31, $vector!("d3", "248")),
-            with!(27, $general!("x1", "216")),
+            each!(@ $when general 0 "x2" "0", 1 "x3" "8", 2 "x4" "16", 3 "x5" "24", 4 "x6" "32", 5 "x7" "40",
+                6 "x8" "48", 7 "x9" "56", 8 "x10" "64", 9 "x11" "72", 10 "x12" "80",
+                11 "x13" "88", 12 "x14" "96", 13 "x15" "104", 14 "x16" "112", 15 "x17" "120",
+                16 "x19" "128", 17 "x20" "136", 18 "x21" "144", 19 "x22" "152",
+                20 "x23" "160", 21 "x24" "168", 22 "x25" "176", 23 "x26" "184",
+                24 "x27" "192", 25 "x28" "200", 26 "x29" "208"),
+            each!(@ $when vector 28 "d0" "224", 29 "d1" "232", 30 "d2" "240", 31 "d3" "248"),
+            each!(@ $when general 27 "x1" "216")
         )
+    };
+    (@ $when:ident $where:ident $($chain:literal $register:literal $place:literal),*) => {
+        concat!($(with!($chain, text!($when $where $register $place))),*)
     };
 }
 
-macro_rules! begin {
-    ($register:literal, $place:literal) => {
+/// A chain's text by its register and its place in the caller's list, in bytes.
+macro_rules! text {
+    (begin $where:ident $register:literal $place:literal) => {
         concat!("ldr ", $register, ", [x1, #", $place, "]")
     };
-}
-macro_rules! step_general {
-    ($register:literal, $place:literal) => {
+    (step general $register:literal $place:literal) => {
         concat!("ldr ", $register, ", [", $register, "]")
     };
-}
-macro_rules! step_vector {
-    ($register:literal, $place:literal) => {
+    (step vector $register:literal $place:literal) => {
         concat!("fmov x30, ", $register, "\nldr ", $register, ", [x30]")
     };
-}
-macro_rules! end {
-    ($register:literal, $place:literal) => {
+    (end $where:ident $register:literal $place:literal) => {
         concat!("str ", $register, ", [x0, #", $place, "]")
     };
 }
@@ -90,16 +63,16 @@ unsafe extern "C" fn turns<const CHAINS: usize>(n: u64, at: *mut u64) {
         "stp x27, x28, [sp, #64]",
         "stp x29, x30, [sp, #80]",
         "str x1, [sp, #96]",
-        each!(begin, begin),
+        each!(begin),
         "cbz x0, 3f",
         ".p2align 6",
         "2:",
-        each!(step_general, step_vector),
+        each!(step),
         "subs x0, x0, #1",
         "b.ne 2b",
         "3:",
         "ldr x0, [sp, #96]",
-        each!(end, end),
+        each!(end),
         "ldp x19, x20, [sp]",
         "ldp x21, x22, [sp, #16]",
         "ldp x23, x24, [sp, #32]",

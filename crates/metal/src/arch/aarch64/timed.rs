@@ -183,27 +183,8 @@ macro_rules! clock_reads {
     };
 }
 
-clock_reads!(reads_cntvct, "mrs x1, cntvct_el0");
-clock_reads!(reads_cntvct_isb, "isb\nmrs x1, cntvct_el0");
-clock_reads!(reads_fenced_pair, "isb\nmrs x1, cntvct_el0\nisb\nisb\nmrs x1, cntvct_el0\nisb");
-
-/// The clock reads of this architecture.
-pub(crate) const CLOCK_READS: &[ClockRead] = &[
-    ClockRead::Cntvct,
-    ClockRead::CntvctIsb,
-    ClockRead::FencedPair,
-    ClockRead::ClockGettimeVdso,
-    ClockRead::ClockGettimeSyscall,
-    ClockRead::Time,
-    ClockRead::Instant,
-];
-
-/// The loop of a read that is an instruction here; none for the others.
-pub(crate) fn clock_loop(kind: ClockRead) -> Option<Loop> {
-    match kind {
-        ClockRead::Cntvct => Some(reads_cntvct),
-        ClockRead::CntvctIsb => Some(reads_cntvct_isb),
-        ClockRead::FencedPair => Some(reads_fenced_pair),
-        _ => None,
-    }
+crate::arch::clock_reads_table! {
+    Cntvct reads_cntvct "mrs x1, cntvct_el0";
+    CntvctIsb reads_cntvct_isb "isb\nmrs x1, cntvct_el0";
+    FencedPair reads_fenced_pair "isb\nmrs x1, cntvct_el0\nisb\nisb\nmrs x1, cntvct_el0\nisb";
 }

@@ -185,33 +185,9 @@ macro_rules! clock_reads {
     };
 }
 
-/// The reads that are instructions here, each with its loop.
-macro_rules! reads {
-    ($($kind:ident $name:ident $step:expr;)*) => {
-        $(clock_reads!($name, $step);)*
-
-        /// The clock reads of this architecture.
-        pub(crate) const CLOCK_READS: &[ClockRead] = &[
-            $(ClockRead::$kind,)*
-            ClockRead::ClockGettimeVdso,
-            ClockRead::ClockGettimeSyscall,
-            ClockRead::Time,
-            ClockRead::Instant,
-        ];
-
-        /// The loop of a read that is an instruction here; none for the others.
-        pub(crate) fn clock_loop(kind: ClockRead) -> Option<Loop> {
-            match kind {
-                $(ClockRead::$kind => Some($name),)*
-                _ => None,
-            }
-        }
-    };
-}
-
 // The pair of Intel's white paper on cycle counting (324264): the second cpuid keeps later
 // instructions out, and its results must not replace the reading.
-reads! {
+crate::arch::clock_reads_table! {
     Rdtsc reads_rdtsc "rdtsc";
     LfenceRdtsc reads_lfence_rdtsc "lfence\nrdtsc";
     Rdtscp reads_rdtscp "rdtscp";
