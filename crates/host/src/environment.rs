@@ -12,7 +12,7 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
     let frequency = first.map(|cpu| &cpu.frequency);
     let bytes = |value: Option<u64>| value.map(|value| value.to_string());
     let yes = |value: Option<bool>| value.map(|value| if value { "on" } else { "off" }.to_owned());
-    let mut tags: Vec<(&str, Option<String>)> = vec![
+    let tags: Vec<(&str, Option<String>)> = vec![
         ("kernel", kernel.release.clone()),
         ("distribution", kernel.distribution.clone()),
         ("command_line", kernel.command_line.clone()),
@@ -54,31 +54,24 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         ("perf_event_paranoid", kernel.perf_event_paranoid.map(|level| level.to_string())),
         ("euid", kernel.euid.map(|euid| euid.to_string())),
     ];
-    let mitigations: Vec<(String, String)> = kernel
-        .mitigations
-        .iter()
-        .map(|(name, state)| (format!("mitigation.{name}"), state.clone()))
-        .collect();
-    let nodes: Vec<(String, String)> = host
-        .numa
-        .nodes
-        .iter()
-        .filter_map(|node| {
-            Some((format!("node{}_free_bytes", node.id), node.free_bytes?.to_string()))
-        })
-        .collect();
+    let known = tags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    known.chain(of_parts(host)).collect()
+}
+
+/// What there is one of for each vulnerability, memory node or interface.
+fn of_parts(host: &Host) -> Vec<(String, String)> {
+    let mitigations = host.kernel.mitigations.iter();
+    let mitigations =
+        mitigations.map(|(name, state)| (format!("mitigation.{name}"), state.clone()));
+    let nodes = host.numa.nodes.iter().filter_map(|node| {
+        Some((format!("node{}_free_bytes", node.id), node.free_bytes?.to_string()))
+    });
     let shaping = host.net.interfaces.iter().filter_map(|interface| {
         let names: Vec<String> = interface.shaping.iter().map(Shaper::name).collect();
         let name = format!("shaping.{}", interface.name);
         (!names.is_empty()).then(|| (name, names.join("; ")))
     });
-    tags.retain(|(_, value)| value.is_some());
-    tags.into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .chain(mitigations)
-        .chain(nodes)
-        .chain(shaping)
-        .collect()
+    mitigations.chain(nodes).chain(shaping).collect()
 }
 
 fn hypervisor(host: &Host) -> Option<String> {
