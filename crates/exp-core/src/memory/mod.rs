@@ -17,3 +17,24 @@ bench::family!(
         fault,
     ]
 );
+
+/// A round of a series on this machine, with windows of 0.2 ms.
+#[cfg(test)]
+fn rehearsal(series: record::case::Series) -> bench::link::RoundOrder {
+    use bench::link::{CalibrateOrder, RoundOrder};
+    let cpus = metal::place::allowed().expect("CPUs");
+    let order = CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 };
+    let calibration = bench::measure::calibrate(&order).expect("the clocks run");
+    RoundOrder {
+        series,
+        round: 1,
+        seed: 7,
+        cpus,
+        calibration,
+        dir: None,
+        far: None,
+        far_address: None,
+        case_ns: 200_000,
+        rehearsal: true,
+    }
+}

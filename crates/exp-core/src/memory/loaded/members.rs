@@ -127,7 +127,7 @@ impl Party {
         let sized = Sized::of(case).context("the case was not resolved")?;
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let seed = bench.order().seed;
-        let walks = together(&[bench.cpu()], vec![()], |()| {
+        let walks = together(&[bench.order().cpu()], vec![()], |()| {
             let node = current_node();
             let placed = place_huge_or_base(sized.bytes, node)?;
             Ok(Kept {
@@ -143,12 +143,12 @@ impl Party {
             Ok(Kept { it: passed(kernel, placed.mapping, bytes)?, node, notes: placed.notes })
         });
         let arrays = arrays.context("placing the loaders' arrays")?;
-        let mut cpus = vec![bench.cpu()];
+        let mut cpus = vec![bench.order().cpu()];
         cpus.extend(loaders);
         Ok(Party {
             arrays: arrays.into_iter().map(|one| Mutex::new(Some(one))).collect(),
             cpus,
-            clock: bench.clock(),
+            clock: bench.order().clock(),
             walk: Mutex::new(walks.pop().context("no walk was made")?),
             note: sized.note,
             loader_bytes: bytes,

@@ -1,11 +1,14 @@
 //! One round against one memory node: its memory, the threads that use it, and what verifies both.
 
-use super::node_pairs::{CACHES, Pair, Sizes};
+use super::Pair;
+use super::node_pairs::{CACHES, Sizes};
 use crate::memory::quickest::take_quickest;
 use anyhow::{Context, Result, anyhow, ensure};
+use bench::experiment::Fields as _;
 use bench::measure::placed::{is_without_room, place_huge_or_base, verify_node};
-use bench::measure::together;
-use bench::measure::{Bench, Clock, Crew, NeverTogether, REHEARSAL_NS, Shared, WrongResult};
+use bench::measure::{
+    Bench, Clock, Crew, Declared, NeverTogether, REHEARSAL_NS, Shared, Values, WrongResult, together,
+};
 use fastrand::Rng;
 use host::parse_cpus;
 use metal::memory::Mapping;
@@ -133,17 +136,15 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         .iter()
         .map(|case| seat(case, sizes, bench.order().seed))
         .collect::<Result<_>>()?;
-    let node = seats.first().context("a series without cases")?.pair;
+    let node = &seats.first().context("a series without cases")?.pair;
     ensure!(
         seats.iter().all(|seat| seat.pair.memory_node == node.memory_node),
         "a series has one memory node"
     );
-    // The memory of a node is for all of its column.
-    bench.takes_memory_for(&series.cases);
-    let mut field = match Field::new(node.memory_node, &seats, sizes, bench.order().seed) {
+    let mut field = match Field::new(node.nodes().1, &seats, sizes, bench.order().seed) {
         Ok(field) => field,
         Err(error) if is_without_room(&error) => {
-            bench.fail_all(series, &error);
+            bench.give_up(series, &error);
             return Ok(());
         }
         Err(error) => return Err(error),
@@ -164,7 +165,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
     for ((case, seat), found) in series.cases.iter().zip(&seats).zip(found) {
         match found {
             Ok(found) => field.write(bench, case, seat, &found)?,
-            Err(error) => bench.fail(case, &error),
+            Err(error) => bench.give_up([case], &error),
         }
     }
     Ok(())
@@ -182,7 +183,7 @@ fn attempt(found: &mut Result<Found>, more: impl FnOnce(&mut Found) -> Result<()
 /// Who works in a case: the CPUs that work alone are drawn anew each round, the same ones against
 /// every memory node.
 fn seat(case: &Case, sizes: Sizes, seed: u64) -> Result<Seat> {
-    let pair = Pair::of(&case.id).with_context(|| format!("{} is no pair", case.id))?;
+    let pair = Pair::decode(case)?;
     let list = |name: &str| -> Result<Vec<usize>> {
         let text = case.at.get(name).and_then(Value::text).unwrap_or("");
         let cpus = parse_cpus(text);
@@ -334,7 +335,7 @@ impl Field {
     ) -> Result<Shared> {
         let rehearsal = bench.order().rehearsal;
         let window_ns = window_ns(bench.order().case_ns, rehearsal);
-        bench.use_cpus(cpus);
+        bench.declare(Declared::Cpus(cpus));
         let nodes: Vec<AtomicUsize> = cpus.iter().map(|_| AtomicUsize::new(NOWHERE)).collect();
         let (mut best, mut apart) = (None::<Shared>, None);
         for attempt in 0..ATTEMPTS {
@@ -354,7 +355,7 @@ impl Field {
                 Ok(shared) => {
                     let nodes = nodes.iter().map(|node| node.load(Ordering::Acquire));
                     let ran = shared.members.iter().map(|member| member.cpu).zip(nodes);
-                    at_home(cpus, ran, seat.pair.cpu_node)?;
+                    at_home(cpus, ran, seat.pair.nodes().0)?;
                     let together = shared.overlap;
                     if best.as_ref().is_none_or(|best| best.overlap < together) {
                         best = Some(shared);
@@ -403,7 +404,7 @@ impl Field {
             [("bandwidth", found.bandwidth()), ("node_bandwidth", team), ("latency", latency)];
         for (metric, value) in values {
             let value = value.with_context(|| format!("{} has no {metric}", case.id))?;
-            let samples = bench.record_apart(case, metric, vec![value])?;
+            let samples = bench.record(case, metric, Values::block(value).apart())?;
             samples.notes.extend(self.notes.iter().cloned());
             let facts = facts.iter().cloned();
             let owned = facts.map(|(name, value)| (name.to_owned(), value));
