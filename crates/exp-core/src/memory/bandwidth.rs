@@ -110,7 +110,6 @@ mod run;
 mod sizes;
 
 use super::levels::any_of;
-use crate::cpu::peak::load::tell_designs;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -120,7 +119,7 @@ use bench::experiment::{
 use bench::measure::{Bench, Declared, Values};
 use beside::{contradicted, counterpart};
 use host::format_cpus;
-use laws::cpu::peak::{CORES_HZ, chain_latency, distinct_cores};
+use laws::cpu::peak::CORES_HZ;
 use laws::cpu::{is_guest, knows_clock};
 use laws::memory::Level;
 use laws::memory::bandwidth::{self as law, Transfer, Width};
@@ -281,7 +280,7 @@ impl Experiment for Bandwidth {
                 None => Ok(sized),
             });
             match sized {
-                Ok(sized) => tell(case, site, &transfer, &sized),
+                Ok(sized) => sized.write(case, site, &transfer),
                 // All have one size, but for how it is divided.
                 Err(skip) if is_reports => return Err(skip),
                 Err(skip) => {
@@ -421,44 +420,6 @@ const MEMORY_LIMIT: &str = "memory_limit";
 /// Most bytes of one thread's arrays.
 fn limit(series: &Series) -> u64 {
     series.setting("limit").unwrap_or(u64::MAX)
-}
-
-/// Writes into a case what its symbols come to.
-fn tell(case: &mut Case, site: &Site, of: &Transfer, sized: &sizes::Sized) {
-    tell_designs(case, site, &sized.cpus);
-    let at = &mut case.at;
-    let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
-    let bytes = of.bytes(site);
-    for (name, value) in [
-        ("thread_count", sized.cpus.len() as u64),
-        ("cores", distinct_cores(site, &sized.cpus) as u64),
-        ("instruction_bytes", bytes as u64),
-        ("footprint", sized.footprint),
-        ("footprint_total", sized.total_bytes()),
-        (MEMORY_LIMIT, site.memory_bytes),
-        ("level_size", sized.level_bytes),
-    ] {
-        put(name, Value::from(value));
-    }
-    put("cpus", Value::Text(format_cpus(&sized.cpus)));
-    put("level_from", Value::from(sized.from));
-    if let Some(times) = sized.times_last {
-        put("times_last_cache", Value::Text(render(times, Unit::Ratio)));
-        if times < 3.9 {
-            put("cut", Value::from("yes"));
-        }
-    }
-    if of.level.is_memory() {
-        if let Some((peak, _)) = law::stated_peak(site) {
-            put("peak", Value::from(peak as u64));
-        }
-    } else if let Some(bytes) = law::bytes_per_cycle(site, of, &sized.cpus) {
-        put("bytes_per_cycle", Value::Text(format!("{bytes:.3}")));
-    }
-    let wide = of.at_width(bytes as u64);
-    if let Some(cycles) = wide.and_then(|wide| chain_latency(site, wide, &sized.cpus)) {
-        put("chain_cycles", Value::from(cycles));
-    }
 }
 
 /// Writes down what a crew moved, and the quantities that its bound rests on.

@@ -73,6 +73,8 @@
 //! turned into ns by that. Bound: no x86-64 core answers a dependent load in under 3 cycles.
 //!
 //! ## Parameters
+//! A value given takes the place of the preset's.
+//!
 //! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first of
 //!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
 //! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for

@@ -78,6 +78,7 @@
 
 mod members;
 
+use super::had;
 use super::levels::{self, MOST};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
@@ -86,7 +87,6 @@ use bench::experiment::{
     Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
-use bench::measure::placed::is_without_room;
 use bench::measure::{Bench, Values};
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
@@ -264,13 +264,9 @@ impl Experiment for Loaded {
         let told = first.at.get("loaders").and_then(Value::text);
         let cpus = parse_cpus(told.context("the series was not resolved")?);
         let kernel = Load::decode(first)?.kernel();
-        let mut party = match Party::new(first, &cpus, kernel, bench) {
-            Ok(party) => party,
-            Err(error) if is_without_room(&error) => {
-                bench.give_up(series, &error);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let party = Party::new(first, &cpus, kernel, bench);
+        let Some(mut party) = had(party, series, bench)? else {
+            return Ok(());
         };
         let case_ns = bench.order().case_ns as f64;
         bench.each_of::<Load>(series, |bench, case, of| {

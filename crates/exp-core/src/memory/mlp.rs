@@ -66,6 +66,7 @@
 //! chases, and mixing against collisions); clamchowder's mlp mode; D. Lemire, "Measuring
 //! memory-level parallelism" (2018); Intel 248966 (fill buffers). No report has it.
 
+use super::had;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
 use anyhow::{Context, Result, ensure};
@@ -75,7 +76,7 @@ use bench::experiment::{
     Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
-use bench::measure::placed::{is_without_room, place_huge_or_base, verify_node};
+use bench::measure::placed::{place_huge_or_base, verify_node};
 use bench::measure::{Bench, Values, Watch, WrongResult, abba};
 use laws::memory::{Level, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
@@ -205,13 +206,9 @@ impl Experiment for Mlp {
         let sized = series.cases.first().and_then(Sized::of);
         let sized = sized.context("the series was not resolved")?;
         let node = current_node();
-        let mut placed = match place_huge_or_base(sized.bytes, node) {
-            Ok(placed) => placed,
-            Err(error) if is_without_room(&error) => {
-                bench.give_up(series, &error);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let placed = place_huge_or_base(sized.bytes, node);
+        let Some(mut placed) = had(placed, series, bench)? else {
+            return Ok(());
         };
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;

@@ -4,6 +4,11 @@ mod levels;
 mod probe;
 mod quickest;
 
+use anyhow::Result;
+use bench::measure::Bench;
+use bench::measure::placed::is_without_room;
+use record::case::Series;
+
 bench::family!(
     "memory",
     "main memory and its caches: load latency, bandwidth, both under load and between nodes, page faults",
@@ -18,9 +23,20 @@ bench::family!(
     ]
 );
 
+/// What was made; nothing where there is no room for it, and the series is given up for that reason.
+fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<T>> {
+    match made {
+        Err(error) if is_without_room(&error) => {
+            bench.give_up(series, &error);
+            Ok(None)
+        }
+        made => made.map(Some),
+    }
+}
+
 /// A round of a series on this machine, with windows of 0.2 ms.
 #[cfg(test)]
-fn rehearsal(series: record::case::Series) -> bench::link::RoundOrder {
+fn rehearsal(series: Series) -> bench::link::RoundOrder {
     use bench::link::{CalibrateOrder, RoundOrder};
     let cpus = metal::place::allowed().expect("CPUs");
     let order = CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 };

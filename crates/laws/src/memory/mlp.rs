@@ -5,6 +5,7 @@
 //! a core has in flight. Buffers of the second cache (48 and more in cores that have 16 of the
 //! first) serve prefetchers too and are not reached by loads alone.
 
+use super::cores::{designs, row};
 use super::measured::walk_ns;
 use super::{Access, Level, Walk, load_latency};
 use crate::cpu::{core, is_guest};
@@ -90,49 +91,32 @@ fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range)
 /// marked `false`. Written from memory of the makers' optimisation guides and of measurements that
 /// chipsandcheese.com, 7-cpu.com and D. Lemire published, not looked up row by row.
 fn buffers(core: Core) -> (Range, bool) {
-    let range = match core {
-        Core::Core2 => range(6.0, 8.0, 10.0),
-        Core::Nehalem
-        | Core::Westmere
-        | Core::SandyBridge
-        | Core::IvyBridge
-        | Core::Haswell
-        | Core::Broadwell => range(9.0, 10.0, 11.0),
-        Core::SkylakeClient | Core::SkylakeServer | Core::PalmCove => range(10.0, 11.0, 12.0),
-        Core::SunnyCove | Core::WillowCove | Core::CypressCove => range(10.0, 12.0, 14.0),
-        Core::GoldenCove | Core::RaptorCove | Core::RedwoodCove => range(14.0, 16.0, 18.0),
-        Core::LionCove => range(16.0, 20.0, 28.0),
-        Core::Silvermont | Core::Goldmont => range(6.0, 8.0, 10.0),
-        Core::Tremont | Core::Gracemont | Core::Crestmont | Core::Skymont => {
-            range(10.0, 16.0, 24.0)
-        }
-        Core::Bulldozer => range(8.0, 10.0, 24.0),
-        Core::Zen | Core::Zen2 => range(16.0, 22.0, 24.0),
-        Core::Zen3 | Core::Zen4 => range(18.0, 24.0, 26.0),
-        Core::Zen5 => range(20.0, 28.0, 66.0),
-        Core::CortexA53 | Core::CortexA55 | Core::CortexA510 => range(2.0, 4.0, 10.0),
-        Core::CortexA57 | Core::CortexA72 | Core::CortexA73 | Core::CortexA75 => {
-            range(5.0, 8.0, 16.0)
-        }
-        Core::CortexA76 | Core::CortexA77 | Core::NeoverseN1 => range(14.0, 20.0, 26.0),
-        Core::NeoverseN2
-        | Core::NeoverseN3
-        | Core::NeoverseV1
-        | Core::NeoverseV2
-        | Core::NeoverseV3 => range(18.0, 32.0, 64.0),
-        Core::CortexA78
-        | Core::CortexA710
-        | Core::CortexA715
-        | Core::CortexX1
-        | Core::CortexX2
-        | Core::CortexX3 => range(16.0, 26.0, 64.0),
-        Core::AppleFirestorm | Core::AppleAvalanche => range(20.0, 32.0, 64.0),
-        Core::AppleIcestorm | Core::AppleBlizzard => range(8.0, 14.0, 28.0),
-        Core::ThunderX2 | Core::Tsv110 | Core::AmpereOne | Core::A64fx => range(8.0, 14.0, 40.0),
-        Core::Unknown => return (range(6.0, 14.0, 40.0), false),
-    };
-    (range, true)
+    row(BUFFERS, core).map_or((range(6.0, 14.0, 40.0), false), |lines| (lines, true))
 }
+
+#[rustfmt::skip]
+static BUFFERS: &[(&[Core], Range)] = designs! { range;
+    [Core2] => 6.0, 8.0, 10.0;
+    [Nehalem Westmere SandyBridge IvyBridge Haswell Broadwell] => 9.0, 10.0, 11.0;
+    [SkylakeClient SkylakeServer PalmCove] => 10.0, 11.0, 12.0;
+    [SunnyCove WillowCove CypressCove] => 10.0, 12.0, 14.0;
+    [GoldenCove RaptorCove RedwoodCove] => 14.0, 16.0, 18.0;
+    [LionCove] => 16.0, 20.0, 28.0;
+    [Silvermont Goldmont] => 6.0, 8.0, 10.0;
+    [Tremont Gracemont Crestmont Skymont] => 10.0, 16.0, 24.0;
+    [Bulldozer] => 8.0, 10.0, 24.0;
+    [Zen Zen2] => 16.0, 22.0, 24.0;
+    [Zen3 Zen4] => 18.0, 24.0, 26.0;
+    [Zen5] => 20.0, 28.0, 66.0;
+    [CortexA53 CortexA55 CortexA510] => 2.0, 4.0, 10.0;
+    [CortexA57 CortexA72 CortexA73 CortexA75] => 5.0, 8.0, 16.0;
+    [CortexA76 CortexA77 NeoverseN1] => 14.0, 20.0, 26.0;
+    [NeoverseN2 NeoverseN3 NeoverseV1 NeoverseV2 NeoverseV3] => 18.0, 32.0, 64.0;
+    [CortexA78 CortexA710 CortexA715 CortexX1 CortexX2 CortexX3] => 16.0, 26.0, 64.0;
+    [AppleFirestorm AppleAvalanche] => 20.0, 32.0, 64.0;
+    [AppleIcestorm AppleBlizzard] => 8.0, 14.0, 28.0;
+    [ThunderX2 Tsv110 AmpereOne A64fx] => 8.0, 14.0, 40.0;
+};
 
 #[cfg(test)]
 mod tests {

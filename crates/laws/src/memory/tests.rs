@@ -1,57 +1,11 @@
 use super::{
     Access, Level, Walk, described_levels, described_reaches, huge_gain, least_load, level_cycles,
-    level_latency, level_size, line_size, load_latency, prefetch_gain, tlb_miss, tlb_reach,
+    level_latency, level_size, line_size, load_latency, tlb_reach,
 };
 use crate::Facts;
 use bench::experiment::Known;
 use bench::experiment::fixtures::{bare_site, recorded, sites};
-use record::event::Range;
 use record::key::{CaseId, Key};
-
-fn walks() -> Vec<Walk> {
-    let strides = [16.0, 64.0, 256.0, 1024.0, 4096.0];
-    let strided = strides.map(|stride| Walk::Strided { stride });
-    let paged = strides.map(|stride| Walk::PageRandom { stride });
-    [&[Walk::Random, Walk::FourQuarter][..], &strided, &paged].concat()
-}
-
-fn sound(range: Range) {
-    let Range { low, likely, high } = range;
-    assert!(low.is_finite() && high.is_finite() && low > 0.0, "{range:?}");
-    assert!(low <= likely && likely <= high, "{range:?}");
-}
-
-#[test]
-fn every_walk_on_every_host_has_a_sound_interval() {
-    for site in sites() {
-        let facts = Facts::prior(&site);
-        for walk in walks() {
-            for bits in 9..31 {
-                for (index, base_pages) in [(false, false), (true, false), (false, true)] {
-                    let footprint = 2.0_f64.powi(bits);
-                    let access = Access { walk, index, base_pages, footprint };
-                    sound(load_latency(facts, access).range);
-                }
-            }
-        }
-        for level in [Level::L1, Level::L2, Level::L3, Level::Memory] {
-            let known = level_latency(facts, level).map(|law| sound(law.range));
-            assert!(known.is_ok() || level == Level::L3);
-            let described = [level_cycles(facts, level), level_size(&site, level)];
-            for law in described.into_iter().flatten() {
-                sound(law.range);
-            }
-        }
-        for tlb in ["L1", "L2"] {
-            sound(tlb_reach(&site, tlb).range);
-            sound(tlb_miss(facts, tlb).range);
-        }
-        for bits in 9..31 {
-            sound(huge_gain(facts, 2.0_f64.powi(bits)).range);
-        }
-        sound(prefetch_gain(&site, 67_108_864.0).range);
-    }
-}
 
 #[test]
 fn random_ladders_never_fall() {

@@ -1,11 +1,16 @@
 //! How large arrays are: from the levels that `memory.latency` measured, else from described ones.
 
 use super::super::levels::{TIMES_LAST, instances, known_bytes, last_bytes, quiet_part, sharing};
-use super::reports;
-use bench::experiment::Skip;
+use super::{MEMORY_LIMIT, reports};
+use crate::cpu::peak::load::tell_designs;
+use bench::experiment::{Site, Skip};
+use host::format_cpus;
 use laws::Facts;
-use laws::memory::bandwidth::{Transfer, cpus_of};
+use laws::cpu::peak::{chain_latency, distinct_cores};
+use laws::memory::bandwidth::{Transfer, bytes_per_cycle, cpus_of, stated_peak};
 use laws::memory::{Level, described_levels, level_size};
+use record::case::Case;
+use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -33,6 +38,44 @@ impl Sized {
     /// Bytes of the arrays of all threads.
     pub(super) fn total_bytes(&self) -> u64 {
         self.footprint.saturating_mul(self.cpus.len() as u64)
+    }
+
+    /// Writes into a case what its symbols come to.
+    pub(super) fn write(&self, case: &mut Case, site: &Site, of: &Transfer) {
+        tell_designs(case, site, &self.cpus);
+        let at = &mut case.at;
+        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+        let bytes = of.bytes(site);
+        for (name, value) in [
+            ("thread_count", self.cpus.len() as u64),
+            ("cores", distinct_cores(site, &self.cpus) as u64),
+            ("instruction_bytes", bytes as u64),
+            ("footprint", self.footprint),
+            ("footprint_total", self.total_bytes()),
+            (MEMORY_LIMIT, site.memory_bytes),
+            ("level_size", self.level_bytes),
+        ] {
+            put(name, Value::from(value));
+        }
+        put("cpus", Value::Text(format_cpus(&self.cpus)));
+        put("level_from", Value::from(self.from));
+        if let Some(times) = self.times_last {
+            put("times_last_cache", Value::Text(render(times, Unit::Ratio)));
+            if times < 3.9 {
+                put("cut", Value::from("yes"));
+            }
+        }
+        if of.level.is_memory() {
+            if let Some((peak, _)) = stated_peak(site) {
+                put("peak", Value::from(peak as u64));
+            }
+        } else if let Some(bytes) = bytes_per_cycle(site, of, &self.cpus) {
+            put("bytes_per_cycle", Value::Text(format!("{bytes:.3}")));
+        }
+        let wide = of.at_width(bytes as u64);
+        if let Some(cycles) = wide.and_then(|wide| chain_latency(site, wide, &self.cpus)) {
+            put("chain_cycles", Value::from(cycles));
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use bench::experiment::fixtures::{bare_site, recorded, sites};
 use bench::experiment::{DirFacts, Experiment, Fields, Known, Preset, Site};
 use bench::link::RoundOrder;
 use bench::measure::Bench;
-use host::{Host, Outside, Root};
+use host::{Host, Root};
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{check, here_with, params};
 use std::path::Path;
 
 /// A site with a directory on a disk.
@@ -52,24 +52,6 @@ fn everything_is_offered_or_skipped_with_a_reason() {
 }
 
 #[test]
-fn its_rounds_keep_their_allotment() {
-    // Stated cost of a round in s, without and with a device.
-    for (preset, least, most) in
-        [(Preset::Quick, 0.12, 0.2), (Preset::Standard, 0.4, 1.2), (Preset::Thorough, 1.0, 15.0)]
-    {
-        for (site, allowed) in
-            sites().into_iter().map(|site| (site, least)).chain([(with_disk(), most)])
-        {
-            let site = Site { case_ns: session::plan::case_ns(preset), ..site };
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cost = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
-            let cost: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
-            assert!(cost <= allowed, "{}: {cost} s", preset.name());
-        }
-    }
-}
-
-#[test]
 fn turns_of_stress_ng_leave_their_file_to_no_public_directory() {
     let all = params(&CARD, Preset::Quick, &[("fault", "stress")]);
     let without = Site { dir: None, ..with_disk() };
@@ -90,27 +72,9 @@ fn memory_that_is_not_there_is_a_reason() {
     assert!(offer.skipped.iter().any(|(id, _)| id.text("fault") == Some("huge")));
 }
 
-#[test]
-fn all_minor_faults_of_a_rehearsal_are_counted() {
-    let samples = smoke(&EXPERIMENT);
-    for fault in ["anonymous", "file", "copy"] {
-        let case = CaseId::new().with("fault", fault);
-        let mut of = samples.iter().filter(|samples| samples.case == case);
-        assert!(of.all(|samples| !samples.raw.samples().is_empty()), "{fault}");
-    }
-}
-
 /// This machine with a directory, where that lies on a device.
 fn here(dir: &Path) -> Option<Site> {
-    let site = Site {
-        host: Host::read(&Root::live(Outside::live())),
-        dir: Some(DirFacts {
-            path: dir.canonicalize().expect("it is there"),
-            file_system: String::new(),
-            allowance_bytes: 1 << 34,
-        }),
-        ..bare_site()
-    };
+    let site = here_with(dir);
     device::below(&site).is_ok().then_some(site)
 }
 

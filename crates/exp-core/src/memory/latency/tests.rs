@@ -1,12 +1,11 @@
 use super::EXPERIMENT;
 use super::walks::{Load, On, Pattern, Point, no_line, without_huge_pages};
-use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{Experiment, Fields, Known, Offer, Preset, Site, Skip};
+use bench::experiment::fixtures::{bare_site, recorded};
+use bench::experiment::{Experiment, Fields, Offer, Preset, Site, Skip};
 use laws::memory::Level;
 use record::case::{Case, Order};
-use record::event::Samples;
-use record::key::{CaseId, Value};
-use session::fixtures::{check, params, smoke};
+use record::key::CaseId;
+use session::fixtures::params;
 use std::collections::BTreeSet;
 
 const GUEST: &str = "vm-granite-rapids";
@@ -39,15 +38,6 @@ fn points(offer: &Offer, series: &str) -> Vec<Point> {
 }
 
 #[test]
-fn what_every_experiment_keeps_it_keeps_everywhere() {
-    for site in sites() {
-        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
-            check(&EXPERIMENT, &site, preset);
-        }
-    }
-}
-
-#[test]
 fn main_memory_has_a_latency_and_no_size() {
     for name in HOSTS {
         let site = site(name);
@@ -60,16 +50,6 @@ fn main_memory_has_a_latency_and_no_size() {
         assert!(told("level_size").is_none());
         assert!(told("level_latency").is_some_and(|prior| prior.range.is_some()));
     }
-}
-
-#[test]
-fn a_rehearsal_measures_every_case() {
-    let samples = smoke(&EXPERIMENT);
-    assert!(samples.iter().all(|samples| {
-        ["huge_share", "node"].iter().all(|fact| samples.at.contains_key(*fact))
-    }));
-    let slots = |samples: &Samples| samples.at.get("slots").and_then(Value::int);
-    assert!(samples.iter().all(|samples| slots(samples) >= Some(64)));
 }
 
 #[test]
@@ -271,68 +251,6 @@ fn what_is_typed_is_what_is_offered() {
     assert_eq!(walks.len(), 2);
     assert!(walks.iter().all(|point| point.load == Load::Index && point.stride == Some(64)));
     assert_eq!(points(&offer, "random-huge").len(), 2);
-}
-
-#[test]
-fn everything_offered_is_predicted_on_every_host() {
-    let metric = |name: &str| {
-        let metrics = EXPERIMENT.card().metrics.iter();
-        metrics.clone().find(|metric| metric.name == name).expect("a metric of the card")
-    };
-    for name in HOSTS {
-        let site = site(name);
-        let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
-        for case in offer.series.iter().flat_map(|series| &series.cases) {
-            let prediction =
-                EXPERIMENT.predict(&site, None, case, metric("latency")).expect("a prior");
-            let range = prediction.range.expect("an interval");
-            assert!(0.0 < range.low && range.low <= range.likely && range.likely <= range.high);
-            assert!(range.high.is_finite() && !prediction.because.is_empty());
-            let bound = prediction.bound.expect("a bound");
-            assert_eq!(bound.inputs, [("core_hz".to_owned(), -1)]);
-        }
-        let derivable = EXPERIMENT.derivable(&site, &offer.series);
-        for (case, name) in derivable.iter().flat_map(|case| {
-            let metrics = EXPERIMENT.card().metrics.iter().filter(|metric| metric.derived);
-            metrics.map(move |metric| (case, metric.name.as_ref()))
-        }) {
-            let prior = EXPERIMENT.predict(&site, None, &Case::new(case.clone()), metric(name));
-            let belongs = match name {
-                "level_size" => case.text("level").is_some_and(|level| level != "DRAM"),
-                "level_latency" | "level_latency_cycles" => case.get("level").is_some(),
-                "tlb_reach" | "tlb_miss" => case.get("tlb").is_some(),
-                "huge_gain" => case.get("footprint").is_some(),
-                _ => case.0.is_empty(),
-            };
-            let told = prior.is_some_and(|prior| prior.range.is_some());
-            assert_eq!(told, belongs, "{case} {name}");
-        }
-        // Nothing earlier is known that would narrow anything.
-        let case = &offer.series[0].cases[0];
-        let derived = EXPERIMENT.predict(&site, Some(&Known::default()), case, metric("latency"));
-        assert_eq!(derived, None);
-    }
-}
-
-#[test]
-fn a_standard_round_states_less_than_its_share_of_a_minute() {
-    let site = site(GUEST);
-    let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
-    let cost = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
-    let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
-    assert!((4.0..10.0).contains(&seconds), "{seconds}");
-}
-
-#[test]
-fn a_thorough_round_states_no_more_than_its_share_of_an_hour() {
-    for name in HOSTS {
-        let site = site(name);
-        let offer = offer(&site, Preset::Thorough, &[]).expect("an offer");
-        let cost = offer.series.iter();
-        let cost = cost.map(|series| EXPERIMENT.round_cost(&site, series));
-        let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
-        assert!((20.0..70.0).contains(&seconds), "{seconds}");
-    }
 }
 
 mod derived;

@@ -1,24 +1,9 @@
 use super::{EXPERIMENT, ID, loaders};
-use bench::experiment::fixtures::{bare_site, recorded, sites};
+use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{Experiment, Known, Preset};
 use record::key::{CaseId, Key};
 use session::fixtures::{check, params, smoke};
 use std::collections::BTreeSet;
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for site in sites().into_iter().filter(|site| site.cpus.len() > 1) {
-        for (preset, most, seconds) in
-            [(Preset::Rehearsal, 3, 0.2), (Preset::Standard, 10, 1.0), (Preset::Thorough, 40, 12.0)]
-        {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let series = &offer.series[0];
-            assert!(series.cases.len() <= most, "{} cases", series.cases.len());
-            let cost = EXPERIMENT.round_cost(&site, series).as_secs_f64();
-            assert!(cost <= seconds, "{cost} s in {}", preset.name());
-        }
-    }
-}
 
 #[test]
 fn one_cpu_is_a_reason() {

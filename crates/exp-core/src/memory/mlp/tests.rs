@@ -1,27 +1,10 @@
 use super::{Chased, EXPERIMENT, ID};
-use bench::experiment::fixtures::{bare_site, recorded, sites};
+use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{DerivedValue, Experiment, Fields, Known, Preset};
 use laws::memory::Level;
 use record::case::Case;
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
-use std::time::Duration;
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for site in sites() {
-        for (preset, most, seconds) in
-            [(Preset::Rehearsal, 3, 0.15), (Preset::Standard, 8, 0.6), (Preset::Thorough, 96, 10.0)]
-        {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let count: usize = offer.series.iter().map(|series| series.cases.len()).sum();
-            assert!((1..=most).contains(&count), "{count} in {}", preset.name());
-            let cost: Duration =
-                offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series)).sum();
-            assert!(cost.as_secs_f64() <= seconds, "{cost:?} in {}", preset.name());
-        }
-    }
-}
+use session::fixtures::{check, params};
 
 #[test]
 fn quick_measures_it_only_where_it_is_asked_for() {
@@ -47,15 +30,6 @@ fn every_count_to_32_is_there_and_levels_that_are_not_described_are_skipped() {
     }
     let bare = check(&EXPERIMENT, &bare_site(), Preset::Thorough);
     assert_eq!((bare.series.len(), bare.skipped.len()), (1, 64));
-}
-
-#[test]
-fn a_rehearsal_yields_the_time_per_load() {
-    let samples = smoke(&EXPERIMENT);
-    assert_eq!(samples.len(), 3);
-    for samples in samples {
-        assert!(samples.raw.samples().iter().all(|ns| ns.abs() < 1e5));
-    }
 }
 
 fn case(chains: u64) -> CaseId {

@@ -1,12 +1,12 @@
 use super::channels::channel;
 use super::{
     Op, Stores, Threads, Transfer, Width, bandwidth, bytes_per_cycle, copy_over_read, cpus_of,
-    efficiency, instructions_bound, memory_peak, stated_peak, stream_mean,
+    instructions_bound, memory_peak, stated_peak, stream_mean,
 };
 use crate::Facts;
 use crate::memory::Level;
-use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{Fields, Known, Site};
+use bench::experiment::fixtures::{bare_site, recorded};
+use bench::experiment::{Known, Site};
 use host::Core;
 use host::dmi::Dimm;
 use record::event::Range;
@@ -44,26 +44,6 @@ fn modules(count: usize) -> Vec<Dimm> {
         ranks: None,
     };
     (0..count).map(module).collect()
-}
-
-#[test]
-fn every_kernel_is_ordered_at_every_site_and_level_and_has_an_identity() {
-    for site in sites() {
-        for (op, level) in Op::ALL.iter().flat_map(|op| LEVELS.map(|level| (*op, level))) {
-            for (stores, threads) in [
-                (Stores::Regular, ONE),
-                (Stores::NonTemporal, ONE),
-                (Stores::Regular, Threads::All),
-            ] {
-                let of = Transfer::widest(op, stores, level, threads);
-                assert_eq!(Transfer::of(&of.id()), Some(of.clone()));
-                let laws = [bandwidth(Facts::prior(&site), &of), efficiency(&site, &of)];
-                for Range { low, likely, high } in laws.into_iter().flatten().map(|law| law.range) {
-                    assert!(0.0 < low && low <= likely && likely <= high, "{of:?}");
-                }
-            }
-        }
-    }
 }
 
 #[test]
