@@ -202,22 +202,19 @@ pub(super) fn quiet_part(cache_bytes: u64) -> u64 {
 /// No such cache is described, there is no room between two of them, or memory is too small.
 pub(super) fn footprint(facts: Facts, level: Level, most: u64) -> Result<Sized, Skip> {
     let slot = line_bytes(facts.site).0.max(64);
-    let (bytes, note) = match level.before() {
-        None => in_memory(facts.site, last_bytes(facts).0, most)?,
-        Some(at) => (in_cache(facts, at)?.min(most), None),
+    let (bytes, note) = match level.is_memory() {
+        true => in_memory(facts.site, last_bytes(facts).0, most)?,
+        false => (in_cache(facts, level)?.min(most), None),
     };
     Ok(Sized { bytes: bytes / slot * slot, slot, note })
 }
 
-fn in_cache(facts: Facts, at: usize) -> Result<u64, Skip> {
-    let level = Level::CACHES[at];
+fn in_cache(facts: Facts, level: Level) -> Result<u64, Skip> {
     let described = described_levels(facts.site);
-    let bytes = |level| {
-        described.iter().find(|(other, _)| *other == level)?;
-        whole_bytes(facts, level).map(|(bytes, _)| bytes)
-    };
-    let inner = at.checked_sub(1).and_then(|before| bytes(Level::CACHES[before]));
-    let (Some(inner), Some(bytes)) = (inner, bytes(level)) else {
+    let bytes = |at: usize| Some(whole_bytes(facts, described.get(at)?.0)?.0);
+    let at = described.iter().position(|(other, _)| *other == level);
+    let both = at.and_then(|at| Some((bytes(at.checked_sub(1)?)?, bytes(at)?)));
+    let Some((inner, bytes)) = both else {
         return Err(Skip::because(format!("the machine describes no {}", level.text())));
     };
     let footprint = (4 * inner).min(quiet_part(bytes));

@@ -8,6 +8,7 @@ use anyhow::Result;
 use bench::measure::Bench;
 use bench::measure::placed::is_without_room;
 use record::case::Series;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 bench::family!(
     "memory",
@@ -22,6 +23,11 @@ bench::family!(
         fault,
     ]
 );
+
+/// What a thread holds that panicked is as good as before, or not used again: its crew has failed with it.
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What was made; nothing where there is no room for it, and the series is given up for that reason.
 fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<T>> {

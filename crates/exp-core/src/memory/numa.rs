@@ -108,6 +108,7 @@ use bench::link::RoundOrder;
 use bench::measure::Bench;
 use laws::Law;
 use laws::cpu::is_guest;
+use laws::memory::bandwidth::STREAM;
 use laws::memory::numa;
 use node_pairs::{Sizes, workers};
 use record::case::{Case, Series};
@@ -398,7 +399,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
         let (mut cost, mut most) = (PER_ROUND, 1);
         for case in &series.cases {
             let (cpus, team) = workers_of(site, &case.id);
-            let kernels = round::KERNELS.len() as u32;
+            let kernels = STREAM.len() as u32;
             let alone = (cpus as u64).min(sizes.cpus) as u32;
             let windows = alone * (kernels + 1) + kernels;
             let threads = alone * (kernels + 1) + kernels * team as u32;

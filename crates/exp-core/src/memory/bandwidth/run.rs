@@ -3,6 +3,7 @@
 //! A member's memory is mapped, placed and first touched on its own CPU, once a round; it goes from
 //! case to case through an [`Arena`].
 
+use super::super::locked;
 use super::MEMORY_LIMIT;
 use crate::cpu::peak::load::is_probed;
 use crate::cpu::peak::width::{Chains, clock_at_width};
@@ -23,7 +24,7 @@ use record::key::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the time
 /// between two interrupts.
@@ -99,9 +100,9 @@ impl Arena {
 }
 
 impl Place {
+    /// A member that panicked left nothing half done: it had taken the memory out.
     fn held(&self) -> MutexGuard<'_, Held> {
-        // A member that panicked left nothing half done: it had taken the memory out.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.held)
     }
 
     /// The memory, made by the calling thread where none is held.

@@ -1,6 +1,7 @@
 //! The chaser and the loaders of a round: what they keep from window to window, and one window.
 
 use crate::memory::levels::Sized;
+use crate::memory::locked;
 use crate::memory::quickest::take_quickest;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{place_huge_or_base, verify_node};
@@ -12,7 +13,7 @@ use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Stream};
 use record::case::Case;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// From piece to piece, in ns. A look at the time waits for the loads before it, about a latency, so
 /// much shorter pieces could not reach the higher steps.
@@ -342,11 +343,6 @@ fn right(arrays: &Stream) -> Result<()> {
         WrongResult(format!("a loader computed other values than {:?} must", arrays.kernel()))
     );
     Ok(())
-}
-
-/// A member that panicked has told so; what it kept is as good as before.
-fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
-    slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

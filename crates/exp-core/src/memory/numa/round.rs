@@ -2,7 +2,7 @@
 
 use super::Pair;
 use super::node_pairs::{CACHES, Sizes};
-use crate::memory::had;
+use crate::memory::{had, locked};
 use crate::memory::quickest::take_quickest;
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::experiment::Fields as _;
@@ -12,19 +12,18 @@ use bench::measure::{
 };
 use fastrand::Rng;
 use host::parse_cpus;
+use laws::memory::Level;
+use laws::memory::bandwidth::{Op, STREAM, Stores, Threads, Transfer};
 use metal::memory::Mapping;
 use metal::place;
 use metal::ring::Ring;
-use metal::stream::{Ahead, Kernel, Op, Stores, Stream};
+use metal::stream::{Ahead, Stream};
 use record::case::{Case, Series};
 use record::key::Value;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-/// STREAM's kernels, by their names in quantities.
-pub(super) const KERNELS: [(&str, Op); 4] =
-    [("copy", Op::Copy), ("scale", Op::Scale), ("add", Op::Add), ("triad", Op::Triad)];
 /// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
 const WINDOWS: f64 = 20.0;
 /// Attempts at a window in which all threads are at work together for at least this share of it, and
@@ -147,7 +146,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         return Ok(());
     };
     let mut found: Vec<Result<Found>> = seats.iter().map(|_| Ok(Found::default())).collect();
-    for (_, op) in KERNELS {
+    for op in STREAM {
         field.prepare(op)?;
         for (seat, found) in seats.iter().zip(&mut found) {
             attempt(found, |found| field.stream(seat, bench, found));
@@ -235,7 +234,8 @@ impl Field {
 
     /// Takes up the next kernel, all values written anew.
     fn prepare(&mut self, op: Op) -> Result<()> {
-        let kernel = Kernel::widest(op, Stores::Regular);
+        let threads = Threads::Number(1);
+        let kernel = Transfer::widest(op, Stores::Regular, Level::Memory, threads).kernel();
         let mut parts = std::mem::take(&mut self.parts);
         for stream in std::mem::take(&mut self.streams) {
             let stream = stream.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +257,7 @@ impl Field {
     /// Compares what the kernel left with what it must have left.
     fn check(&self) -> Result<()> {
         let streams = self.streams.iter().collect();
-        let right = together(&self.makers, streams, |stream| Ok(lock(stream).is_right()))?;
+        let right = together(&self.makers, streams, |stream| Ok(locked(stream).is_right()))?;
         let wrong = || WrongResult("a stream computed other values than it must".to_owned());
         ensure!(right.into_iter().all(|right| right), wrong());
         Ok(())
@@ -269,7 +269,7 @@ impl Field {
     /// team first moves a part of its arrays that is as large as those caches.
     fn stream(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
         let shared = self.run(bench, seat, &seat.team, |member| {
-            let mut stream = lock(&self.streams[member]);
+            let mut stream = locked(&self.streams[member]);
             let caches = stream.pass_bytes() / CACHES;
             let mut moved = 0;
             while moved < caches {
@@ -284,7 +284,7 @@ impl Field {
         for cpu in &seat.alone {
             // One CPU passes over what all members' arrays hold, so that no cache holds it.
             let shared = self.run(bench, seat, &[*cpu], |_| {
-                let mut streams: Vec<_> = self.streams.iter().map(lock).collect();
+                let mut streams: Vec<_> = self.streams.iter().map(locked).collect();
                 streams[0].step(WARM_BYTES);
                 let (mut at, mut moved) = (0, 0);
                 move || {
@@ -308,7 +308,7 @@ impl Field {
     fn walk(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
         for cpu in &seat.alone {
             let shared = self.run(bench, seat, &[*cpu], |_| {
-                let mut ring = lock(&self.ring);
+                let mut ring = locked(&self.ring);
                 ring.chase_pointer(WARM_LOADS);
                 move || {
                     ring.chase_pointer(STEP_LOADS);
@@ -383,7 +383,7 @@ impl Field {
     }
 
     fn write(&self, bench: &mut Bench, case: &Case, seat: &Seat, found: &Found) -> Result<()> {
-        let footprints = self.streams.iter().map(|stream| lock(stream).footprint_bytes());
+        let footprints = self.streams.iter().map(|stream| locked(stream).footprint_bytes());
         let footprint: usize = footprints.sum();
         let alone: Vec<String> = seat.alone.iter().map(usize::to_string).collect();
         let alone = alone.join(",");
@@ -392,7 +392,7 @@ impl Field {
             ("alone", Value::Text(alone)),
             ("width", Value::Text(widths.join(","))),
             ("footprint", Value::from(footprint as u64)),
-            ("ring", Value::from(lock(&self.ring).footprint() as u64)),
+            ("ring", Value::from(locked(&self.ring).footprint() as u64)),
             ("verified", Value::from("move_pages,getcpu")),
         ]
         .map(|(name, value)| (name.to_owned(), value));
@@ -412,9 +412,7 @@ impl Field {
                 "node_bandwidth" => found.team.clone(),
                 _ => Vec::new(),
             };
-            for ((name, _), rate) in KERNELS.iter().zip(kernels) {
-                quantities.insert((*name).to_owned(), rate);
-            }
+            quantities.extend(STREAM.iter().map(|op| op.text().to_owned()).zip(kernels));
             if let ("node_bandwidth", Some(overlap)) = (metric, found.overlap) {
                 quantities.insert("overlap".to_owned(), overlap);
             }
@@ -432,11 +430,6 @@ impl Field {
 fn lone_rate(shared: &Shared) -> f64 {
     let steady = shared.members.first().and_then(|member| member.steady_rate);
     steady.unwrap_or_else(|| shared.rate())
-}
-
-/// What a thread holds that panicked is not used again: the crew has failed with it.
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Demands that all sampled pages are on the node, and that the kernel says so.
