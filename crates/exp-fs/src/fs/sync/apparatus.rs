@@ -327,7 +327,7 @@ impl Seen {
         let syncs = count as f64;
         let total_ns: f64 = self.latencies.iter().sum();
         let median_ns = median(&self.latencies).unwrap_or(f64::INFINITY);
-        let flushes = counted.and_then(|counted| counted.flushes_each());
+        let flushes = counted.and_then(|counted| counted.flushes_each);
         let samples = bench.record(case, "latency", self.latencies)?;
         describe_place(samples, case, plan.settled);
         describe(case, party, samples);
@@ -340,13 +340,13 @@ impl Seen {
         bench.record(case, "iops", Values::batches(count, vec![rate]))?;
         let amplification = |counted: &Counted| {
             let is_written = party.write != Write::Nothing;
-            is_written.then(|| counted.bytes_each() / party.block as f64)
+            is_written.then(|| counted.bytes_each / party.block as f64)
         };
         for counted in counted.iter() {
             let figures = [
                 ("amplification", amplification(counted)),
                 ("flushes", flushes),
-                ("requests", Some(counted.requests_each())),
+                ("requests", Some(counted.requests_each)),
             ];
             for (metric, value) in figures {
                 if let Some(value) = value {
