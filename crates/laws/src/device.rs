@@ -252,27 +252,20 @@ mod tests {
     use host::block::{Counted, Disk, PcieLink};
     use record::event::Condition;
 
+    /// A disk about which nothing else is known.
     fn disk(name: &str, rotational: bool) -> Disk {
+        let disk = recorded("vm-granite-rapids").host.block.disks.swap_remove(0);
         Disk {
             name: name.to_owned(),
-            model: None,
             rotational: Some(rotational),
             size_bytes: 1 << 40,
-            scheduler: None,
-            write_cache: None,
-            fua: None,
-            read_ahead_bytes: None,
-            logical_block_bytes: None,
-            physical_block_bytes: None,
-            queue_requests: None,
+            model: None,
             driver: None,
+            write_cache: None,
             is_virtual: false,
-            number: None,
-            partitions: Vec::new(),
-            node: None,
             pcie: None,
-            interrupts: Vec::new(),
             counted: None,
+            ..disk
         }
     }
 

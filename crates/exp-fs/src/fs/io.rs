@@ -134,7 +134,6 @@
 
 mod crew;
 mod places;
-mod rates;
 mod watch;
 mod workloads;
 mod written;
@@ -348,7 +347,7 @@ impl Experiment for Io {
             let task = Task {
                 dir: &dir,
                 work,
-                sizes: Sizes { size, written: rates::written(case, written) },
+                sizes: Sizes { size, written: workloads::written(case, written) },
                 seed: file::order_seed(bench.order().seed, &case.id),
                 clock: common_clock(bench, &cpus, window_ns)?,
                 window_ns,

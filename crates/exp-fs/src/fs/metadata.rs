@@ -257,16 +257,16 @@ impl Experiment for Metadata {
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-    let of = |case: &Case| {
-        let entries = case.int("entries").unwrap_or(0) as f64;
-        let timed = match case.text("call") {
+    let of = |named: Named| {
+        let asked_ns = named.entries as f64 * ASK_NS / 4.0;
+        let timed_ns = match named.call {
             // Quartets of whole listings, six at least.
-            Some("readdir") => (site.case_ns as f64).max(36.0 * entries * ASK_NS / 4.0),
+            Call::Readdir => (site.case_ns as f64).max(36.0 * asked_ns),
             _ => site.case_ns as f64,
         };
-        AROUND_FACTOR * timed + entries * ASK_NS / 4.0
+        AROUND_FACTOR * timed_ns + asked_ns
     };
-    let cases: f64 = series.cases.iter().map(of).sum();
+    let cases: f64 = series.cases.iter().filter_map(|case| Named::of(&case.id)).map(of).sum();
     let asked: u64 = sizes(series).into_iter().sum();
     Duration::from_nanos((WORKER_NS + cases + asked as f64 * ASK_NS) as u64)
 }

@@ -74,6 +74,15 @@ pub(super) fn rounds(preset: Preset) -> u64 {
     u64::from(*preset.looks().last().unwrap_or(&1))
 }
 
+/// Puts quantities beside a figure, those that are known.
+pub(super) fn put<const COUNT: usize>(
+    samples: &mut Samples,
+    quantities: [(&str, Option<f64>); COUNT],
+) {
+    let known = quantities.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    samples.quantities.extend(known);
+}
+
 /// Puts beside a case's first figure what its device was like, and what lies below.
 pub(super) fn describe_place(samples: &mut Samples, case: &Case, settled: Settled) {
     settled.write(&mut samples.quantities);

@@ -97,8 +97,8 @@ use bench::device::{allowance, write_cost};
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, DerivedValue, Field, Fields, Hazards, Known, Need, Offer, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
@@ -195,9 +195,9 @@ impl Experiment for Read {
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let slowest_ns = slowest_ns(site);
-        let of = |case: &Case| match case.text("mode") {
-            Some("cached") => window_of(case, site.case_ns) + APPARATUS_NS,
-            _ => window_of(case, site.case_ns).max(slowest_ns) + APPARATUS_NS,
+        let of = |case: &Case| {
+            let least_ns = if is_cached(case) { 0 } else { slowest_ns };
+            window_of(case, site.case_ns).max(least_ns) + APPARATUS_NS
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     };
@@ -335,11 +335,12 @@ fn on_ground(site: &Site, law: Law) -> Prediction {
 
 /// How long a case is measured; a rate's window may last longer.
 fn window_of(case: &Case, case_ns: u64) -> u64 {
-    match (window::rate_ns(case), case.text("mode")) {
-        (Some(window_ns), _) => window_ns,
-        (None, Some("cached")) => case_ns,
-        (None, _) => WINDOWS * case_ns,
-    }
+    let own_ns = if is_cached(case) { case_ns } else { WINDOWS * case_ns };
+    window::rate_ns(case).unwrap_or(own_ns)
+}
+
+fn is_cached(case: &Case) -> bool {
+    Mode::of(case.id.get("mode")) == Some(Mode::Cached)
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {

@@ -103,8 +103,8 @@ use anyhow::{Context, Result, anyhow};
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, Field, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
@@ -227,7 +227,7 @@ impl Experiment for Remote {
         let of = |case: &Case| {
             let rate = case.int("link_bits_per_second").map_or(SLOW_LINK, |bits| bits / 8);
             // All of a cached file has to come first.
-            let fill = match case.text("mode") == Some(Mode::Cached.text()) {
+            let fill = match Mode::of(case.id.get("mode")) == Some(Mode::Cached) {
                 true => case.int("size").unwrap_or(0).saturating_mul(1_000_000_000) / rate.max(1),
                 false => 0,
             };

@@ -118,11 +118,12 @@ pub fn latency(facts: Facts, sync: &Sync) -> Law {
     }
     let waits = waits(site, sync);
     let of_device = device_ns(facts, sync, &durable(facts, disk(site)), &waits);
+    let how = format!(
+        "{}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes in a row",
+        waits.why, waits.writes.low, waits.writes.high, waits.flushes.low, waits.flushes.high
+    );
     let whole = (of_device + software)
-        .and(format!(
-            "{}: {:.1} to {:.1} writes and {:.1} to {:.1} flushes in a row",
-            waits.why, waits.writes.low, waits.writes.high, waits.flushes.low, waits.flushes.high
-        ))
+        .with(&Law::software(NOTHING, how))
         .counting_if(waits.has_journal, Condition::Journal);
     match kind {
         Keeper::Stacked => whole.widened(
@@ -222,14 +223,17 @@ pub fn is_known(facts: Facts) -> bool {
     }
 }
 
+const fn of(writes: Range, flushes: Range, beside: Range, why: &'static str) -> Waits {
+    Waits { writes, flushes, beside, why, has_journal: false }
+}
+
+fn with_journal(waits: Waits) -> Waits {
+    Waits { has_journal: true, ..waits }
+}
+
 /// What waits for what, by the kind of file system.
 fn waits(site: &Site, sync: &Sync) -> Waits {
     let kind = keeper(file_system(site));
-    let of = |writes, flushes, beside, why| {
-        let has_journal = false;
-        Waits { writes, flushes, beside, why, has_journal }
-    };
-    let with_journal = |waits| Waits { has_journal: true, ..waits };
     let none = NOTHING;
     let may_be = range(0.0, 1.0, 1.0);
     // Nothing of the file's own changes but its times, which only fsync is about.
@@ -272,6 +276,13 @@ fn waits(site: &Site, sync: &Sync) -> Waits {
             "data is written in place, and the journal where the file's times have changed (once in a \
              tick of the kernel's clock)",
         )),
+        (kind, write) => committed(kind, write),
+    }
+}
+
+/// What a new name or another size has written.
+fn committed(kind: Keeper, write: Write) -> Waits {
+    match (kind, write) {
         (Keeper::Unknown | Keeper::Stacked, Write::Create) => of(
             range(1.5, 4.0, 9.0),
             range(0.5, 2.0, 4.0),

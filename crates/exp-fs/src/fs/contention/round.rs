@@ -6,7 +6,7 @@ use super::plan::{self, READS_LEAST};
 use super::readers::{Errand, Had, Reader, Shared, jain, read};
 use crate::fs::file::{Account, BLOCK_BYTES, Moved, order_seed};
 use crate::fs::latencies::common_clock;
-use crate::fs::offered::describe_place;
+use crate::fs::offered::{describe_place, put};
 use anyhow::{Context, Result};
 use bench::experiment::Fields;
 use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
@@ -142,7 +142,6 @@ impl Told {
     }
 
     fn describe(self, case: &Case, samples: &mut Samples, shared: &Shared) {
-        let quantities = &mut samples.quantities;
         let of_reader = |least: bool| {
             let reads = shared.readers.iter().map(|had| had.units);
             match least {
@@ -150,14 +149,14 @@ impl Told {
                 false => reads.fold(0.0, f64::max),
             }
         };
-        let mut put = |name: &str, value: f64| quantities.insert(name.to_owned(), value);
-        put("window_ns", shared.window_ns);
-        put("reads_least", of_reader(true));
-        put("reads_most", of_reader(false));
         let busiest = busiest(shared);
-        if let Some((_, share)) = busiest {
-            put("busiest_cpu_share", share);
-        }
+        let quantities = [
+            ("window_ns", Some(shared.window_ns)),
+            ("reads_least", Some(of_reader(true))),
+            ("reads_most", Some(of_reader(false))),
+            ("busiest_cpu_share", busiest.map(|(_, share)| share)),
+        ];
+        put(samples, quantities);
         describe_place(samples, case, self.settled);
         self.moved.describe(samples);
         samples.notes.extend(self.notes);

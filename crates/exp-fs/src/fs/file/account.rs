@@ -1,5 +1,6 @@
 //! Where bytes came from and went to: what the kernel counted.
 
+use crate::fs::offered::put;
 use bench::device::{
     device_read_bytes, device_written_bytes, process_read_bytes, process_written_bytes,
 };
@@ -131,17 +132,13 @@ impl Moved {
     /// Puts what was counted beside a case's figure, and a note of kind [`record::note::NoteKind::Cache`] where it does not
     /// add up.
     pub(in crate::fs) fn describe(&self, samples: &mut Samples) {
-        let quantities = &mut samples.quantities;
-        quantities.insert("asked_bytes".to_owned(), self.asked as f64);
-        if let Some(bytes) = self.own {
-            quantities.insert("own_bytes".to_owned(), bytes as f64);
-        }
-        if let Some(bytes) = self.device {
-            quantities.insert("device_bytes".to_owned(), bytes as f64);
-        }
-        if let Some(share) = self.cache_share() {
-            quantities.insert("cache_share".to_owned(), share);
-        }
+        let quantities = [
+            ("asked_bytes", Some(self.asked as f64)),
+            ("own_bytes", self.own.map(|bytes| bytes as f64)),
+            ("device_bytes", self.device.map(|bytes| bytes as f64)),
+            ("cache_share", self.cache_share()),
+        ];
+        put(samples, quantities);
         samples.notes.extend(self.note());
     }
 

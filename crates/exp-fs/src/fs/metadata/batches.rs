@@ -93,7 +93,7 @@ fn created(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
     .context("making a file")?;
     close_all(files)?;
     must_be(directory, &names, true)?;
-    undo(&names, |name| unlink(place, name))?;
+    each(&names, "clearing away", |name| unlink(place, name))?;
     Ok(ns)
 }
 
@@ -102,7 +102,7 @@ fn made(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
     let place = directory.place();
     let ns = window(timer, &names, |name| mkdir(place, name)).context("making a directory")?;
     must_be(directory, &names, true)?;
-    undo(&names, |name| rmdir(place, name))?;
+    each(&names, "clearing away", |name| rmdir(place, name))?;
     Ok(ns)
 }
 
@@ -163,9 +163,7 @@ fn renamed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
 fn removed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
     let names = directory.fresh(count);
     let place = directory.place();
-    for name in &names {
-        create(place, name).and_then(raw::close).context("making a file to be removed")?;
-    }
+    each(&names, "making", |name| create(place, name).and_then(raw::close))?;
     let ns = window(timer, &names, |name| unlink(place, name)).context("removing a file")?;
     must_be(directory, &names, false)?;
     Ok(ns)
@@ -174,7 +172,7 @@ fn removed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
 fn emptied(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
     let names = directory.fresh(count);
     let place = directory.place();
-    undo(&names, |name| mkdir(place, name))?;
+    each(&names, "making", |name| mkdir(place, name))?;
     let ns = window(timer, &names, |name| rmdir(place, name)).context("removing a directory")?;
     must_be(directory, &names, false)?;
     Ok(ns)
@@ -213,9 +211,14 @@ fn must_be(directory: &Directory, names: &[CString], there: bool) -> Result<()> 
     Ok(())
 }
 
-fn undo(names: &[CString], mut call: impl FnMut(&CString) -> io::Result<()>) -> Result<()> {
+/// A call for each name outside of the window.
+fn each(
+    names: &[CString],
+    what: &str,
+    mut call: impl FnMut(&CString) -> io::Result<()>,
+) -> Result<()> {
     for name in names {
-        call(name).with_context(|| format!("clearing {} away", name.to_string_lossy()))?;
+        call(name).with_context(|| format!("{what} {}", name.to_string_lossy()))?;
     }
     Ok(())
 }

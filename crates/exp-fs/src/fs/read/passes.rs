@@ -3,7 +3,7 @@
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
 use crate::fs::latencies::{LISTED, in_ns};
-use crate::fs::offered::describe_place;
+use crate::fs::offered::{describe_place, put};
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values, WrongResult, settle};
@@ -330,10 +330,12 @@ impl Passes {
             ));
         }
         let samples = bench.record(case, "latency_per_block", Values::batches(k, per_block))?;
-        let quantities = &mut samples.quantities;
-        quantities.insert("passes".to_owned(), self.passes as f64);
-        quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);
-        quantities.insert("ahead_bytes".to_owned(), self.ahead as f64);
+        let quantities = [
+            ("passes", Some(self.passes as f64)),
+            ("span_bytes", Some(self.span_bytes as f64)),
+            ("ahead_bytes", Some(self.ahead as f64)),
+        ];
+        put(samples, quantities);
         self.moved.describe(samples);
         samples.notes.extend(notes);
         Ok(samples)

@@ -4,6 +4,7 @@ use super::Look;
 use super::passes::{Reader, drive};
 use super::target::Url;
 use super::wire::{cache_note, share_from_cache};
+use crate::fs::offered::put;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Bench;
 use metal::nfs::{Address, Library, NfsFile};
@@ -120,29 +121,27 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
     let after = remote.file.tcp().ok();
     let asked = passes.bytes();
     let samples = passes.record(bench, case)?;
-    let mut came_bytes = None;
-    let mut put = |name: &str, value: f64| samples.quantities.insert(name.to_owned(), value);
-    put("file_bytes", has as f64);
-    put("read_bytes", bytes as f64);
-    put("asked_bytes", asked as f64);
-    put("nfs_version", f64::from(remote.version));
-    if let Some((after, before)) = after.zip(before) {
-        put("tcp_rtt_ns", f64::from(after.rtt_us) * 1e3);
-        if let Some(least) = after.min_rtt_us {
-            put("tcp_min_rtt_ns", f64::from(least) * 1e3);
-        }
-        let again = after.retransmits.saturating_sub(before.retransmits);
-        put("tcp_retransmits", f64::from(again));
-        if let Some(received) = after.received_bytes.zip(before.received_bytes) {
-            let came = received.0.saturating_sub(received.1);
-            put("server_bytes", came as f64);
-            came_bytes = Some(came);
-        }
-    }
-    if let Some((share, note)) = came_bytes.and_then(|came| account(asked, came)) {
-        put("cache_share", share);
-        samples.notes.extend(note);
-    }
+    let both = after.zip(before);
+    let received = both.and_then(|(after, before)| after.received_bytes.zip(before.received_bytes));
+    let came = received.map(|(after, before)| after.saturating_sub(before));
+    let (share, note) = came.and_then(|came| account(asked, came)).unzip();
+    let again = both.map(|(after, before)| after.retransmits.saturating_sub(before.retransmits));
+    let quantities = [
+        ("file_bytes", Some(has as f64)),
+        ("read_bytes", Some(bytes as f64)),
+        ("asked_bytes", Some(asked as f64)),
+        ("nfs_version", Some(f64::from(remote.version))),
+        ("tcp_rtt_ns", both.map(|(after, _)| f64::from(after.rtt_us) * 1e3)),
+        (
+            "tcp_min_rtt_ns",
+            both.and_then(|(after, _)| after.min_rtt_us).map(|us| f64::from(us) * 1e3),
+        ),
+        ("tcp_retransmits", again.map(f64::from)),
+        ("server_bytes", came.map(|came| came as f64)),
+        ("cache_share", share),
+    ];
+    put(samples, quantities);
+    samples.notes.extend(note.flatten());
     samples.notes.push(format!(
         "read by {} inside of the process, whose caches stay off: none of this machine's is between; the file \
          is the user's, and whether its server has it in memory cannot be told from here",

@@ -2,6 +2,7 @@
 //! server, how long the client itself took, and what really came from the server.
 
 use super::SHARE_UNTOLD;
+use crate::fs::offered::put;
 use anyhow::Result;
 use bench::measure::{Bench, Values};
 use host::mountstats::{Bytes, MountStats, Operation, of};
@@ -75,28 +76,22 @@ impl Since {
     /// Puts what was counted beside a case's figure, and a note beginning `cache:` where the server gave
     /// less than was asked for although no cache of this machine's held any of it.
     pub(super) fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
-        let quantities = &mut samples.quantities;
-        let mut put = |name: &str, value: f64| quantities.insert(name.to_owned(), value);
-        put("asked_bytes", asked as f64);
-        put("nfs_reads", self.read.count as f64);
-        put("nfs_retransmissions", self.read.retransmissions() as f64);
-        put("nfs_rtt_sum_ns", self.read.rtt_ms as f64 * NS_PER_MS);
-        put("nfs_timeouts", self.read.timeouts as f64);
-        if let Some(errors) = self.read.errors {
-            put("nfs_errors", errors as f64);
-        }
-        if let Some(bytes) = self.bytes {
-            put("server_bytes", bytes.server_read as f64);
-        }
-        let share = self.cache_share(asked);
-        if let Some(share) = share {
-            put("cache_share", share);
-        }
+        let (again, share) = (self.read.retransmissions(), self.cache_share(asked));
+        let quantities = [
+            ("asked_bytes", Some(asked as f64)),
+            ("nfs_reads", Some(self.read.count as f64)),
+            ("nfs_retransmissions", Some(again as f64)),
+            ("nfs_rtt_sum_ns", Some(self.read.rtt_ms as f64 * NS_PER_MS)),
+            ("nfs_timeouts", Some(self.read.timeouts as f64)),
+            ("nfs_errors", self.read.errors.map(|errors| errors as f64)),
+            ("server_bytes", self.bytes.map(|bytes| bytes.server_read as f64)),
+            ("cache_share", share),
+        ];
+        put(samples, quantities);
         if !is_cached {
             let note = share.and_then(|share| cache_note(share, "mountstats"));
             samples.notes.extend(note);
         }
-        let again = self.read.retransmissions();
         if again > 0 {
             samples.notes.push(format!(
                 "{again} of {} requests to read were sent again",

@@ -327,11 +327,13 @@ impl Seen {
         let syncs = count as f64;
         let total_ns: f64 = self.latencies.iter().sum();
         let median_ns = median(&self.latencies).unwrap_or(f64::INFINITY);
-        let flushes = counted.and_then(|counted| counted.flushes_each());
+        let flushes = counted.and_then(|counted| counted.flushes_each);
         let samples = bench.record(case, "latency", self.latencies)?;
         describe_place(samples, case, plan.settled);
         describe(case, party, samples);
-        samples.notes.extend(power(case, median_ns, flushes).map(Note::power));
+        samples
+            .notes
+            .extend(power(case, party.write, party.call, median_ns, flushes).map(Note::power));
         samples.notes.extend(crowd(&std::fs::read_to_string("/proc/loadavg").unwrap_or_default()));
         if !self.calls.is_empty() {
             bench.record(case, "sync", self.calls)?;
@@ -340,13 +342,13 @@ impl Seen {
         bench.record(case, "iops", Values::batches(count, vec![rate]))?;
         let amplification = |counted: &Counted| {
             let is_written = party.write != Write::Nothing;
-            is_written.then(|| counted.bytes_each() / party.block as f64)
+            is_written.then(|| counted.bytes_each / party.block as f64)
         };
         for counted in counted.iter() {
             let figures = [
                 ("amplification", amplification(counted)),
                 ("flushes", flushes),
-                ("requests", Some(counted.requests_each())),
+                ("requests", Some(counted.requests_each)),
             ];
             for (metric, value) in figures {
                 if let Some(value) = value {
@@ -404,8 +406,14 @@ fn crowd(loadavg: &str) -> Option<String> {
 }
 
 /// Whether the device answered sooner than it could have had the data, or was never told to.
-fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
-    if case.text("write") == Some("none") {
+fn power(
+    case: &Case,
+    write: Write,
+    call: Call,
+    median_ns: f64,
+    flushes: Option<f64>,
+) -> Option<String> {
+    if write == Write::Nothing {
         return None;
     }
     let text = |name: &str| case.at.get(name).and_then(Value::text);
@@ -419,7 +427,7 @@ fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
             text("medium").unwrap_or_default()
         ));
     }
-    let by_fua = text("fua") == Some("yes") && case.text("call") == Some("direct_dsync");
+    let by_fua = text("fua") == Some("yes") && call == Call::DirectDsync;
     let none = flushes.is_some_and(|flushes| flushes < NO_FLUSH);
     (none && !by_fua && text("write_cache") == Some("write back")).then(|| {
         "power: the device has a cache that loses its data (write back), and no flush of it was counted: \
@@ -430,25 +438,26 @@ fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{crowd, is_without_journal, power};
+    use super::{Call, Write, crowd, is_without_journal};
     use record::case::Case;
     use record::key::{CaseId, Value};
 
-    fn case(write: &str, at: &[(&str, Value)]) -> Case {
-        let mut case = Case::new(CaseId::new().with("write", write).with("call", "fsync"));
+    /// What is said of syncs of a write, with these facts.
+    fn power(write: Write, at: &[(&str, Value)], ns: f64, flushes: Option<f64>) -> Option<String> {
+        let mut case = Case::new(CaseId::new());
         case.at.extend(at.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        case
+        super::power(&case, write, Call::Fsync, ns, flushes)
     }
 
     #[test]
     fn an_answer_sooner_than_the_medium_is_told() {
         let spins = [("medium_least_ns", Value::Int(1_000_000)), ("medium", "it turns".into())];
-        let note = power(&case("append", &spins), 9e4, Some(1.0)).expect("too soon");
+        let note = power(Write::Append, &spins, 9e4, Some(1.0)).expect("too soon");
         assert!(note.starts_with("power:") && note.contains("it turns"), "{note}");
-        assert_eq!(power(&case("append", &spins), 9e6, Some(1.0)), None);
+        assert_eq!(power(Write::Append, &spins, 9e6, Some(1.0)), None);
         // A flush of an empty cache is no lie.
-        assert_eq!(power(&case("none", &spins), 9e4, Some(1.0)), None);
-        assert_eq!(power(&case("append", &[]), 9e4, Some(1.0)), None);
+        assert_eq!(power(Write::Nothing, &spins, 9e4, Some(1.0)), None);
+        assert_eq!(power(Write::Append, &[], 9e4, Some(1.0)), None);
     }
 
     #[test]
@@ -475,12 +484,12 @@ mod tests {
     #[test]
     fn a_cache_that_is_never_flushed_is_told() {
         let cached = [("write_cache", Value::from("write back"))];
-        let note = power(&case("append", &cached), 9e4, Some(0.0)).expect("no flush");
+        let note = power(Write::Append, &cached, 9e4, Some(0.0)).expect("no flush");
         assert!(note.contains("no flush"), "{note}");
-        assert_eq!(power(&case("append", &cached), 9e4, Some(1.0)), None);
+        assert_eq!(power(Write::Append, &cached, 9e4, Some(1.0)), None);
         // Not counted is not zero.
-        assert_eq!(power(&case("append", &cached), 9e4, None), None);
+        assert_eq!(power(Write::Append, &cached, 9e4, None), None);
         let through = [("write_cache", Value::from("write through"))];
-        assert_eq!(power(&case("append", &through), 9e4, Some(0.0)), None);
+        assert_eq!(power(Write::Append, &through, 9e4, Some(0.0)), None);
     }
 }

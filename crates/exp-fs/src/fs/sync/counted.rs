@@ -19,10 +19,11 @@ pub(super) struct Count<'case> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counted {
-    syncs: f64,
-    requests: f64,
+    pub(super) requests_each: f64,
+    pub(super) bytes_each: f64,
+    /// `None` where they are not counted.
+    pub(super) flushes_each: Option<f64>,
     bytes: f64,
-    flushes: Option<f64>,
     /// What this process gave to write, in bytes; `None` where the kernel does not count it.
     own: Option<f64>,
     /// What all syncs may have added to that, in bytes; `None` where no law says so.
@@ -42,13 +43,14 @@ impl Count<'_> {
         let since = |before: u64, after: u64| after as f64 - before as f64;
         let flushes = before.flushes.zip(after.flushes);
         let beside = self.case.int(BESIDE);
+        let (syncs, bytes) = (syncs as f64, since(before.bytes, after.bytes));
         Some(Counted {
-            syncs: syncs as f64,
-            requests: since(before.requests, after.requests),
-            bytes: since(before.bytes, after.bytes),
-            flushes: flushes.map(|(before, after)| since(before, after)),
+            requests_each: since(before.requests, after.requests) / syncs,
+            bytes_each: bytes / syncs,
+            flushes_each: flushes.map(|(before, after)| since(before, after) / syncs),
+            bytes,
             own: own.map(|(before, after)| since(before, after)),
-            beside: beside.map(|bytes| bytes as f64 * syncs as f64),
+            beside: beside.map(|bytes| bytes as f64 * syncs),
         })
     }
 }
@@ -59,19 +61,6 @@ fn device_of(case: &Case) -> Option<Written> {
 }
 
 impl Counted {
-    pub(super) fn bytes_each(&self) -> f64 {
-        self.bytes / self.syncs
-    }
-
-    pub(super) fn requests_each(&self) -> f64 {
-        self.requests / self.syncs
-    }
-
-    /// Flushes for a sync; `None` where they are not counted.
-    pub(super) fn flushes_each(&self) -> Option<f64> {
-        Some(self.flushes? / self.syncs)
-    }
-
     /// Puts what was counted beside a figure that is made of it, and whether others wrote as well.
     pub(super) fn describe(&self, samples: &mut Samples) {
         let quantities = &mut samples.quantities;
@@ -108,20 +97,16 @@ mod tests {
     fn what_others_wrote_is_told_with_what_was_own() {
         const PAGE: f64 = 4096.0;
         let counted = |pages: f64, own: Option<f64>, beside: Option<f64>| Counted {
-            syncs: 8.0,
-            requests: 24.0,
+            requests_each: 3.0,
+            bytes_each: pages * PAGE / 8.0,
+            flushes_each: Some(1.0),
             bytes: pages * PAGE,
-            flushes: Some(8.0),
             own,
             beside,
         };
         // A page for each, and at most 12 blocks of the journal.
         let quiet = counted(24.0, Some(8.0 * PAGE), Some(96.0 * PAGE));
         assert_eq!(quiet.others(), None);
-        assert_eq!(
-            (quiet.bytes_each(), quiet.requests_each(), quiet.flushes_each()),
-            (3.0 * PAGE, 3.0, Some(1.0))
-        );
         let note = counted(256.0, Some(8.0 * PAGE), Some(96.0 * PAGE)).others();
         let note = note.expect("a database writes");
         for part in ["wrote 1 MiB", "gave 32 KiB", "at most 384 KiB"] {
