@@ -215,32 +215,21 @@ impl Door {
         Ok(self.gate.admit(&said, Purpose::Data)?)
     }
 
-    /// The number of a data connection whose preamble was read by hand; each is let in once.
+    /// The number of a data connection whose preamble was read by hand, or of a first datagram; each is let in
+    /// once.
     ///
     /// # Errors
     /// A stranger's.
-    pub fn check_said(&mut self, preamble: &[u8]) -> Result<u32> {
-        let said = preamble
-            .first_chunk::<PREAMBLE_BYTES>()
-            .context("a stranger: too short for a preamble")?;
-        Ok(self.gate.admit(said, Purpose::Data)?)
+    pub fn check_said(&mut self, said: &[u8], purpose: Purpose) -> Result<u32> {
+        let preamble =
+            said.first_chunk::<PREAMBLE_BYTES>().context("a stranger: too short for a preamble")?;
+        Ok(self.gate.admit(preamble, purpose)?)
     }
 
     /// Makes ready for the data connection that will come next, after the one of this number, so that
     /// [`Door::check_said`] takes less of what is timed.
     pub fn expect_after(&mut self, number: u32) {
         self.gate.expect(Purpose::Data, number.saturating_add(1));
-    }
-
-    /// The number of a first datagram, which begins with a preamble; each is let in once.
-    ///
-    /// # Errors
-    /// A stranger's datagram.
-    pub fn check_datagram(&mut self, datagram: &[u8]) -> Result<u32> {
-        let said = datagram
-            .first_chunk::<PREAMBLE_BYTES>()
-            .context("a stranger: a datagram too short for a preamble")?;
-        Ok(self.gate.admit(said, Purpose::Datagram)?)
     }
 
     /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the socket
@@ -259,7 +248,7 @@ impl Door {
             let Ok((bytes, from)) = socket.recv_from(&mut datagram) else {
                 continue;
             };
-            let Ok(number) = self.check_datagram(&datagram[..bytes]) else {
+            let Ok(number) = self.check_said(&datagram[..bytes], Purpose::Datagram) else {
                 continue;
             };
             socket.connect(from).context("connecting to the near end")?;

@@ -17,7 +17,6 @@ pub use shares::share;
 use super::{
     Kind, Protocol, Transport, Way, core_rate, goodput, link_rate, sleeps, stack, stack_cost,
 };
-use crate::os::measured_call;
 use crate::{Facts, Law, cpu, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Bound, Range};
@@ -78,10 +77,8 @@ pub fn measured_copies(known: &Known) -> Option<(f64, f64)> {
 
 /// Whether earlier figures say more than descriptions.
 pub fn adds(facts: Facts) -> bool {
-    facts.known.is_some_and(|known| {
-        measured_call(known, "getpid").is_some()
-            || (facts.site.peer.is_none() && measured_copies(known).is_some())
-    })
+    let copies = || facts.known.is_some_and(|known| measured_copies(known).is_some());
+    stack::knows_call(facts) || (facts.site.peer.is_none() && copies())
 }
 
 /// A usual round trip to the far end, for what a case costs.

@@ -9,7 +9,6 @@
 use super::rtt::{self, Arrivals};
 use super::stack::{self, is_gvisor};
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, round_trip, stack_cost};
-use crate::os::measured_call;
 use crate::{Facts, Law, range, sum};
 use bench::{case, symbols};
 use record::event::Range;
@@ -85,8 +84,7 @@ const AGAIN_TWICE_NS: f64 = 3.3e9;
 
 /// Whether earlier figures say more than the hosts' descriptions.
 pub fn adds(facts: Facts) -> bool {
-    let call = facts.known.and_then(|known| measured_call(known, "getpid"));
-    call.is_some() || measured_trip(facts).is_some()
+    stack::knows_call(facts) || measured_trip(facts).is_some()
 }
 
 /// A figure of a case, in its metric's unit.

@@ -7,9 +7,8 @@
 use super::request::measured_trip;
 use super::{
     Ends, Kind, Protocol, Transport, Waking, Way, core_rate, far_stack_cost, goodput, round_trip,
-    stack_cost,
+    stack, stack_cost,
 };
-use crate::os::measured_call;
 use crate::{Facts, Law, inverse, product, range};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
@@ -89,8 +88,7 @@ impl Beside {
 
 /// Whether earlier figures say more than the machines' descriptions.
 pub fn adds(facts: Facts, of: &Beside) -> bool {
-    let call = facts.known.and_then(|known| measured_call(known, "getpid"));
-    call.is_some() || trip(facts, of).is_some()
+    stack::knows_call(facts) || trip(facts, of).is_some()
 }
 
 /// The measured round trip from where this end is.

@@ -6,7 +6,6 @@
 
 use super::rtt::{self, Arrivals};
 use super::{Ends, Kind, Protocol, Transport, Waking, Way, round_trip, stack};
-use crate::os::measured_call;
 use crate::{Facts, Law, cpu, range, scaled};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
@@ -66,7 +65,7 @@ impl Parts {
 
 /// Whether earlier figures say more than the machine's description.
 pub fn adds(facts: Facts) -> bool {
-    facts.known.is_none_or(|known| measured_call(known, "getpid").is_some())
+    facts.known.is_none() || stack::knows_call(facts)
 }
 
 /// The time of an echo.
@@ -129,11 +128,7 @@ pub fn measured_rtt(
 ) -> Option<(f64, Ends)> {
     // An answer from another thread on the same CPU, or of the other host, is nearest to an echo.
     const ENDS: [Ends; 4] = [Ends::TwoHosts, Ends::SameCpu, Ends::OtherCpu, Ends::OneThread];
-    let protocol = match protocol {
-        Protocol::Tcp => rtt::Protocol::Tcp,
-        Protocol::Udp => rtt::Protocol::Udp,
-    };
-    let trips = rtt::measured(facts.known?, far, protocol, arrivals);
+    let trips = rtt::measured(facts.known?, far, protocol.into(), arrivals);
     let usual = trips.filter(|(of, _)| matches!(of.message, 56 | 64));
     let rank = |of: &rtt::Exchange| (ENDS.iter().position(|ends| *ends == of.ends), of.message);
     let nearest = usual.min_by_key(|(of, _)| rank(of));

@@ -7,9 +7,8 @@
 
 use super::rtt::{self, Arrivals};
 use super::{
-    Ends, Protocol, Transport, Waking, Way, far_stack_cost, goodput, round_trip, stack_cost,
+    Ends, Protocol, Transport, Waking, Way, far_stack_cost, goodput, round_trip, stack, stack_cost,
 };
-use crate::os::measured_call;
 use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
@@ -91,8 +90,7 @@ fn trip(facts: Facts, of: &Requests) -> Option<f64> {
 
 /// Whether earlier figures say more than the machines' descriptions.
 pub fn adds(facts: Facts, of: &Requests) -> bool {
-    let call = facts.known.and_then(|known| measured_call(known, "getpid"));
-    call.is_some() || trip(facts, of).is_some()
+    stack::knows_call(facts) || trip(facts, of).is_some()
 }
 
 /// A request with nothing else on the way, in ns: this end awake, the far end woken.
@@ -302,11 +300,7 @@ pub(super) fn measured_trip(
     bytes: u64,
     ends: &[Ends],
 ) -> Option<f64> {
-    let protocol = match protocol {
-        Protocol::Tcp => rtt::Protocol::Tcp,
-        Protocol::Udp => rtt::Protocol::Udp,
-    };
-    let trips = rtt::measured(facts.known?, facts.site.far(), protocol, Arrivals::Saturated);
+    let trips = rtt::measured(facts.known?, facts.site.far(), protocol.into(), Arrivals::Saturated);
     let apart = |message: u64| (message.max(1) as f64 / bytes.max(1) as f64).ln().abs();
     trips
         .filter(|(of, _)| ends.contains(&of.ends))
@@ -319,11 +313,11 @@ pub(super) fn measured_trip(
 mod tests {
     use super::{Load, Requests, Schedule, closed_rate, lateness, rate_ratio, response, service};
     use crate::Facts;
-    use crate::net::rtt::{self, Arrivals, By, Exchange, Receiver};
+    use crate::net::rtt::tests::trip_key;
     use crate::net::{Ends, Protocol};
+    use bench::experiment::Known;
     use bench::experiment::fixtures::joined::joined;
     use bench::experiment::fixtures::{recorded, sites};
-    use bench::experiment::{CaseId, FAR, Fields, Known};
     use record::key::Key;
 
     const WINDOW_NS: f64 = 5e7;
@@ -340,20 +334,8 @@ mod tests {
         }
     }
 
-    /// A figure of net.rtt's.
     fn trip(far: &str, message: u64) -> Key {
-        let case = Exchange {
-            protocol: rtt::Protocol::Tcp,
-            message,
-            ends: Ends::OtherCpu,
-            connections: 1,
-            receiver: Receiver::Blocking,
-            arrivals: Arrivals::Saturated,
-            exchange: By::Echo,
-        };
-        let mut id = CaseId::new().with(FAR, far);
-        id.0.extend(case.id().0);
-        Key::new("net.rtt", &id, "round_trip")
+        trip_key(far, message, Ends::OtherCpu)
     }
 
     #[test]

@@ -99,6 +99,15 @@ const SOFTIRQS: Range = range(0.35, 1.0, 4.0);
 /// An end that shares its host with the other one may find work without a sleep.
 const SLEEPS_LESS: f64 = 1.0 / 0.6;
 
+impl From<super::Protocol> for Protocol {
+    fn from(protocol: super::Protocol) -> Protocol {
+        match protocol {
+            super::Protocol::Tcp => Protocol::Tcp,
+            super::Protocol::Udp => Protocol::Udp,
+        }
+    }
+}
+
 impl Exchange {
     /// Both ends ask again and again.
     pub fn polls(&self) -> bool {
@@ -329,7 +338,7 @@ fn pair(site: &Site, ends: Ends) -> Class {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::{Arrivals, By, End, Ends, Exchange, Protocol, Receiver, cpu, measured, round_trip};
     use crate::Facts;
     use bench::experiment::fixtures::joined::{GIGABIT, RADIO, joined};
@@ -346,6 +355,13 @@ mod tests {
         arrivals: Arrivals::Saturated,
         exchange: By::Echo,
     };
+
+    /// A figure of net.rtt's.
+    pub fn trip_key(far: &str, message: u64, ends: Ends) -> Key {
+        let mut case = CaseId::new().with(FAR, far);
+        case.0.extend(Exchange { message, ends, ..PLAIN }.id().0);
+        Key::new("net.rtt", &case, "round_trip")
+    }
 
     fn likely(of: Exchange) -> f64 {
         round_trip(Facts::prior(&recorded("epyc-7763-2s")), &of).range.likely
@@ -401,9 +417,7 @@ mod tests {
     fn loopback_s_figures_say_nothing_of_a_peer() {
         let site = joined(GIGABIT, GIGABIT);
         let mut known = Known::default();
-        let mut case = CaseId::new().with(FAR, "loopback");
-        case.0.extend(PLAIN.id().0);
-        known.insert(Key::new("net.rtt", &case, "round_trip"), 4_000.0);
+        known.insert(trip_key("loopback", 64, Ends::OtherCpu), 4_000.0);
         let of = Exchange { ends: Ends::TwoHosts, ..PLAIN };
         let with = round_trip(Facts { site: &site, known: Some(&known) }, &of);
         assert_eq!(with, round_trip(Facts::prior(&site), &of));

@@ -42,6 +42,11 @@ pub(super) fn call(facts: Facts) -> Law {
     os::call(facts, 0.06)
 }
 
+/// Whether os.syscall measured what a system call takes.
+pub(super) fn knows_call(facts: Facts) -> bool {
+    facts.known.is_some_and(|known| os::measured_call(known, "getpid").is_some())
+}
+
 /// Cycles of the kernel's, in ns.
 pub(super) fn work(facts: Facts, cycles: Range, what: impl Display) -> Law {
     let reason = format!("{what}: {:.0} to {:.0} cycles", cycles.low, cycles.high);

@@ -444,16 +444,13 @@ fn stalled(error: std::io::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::{exchanges, lies_there};
+    use crate::net::ends::tests::streams;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
     #[test]
     fn a_message_lies_there_when_all_of_it_does() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
-        let address = listener.local_addr().expect("an address");
-        let mut sender = TcpStream::connect(address).expect("connects");
-        let (receiver, _) = listener.accept().expect("accepts");
+        let (mut sender, receiver) = streams();
         sender.write_all(&[1; 100]).expect("sends");
         let lies = |bytes, ms| lies_there(&receiver, bytes, Duration::from_millis(ms));
         assert!(lies(100, 5000).expect("asks"));

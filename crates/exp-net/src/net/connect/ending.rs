@@ -139,22 +139,16 @@ pub(super) fn ended(stream: &mut TcpStream) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{Closes, Ending, acknowledged, ended, finish};
+    use crate::net::ends::tests::streams;
     use bench::measure::Clock;
-    use std::net::{TcpListener, TcpStream};
     use std::time::{Duration, Instant};
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    }
 
     #[test]
     fn both_figures_of_both_ends_are_taken() {
         let limit = Duration::from_secs(5);
         let (mut first, mut second) = (Closes::default(), Closes::default());
         for number in 0..4 {
-            let (near, mut far) = pair();
+            let (near, mut far) = streams();
             let ending = Ending::of(number);
             match ending {
                 Ending::Close => first.end(near, ending, Clock::Monotonic, limit).unwrap(),
@@ -171,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_fin_that_the_other_end_does_not_answer_is_acknowledged_all_the_same() {
-        let (near, _far) = pair();
+        let (near, _far) = streams();
         let began = Instant::now();
         finish(&near).unwrap();
         // Nobody closes: the kernel holds the acknowledgement back (40 ms), and sends it then.
@@ -182,7 +176,7 @@ mod tests {
     #[test]
     fn what_does_not_close_is_told() {
         use std::io::Write;
-        let (mut near, mut far) = pair();
+        let (mut near, mut far) = streams();
         near.write_all(b"x").unwrap();
         assert!(ended(&mut far).unwrap_err().to_string().contains("sends"));
         far.set_read_timeout(Some(Duration::from_millis(5))).unwrap();

@@ -14,7 +14,7 @@ use record::key::CaseId;
 use session::fixtures::{Rehearsed, here, params};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -137,6 +137,13 @@ pub fn complete(experiment: &dyn Experiment, rehearsed: &Rehearsed) -> Vec<CaseI
         }
     }
     ids.into_iter().collect()
+}
+
+/// Both ends of a stream over loopback.
+pub fn streams() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+    (near, listener.accept().expect("accepts").0)
 }
 
 /// A case that the far end answers with what it was asked.
@@ -401,7 +408,7 @@ fn nothing_that_is_heard_steers_a_terminal() {
 /// Lines whose other end does wrong.
 #[test]
 fn a_line_takes_only_whole_messages_in_time() {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("listens");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listens");
     let address = listener.local_addr().expect("an address");
     let hear = |said: &[u8], keep: bool| {
         let mut other = TcpStream::connect(address).expect("connects");

@@ -3,13 +3,13 @@
 use super::far::{Said, Told, streams};
 use super::traffic::{Counted, Traffic, Window};
 use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
+use crate::net::limit::Limit;
 use crate::net::place::{listed, near_cpus, only, placed};
 use crate::net::put;
 use crate::net::usage::Turns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
 use laws::net::loaded::{Beside, Direction};
-use metal::deadline::Deadline;
 use metal::tcp;
 use record::case::{Case, Series};
 use record::event::Samples;
@@ -282,7 +282,7 @@ impl Prober {
 
     /// Round trips for so long and until there were `least`, but not longer than `longest_ns`.
     fn many(&mut self, window_ns: f64, least: usize, longest_ns: f64) -> Result<Trips> {
-        let mut limit = Limit::new(self.clock, self.timeout_ns)?;
+        let mut limit = Limit::new(self.clock, self.timeout_ns, RENEWED_AFTER)?;
         let begin = self.clock.start();
         let mut trips = Trips::default();
         loop {
@@ -307,7 +307,7 @@ impl Prober {
 
     /// Round trips until one is about as short as without traffic; whether one was.
     fn until_calm(&mut self, idle_ns: f64) -> Result<bool> {
-        let mut limit = Limit::new(self.clock, self.timeout_ns)?;
+        let mut limit = Limit::new(self.clock, self.timeout_ns, RENEWED_AFTER)?;
         let begin = self.clock.start();
         while self.clock.between_ns(begin, self.clock.end()) < EMPTYING_NS {
             limit.renew()?;
@@ -342,38 +342,6 @@ impl Prober {
         }
         ensure!(self.answer[..self.message.len()] == self.message[..], "another message came back");
         Ok(Some(ns))
-    }
-}
-
-/// Interrupts waits that last longer than a round trip may, at no cost to those that do not.
-struct Limit {
-    deadline: Deadline,
-    clock: Clock,
-    timeout_ns: f64,
-    armed: u64,
-}
-
-impl Limit {
-    fn new(clock: Clock, timeout_ns: f64) -> Result<Limit> {
-        let deadline = Deadline::after(Duration::from_nanos(timeout_ns as u64));
-        Ok(Limit {
-            deadline: deadline.context("a deadline")?,
-            clock,
-            timeout_ns,
-            armed: clock.start(),
-        })
-    }
-
-    /// Before a round trip: the limit is its own, but for a part of it that has passed. One that is
-    /// interrupted too early waits on, for the interruption comes again.
-    fn renew(&mut self) -> Result<()> {
-        let now = self.clock.end();
-        if self.clock.between_ns(self.armed, now) > self.timeout_ns * RENEWED_AFTER {
-            self.armed = now;
-            let time = Duration::from_nanos(self.timeout_ns as u64);
-            self.deadline.put_off(time).context("a deadline")?;
-        }
-        Ok(())
     }
 }
 

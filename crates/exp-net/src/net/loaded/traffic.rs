@@ -211,19 +211,13 @@ fn is_again(kind: ErrorKind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{PIECE_BYTES, Traffic};
-    use std::net::{TcpListener, TcpStream};
+    use crate::net::ends::tests::streams;
     use std::time::{Duration, Instant};
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
-        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
-        (near, listener.accept().expect("accepts").0)
-    }
 
     #[test]
     fn bytes_arrive_until_an_end_goes_and_nothing_waits_for_it() {
         let cpu = metal::place::allowed().expect("CPUs")[0];
-        let (near, far) = pair();
+        let (near, far) = streams();
         let sender = Traffic::start(vec![near], Vec::new(), Some(cpu)).expect("starts");
         let taker = Traffic::start(Vec::new(), vec![far], Some(cpu)).expect("starts");
         let until = Instant::now() + Duration::from_secs(20);
@@ -243,7 +237,7 @@ mod tests {
         assert_eq!(sender.broken(), 1);
         drop(sender);
         // One that nobody takes from is ended in the middle of a call.
-        let (near, _silent) = pair();
+        let (near, _silent) = streams();
         let blocked = Traffic::start(vec![near], Vec::new(), Some(cpu)).expect("starts");
         drop(blocked);
         assert!(Instant::now() < until + Duration::from_secs(20));

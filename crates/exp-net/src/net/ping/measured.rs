@@ -1,5 +1,6 @@
 //! Echoes sent, awaited and written down.
 
+use crate::net::record_with_lost;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Values};
 use laws::net::ping::{Echoes, Ip};
@@ -10,7 +11,6 @@ use metal::icmp::{Access, Answer, Echo};
 use metal::sleep;
 use record::case::Case;
 use record::key::Value;
-use stats::histogram::Histogram as Distribution;
 use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -268,15 +268,7 @@ fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> 
     let sent = seen.trips.len() as u64 + seen.lost;
     let notes = notes(&case, &seen, told);
     for (metric, values) in [("round_trip", seen.trips), ("kernel_round_trip", seen.in_kernel)] {
-        let samples = match seen.lost {
-            0 => bench.record(&case, metric, values)?,
-            lost => {
-                let mut all = Distribution::default();
-                values.iter().for_each(|value| all.record(*value));
-                all.record_censored(lost);
-                bench.record(&case, metric, Values::counted(values, &all))?
-            }
-        };
+        let samples = record_with_lost(bench, &case, metric, values, seen.lost)?;
         if metric == "round_trip" {
             samples.notes.extend(notes.iter().cloned());
             let quantities = &mut samples.quantities;

@@ -2,7 +2,7 @@
 
 use super::echo::Told;
 use super::trip::Ran;
-use crate::net::put;
+use crate::net::{put, record_with_lost};
 use crate::net::place::listed;
 use crate::net::usage::Used;
 use anyhow::{Result, ensure};
@@ -11,7 +11,6 @@ use record::case::Case;
 use record::event::Samples;
 use laws::net::Ends;
 use laws::net::rtt::{Exchange, Protocol};
-use stats::histogram::Histogram as Distribution;
 
 /// What both ends did in a case.
 pub(super) struct Counts<'case> {
@@ -71,13 +70,10 @@ impl Counts<'_> {
         let ticks = self.ran.iter().flat_map(|ran| &ran.ticks);
         let values: Vec<f64> = ticks.map(|ticks| clock.ns(*ticks)).collect();
         let lost = self.sum(|ran| ran.lost);
+        let samples = record_with_lost(bench, case, "round_trip", values, lost)?;
         if lost == 0 {
-            return bench.record(case, "round_trip", values);
+            return Ok(samples);
         }
-        let mut all = Distribution::default();
-        values.iter().for_each(|value| all.record(*value));
-        all.record_censored(lost);
-        let samples = bench.record(case, "round_trip", Values::counted(values, &all))?;
         let waited = self.ran.iter().map(|ran| ran.lost_after_ns);
         put(samples, [("timeouts", lost as f64), ("timeout_ns", waited.fold(0.0, f64::max))]);
         samples.notes.push(format!(

@@ -2,14 +2,14 @@
 
 use super::echo::{Ask, Open, Told, listen_unix, unix_address};
 use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
-use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, is_again, pattern};
+use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern};
+use crate::net::limit::Limit;
 use crate::net::place;
 use crate::net::usage::{Usage, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::FarEnd;
 use laws::net::rtt::{Exchange, Protocol};
 use metal::clock;
-use metal::deadline::Deadline;
 use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -43,8 +43,8 @@ pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Re
     ran.ticks.clear();
     let clock = plan.clock;
     let (mut until, mut before_ns) = (u64::MAX, 0);
-    let limit = Duration::from_nanos(limit_ns(of.protocol, of.message) as u64);
-    let mut limited = Limited::new(limit)?;
+    // Room for what was begun just before it is renewed.
+    let mut limit = Limit::new(clock, 2.0 * limit_ns(of.protocol, of.message), 0.5)?;
     for number in 0..WARM_UP + MOST {
         if number == WARM_UP {
             before_ns = cpu_ns();
@@ -58,10 +58,10 @@ pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Re
             sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
         }
         say(&mut message, &dial.preamble(), number as u64);
-        limited.put_off()?;
+        limit.renew()?;
         let start = clock.start();
         let socket = connect(&to)?;
-        exchange(socket.as_fd(), &message, &mut back, &limited)?;
+        exchange(socket.as_fd(), &message, &mut back, &limit)?;
         let ticks = clock.end().saturating_sub(start);
         ensure!(
             is_same(&message[NUMBER_AT..], &back[NUMBER_AT..]),
@@ -78,7 +78,7 @@ pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Re
     ran.cpu_ns = cpu_ns() - before_ns;
     // So that the far end need not wait for the end of its patience.
     say(&mut message, &dial.preamble(), ENOUGH);
-    limited.put_off()?;
+    limit.renew()?;
     let socket = connect(&to)?;
     send(socket.as_fd(), &message).context("sending")?;
     Ok(ran)
@@ -88,38 +88,6 @@ pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Re
 fn say(message: &mut [u8], preamble: &[u8], number: u64) {
     message[..NUMBER_AT].copy_from_slice(preamble);
     stamp(&mut message[NUMBER_AT..], number);
-}
-
-/// Has the calls of an exchange interrupted when it takes too long. Limits of the socket's own would be two
-/// calls within what is timed, and a timer at each wait.
-struct Limited {
-    deadline: Deadline,
-    limit: Duration,
-    until: Instant,
-}
-
-impl Limited {
-    fn new(limit: Duration) -> Result<Limited> {
-        // Room for what was begun just before it is put off.
-        let deadline = Deadline::after(2 * limit).context("a deadline")?;
-        Ok(Limited { deadline, limit, until: Instant::now() + 2 * limit })
-    }
-
-    /// To be called before each exchange; moves the deadline on when half of it is gone.
-    fn put_off(&mut self) -> Result<()> {
-        let now = Instant::now();
-        if self.until.saturating_duration_since(now) < self.limit {
-            self.deadline.put_off(2 * self.limit).context("a deadline")?;
-            self.until = now + 2 * self.limit;
-        }
-        Ok(())
-    }
-
-    /// What an interrupted call is to do: go on, or give up.
-    fn go_on(&self) -> Result<()> {
-        ensure!(Instant::now() < self.until, "an exchange was not over within {:?}", self.limit);
-        Ok(())
-    }
 }
 
 /// A connected socket: nothing but socket(2) and connect(2).
@@ -146,13 +114,13 @@ fn exchange(
     socket: BorrowedFd<'_>,
     message: &[u8],
     back: &mut [u8],
-    limited: &Limited,
+    limit: &Limit,
 ) -> Result<()> {
     let mut rest = message;
     while !rest.is_empty() {
         match send(socket, rest) {
             Ok(bytes) => rest = &rest[bytes..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => limited.go_on()?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => limit.go_on()?,
             Err(error) => return Err(error).context("sending"),
         }
     }
@@ -161,7 +129,7 @@ fn exchange(
         match receive(socket, &mut back[have..], Wait::Block) {
             Ok(0) => bail!("the far end closed a connection that it had not served"),
             Ok(bytes) => have += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => limited.go_on()?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => limit.go_on()?,
             Err(error) => return Err(error).context("receiving"),
         }
     }
@@ -257,7 +225,7 @@ fn accept_all(
 fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result<u64> {
     socket.read_exact(message).context("a stranger: no whole message came in time")?;
     let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
-    let token = door.check_said(preamble)?;
+    let token = door.check_said(preamble, Purpose::Data)?;
     let number = rest.first_chunk::<8>().map_or(0, |number| u64::from_le_bytes(*number));
     if number == ENOUGH {
         return Ok(number);

@@ -1,11 +1,10 @@
 use super::{Closer, Connections, Listener, adds, figure};
 use crate::Facts;
 use crate::net::Ends;
-use crate::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
+use crate::net::rtt::tests::trip_key;
 use bench::experiment::fixtures::joined::{GIGABIT, RADIO, USB, joined};
 use bench::experiment::fixtures::sites;
-use bench::experiment::{CaseId, FAR, Fields, Known, Site};
-use record::key::Key;
+use bench::experiment::{Known, Site};
 
 fn case(ends: Ends, listener: Listener) -> Connections {
     Connections { ends, listener, closer: Some(Closer::Client) }
@@ -36,26 +35,12 @@ fn a_connection_is_more_than_its_parts_and_close_less_than_connect() {
 fn connect_to_a_peer_is_one_round_trip_and_no_figure_of_loopback() {
     let site = joined(GIGABIT, GIGABIT);
     let mut known = Known::default();
-    let trip = |far: &str, ends| {
-        let case = Exchange {
-            protocol: Protocol::Tcp,
-            message: 1,
-            ends,
-            connections: 1,
-            receiver: Receiver::Blocking,
-            arrivals: Arrivals::Saturated,
-            exchange: By::Echo,
-        };
-        let mut id = CaseId::new().with(FAR, far);
-        id.0.extend(case.id().0);
-        Key::new("net.rtt", &id, "round_trip")
-    };
     let before = likely(&site, None, Ends::TwoHosts, "connect");
-    known.insert(trip("loopback", Ends::OneThread), 6e3);
+    known.insert(trip_key("loopback", 1, Ends::OneThread), 6e3);
     assert!(!adds(Facts { site: &site, known: Some(&known) }));
     let still = likely(&site, Some(&known), Ends::TwoHosts, "connect");
     assert_eq!(before, still);
-    known.insert(trip(site.far(), Ends::TwoHosts), 4e6);
+    known.insert(trip_key(site.far(), 1, Ends::TwoHosts), 4e6);
     assert!(adds(Facts { site: &site, known: Some(&known) }));
     let now = likely(&site, Some(&known), Ends::TwoHosts, "connect");
     assert!((3e6..5e6).contains(&now), "{now}");
