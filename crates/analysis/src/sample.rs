@@ -366,17 +366,9 @@ fn quartets(latency_ns: f64, spread: f64, seed: u64) -> Raw {
 
 fn samples(series: &str, n: u32, case: CaseId, metric: &str, raw: Raw) -> Event {
     Event::Samples(Samples {
-        visit: 0,
-        width: Vec::new(),
-        series: series.to_owned(),
-        round: n,
-        case,
-        metric: metric.to_owned(),
-        raw,
         core_hz: Some(CORE_HZ * (1.0 + 0.001 * wobble(u64::from(n)))),
-        quantities: BTreeMap::new(),
         at: BTreeMap::from([("cpu".to_owned(), 1.into())]),
-        notes: Default::default(),
+        ..Samples::new(series, n, case, metric, raw)
     })
 }
 

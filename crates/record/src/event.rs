@@ -476,6 +476,25 @@ pub struct Samples {
     pub notes: Notes,
 }
 
+impl Samples {
+    /// Samples of a first visit, with nothing beside them.
+    pub fn new(series: &str, round: u32, case: CaseId, metric: &str, raw: Raw) -> Samples {
+        Samples {
+            series: series.to_owned(),
+            round,
+            case,
+            metric: metric.to_owned(),
+            visit: 0,
+            raw,
+            width: Vec::new(),
+            core_hz: None,
+            quantities: BTreeMap::new(),
+            at: BTreeMap::new(),
+            notes: Notes::default(),
+        }
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn is_zero(visit: &u32) -> bool {
     *visit == 0
