@@ -85,12 +85,8 @@ pub fn events() -> Vec<Event> {
         events.extend(syscall_round(n));
         events.extend(pipe_round(n));
     }
-    events.push(round(
-        "os.syscall",
-        7,
-        RoundStatus::Void("the worker died of signal 9".into()),
-        &[],
-    ));
+    let void = RoundStatus::Void("the worker died of signal 9".into());
+    events.push(round("os.syscall", 7, void, &[]));
     events.extend(rate_round());
     events.extend(derived());
     events.extend(outcomes());
@@ -481,12 +477,8 @@ fn derived() -> Vec<Event> {
 
 fn outcomes() -> Vec<Event> {
     let outcome = |experiment: &str, case: Option<CaseId>, outcome, reason: Option<&str>| {
-        Event::Outcome(Outcome {
-            experiment: experiment.to_owned(),
-            case,
-            outcome,
-            reason: reason.map(str::to_owned),
-        })
+        let (experiment, reason) = (experiment.to_owned(), reason.map(str::to_owned));
+        Event::Outcome(Outcome { experiment, case, outcome, reason })
     };
     let measured = |experiment: &str, case| outcome(experiment, Some(case), Ending::Measured, None);
     let mut all: Vec<Event> = ladder()
