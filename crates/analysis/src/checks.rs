@@ -81,7 +81,7 @@ fn falls(ladder: &Ladder, figures: &[Figure]) -> Vec<(usize, String)> {
 fn is_rung(ladder: &Ladder, figure: &Figure) -> bool {
     figure.experiment == ladder.experiment
         && figure.outcome == Ending::Measured
-        && figure.metric.as_ref().is_some_and(|metric| metric.name == ladder.metric)
+        && figure.metric_name() == ladder.metric
         && ladder
             .only
             .iter()

@@ -91,8 +91,9 @@ impl Distribution {
             return qs.iter().filter_map(|q| quantile_of_sorted(&sorted, *q)).collect();
         }
         let merged = self.merged();
-        let total = self.count();
-        qs.iter().filter_map(|q| quantile_of_counted(merged.iter().copied(), *q, total)).collect()
+        let greatest = merged.last().map(|(value, _)| *value);
+        let of = |q: &f64| quantile_of_counted(merged.iter().copied(), *q, self.count());
+        qs.iter().filter_map(|q| of(q).or(greatest)).collect()
     }
 
     /// Mean, deviation and extremes of the samples that ended; `None` without any.

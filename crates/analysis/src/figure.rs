@@ -7,6 +7,7 @@ use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use record::note::Notes;
 use record::unit::Unit;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// One case's metric, or a case or experiment that has no figure and why. All quantities are in
@@ -62,7 +63,9 @@ pub struct Figure {
 }
 
 /// Whether others used the core while the samples were taken that an estimate rests on (METHOD §2a).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Condition {
     /// Nobody else did.
     Alone,
@@ -70,18 +73,10 @@ pub enum Condition {
     AsFound,
 }
 
-impl Condition {
-    /// The spelling in files.
-    pub fn text(self) -> &'static str {
-        match self {
-            Condition::Alone => "alone",
-            Condition::AsFound => "as_found",
-        }
-    }
-}
-
 /// What an interval speaks of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Interval {
     /// Fresh repetitions: exact order statistics of round values.
     Rounds,
@@ -89,17 +84,6 @@ pub enum Interval {
     WithinRun,
     /// Resamples of the rounds of several cases (derived figures).
     Resamples,
-}
-
-impl Interval {
-    /// The spelling in files.
-    pub fn text(self) -> &'static str {
-        match self {
-            Interval::Rounds => "rounds",
-            Interval::WithinRun => "within-run",
-            Interval::Resamples => "resamples",
-        }
-    }
 }
 
 /// A prediction and what became of it.
@@ -126,10 +110,11 @@ pub struct RoundPoint {
     pub core_hz: Option<f64>,
 }
 
-/// The distribution of samples of the rounds used, and the rounds' own summary.
-#[derive(Clone, Debug, PartialEq)]
+/// The distribution of the samples in the rounds used, and the rounds' own summary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stats {
-    /// `event` or `batch(k)`: what one sample is.
+    /// `event`, or `batch(k)`: minimum, maximum and percentiles are then per batch.
     pub of: String,
     /// Rounds that count.
     pub rounds: usize,
@@ -138,40 +123,55 @@ pub struct Stats {
     /// Rounds on which the value rests.
     pub used: usize,
     /// Whether disturbed rounds had to be used.
+    #[serde(skip)]
     pub used_disturbed: bool,
     /// Samples in the rounds used.
     pub samples: u64,
-    /// Of these, events that never ended: longer than all others, without a value.
+    /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub censored: u64,
-    /// Names of the percentiles (and of the greatest) that lie among them: what stands there is the
-    /// greatest value of those that ended, and the percentile at least that.
+    /// Percentiles (`p50` … `max`) that lie among them: at least what stands there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub at_least: Vec<&'static str>,
-    /// Arithmetic mean of the samples.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// Sample standard deviation; `None` for one sample.
+    /// Sample standard deviation; null for one sample.
     pub stddev: Option<f64>,
-    /// Least sample.
+    /// Least.
     pub min: f64,
-    /// Median sample.
+    /// Median.
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// Greatest sample.
+    /// Greatest.
     pub max: f64,
     /// Samples beyond a modified z of 3.5.
     pub outliers: u64,
     /// Mean of the others.
     pub mean_without_outliers: Option<f64>,
-    /// The modes, ascending; more than one where the dip test says so.
+    /// Number of modes that the dip test finds.
+    #[serde(serialize_with = "count")]
+    #[cfg_attr(feature = "schema", schemars(with = "usize"))]
     pub modes: Vec<ModeShare>,
-    /// The better extreme of the rounds; `None` where neither direction is better.
+    /// The better extreme of the round values; null where neither direction is better.
     pub best_round: Option<f64>,
     /// Median of all rounds.
     pub median_all: f64,
     /// Median of the undisturbed rounds.
     pub median_undisturbed: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_none_of_them(count: &u64) -> bool {
+    *count == 0
+}
+
+fn count<S: serde::Serializer>(modes: &[ModeShare], to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(modes.len() as u64)
 }
 
 /// A mode of the samples.

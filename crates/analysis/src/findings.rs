@@ -15,6 +15,7 @@ use record::note::NoteKind;
 use record::quantity::digits;
 use record::run::Run;
 use record::shown::{range, shown};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Drift of the counter that marks a run, as a ratio.
@@ -24,7 +25,9 @@ const DRIFT: f64 = 50e-6;
 const LISTED: usize = 3;
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// A figure or the run is wrong or missing.
     Error,
@@ -46,11 +49,12 @@ impl Severity {
 }
 
 /// Something to look at.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
-    /// Experiment id, or `run`.
+    /// Experiment id, series label or `run`.
     pub about: String,
     /// The finding.
     pub text: String,

@@ -34,11 +34,6 @@ pub fn by(run: &Run, figure: &Figure) -> Option<String> {
     Some(nearest.what)
 }
 
-fn name(figure: &Figure) -> &str {
-    let metric = figure.metric.as_ref();
-    metric.map_or("", |metric| metric.name.as_ref())
-}
-
 fn list<'host>(host: &'host Value, pointer: &str) -> &'host [Value] {
     let all = host.pointer(pointer).and_then(Value::as_array);
     all.map_or(&[], Vec::as_slice)
@@ -71,7 +66,7 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
         };
         let by_bytes = bytes.map(|rate| (rate, format!("{}/s", render_bytes(rate))));
         let by_requests = requests.map(|most| (most, format!("{most} requests/s")));
-        let scale = match name(figure) {
+        let scale = match figure.metric_name() {
             "bandwidth" => Some((1.0, block)),
             "iops" => Some((1.0 / block, 1.0)),
             _ => None,
@@ -89,9 +84,10 @@ fn of_disk(host: &Value, figure: &Figure) -> Vec<Limit> {
 fn of_way(run: &Run, figure: &Figure) -> Vec<Limit> {
     let mut peers = run.header.peers.iter();
     let far = figure.case.text("far").unwrap_or_default();
-    let (Some(peer), true) =
-        (peers.find(|peer| peer.name == far), matches!(name(figure), "bandwidth" | "burst"))
-    else {
+    let (Some(peer), true) = (
+        peers.find(|peer| peer.name == far),
+        matches!(figure.metric_name(), "bandwidth" | "burst"),
+    ) else {
         return Vec::new();
     };
     let sender = match figure.case.text("direction") {

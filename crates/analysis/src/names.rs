@@ -1,6 +1,7 @@
 //! What figures are called among those of their experiment: by what differs between them.
 
 use super::figure::Figure;
+use super::gather::distinct;
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::quantity::render;
@@ -26,11 +27,7 @@ impl<'run> Names<'run> {
 
     /// What distinguishes the figure's case: `random, 64 MiB`; empty where nothing does.
     pub fn case(&self, figure: &Figure) -> String {
-        let varying = match is_derived(figure) {
-            true => &self.derived,
-            false => &self.measured,
-        };
-        self.values(&figure.case, varying)
+        self.values(&figure.case, self.varying(figure))
     }
 
     /// What distinguishes the figure's case from that of another.
@@ -75,11 +72,7 @@ impl<'run> Names<'run> {
 
     /// Many cases in a few words: `12 cases: random/forward, 4 KiB to 1 MiB`.
     pub fn stretch(&self, figures: &[&Figure], count: usize) -> String {
-        let is_derived = figures.first().is_some_and(|figure| is_derived(figure));
-        let varying = match is_derived {
-            true => &self.derived,
-            false => &self.measured,
-        };
+        let varying = figures.first().map_or(&self.measured, |figure| self.varying(figure));
         let parts: Vec<String> = varying
             .iter()
             .map(|name| self.span(name, figures))
@@ -91,12 +84,7 @@ impl<'run> Names<'run> {
     /// The values of one parameter over some figures: `4 KiB to 1 MiB`, `random/forward`,
     /// `pipe/eventfd/futex/mqueue and 3 more`.
     pub fn span(&self, name: &str, figures: &[&Figure]) -> String {
-        let mut values: Vec<&Value> = Vec::new();
-        for value in figures.iter().filter_map(|figure| figure.case.get(name)) {
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
+        let values = distinct(figures.iter().filter_map(|figure| figure.case.get(name)));
         let numbers: Vec<u64> = values.iter().filter_map(|value| value.int()).collect();
         let ends = numbers.iter().min().zip(numbers.iter().max());
         match ends.filter(|(least, most)| least < most && numbers.len() == values.len()) {
@@ -114,6 +102,13 @@ impl<'run> Names<'run> {
                     more => format!("{} and {more} more", shown.join("/")),
                 }
             }
+        }
+    }
+
+    fn varying(&self, figure: &Figure) -> &Vec<&'run str> {
+        match is_derived(figure) {
+            true => &self.derived,
+            false => &self.measured,
         }
     }
 
@@ -140,12 +135,8 @@ pub fn words(name: &str) -> String {
 
 /// Parameters that not all of the cases have with one value.
 fn varying<'run>(figures: &[&'run Figure]) -> Vec<&'run str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in figures.iter().flat_map(|figure| &figure.case.0) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
+    let names = figures.iter().flat_map(|figure| &figure.case.0);
+    let mut names = distinct(names.map(|(name, _)| name.as_str()));
     let first = figures.first();
     names.retain(|name| {
         let of_first = first.and_then(|figure| figure.case.get(name));

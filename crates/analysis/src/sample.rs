@@ -85,12 +85,8 @@ pub fn events() -> Vec<Event> {
         events.extend(syscall_round(n));
         events.extend(pipe_round(n));
     }
-    events.push(round(
-        "os.syscall",
-        7,
-        RoundStatus::Void("the worker died of signal 9".into()),
-        &[],
-    ));
+    let void = RoundStatus::Void("the worker died of signal 9".into());
+    events.push(round("os.syscall", 7, void, &[]));
     events.extend(rate_round());
     events.extend(derived());
     events.extend(outcomes());
@@ -366,17 +362,9 @@ fn quartets(latency_ns: f64, spread: f64, seed: u64) -> Raw {
 
 fn samples(series: &str, n: u32, case: CaseId, metric: &str, raw: Raw) -> Event {
     Event::Samples(Samples {
-        visit: 0,
-        width: Vec::new(),
-        series: series.to_owned(),
-        round: n,
-        case,
-        metric: metric.to_owned(),
-        raw,
         core_hz: Some(CORE_HZ * (1.0 + 0.001 * wobble(u64::from(n)))),
-        quantities: BTreeMap::new(),
         at: BTreeMap::from([("cpu".to_owned(), 1.into())]),
-        notes: Default::default(),
+        ..Samples::new(series, n, case, metric, raw)
     })
 }
 
@@ -489,12 +477,8 @@ fn derived() -> Vec<Event> {
 
 fn outcomes() -> Vec<Event> {
     let outcome = |experiment: &str, case: Option<CaseId>, outcome, reason: Option<&str>| {
-        Event::Outcome(Outcome {
-            experiment: experiment.to_owned(),
-            case,
-            outcome,
-            reason: reason.map(str::to_owned),
-        })
+        let (experiment, reason) = (experiment.to_owned(), reason.map(str::to_owned));
+        Event::Outcome(Outcome { experiment, case, outcome, reason })
     };
     let measured = |experiment: &str, case| outcome(experiment, Some(case), Ending::Measured, None);
     let mut all: Vec<Event> = ladder()

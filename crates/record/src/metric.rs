@@ -120,16 +120,9 @@ impl Metric {
         better: Better,
         kind: Kind,
     ) -> Self {
-        Metric {
-            name: Cow::Borrowed(name),
-            doc: Cow::Borrowed(doc),
-            unit,
-            better,
-            kind,
-            derived: true,
-            over: Over::Undisturbed,
-            formerly: None,
-        }
+        let mut metric = Metric::new(name, doc, unit, better, kind);
+        metric.derived = true;
+        metric
     }
 
     /// The same, which an earlier version called otherwise.

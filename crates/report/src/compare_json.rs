@@ -2,7 +2,7 @@
 
 use analysis::compare::conditions::{About, Condition, about};
 use analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Outcome};
-use analysis::figure::Figure;
+use analysis::figure::{Figure, Interval};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -57,25 +57,11 @@ pub(super) struct FlatAgainst {
     /// Figures that differ.
     findings: usize,
     /// What differs around the figures.
-    conditions: Vec<FlatCondition>,
+    conditions: Vec<Condition>,
     /// Figures that both runs have.
     pub(super) figures: Vec<FlatCompared>,
     /// What only one has, or what cannot be set against each other.
     pub(super) incomparable: Vec<FlatIncomparable>,
-}
-
-/// Something that differs around the figures.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatCondition {
-    /// `machine`, `setting`, `plumb`, `options`, `clocks` or `state`.
-    class: &'static str,
-    /// Its name.
-    name: String,
-    /// In the base run.
-    base: String,
-    /// In the new run.
-    new: String,
 }
 
 /// One figure in both runs; values in `unit`.
@@ -83,39 +69,39 @@ struct FlatCondition {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatCompared {
     /// Experiment id.
-    pub(super) experiment: String,
+    experiment: String,
     /// Symbolic parameters.
     pub(super) case: CaseId,
     /// Metric name.
-    pub(super) metric: String,
+    metric: String,
     /// Unit of base, new and difference.
-    pub(super) unit: Unit,
+    unit: Unit,
     /// Direction of improvement.
-    pub(super) better: Better,
+    better: Better,
     /// Class.
-    pub(super) kind: Kind,
+    kind: Kind,
     /// In the base run.
     pub(super) base: FlatSide,
     /// In the new run.
     pub(super) new: FlatSide,
     /// New over base; null where a value or an end of its interval is not positive.
-    pub(super) ratio: Option<f64>,
+    ratio: Option<f64>,
     /// New less base where there is no ratio.
-    pub(super) difference: Option<f64>,
+    difference: Option<f64>,
     /// Interval of the ratio, the between-run variance included, or of the difference.
-    pub(super) ci: Option<(f64, f64)>,
+    ci: Option<(f64, f64)>,
     /// Two-sided p before any correction; null where nothing was tested.
-    pub(super) p: Option<f64>,
+    p: Option<f64>,
     /// What two runs of an unchanged machine differ by.
-    pub(super) band: FlatBand,
+    band: FlatBand,
     /// `finding`, `quiet` or `untested`.
-    pub(super) outcome: String,
+    outcome: String,
     /// Of a finding: `worse`, `better`, `up` or `down`.
-    pub(super) direction: Option<String>,
+    direction: Option<Direction>,
     /// Why it was not tested.
-    pub(super) why: Option<String>,
+    why: Option<String>,
     /// What the records tell beside a finding.
-    pub(super) beside: Vec<String>,
+    beside: Vec<String>,
 }
 
 /// A figure in one run.
@@ -123,13 +109,13 @@ pub(super) struct FlatCompared {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatSide {
     /// The estimate.
-    pub(super) value: Option<f64>,
+    value: Option<f64>,
     /// Its interval.
-    pub(super) ci: Option<(f64, f64)>,
+    ci: Option<(f64, f64)>,
     /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
-    pub(super) interval: String,
+    interval: Interval,
     /// Rounds on which the value rests; null for derived figures.
-    pub(super) rounds: Option<usize>,
+    rounds: Option<usize>,
     /// Rounds that counters call disturbed; null for derived figures.
     disturbed: Option<usize>,
     /// The value in core cycles.
@@ -143,13 +129,13 @@ pub(super) struct FlatSide {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatBand {
     /// Least |ratio - 1|.
-    pub(super) share: f64,
+    share: f64,
     /// Where it is from.
-    pub(super) source: String,
+    source: String,
     /// Stored runs that it rests on; 0 for a default.
-    pub(super) stored_runs: usize,
+    stored_runs: usize,
     /// Standard deviation of log values between runs, which also widens interval and test.
-    pub(super) between_deviation: f64,
+    between_deviation: f64,
 }
 
 /// A figure that cannot be compared.
@@ -157,13 +143,13 @@ pub(super) struct FlatBand {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatIncomparable {
     /// Experiment id.
-    pub(super) experiment: String,
+    experiment: String,
     /// Symbolic parameters.
     pub(super) case: CaseId,
     /// Metric name.
-    pub(super) metric: String,
+    metric: String,
     /// Why.
-    pub(super) why: String,
+    why: String,
 }
 
 /// Version of this shape: since 2 figures are compared in the condition that both runs have.
@@ -215,24 +201,15 @@ fn of_against(against: &Against) -> FlatAgainst {
         same_machine: against.same_machine,
         tested: against.tested(),
         findings: against.findings().len(),
-        conditions: against.conditions.iter().map(of_condition).collect(),
+        conditions: against.conditions.clone(),
         figures: against.figures.iter().map(of_figure).collect(),
         incomparable: against.incomparable.iter().map(of_incomparable).collect(),
     }
 }
 
-fn of_condition(condition: &Condition) -> FlatCondition {
-    FlatCondition {
-        class: condition.class.text(),
-        name: condition.name.clone(),
-        base: condition.base.clone(),
-        new: condition.new.clone(),
-    }
-}
-
 fn of_figure(one: &Compared) -> FlatCompared {
     let (outcome, direction, why) = match one.outcome {
-        Outcome::Finding(direction) => ("finding", Some(direction_text(direction)), None),
+        Outcome::Finding(direction) => ("finding", Some(direction), None),
         Outcome::Quiet => ("quiet", None, None),
         Outcome::Untested(why) => ("untested", None, Some(why.text().to_owned())),
     };
@@ -256,18 +233,9 @@ fn of_figure(one: &Compared) -> FlatCompared {
             between_deviation: one.band.between.variance.sqrt(),
         },
         outcome: outcome.to_owned(),
-        direction: direction.map(str::to_owned),
+        direction,
         why,
         beside: one.reasons.clone(),
-    }
-}
-
-fn direction_text(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Worse => "worse",
-        Direction::Better => "better",
-        Direction::Up => "up",
-        Direction::Down => "down",
     }
 }
 
@@ -276,7 +244,7 @@ fn of_side(figure: &Figure) -> FlatSide {
     FlatSide {
         value: figure.value,
         ci: figure.ci,
-        interval: figure.interval.text().to_owned(),
+        interval: figure.interval,
         rounds: stats.map(|stats| stats.used),
         disturbed: stats.map(|stats| stats.disturbed),
         cycles: figure.cycles,

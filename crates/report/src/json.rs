@@ -3,9 +3,9 @@
 
 mod crosscheck;
 
-use analysis::figure::{Figure, Judged, Stats};
+use analysis::figure::{Condition as Sampled, Figure, Interval, Judged, Stats};
 use analysis::figures;
-use analysis::findings::findings;
+use analysis::findings::{Finding, findings};
 use analysis::score::{Score as Scored, Tally as Tallied, score};
 use crosscheck::FlatRival;
 use record::event::{
@@ -50,7 +50,7 @@ pub struct FlatResult {
     #[cfg_attr(test, schemars(default))]
     crosscheck: Vec<FlatRival>,
     /// What to look at, errors first.
-    findings: Vec<FlatFinding>,
+    findings: Vec<Finding>,
     /// How good the predictions were.
     score: FlatScore,
 }
@@ -108,10 +108,10 @@ struct FlatMetric {
     /// Real confidence of the interval.
     confidence: Option<f64>,
     /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
-    interval: String,
+    interval: Interval,
     /// What `value` is of, where the width probe was read beside the samples: `alone`, a core that
     /// nobody else used, or `as_found`, all samples.
-    condition: Option<String>,
+    condition: Option<Sampled>,
     /// The same from all samples, where `value` is of a core alone.
     as_found: Option<FlatEstimate>,
     /// Share of the classified samples in which others used the core.
@@ -119,7 +119,7 @@ struct FlatMetric {
     /// The value in core cycles; null for what is no time or has no known core clock.
     cycles: Option<f64>,
     /// The distribution; null for derived figures.
-    stats: Option<FlatStats>,
+    stats: Option<Stats>,
 }
 
 /// An estimate of the same figure by other samples.
@@ -157,68 +157,6 @@ struct FlatPrediction {
     /// The bound's rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_rule: Option<Bound>,
-}
-
-/// The distribution of the samples in the rounds used.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatStats {
-    /// `event`, or `batch(k)`: minimum, maximum and percentiles are then per batch.
-    of: String,
-    /// Rounds that count.
-    rounds: usize,
-    /// Of these, disturbed.
-    disturbed: usize,
-    /// Rounds on which the value rests.
-    used: usize,
-    /// Samples in the rounds used.
-    samples: u64,
-    /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
-    #[serde(skip_serializing_if = "is_none_of_them")]
-    #[cfg_attr(test, schemars(default))]
-    censored: u64,
-    /// Percentiles (`p50` … `max`) that lie among them: at least what stands there.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(default))]
-    at_least: Vec<&'static str>,
-    /// Arithmetic mean.
-    mean: f64,
-    /// Sample standard deviation; null for one sample.
-    stddev: Option<f64>,
-    /// Least.
-    min: f64,
-    /// Median.
-    p50: f64,
-    /// 90th percentile.
-    p90: f64,
-    /// 99th percentile.
-    p99: f64,
-    /// Greatest.
-    max: f64,
-    /// Samples beyond a modified z of 3.5.
-    outliers: u64,
-    /// Mean of the others.
-    mean_without_outliers: Option<f64>,
-    /// Number of modes that the dip test finds.
-    modes: usize,
-    /// The better extreme of the round values; null where neither direction is better.
-    best_round: Option<f64>,
-    /// Median of all rounds.
-    median_all: f64,
-    /// Median of the undisturbed rounds.
-    median_undisturbed: Option<f64>,
-}
-
-/// Something to look at.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct FlatFinding {
-    /// `error`, `warning` or `note`.
-    severity: String,
-    /// Experiment id, series label or `run`.
-    about: String,
-    /// The finding.
-    text: String,
 }
 
 /// Both scores.
@@ -259,11 +197,6 @@ struct FlatTally {
 /// The flat result as JSON.
 pub fn flat(run: &Run) -> FlatResult {
     let figures = figures(run);
-    let findings = findings(run, &figures).into_iter().map(|finding| FlatFinding {
-        severity: finding.severity.text().to_owned(),
-        about: finding.about,
-        text: finding.text,
-    });
     FlatResult {
         format: RESULT,
         plumb: run.header.plumb.clone(),
@@ -272,7 +205,7 @@ pub fn flat(run: &Run) -> FlatResult {
         environment: run.header.environment.clone(),
         calibration: run.header.calibration.clone(),
         peers: run.header.peers.clone(),
-        findings: findings.collect(),
+        findings: findings(run, &figures),
         score: FlatScore {
             prior: of_score(score(&figures, PredictionKind::Prior)),
             derived: of_score(score(&figures, PredictionKind::Derived)),
@@ -319,8 +252,8 @@ fn of_figure(figure: Figure) -> FlatFigure {
         value: figure.value,
         ci: figure.ci,
         confidence: figure.confidence,
-        interval: figure.interval.text().to_owned(),
-        condition: figure.condition.map(|condition| condition.text().to_owned()),
+        interval: figure.interval,
+        condition: figure.condition,
         as_found: figure.as_found.and_then(|found| {
             Some(FlatEstimate {
                 value: found.value?,
@@ -331,7 +264,7 @@ fn of_figure(figure: Figure) -> FlatFigure {
         }),
         shared: figure.shared,
         cycles: figure.cycles,
-        stats: figure.stats.map(of_stats),
+        stats: figure.stats,
     });
     FlatFigure {
         experiment: figure.experiment,
@@ -356,35 +289,6 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
         conditions: judged.prediction.conditions,
         bound: bound.filter(|_| judged.prediction.bound.is_some()),
         bound_rule: judged.prediction.bound,
-    }
-}
-
-fn is_none_of_them(count: &u64) -> bool {
-    *count == 0
-}
-
-fn of_stats(stats: Stats) -> FlatStats {
-    FlatStats {
-        of: stats.of,
-        rounds: stats.rounds,
-        disturbed: stats.disturbed,
-        used: stats.used,
-        samples: stats.samples,
-        censored: stats.censored,
-        at_least: stats.at_least,
-        mean: stats.mean,
-        stddev: stats.stddev,
-        min: stats.min,
-        p50: stats.p50,
-        p90: stats.p90,
-        p99: stats.p99,
-        max: stats.max,
-        outliers: stats.outliers,
-        mean_without_outliers: stats.mean_without_outliers,
-        modes: stats.modes.len(),
-        best_round: stats.best_round,
-        median_all: stats.median_all,
-        median_undisturbed: stats.median_undisturbed,
     }
 }
 

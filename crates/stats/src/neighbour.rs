@@ -8,7 +8,6 @@ use super::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, WAIT_NS};
 use record::event::{Raw, Samples};
 use record::key::CaseId;
 use record::metric::Better;
-use std::collections::BTreeMap;
 
 /// The time that an operation takes on a core alone, in ns, and how much longer beside a neighbour.
 const ALONE_NS: f64 = 160.0;
@@ -105,19 +104,8 @@ fn again(neighbour: &mut Neighbour, true_ns: f64) -> Vec<(f64, f64)> {
 
 fn samples(visit: u32, quartets: Vec<(f64, f64)>) -> Samples {
     let (values, width) = quartets.into_iter().unzip();
-    Samples {
-        series: "s".to_owned(),
-        round: 1,
-        case: CaseId::new(),
-        metric: "m".to_owned(),
-        visit,
-        raw: Raw::Batch { k: 1, values },
-        width,
-        core_hz: None,
-        quantities: BTreeMap::new(),
-        at: BTreeMap::new(),
-        notes: Default::default(),
-    }
+    let raw = Raw::Batch { k: 1, values };
+    Samples { visit, width, ..Samples::new("s", 1, CaseId::new(), "m", raw) }
 }
 
 /// The round's value alone and as found, visited again as a worker does.

@@ -35,23 +35,21 @@ pub fn rank(q: f64, total: u64) -> u64 {
     ((q * total as f64).ceil() as u64).max(1)
 }
 
-/// The `q`-quantile by nearest rank of values with their counts, in ascending order, that are among
-/// `total`; the greatest where their counts do not reach it. `None` when there are no values.
+/// The `q`-quantile by nearest rank of values with their counts, in ascending order, that are the
+/// least of `total`. `None` where it lies above them all.
 pub fn quantile_of_counted<V>(
     counted: impl IntoIterator<Item = (V, u64)>,
     q: f64,
     total: u64,
 ) -> Option<V> {
     let rank = rank(q, total);
-    let (mut below, mut greatest) = (0, None);
-    for (value, count) in counted {
+    let mut below = 0;
+    let mut counted = counted.into_iter();
+    let reaches = counted.find(|(_, count)| {
         below += count;
-        greatest = Some(value);
-        if below >= rank {
-            break;
-        }
-    }
-    greatest
+        below >= rank
+    });
+    reaches.map(|(value, _)| value)
 }
 
 /// The `rank`-th smallest value, counted from 1. `None` when there is no such rank.
@@ -87,17 +85,18 @@ mod tests {
     fn counted_values_have_the_nearest_rank() {
         let counted = [(1.0, 1), (2.0, 2), (5.0, 1)];
         for (q, total, value) in [
-            (0.0, 4, 1.0),
-            (0.25, 4, 1.0),
-            (0.26, 4, 2.0),
-            (0.75, 4, 2.0),
-            (0.76, 4, 5.0),
-            (1.0, 4, 5.0),
+            (0.0, 4, Some(1.0)),
+            (0.25, 4, Some(1.0)),
+            (0.26, 4, Some(2.0)),
+            (0.75, 4, Some(2.0)),
+            (0.76, 4, Some(5.0)),
+            (1.0, 4, Some(5.0)),
             // Four of ten have a value.
-            (0.1, 10, 1.0),
-            (0.9, 10, 5.0),
+            (0.1, 10, Some(1.0)),
+            (0.4, 10, Some(5.0)),
+            (0.41, 10, None),
         ] {
-            assert_eq!(quantile_of_counted(counted, q, total), Some(value), "{q} of {total}");
+            assert_eq!(quantile_of_counted(counted, q, total), value, "{q} of {total}");
         }
         assert_eq!(quantile_of_counted::<f64>([], 0.5, 3), None);
     }

@@ -185,12 +185,7 @@ fn counted_value(histograms: &[&Histogram]) -> Option<f64> {
     buckets.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let above: u64 = histograms.iter().map(|histogram| histogram.above).sum();
     let total = above + buckets.iter().map(|(_, count)| count).sum::<u64>();
-    let mut seen = 0;
-    let middle = buckets.into_iter().find(|(_, count)| {
-        seen += count;
-        seen >= total.div_ceil(2)
-    });
-    middle.map(|(value, _)| value)
+    quantile::quantile_of_counted(buckets, 0.5, total)
 }
 
 #[cfg(test)]
@@ -198,23 +193,11 @@ mod tests {
     use super::Condition;
     use record::event::{Histogram, Raw, Samples};
     use record::key::CaseId;
-    use std::collections::BTreeMap;
 
     #[test]
     fn a_histogram_is_the_round_and_its_samples_are_an_excerpt() {
-        let samples = Samples {
-            visit: 0,
-            width: Vec::new(),
-            series: "s".to_owned(),
-            round: 1,
-            case: CaseId::new(),
-            metric: "m".to_owned(),
-            raw: Raw::Event { values: vec![1.0, 2.0, 9.0] },
-            core_hz: None,
-            quantities: BTreeMap::new(),
-            at: BTreeMap::new(),
-            notes: Default::default(),
-        };
+        let raw = Raw::Event { values: vec![1.0, 2.0, 9.0] };
+        let samples = Samples::new("s", 1, CaseId::new(), "m", raw);
         let histogram = |buckets: &[(u64, u64)], above| Histogram {
             series: "s".to_owned(),
             round: 1,

@@ -6,11 +6,13 @@ use record::event::End;
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Something that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that differs around the figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Condition {
     /// What kind of thing.
     pub class: Class,
@@ -23,7 +25,9 @@ pub struct Condition {
 }
 
 /// What kind of thing differs, the most telling first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Class {
     /// The machine itself.
     Machine,
@@ -83,15 +87,10 @@ pub fn about(run: &Run) -> About {
         unfinished: match run.footer.as_ref().map(|footer| footer.end) {
             Some(End::Complete | End::Budget) => None,
             Some(End::Interrupted) => Some("interrupted"),
-            None if is_published(run) => None,
+            None if run.header.is_published() => None,
             None => Some("killed, or under way"),
         },
     }
-}
-
-/// Whether a run is a published machine.
-pub fn is_published(run: &Run) -> bool {
-    run.header.options.preset == "published"
 }
 
 /// What differs, the most telling class first.
@@ -112,7 +111,7 @@ pub fn differences(base: &Run, new: &Run, same_machine: bool) -> Vec<Condition> 
             all.environment(&prefix, &peer.environment, &other.environment);
         }
     }
-    if !(is_published(base) || is_published(new)) {
+    if !(base.header.is_published() || new.header.is_published()) {
         all.clocks(base, new);
         all.state(&health(base), &health(new));
     }

@@ -190,7 +190,7 @@ fn elsewhere(run: &Measured, key: &Key) -> Option<String> {
         figure.experiment == *experiment
             && figure.case != key.case
             && figure.case.unplaced() == case
-            && figure.metric.as_ref().is_some_and(|metric| metric.name == key.metric)
+            && figure.metric_name() == key.metric
     };
     let found = run.figures.iter().filter(|figure| usable(figure).is_some()).find(is_it);
     found.map(|_| experiment.clone())

@@ -26,6 +26,7 @@ use super::history::{History, used_rounds};
 use super::verdict::is_speed;
 use record::metric::{Better, Metric};
 use record::run::Run;
+use serde::Serialize;
 use stats::compare::ratio::{Change, Point};
 use stats::compare::{Evidence, Pair, compare as tested};
 use stats::interval::Interval as Ends;
@@ -97,7 +98,9 @@ pub enum Outcome {
 }
 
 /// Where a changed figure went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// To the bad side of its metric.
     Worse,
@@ -283,7 +286,7 @@ fn judged<'a>(
     series: Vec<Vec<join::Joined<'a>>>,
     history: &History,
 ) -> Vec<Compared<'a>> {
-    let published = conditions::is_published(base_run) || conditions::is_published(new_run);
+    let published = base_run.header.is_published() || new_run.header.is_published();
     let learnt = band::Learnt::of(&series, history);
     let mut families = BTreeMap::new();
     let mut prepared: Vec<Vec<(join::Joined, Band, Prepared)>> = Vec::new();

@@ -100,19 +100,8 @@ fn run(draw: &mut Draw, changed: Option<(usize, f64)>) -> Run {
 }
 
 fn of_round(experiment: usize, n: u32, number: u64, value: f64) -> Samples {
-    Samples {
-        visit: 0,
-        width: Vec::new(),
-        series: id(experiment),
-        round: n,
-        case: case(number),
-        metric: "time".into(),
-        raw: Raw::Batch { k: 1000, values: vec![value] },
-        core_hz: None,
-        quantities: BTreeMap::new(),
-        at: BTreeMap::new(),
-        notes: Default::default(),
-    }
+    let raw = Raw::Batch { k: 1000, values: vec![value] };
+    Samples::new(&id(experiment), n, case(number), "time", raw)
 }
 
 fn round(experiment: usize, n: u32) -> Round {

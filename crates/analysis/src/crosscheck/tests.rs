@@ -307,15 +307,9 @@ fn what_disturbed_turns_is_told_where_it_is_notable() {
     assert_eq!(told(None, None), None);
     assert_eq!(told(load(Some(0.04), Some(0.2)), load(Some(0.0), Some(0.0))), None);
     let stolen = told(load(Some(0.01), None), load(Some(0.4), None));
-    let wanted = "the hypervisor took 0.2 % of the CPU time in plumb's turns, 10.0 % in the tool's";
-    assert_eq!(stolen.as_deref(), Some(wanted));
+    assert!(stolen.is_some_and(|told| told.contains("0.2 %") && told.contains("10.0 %")));
     let both = told(load(Some(1.0), Some(1.0)), load(None, Some(0.0))).expect("both");
-    assert!(
-        both.contains(
-            "25.0 % of the CPU time in plumb's turns, ? % in the tool's; others, or the kernel"
-        ),
-        "{both}"
-    );
+    assert!(both.contains("25.0 %") && both.contains("? %") && both.contains("; "), "{both}");
     // A record of a stranger.
     assert_eq!(told(Some(Load::default()), load(None, None)), None);
 }

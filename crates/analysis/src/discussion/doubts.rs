@@ -2,12 +2,12 @@
 
 use super::{counted, finished, listed};
 use crate::figure::Figure;
+use crate::gather::{distinct, gathered};
 use crate::health::kind;
 use crate::index::experiment_of;
 use crate::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, RoundStatus};
 use record::run::Run;
-use std::collections::BTreeMap;
 
 /// Reasons of disturbance that are told.
 const REASONS: usize = 2;
@@ -46,17 +46,12 @@ pub(super) fn sentence(
         ));
     }
     let censored = stats().filter(|stats| stats.censored > 0).count();
-    if censored > 0 {
-        let have = if censored == 1 { "has" } else { "have" };
-        parts.push(format!(
-            "{} {have} events that never ended",
-            counted(censored, "figure", "figures")
-        ));
-    }
     let modes = stats().filter(|stats| stats.modes.len() > 1).count();
-    if modes > 0 {
-        let have = if modes == 1 { "has" } else { "have" };
-        parts.push(format!("{} {have} two modes", counted(modes, "figure", "figures")));
+    for (count, what) in [(censored, "events that never ended"), (modes, "two modes")] {
+        if count > 0 {
+            let have = if count == 1 { "has" } else { "have" };
+            parts.push(format!("{} {have} {what}", counted(count, "figure", "figures")));
+        }
     }
     (!parts.is_empty()).then(|| finished(&parts.join("; ")))
 }
@@ -69,21 +64,16 @@ fn reasons(run: &Run, experiment: &str) -> String {
         .filter(|round| round.status == RoundStatus::Ok)
         .filter(|round| experiment_of(&round.series) == experiment)
         .collect();
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for round in &rounds {
-        let mut kinds: Vec<String> = round.disturbed.iter().map(|reason| kind(reason)).collect();
-        kinds.sort();
-        kinds.dedup();
-        for kind in kinds {
-            *counts.entry(kind).or_default() += 1;
-        }
-    }
-    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
-    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let kinds = rounds.iter().flat_map(|round| {
+        let kinds = round.disturbed.iter().map(|reason| kind(reason));
+        distinct(kinds).into_iter().map(|kind| (kind, ()))
+    });
+    let mut counts = gathered(kinds);
+    counts.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then_with(|| a.0.cmp(&b.0)));
     let told: Vec<String> = counts
         .into_iter()
         .take(REASONS)
-        .map(|(reason, count)| format!("{reason} in {count}"))
+        .map(|(reason, rounds)| format!("{reason} in {}", rounds.len()))
         .collect();
     match told.is_empty() {
         true => String::new(),

@@ -2,15 +2,14 @@
 
 use super::{bracketed, finished, listed};
 use crate::figure::Figure;
+use crate::gather::gathered;
 use crate::misses::is_estimate;
 use crate::names::{Names, words};
 use record::event::{PlannedExperiment, Range};
-use record::key::{CaseId, Value};
+use record::key::CaseId;
 use record::quantity::digits;
 use record::shown::{range, shown};
-use record::unit::Unit;
 use record::view::View;
-use std::collections::BTreeMap;
 
 /// Letters from which a case's name is told by what distinguishes it from the other one.
 const LONG_NAME: usize = 45;
@@ -30,7 +29,7 @@ pub(super) fn sentence(
 ) -> Option<String> {
     let metric = metric(planned, measured)?;
     let of_metric: Vec<&Figure> =
-        measured.iter().filter(|figure| name(figure) == Some(metric)).copied().collect();
+        measured.iter().filter(|figure| figure.metric_name() == metric).copied().collect();
     let text = match of_metric.as_slice() {
         [] => return None,
         [only] => one(metric, names, only),
@@ -45,10 +44,6 @@ pub(super) fn sentence(
     Some(finished(&text))
 }
 
-fn name(figure: &Figure) -> Option<&str> {
-    figure.metric.as_ref().map(|metric| metric.name.as_ref())
-}
-
 /// The metric that the view shows, else the first that was measured.
 pub(super) fn metric<'run>(
     planned: &'run PlannedExperiment,
@@ -61,7 +56,7 @@ pub(super) fn metric<'run>(
         View::Curve { y, .. } => Some(y.as_str()),
         View::Table | View::Timeline { .. } | View::Spans { .. } => None,
     };
-    let has_figures = |metric: &&str| measured.iter().any(|one| name(one) == Some(*metric));
+    let has_figures = |metric: &&str| measured.iter().any(|one| one.metric_name() == *metric);
     let metrics = planned.metrics.iter().map(|metric| metric.name.as_ref());
     of_view.filter(has_figures).or_else(|| {
         let mut metrics = metrics.filter(has_figures);
@@ -88,22 +83,14 @@ fn longest_line<'figures>(
     figures: &[&'figures Figure],
     over: &str,
 ) -> Option<Vec<&'figures Figure>> {
-    let mut lines: BTreeMap<CaseId, Vec<(u64, &Figure)>> = BTreeMap::new();
-    let mut order: Vec<CaseId> = Vec::new();
-    for figure in figures {
-        let Some(at) = figure.case.get(over).and_then(Value::int) else {
-            continue;
-        };
+    let placed = figures.iter().filter_map(|figure| {
+        let at = figure.case.int(over)?;
         let rest = figure.case.0.iter().filter(|(name, _)| name != over);
-        let rest = CaseId(rest.cloned().collect());
-        if !order.contains(&rest) {
-            order.push(rest.clone());
-        }
-        lines.entry(rest).or_default().push((at, figure));
-    }
-    let most = lines.values().map(Vec::len).max().filter(|most| *most > 2)?;
-    let rest = order.iter().find(|rest| lines[*rest].len() == most)?;
-    let mut line = lines.remove(rest)?;
+        Some((CaseId(rest.cloned().collect()), (at, *figure)))
+    });
+    let lines = gathered(placed).into_iter().map(|(_, line)| line);
+    // Of several that are the longest, the first.
+    let mut line = lines.rev().max_by_key(Vec::len).filter(|line| line.len() > 2)?;
     line.sort_by_key(|(at, _)| *at);
     Some(line.into_iter().map(|(_, figure)| figure).collect())
 }
@@ -264,11 +251,10 @@ fn spaced(text: &str) -> String {
 
 /// `91 ns [90, 92]`.
 pub(super) fn found(figure: &Figure) -> String {
-    let unit = figure.metric.as_ref().map_or(Unit::Count, |metric| metric.unit);
     let Some(value) = figure.value else {
         return "nothing".to_owned();
     };
-    let shown = shown(value, figure.ci, unit);
+    let shown = shown(value, figure.ci, figure.unit());
     format!("{}{}", shown.value, spaced(&shown.interval))
 }
 
@@ -280,8 +266,7 @@ pub(super) fn predicted(figure: &Figure) -> Option<String> {
 
 /// The same of one of the figure's predictions.
 pub(super) fn predicted_by(figure: &Figure, of: &Range) -> String {
-    let unit = figure.metric.as_ref().map_or(Unit::Count, |metric| metric.unit);
-    range(of, unit).replace(" – ", " to ")
+    range(of, figure.unit()).replace(" – ", " to ")
 }
 
 /// What the middle of a prediction is called.

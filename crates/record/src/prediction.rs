@@ -1,0 +1,146 @@
+//! What was expected of a figure, and from what.
+
+use crate::key::{CaseId, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a prediction comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PredictionKind {
+    /// From the hardware description alone, written in planning.
+    Prior,
+    /// From earlier figures of the same run, written at the start of the stage.
+    Derived,
+}
+
+/// A prediction as an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PredictionEvent {
+    /// Experiment id.
+    pub experiment: String,
+    /// Case.
+    pub case: CaseId,
+    /// Metric.
+    pub metric: String,
+    /// Prior or derived.
+    pub of: PredictionKind,
+    /// The prediction.
+    #[serde(flatten)]
+    pub prediction: Prediction,
+    /// What the case's symbols resolved to when this was written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Value>,
+}
+
+/// What was expected, and from what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Prediction {
+    /// The interval, in the metric's unit; null where nothing can be said.
+    pub range: Option<Range>,
+    /// One sentence with the inputs and their sources; for an unknown, why it is unknown.
+    pub because: String,
+    /// A limit that no correct figure passes.
+    pub bound: Option<Bound>,
+    /// What of the machine it counted in or was widened for: none of that is a cause of a miss.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What of it base hardware takes and what software; null where nobody can part them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
+}
+
+impl Prediction {
+    /// An interval, or none, and why.
+    pub fn new(range: Option<Range>, because: impl Into<String>) -> Prediction {
+        Prediction {
+            range,
+            because: because.into(),
+            bound: None,
+            conditions: Vec::new(),
+            shares: None,
+        }
+    }
+}
+
+/// Something of the machine that a prediction may count in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    /// Page tables of the kernel are apart from those of programs.
+    PageTableIsolation,
+    /// A seccomp filter looks at system calls.
+    Seccomp,
+    /// A hypervisor takes interrupts, timers and halts.
+    Hypervisor,
+    /// Page tables of a guest are walked through those of its host.
+    NestedPaging,
+    /// A disk is the host's file or network, whose medium is unknown.
+    VirtualDisk,
+    /// A device's cache of writes.
+    WriteCache,
+    /// A journal of the file system.
+    Journal,
+    /// The clock of the core, and how far it may be from the stated one.
+    CoreClock,
+    /// The kernel's source of time.
+    ClockSource,
+    /// One that a newer plumb knows.
+    #[serde(other)]
+    Other,
+}
+
+/// A prediction in the reports' two shares, in the metric's unit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Shares {
+    /// What the machine itself takes.
+    pub hardware: Range,
+    /// What kernel and libraries add.
+    pub software: Range,
+}
+
+/// A predicted interval in the metric's unit: about nine figures in ten should lie inside.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Range {
+    /// Lower end.
+    pub low: f64,
+    /// Best single guess.
+    pub likely: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The rule of a bound: `constant x product(input ^ exponent)` over quantities that were measured
+/// in the same round (METHOD §5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Bound {
+    /// Which side is impossible.
+    pub side: Side,
+    /// Architectural constant.
+    pub constant: f64,
+    /// Names of same-round quantities (`core_hz` …) with their exponents.
+    pub inputs: Vec<(String, i32)>,
+    /// Relative uncertainty of the rule.
+    pub uncertainty: f64,
+    /// The rule in words.
+    pub rule: String,
+    /// From a guessed clock, a table or a nominal rate: passing it only warns.
+    pub warns_only: bool,
+}
+
+/// Which side of a bound is impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// No correct value lies below.
+    AtLeast,
+    /// No correct value lies above.
+    AtMost,
+}
