@@ -191,7 +191,8 @@ fn hosts_are_read_as_the_machines_they_are() {
         assert!(!cpu::is_guest(&site));
         let levels = memory::described_levels(&site);
         let last = if core == Core::IvyBridge { 8 } else { 3 };
-        assert_eq!(levels[1..], [("L2", 256 << 10), ("L3", last << 20)]);
+        let caches = [(memory::Level::L2, 256 << 10), (memory::Level::L3, last << 20)];
+        assert_eq!(levels[1..], caches);
         let counter = cpu::counter_clock(&site).expect("the model's name states it");
         assert_eq!(Some(counter.range.likely), machine.counter_hz);
     }
@@ -205,7 +206,7 @@ fn the_machine_of_the_slices_is_read_as_far_as_its_report_tells() {
     let kernel = &site.host.kernel;
     assert_eq!((kernel.hz, kernel.numbers()), (Some(250), Some((3, 13))));
     assert_eq!(kernel.scheduler.latency_ns, None);
-    assert_eq!(memory::described_levels(&site)[1..], [("L2", 2 << 20)]);
+    assert_eq!(memory::described_levels(&site)[1..], [(memory::Level::L2, 2 << 20)]);
 }
 
 #[test]

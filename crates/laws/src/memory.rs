@@ -13,12 +13,13 @@ pub mod numa;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest};
-use super::{Law, inverse, product, range, sum};
-use bench::experiment::{Known, Site};
+use super::{Facts, Law, inverse, product, range, scaled, sum};
+use bench::experiment::Site;
+use bench::symbols;
 use cores::{costs, memory_ns};
 use host::Arch;
 use host::cache::CacheKind;
-use record::event::{Bound, Range, Side};
+use record::event::{Bound, Condition, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
 pub use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
@@ -26,10 +27,35 @@ pub use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 const LINE: f64 = 64.0;
-/// Names of cache levels, from the core outwards.
-pub const LEVELS: [&str; 4] = ["L1", "L2", "L3", "L4"];
-/// Name of the level behind the last cache.
-pub const MEMORY: &str = "DRAM";
+
+symbols! {
+    /// A level of the hierarchy, from the core outwards.
+    pub enum Level {
+        L1 = "L1",
+        L2 = "L2",
+        L3 = "L3",
+        L4 = "L4",
+        Memory = "DRAM",
+        /// Main memory, by arrays of exactly four times the last cache: the reports' choice.
+        FourTimes = "4xLLC",
+    }
+}
+
+impl Level {
+    /// The caches.
+    pub const CACHES: [Level; 4] = [Level::L1, Level::L2, Level::L3, Level::L4];
+
+    /// Whether it is main memory.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Level::Memory | Level::FourTimes)
+    }
+
+    /// How many caches lie before it; of main memory none is told.
+    pub fn before(self) -> Option<usize> {
+        Level::CACHES.iter().position(|level| *level == self)
+    }
+}
+
 /// A last cache larger than this, or shared by more CPUs, is distributed over a mesh: the largest
 /// ring-connected ones have 36 MiB and serve 32 threads of 24 cores.
 const MESH_BYTES: f64 = 40.0 * MIB;
@@ -69,9 +95,9 @@ pub struct Access {
     pub footprint: f64,
 }
 
-/// A level of the hierarchy. The last one, main memory, has no size.
-struct Level {
-    name: &'static str,
+/// What a level of the hierarchy costs. The last one, main memory, has no size.
+struct Costs {
+    level: Level,
     /// Least, likely and most bytes that a lone walk finds in it.
     bytes: Range,
     /// As described; 0 where nobody described it.
@@ -84,19 +110,19 @@ struct Level {
 }
 
 struct Hierarchy {
-    levels: Vec<Level>,
-    clock: Range,
+    levels: Vec<Costs>,
+    clock: Law,
     because: String,
 }
 
-/// Names and sizes in bytes of the data caches that the machine describes for the measuring CPU.
-pub fn described_levels(site: &Site) -> Vec<(&'static str, u64)> {
+/// Sizes in bytes of the data caches that the machine describes for the measuring CPU.
+pub fn described_levels(site: &Site) -> Vec<(Level, u64)> {
     let cpu = site.cpus.first().copied().unwrap_or(0);
     (1..)
-        .zip(LEVELS)
-        .filter_map(|(level, name)| {
-            let cache = site.host.cache.data(level, cpu)?;
-            (cache.size_bytes > 0).then_some((name, cache.size_bytes))
+        .zip(Level::CACHES)
+        .filter_map(|(number, level)| {
+            let cache = site.host.cache.data(number, cpu)?;
+            (cache.size_bytes > 0).then_some((level, cache.size_bytes))
         })
         .collect()
 }
@@ -112,35 +138,36 @@ pub fn line_bytes(site: &Site) -> (u64, &'static str) {
 }
 
 impl Hierarchy {
-    fn of(site: &Site, known: Option<&Known>) -> Hierarchy {
+    fn of(facts: Facts) -> Hierarchy {
+        let site = facts.site;
         let (costs, sure) = costs(core(site));
-        let clock = best_core_clock(crate::Facts { site, known });
-        let (clock, clock_from) = (clock.range, clock.because());
-        let cycle = inverse(1.0e9, clock);
+        let clock = best_core_clock(facts);
+        let cycle = inverse(1.0e9, clock.range);
         let guest = is_guest(site);
         let described = described_levels(site);
-        let sizes = if described.is_empty() {
-            vec![
-                ("L1", range(32.0 * KIB, 32.0 * KIB, 64.0 * KIB), 0.0),
-                ("L2", range(256.0 * KIB, MIB, 2.0 * MIB), 0.0),
-                ("L3", range(4.0 * MIB, 16.0 * MIB, 64.0 * MIB), 0.0),
-            ]
-        } else {
-            let sizes = described.iter().enumerate();
-            sizes
-                .map(|(at, (name, bytes))| {
-                    let inner = at.checked_sub(1).map_or(0.0, |at| described[at].1 as f64);
-                    let shared = guest && at + 1 == described.len() && at >= 2;
-                    let bytes = *bytes as f64;
-                    (*name, capacity(site, at, bytes, inner, shared), bytes)
-                })
-                .collect()
+        let sizes = match described.is_empty() {
+            true => vec![
+                (Level::L1, range(32.0 * KIB, 32.0 * KIB, 64.0 * KIB), 0.0),
+                (Level::L2, range(256.0 * KIB, MIB, 2.0 * MIB), 0.0),
+                (Level::L3, range(4.0 * MIB, 16.0 * MIB, 64.0 * MIB), 0.0),
+            ],
+            false => {
+                let sizes = described.iter().enumerate();
+                sizes
+                    .map(|(at, (level, bytes))| {
+                        let inner = at.checked_sub(1).map_or(0.0, |at| described[at].1 as f64);
+                        let shared = guest && at + 1 == described.len() && at >= 2;
+                        let bytes = *bytes as f64;
+                        (*level, capacity(site, at, bytes, inner, shared), bytes)
+                    })
+                    .collect()
+            }
         };
         let mesh = behind_mesh(site);
-        let mut levels: Vec<Level> = sizes
+        let mut levels: Vec<Costs> = sizes
             .into_iter()
             .enumerate()
-            .map(|(at, (name, bytes, described))| {
+            .map(|(at, (level, bytes, described))| {
                 let cycles = match at {
                     0 => costs.l1,
                     1 => costs.l2,
@@ -149,8 +176,8 @@ impl Hierarchy {
                     _ => range(90.0, 140.0, 220.0),
                 };
                 let ns = product(cycles, cycle);
-                Level {
-                    name,
+                Costs {
+                    level,
                     bytes,
                     described,
                     ns: if guest && at >= 2 { shared_by_others(ns, 1.4) } else { ns },
@@ -162,23 +189,27 @@ impl Hierarchy {
         let (memory, kind) = main_memory(site, costs.memory_ns, costs.memory);
         let last = levels.last().map_or(range(0.0, 0.0, 0.0), |level| level.ns);
         let memory = sum(last, memory);
-        levels.push(Level {
-            name: MEMORY,
+        levels.push(Costs {
+            level: Level::Memory,
             bytes: range(f64::INFINITY, f64::INFINITY, f64::INFINITY),
             described: 0.0,
             ns: if guest { shared_by_others(memory, 1.2) } else { memory },
             cycles: None,
             sharpness: 1.0,
         });
-        Hierarchy {
-            levels,
-            clock,
-            because: because(site, sure, &kind, &clock_from, !described.is_empty()),
-        }
+        Hierarchy { levels, because: because(site, sure, &kind, !described.is_empty()), clock }
     }
 
-    fn level(&self, name: &str) -> Option<&Level> {
-        self.levels.iter().find(|level| level.name == name)
+    /// # Errors
+    /// The machine does not describe such a level.
+    fn level(&self, level: Level) -> Result<&Costs, String> {
+        let level = if level.is_memory() { Level::Memory } else { level };
+        self.levels.iter().find(|costs| costs.level == level).ok_or_else(|| undescribed(level))
+    }
+
+    /// What follows from it.
+    fn law(&self, range: Range) -> Law {
+        Law::hardware(range, &self.because).with(&self.clock)
     }
 
     fn l1(&self) -> Range {
@@ -208,9 +239,10 @@ impl Hierarchy {
         self.levels[self.levels.len().min(3) - 2].bytes.likely
     }
 
-    fn place(&self, footprint: f64) -> &'static str {
-        let holds = |level: &&Level| footprint <= level.bytes.likely;
-        self.levels.iter().find(holds).map_or(MEMORY, |level| level.name)
+    /// The level that holds a footprint.
+    fn place(&self, footprint: f64) -> Level {
+        let holds = |costs: &&Costs| footprint <= costs.bytes.likely;
+        self.levels.iter().find(holds).map_or(Level::Memory, |costs| costs.level)
     }
 }
 
@@ -252,53 +284,48 @@ fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, Strin
     told.unwrap_or((by_core, format!("{kind_by_core}, as cores of this kind have it")))
 }
 
-fn because(site: &Site, sure: bool, kind: &str, clock: &str, described: bool) -> String {
-    let design = if sure {
-        format!("load-to-use cycles of {} by plumb's table", core(site).name())
-    } else {
-        "an unknown core design, so any load-to-use cycles in plumb's table".to_owned()
-    };
+fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {
+    let design = if sure { core(site).name() } else { "an unknown core design, so of any" };
     let sizes = match (described, &site.host.cache.source) {
-        (false, _) => "cache sizes unknown".to_owned(),
-        (true, source) => {
-            format!("cache sizes from {}", source.as_deref().unwrap_or("the machine"))
-        }
+        (false, _) => "nothing",
+        (true, source) => source.as_deref().unwrap_or("the machine"),
     };
-    let guest = if is_guest(site) {
-        "; a virtual machine: part of the last cache, other tenants at the memory"
-    } else {
-        ""
+    let guest = match is_guest(site) {
+        true => "; a virtual machine: part of the last cache, other tenants at the memory",
+        false => "",
     };
-    format!("base hardware: {design}; {clock}; {sizes}; {kind}{guest}; software: none")
+    format!(
+        "load-to-use cycles of {design} by plumb's table; cache sizes from {sizes}; {kind}{guest}"
+    )
 }
 
 /// Time of one load of a walk, in ns.
-pub fn load_latency(site: &Site, known: Option<&Known>, access: Access) -> Law {
-    let hierarchy = Hierarchy::of(site, known);
+pub fn load_latency(facts: Facts, access: Access) -> Law {
+    let hierarchy = Hierarchy::of(facts);
     let random = hierarchy.random(access.footprint);
     let l1 = hierarchy.l1();
     let in_private = access.footprint <= hierarchy.private_bytes();
-    let line = line_bytes(site).0 as f64;
-    let mut ns = match access.walk {
+    let line = line_bytes(facts.site).0 as f64;
+    let exposed = exposed(access.walk, in_private, line);
+    let part = |l1: f64, random: f64, share: f64| l1 + share * (random - l1).max(0.0);
+    let ns = match access.walk {
         Walk::Random => random,
-        _ => {
-            let exposed = exposed(access.walk, in_private, line);
-            let part = |l1: f64, random: f64, share: f64| l1 + share * (random - l1).max(0.0);
-            range(
-                part(l1.low, random.low, exposed.low),
-                part(l1.likely, random.likely, exposed.likely),
-                part(l1.high, random.high, exposed.high),
-            )
-        }
+        _ => range(
+            part(l1.low, random.low, exposed.low),
+            part(l1.likely, random.likely, exposed.likely),
+            part(l1.high, random.high, exposed.high),
+        ),
     };
-    let walks = translation::added(site, &hierarchy, access);
-    ns = range(ns.low + walks.low, ns.likely + walks.likely, ns.high + walks.high);
+    let walks = translation::added(facts.site, &hierarchy, access);
+    let mut ns = range(ns.low + walks.low, ns.likely + walks.likely, ns.high + walks.high);
     if access.index {
-        ns = sum(ns, product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock)));
+        ns = sum(ns, product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock.range)));
     }
-    let place = hierarchy.place(access.footprint);
+    let place = hierarchy.place(access.footprint).text();
     let size = render(access.footprint, Unit::B);
-    Law::of(ns, format!("{size} in {place}: {}", hierarchy.because))
+    let is_nested = is_guest(facts.site);
+    let law = hierarchy.law(ns).and(format_args!("{size} in {place}"));
+    law.counting_if(is_nested, Condition::NestedPaging)
 }
 
 /// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
@@ -314,7 +341,7 @@ fn exposed(walk: Walk, in_private: bool, line: f64) -> Range {
         (Walk::Strided { stride }, false) => (strided_beyond(stride), stride),
     };
     let lines = (stride / line).min(1.0);
-    range(shares.low * lines, shares.likely * lines, shares.high * lines)
+    scaled(shares, lines)
 }
 
 fn strided_private(stride: f64) -> Range {
@@ -339,106 +366,80 @@ fn strided_beyond(stride: f64) -> Range {
     }
 }
 
-/// Latency of a level by name, in ns.
+/// Latency of a level, in ns.
 ///
 /// # Errors
 /// Why nothing can be said: the machine does not describe such a level.
-pub fn level_latency(site: &Site, known: Option<&Known>, name: &str) -> Result<Law, String> {
-    let hierarchy = Hierarchy::of(site, known);
-    let level = hierarchy.level(name).ok_or_else(|| undescribed(name))?;
-    Ok(Law::of(level.ns, hierarchy.because.clone()))
+pub fn level_latency(facts: Facts, level: Level) -> Result<Law, String> {
+    let hierarchy = Hierarchy::of(facts);
+    Ok(hierarchy.law(hierarchy.level(level)?.ns))
 }
 
-/// Latency of a level by name, in core cycles.
+/// Latency of a level, in core cycles.
 ///
 /// # Errors
 /// As [`level_latency`].
-pub fn level_cycles(site: &Site, known: Option<&Known>, name: &str) -> Result<Law, String> {
-    let hierarchy = Hierarchy::of(site, known);
-    let level = hierarchy.level(name).ok_or_else(|| undescribed(name))?;
-    let by_clock = product(
-        level.ns,
-        range(hierarchy.clock.low / 1e9, hierarchy.clock.likely / 1e9, hierarchy.clock.high / 1e9),
-    );
-    let range = match level.cycles {
-        Some(cycles) if LEVELS[..2].contains(&name) => cycles,
+pub fn level_cycles(facts: Facts, level: Level) -> Result<Law, String> {
+    let hierarchy = Hierarchy::of(facts);
+    let costs = hierarchy.level(level)?;
+    let by_clock = product(costs.ns, scaled(hierarchy.clock.range, 1e-9));
+    Ok(hierarchy.law(match costs.cycles {
+        Some(cycles) if matches!(level, Level::L1 | Level::L2) => cycles,
         Some(cycles) => range(cycles.low, cycles.likely, by_clock.high.max(cycles.high)),
         None => by_clock,
-    };
-    Ok(Law::of(range, hierarchy.because.clone()))
+    }))
 }
 
-/// Size of a cache level by name, as a ladder finds it, in bytes.
+/// Size of a cache, as a ladder finds it, in bytes.
 ///
 /// # Errors
 /// As [`level_latency`]; main memory has no size to find.
-pub fn level_size(site: &Site, name: &str) -> Result<Law, String> {
-    let hierarchy = Hierarchy::of(site, None);
-    let level = hierarchy
-        .level(name)
-        .filter(|level| level.described > 0.0)
-        .ok_or_else(|| undescribed(name))?;
-    let size = render(level.described, Unit::B);
-    let source = site.host.cache.source.as_deref().unwrap_or("the machine");
-    let range = if level.bytes.likely < 0.9 * level.described {
-        range(level.bytes.low, level.bytes.likely, 1.2 * level.described)
-    } else {
-        range(0.65 * level.described, 0.95 * level.described, 1.25 * level.described)
+pub fn level_size(site: &Site, level: Level) -> Result<Law, String> {
+    let hierarchy = Hierarchy::of(Facts::prior(site));
+    let costs = hierarchy.level(level)?;
+    if costs.described == 0.0 {
+        return Err(undescribed(level));
+    }
+    let (bytes, described) = (costs.bytes, costs.described);
+    let range = match bytes.likely < 0.9 * described {
+        true => range(bytes.low, bytes.likely, 1.2 * described),
+        false => range(0.65 * described, 0.95 * described, 1.25 * described),
     };
-    Ok(Law::of(
+    let size = render(described, Unit::B);
+    let source = site.host.cache.source.as_deref().unwrap_or("the machine");
+    Ok(Law::hardware(
         range,
-        format!(
-            "base hardware: {size} by {source}, a tenth of the loads missing at its edge; \
-             software: none"
-        ),
+        format!("{size} by {source}, a tenth of the loads missing at its edge"),
     ))
 }
 
-fn undescribed(name: &str) -> String {
-    format!("unknown: the machine describes no {name}")
+fn undescribed(level: Level) -> String {
+    format!("unknown: the machine describes no {}", level.text())
 }
 
 /// Size of a cache line in bytes.
 pub fn line_size(site: &Site) -> Law {
     let (line, from) = line_bytes(site);
     let line = line as f64;
-    let told = site
-        .host
-        .cache
-        .levels
-        .iter()
-        .any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
+    let mut caches = site.host.cache.levels.iter();
+    let is_told =
+        caches.any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
     // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
     // or a wrong description within the same. Lines that nobody describes may be four times as long.
-    let above = if told { 2.0 } else { 4.0 };
-    Law::new(
-        line / 2.0,
-        line,
-        line * above,
-        format!(
-            "base hardware: {line} B, {from}, seen to a doubling of the distance; software: none"
-        ),
-    )
+    let above = if is_told { 2.0 } else { 4.0 };
+    let range = range(line / 2.0, line, line * above);
+    Law::hardware(range, from).and("seen to a doubling of the distance")
 }
 
 /// Random over forward at one line a step, over a footprint beyond the private caches.
 pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
-    let hierarchy = Hierarchy::of(site, None);
+    let hierarchy = Hierarchy::of(Facts::prior(site));
     let random = hierarchy.random(footprint).likely;
     let l1 = hierarchy.l1().likely;
     let shares = exposed(Walk::Strided { stride: LINE }, false, LINE);
     let gain = |share: f64| random / (l1 + share * (random - l1));
-    Law::new(
-        gain(shares.high) * 0.8,
-        gain(shares.likely),
-        gain(shares.low) * 1.2,
-        format!(
-            "base hardware: prefetchers leave {} to {} of a random load's time at {}; software: none",
-            render(shares.low, Unit::Ratio),
-            render(shares.high, Unit::Ratio),
-            render(footprint, Unit::B)
-        ),
-    )
+    let range = range(gain(shares.high) * 0.8, gain(shares.likely), gain(shares.low) * 1.2);
+    Law::hardware(range, "what prefetchers leave of a random load's time")
 }
 
 /// The least time of a load whose address is the load before, in ns. x86-64: no core answers in

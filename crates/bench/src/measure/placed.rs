@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 /// Share of a mapping that huge pages hold at least for it to count as one of huge pages.
-const HUGE_SHARE_LEAST: f64 = 0.95;
+pub(super) const HUGE_SHARE_LEAST: f64 = 0.95;
 
 /// Memory that was touched and verified.
 pub struct Placed {

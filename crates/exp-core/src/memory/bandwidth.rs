@@ -103,28 +103,28 @@
 //! word of each line), R2 (8-byte words), R4 (mean of the four kernels). Tables of designs are written from
 //! memory of published values.
 
-mod check;
-mod derive;
-mod points;
+mod beside;
+mod presets;
+mod reports;
 mod run;
 mod sizes;
 
-use crate::cpu::peak::load::tell_designs;
+use super::levels::any_of;
 use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, bounded, unknown,
+    Card, DerivedValue, Domain, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
-use bench::measure::Bench;
-use check::{contradicted, counterpart};
+use bench::measure::{Bench, Declared, Values};
+use beside::{contradicted, counterpart};
 use host::format_cpus;
-use laws::cpu::peak::{CORES_HZ, chain_latency, distinct_cores};
-use laws::cpu::{is_guest, measured_core_hz};
-use laws::memory::LEVELS;
-use laws::memory::bandwidth as law;
+use laws::cpu::peak::CORES_HZ;
+use laws::cpu::{is_guest, knows_clock};
+use laws::memory::Level;
+use laws::memory::bandwidth::{self as law, Transfer, Width};
 use metal::stream::Ahead;
-use points::Point;
-use record::case::{Case, Series};
+use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
@@ -135,8 +135,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const ID: &str = "memory.bandwidth";
-/// Names of the levels.
-const LEVEL_NAMES: &[&str] = &["L1", "L2", "L3", "L4", "DRAM", law::FOUR_TIMES];
 /// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor finds
 /// the memory then), writing and comparing a byte of the arrays, what a case takes around its window,
 /// making a thread, and comparing the clock of a CPU with the first one's, once a round.
@@ -155,6 +153,8 @@ const TRIALS: f64 = 0.25;
 const NARROWEST_VECTOR: f64 = 16.0;
 /// A window is this share of the case time: 200 steps and more.
 const WINDOW_SHARE: f64 = 0.5;
+/// Most bytes of a thread's arrays in a rehearsal, whose figures mean nothing.
+const REHEARSAL_LIMIT: u64 = 8 << 20;
 
 /// The experiment.
 pub static EXPERIMENT: Bandwidth = Bandwidth;
@@ -162,20 +162,18 @@ pub static EXPERIMENT: Bandwidth = Bandwidth;
 /// `memory.bandwidth`.
 pub struct Bandwidth;
 
+const fn rate(name: &'static str, doc: &'static str) -> Metric {
+    Metric::new(name, doc, Unit::BPerS, Better::Higher, Kind::Hardware)
+}
+
 const METRICS: &[Metric] = &[
-    Metric::new(
+    rate(
         "bandwidth",
         "bytes that the program loads and stores, of all threads in the shared window",
-        Unit::BPerS,
-        Better::Higher,
-        Kind::Hardware,
     ),
-    Metric::new(
+    rate(
         "bus_bandwidth",
         "the same and the lines that are read because they are stored to, where there are such",
-        Unit::BPerS,
-        Better::Higher,
-        Kind::Hardware,
     ),
     Metric::new(
         "efficiency",
@@ -205,64 +203,15 @@ static CARD: Card = Card {
     id: ID,
     title: "Memory bandwidth",
     metrics: METRICS,
-    params: &[
-        Param {
-            name: "op",
-            doc: "What is done with each element; auto: as the preset has it",
-            domain: Domain::Symbols(&[
-                "auto", "read", "write", "modify", "copy", "scale", "add", "triad",
-            ]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "stores",
-            doc: "Into the caches or past them; auto: as the preset has it",
-            domain: Domain::Symbols(&["auto", "regular", "nontemporal"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "access",
-            doc: "Every byte, or one word of each line in two orders; auto: as the preset has it",
-            domain: Domain::Symbols(&["auto", "every", "first", "strided"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "width",
-            doc: "Bytes of a memory instruction, vector: the widest, in main memory the fastest; auto: as the preset has it",
-            domain: Domain::Either(
-                &["auto", "vector", "sse2", "avx2", "avx512", "neon"],
-                4,
-                8,
-                Unit::B,
-            ),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "level",
-            doc: "Where the arrays lie; auto: as the preset has it",
-            domain: Domain::Symbols(&["auto", "L1", "L2", "L3", "L4", "DRAM", "4xLLC"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "threads",
-            doc: "A number, all (one per CPU) or smt (those of one core); auto: as the preset has it",
-            domain: Domain::Either(&["auto", "all", "smt"], 1, 8192, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "limit",
-            doc: "Most bytes of one thread's arrays in main memory",
-            domain: Domain::Integer { low: 1 << 20, high: 1 << 42, unit: Unit::B },
-            defaults: ["128MiB", "256MiB", "512MiB"],
-            role: Role::Setting,
-        },
-    ],
+    params: bench::params!(
+        Transfer::PARAMS,
+        &[Param::setting(
+            "limit",
+            "Most bytes of one thread's arrays in main memory",
+            Domain::bytes(1 << 20, 1 << 42),
+            ["128MiB", "256MiB", "512MiB"],
+        )],
+    ),
     after: &["clock.rate", "memory.latency"],
     views: &[
         ViewCard::line("threads", "bandwidth")
@@ -280,118 +229,103 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Bandwidth {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Transfer;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("bandwidth.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {
+        presets::cases(site, preset)
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("bandwidth.rs")
+    fn complete(case: Transfer) -> Option<Transfer> {
+        let exists = !matches!(case.width, Width::Word(bytes) if bytes != 4 && bytes != 8);
+        exists.then_some(case)
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        points::offer(site, params)
-    }
-
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        derive::cases(series)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let window_ns = WINDOW_SHARE * site.case_ns as f64;
-        let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
-        let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
-        for point in series.cases.iter().filter_map(|case| Point::of(&case.id)) {
-            let Ok(sized) = sizes::of(site, None, &point, limit(series)) else {
-                continue;
-            };
-            let threads = sized.cpus.len();
-            // Threads that write at the same time share the memory.
-            let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
-            let windows = WINDOWS + TRIALS * widths_tried(site, &point);
-            ns += windows * window_ns + AROUND_NS + prepared + threads as f64 * THREAD_NS;
-            largest = largest.max(sized.footprint);
-            most_threads = most_threads.max(threads);
+    fn series(site: &Site, cases: Vec<Transfer>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        let limit = params.ints("limit").first().copied().unwrap_or(u64::MAX);
+        let limit = match params.preset {
+            Preset::Rehearsal => limit.min(REHEARSAL_LIMIT),
+            _ => limit,
+        };
+        for case in cases {
+            match presets::absent(site, &case, limit) {
+                Some(skip) => offer.skipped.push((case.id(), skip)),
+                None => {
+                    // The reports' arrays may be too large where others are cut: a series of its own.
+                    let is_reports = case.level == Level::FourTimes;
+                    let name = if is_reports { Level::FourTimes.text() } else { "levels" };
+                    let series = offer.of(&CARD, name, Order::Shuffled);
+                    series.settings.insert("limit".to_owned(), Value::from(limit));
+                    series.cases.push(Case::new(case.id()));
+                }
+            }
         }
-        ns += largest as f64 * touch_ns + (most_threads - 1) as f64 * COMPARE_NS;
-        Duration::from_nanos(ns as u64)
+        offer.series.sort_by_key(|series| series.name == Level::FourTimes.text());
+        any_of(offer)
     }
 
-    fn resolve(&self, site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
         let limit = limit(&series);
-        let is_reports = series.name == law::FOUR_TIMES;
+        let is_reports = series.name == Level::FourTimes.text();
         for case in &mut series.cases {
-            let Some(point) = Point::of(&case.id) else {
+            let Some(transfer) = Transfer::of(&case.id) else {
                 continue;
             };
-            match sizes::of(site, Some(known), &point, limit) {
-                Ok(sized) => match points::too_large(site, &sized) {
-                    // All have one size, but for how it is divided.
-                    Some(skip) if is_reports => return Err(skip),
-                    Some(skip) => why_not(case, &skip),
-                    None => tell(case, site, &point, &sized),
-                },
+            let sized = sizes::of(Facts { site, known: Some(known) }, &transfer, limit);
+            let sized = sized.and_then(|sized| match presets::too_large(site, &sized) {
+                Some(skip) => Err(skip),
+                None => Ok(sized),
+            });
+            match sized {
+                Ok(sized) => sized.write(case, site, &transfer),
+                // All have one size, but for how it is divided.
                 Err(skip) if is_reports => return Err(skip),
-                Err(skip) => why_not(case, &skip),
+                Err(skip) => {
+                    case.at.insert(IMPOSSIBLE.to_owned(), Value::Text(skip.reason));
+                }
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let Some(point) = Point::of(&case.id) else {
-            return derive::predict(site, known, &case.id, &metric.name);
-        };
-        let Point { transfer, level, threads } = &point;
-        if let Some(known) = known {
-            measured_core_hz(known)?;
+    fn law(facts: Facts, of: &Transfer, _: &Case, metric: &Metric) -> Option<Prediction> {
+        if !knows_clock(facts) {
+            return None;
         }
-        let told = match metric.name.as_ref() {
+        let is_bus = metric.name == "bus_bandwidth";
+        let law = match &*metric.name {
             // The clock is in it already.
-            "efficiency" if known.is_some() => return None,
-            "efficiency" => law::efficiency(site, *transfer, level, threads),
-            "bus_bandwidth" if *level == "L1" => {
-                return known.is_none().then(|| {
-                    unknown("unknown: nothing is behind the first cache that stores would ask for")
-                });
+            "efficiency" if facts.known.is_some() => return None,
+            "efficiency" => law::efficiency(facts.site, of),
+            _ if is_bus && of.level == Level::L1 => {
+                Err("unknown: nothing is behind the first cache that stores would ask for".to_owned())
             }
-            "bus_bandwidth" if transfer.bus_ratio() == 1.0 => {
-                return known
-                    .is_none()
-                    .then(|| unknown("unknown: the bus moves what the program names"));
+            _ if is_bus && of.bus_ratio() == 1.0 => {
+                Err("unknown: the bus moves what the program names".to_owned())
             }
-            _ => law::bandwidth(site, known, *transfer, level, threads),
+            _ if is_bus => law::bandwidth(facts, of).map(|law| law.times(of.bus_ratio())),
+            _ => law::bandwidth(facts, of),
         };
-        let mut estimate = match told {
-            Ok(estimate) => estimate,
-            Err(why) => return known.is_none().then(|| unknown(why)),
-        };
-        let bound = match metric.name.as_ref() {
-            "bandwidth" => law::instructions_bound(site, *transfer, threads),
-            "bus_bandwidth" if point.is_memory() => law::nominal_bound(site),
+        let bound = match &*metric.name {
+            "bandwidth" => law::instructions_bound(facts.site, of),
+            "bus_bandwidth" if of.level.is_memory() => law::nominal_bound(facts.site),
             _ => None,
         };
-        if metric.name == "bus_bandwidth" {
-            estimate.range = laws::scaled(estimate.range, transfer.bus_ratio());
+        match law {
+            Ok(law) => Some(law.bounded(bound).prediction()),
+            Err(why) => facts.known.is_none().then(|| unknown(why)),
         }
-        let prediction = estimate.prediction();
-        Some(match bound {
-            Some(bound) => bounded(prediction, bound),
-            None => prediction,
-        })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let possible = |case: &&Case| !case.at.contains_key(IMPOSSIBLE);
         let cases: Vec<&Case> = series.cases.iter().filter(possible).collect();
         let arena = Arena::of(&cases);
         let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
-        bench.each(series, |bench, case| {
+        bench.each_of::<Transfer>(series, |bench, case, of| {
             if let Some(reason) = case.at.get(IMPOSSIBLE) {
                 anyhow::bail!("{reason}");
             }
@@ -406,18 +340,18 @@ impl Experiment for Bandwidth {
                 return record(bench, case, moved);
             }
             rates.insert(case.id.clone(), moved.rate);
-            if contradicted(series, case, &rates) {
+            if contradicted(series, &of, &rates) {
                 // One of the two is wrong: this one, or the one before.
                 moved = run(bench, case)?;
                 rates.insert(case.id.clone(), moved.rate);
             }
-            if let Some(other) = counterpart(series, case)
-                && contradicted(series, case, &rates)
+            if let Some(other) = counterpart(series, &of)
+                && contradicted(series, &of, &rates)
             {
                 let again = run(bench, other)?;
                 rates.insert(other.id.clone(), again.rate);
                 ensure!(
-                    !contradicted(series, case, &rates),
+                    !contradicted(series, &of, &rates),
                     "{} moves {} and {} {}: a copy loads more than a read does, so one of them is \
                      not what it says",
                     case.id,
@@ -426,7 +360,7 @@ impl Experiment for Bandwidth {
                     render(again.rate, Unit::BPerS)
                 );
                 // The one before was wrong, and this round has a better one.
-                bench.forget(other);
+                bench.declare(Declared::Better(other));
                 record(bench, other, again)?;
             }
             record(bench, case, moved)
@@ -434,17 +368,46 @@ impl Experiment for Bandwidth {
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
-        derive::derive(values)
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        beside::cases(series)
+    }
+
+    fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
+        beside::predict(facts, case, &metric.name)
+    }
+
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
+        beside::derive(values)
     }
 }
 
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let window_ns = WINDOW_SHARE * site.case_ns as f64;
+    let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
+    let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
+    for transfer in series.cases.iter().filter_map(|case| Transfer::of(&case.id)) {
+        let Ok(sized) = sizes::of(Facts::prior(site), &transfer, limit(series)) else {
+            continue;
+        };
+        let threads = sized.cpus.len();
+        // Threads that write at the same time share the memory.
+        let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
+        let windows = WINDOWS + TRIALS * widths_tried(site, &transfer);
+        ns += windows * window_ns + AROUND_NS + prepared + threads as f64 * THREAD_NS;
+        largest = largest.max(sized.footprint);
+        most_threads = most_threads.max(threads);
+    }
+    ns += largest as f64 * touch_ns + (most_threads - 1) as f64 * COMPARE_NS;
+    Duration::from_nanos(ns as u64)
+}
+
 /// How many widths of vectors a case tries the loops of.
-fn widths_tried(site: &Site, point: &Point) -> f64 {
-    let vectors = point.transfer.bytes(site) / NARROWEST_VECTOR;
-    match point.level {
-        level if level == LEVELS[0] || vectors < 1.0 => 0.0,
-        _ if point.is_memory() && point.transfer.width == "vector" => 1.0 + vectors.log2(),
+fn widths_tried(site: &Site, of: &Transfer) -> f64 {
+    let vectors = of.bytes(site) / NARROWEST_VECTOR;
+    match of.level {
+        Level::L1 => 0.0,
+        _ if vectors < 1.0 => 0.0,
+        level if level.is_memory() && of.width == Width::Vector => 1.0 + vectors.log2(),
         _ => 1.0,
     }
 }
@@ -454,48 +417,9 @@ const IMPOSSIBLE: &str = "impossible";
 /// Most bytes that all places of a round may hold.
 const MEMORY_LIMIT: &str = "memory_limit";
 
-fn why_not(case: &mut Case, skip: &Skip) {
-    let reason = Value::Text(skip.reason.clone());
-    case.at.insert(IMPOSSIBLE.to_owned(), reason);
-}
-
 /// Most bytes of one thread's arrays.
 fn limit(series: &Series) -> u64 {
     series.setting("limit").unwrap_or(u64::MAX)
-}
-
-/// Writes into a case what its symbols come to.
-fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
-    tell_designs(case, site, &sized.cpus);
-    let at = &mut case.at;
-    let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
-    put("thread_count", Value::from(sized.cpus.len() as u64));
-    put("cpus", Value::Text(format_cpus(&sized.cpus)));
-    put("cores", Value::from(distinct_cores(site, &sized.cpus) as u64));
-    let bytes = point.transfer.bytes(site);
-    put("instruction_bytes", Value::from(bytes as u64));
-    put("footprint", Value::from(sized.footprint));
-    put("footprint_total", Value::from(sized.total_bytes()));
-    put(MEMORY_LIMIT, Value::from(site.memory_bytes));
-    put("level_size", Value::from(sized.level_bytes));
-    put("level_from", Value::from(sized.from));
-    if let Some(times) = sized.times_last {
-        put("times_last_cache", Value::Text(render(times, Unit::Ratio)));
-        if times < 3.9 {
-            put("cut", Value::from("yes"));
-        }
-    }
-    if point.is_memory() {
-        if let Some((peak, _)) = law::stated_peak(site) {
-            put("peak", Value::from(peak as u64));
-        }
-    } else if let Some(bytes) = law::bytes_per_cycle(site, point.transfer, &sized.cpus) {
-        put("bytes_per_cycle", Value::Text(format!("{bytes:.3}")));
-    }
-    let wide = point.transfer.at_width(bytes as u64);
-    if let Some(cycles) = wide.and_then(|wide| chain_latency(site, wide, &sized.cpus)) {
-        put("chain_cycles", Value::from(cycles));
-    }
 }
 
 /// Writes down what a crew moved, and the quantities that its bound rests on.
@@ -509,18 +433,17 @@ fn record(bench: &mut Bench, case: &Case, moved: Moved) -> Result<()> {
         }
     };
     let over = |rate: f64| {
-        let stretches = moved.stretches.iter().map(|one| one.over(rate));
-        (stretches.collect::<Vec<_>>(), moved.rate / rate)
+        let stretches: Vec<_> = moved.stretches.iter().map(|one| one.over(rate)).collect();
+        Values::stretches(&stretches, moved.rate / rate)
     };
     if let Some(allowed) = allowed {
-        let (stretches, whole) = over(allowed);
-        bench.record_stretches(case, "efficiency", &stretches, whole)?;
+        bench.record(case, "efficiency", over(allowed))?;
     }
-    if moved.bus_ratio != 1.0 && case.text("level") != Some("L1") {
-        let (stretches, whole) = over(moved.bus_ratio.recip());
-        bench.record_stretches(case, "bus_bandwidth", &stretches, whole)?;
+    if moved.bus_ratio != 1.0 && case.text("level") != Some(Level::L1.text()) {
+        bench.record(case, "bus_bandwidth", over(moved.bus_ratio.recip()))?;
     }
-    let samples = bench.record_stretches(case, "bandwidth", &moved.stretches, moved.rate)?;
+    let values = Values::stretches(&moved.stretches, moved.rate);
+    let samples = bench.record(case, "bandwidth", values)?;
     let by_words = (moved.word_share < 1.0).then_some(moved.rate * moved.word_share);
     for (name, value) in [
         (CORES_HZ, moved.cores_hz),
@@ -533,11 +456,7 @@ fn record(bench: &mut Bench, case: &Case, moved: Moved) -> Result<()> {
         }
     }
     let nodes: Vec<usize> = moved.nodes.iter().copied().collect();
-    let prefetched = match moved.by.ahead {
-        Ahead::Yes => "yes",
-        Ahead::No => "no",
-    };
-    let at = &mut samples.at;
+    let prefetched = if moved.by.ahead == Ahead::Yes { "yes" } else { "no" };
     for (name, text) in [
         ("overlap", render(moved.overlap, Unit::Ratio)),
         ("huge_share", render(moved.huge_share, Unit::Ratio)),
@@ -545,7 +464,7 @@ fn record(bench: &mut Bench, case: &Case, moved: Moved) -> Result<()> {
         ("prefetch", prefetched.to_owned()),
         ("loop", format!("{:?}", moved.by.width).to_lowercase()),
     ] {
-        at.insert(name.to_owned(), Value::Text(text));
+        samples.at.insert(name.to_owned(), Value::Text(text));
     }
     if case.at.contains_key("cut") {
         let times = case.at.get("times_last_cache").map(Value::to_string);

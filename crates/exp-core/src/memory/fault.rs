@@ -119,21 +119,23 @@ mod major;
 mod minor;
 mod predicted;
 
+use super::levels::any_of;
 use anyhow::Result;
 use bench::device;
 use bench::device::is_virtual;
+use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Param, Params, Preset,
+    Site, Skip, ViewCard,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The experiment.
@@ -142,9 +144,7 @@ pub static EXPERIMENT: Fault = Fault;
 /// `memory.fault`.
 pub struct Fault;
 
-/// Faults that a device answers.
-const MAJOR: [&str; 3] = ["page", "random", "window"];
-/// Name of their series, whose rounds read a file.
+/// Name of the series of major faults, whose rounds read a file.
 const MAJOR_SERIES: &str = "major";
 /// Memory that minor faults touch, at most.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -203,151 +203,153 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        Param {
-            name: "fault",
-            doc: "what is touched for the first time: minor faults, and (page, random, window) major \
-                  ones, of a file on a device",
-            domain: Domain::Symbols(&[
-                "anonymous",
-                "zero",
-                "huge",
+    params: bench::params!(
+        Faulted::PARAMS,
+        &[
+            Param::setting(
                 "file",
-                "file_around",
-                "shared",
-                "copy",
-                "protect",
-                "stress",
-                "page",
-                "random",
+                "size of the file whose pages major faults read",
+                Domain::bytes(4 * MIB, 1 << 42),
+                ["64MiB", "256MiB", "1GiB"],
+            ),
+            Param::setting(
                 "window",
-            ]),
-            defaults: [
-                "anonymous,huge,file,copy,page",
-                "anonymous,zero,huge,file,file_around,shared,copy,protect,page,random,window",
-                "anonymous,zero,huge,file,file_around,shared,copy,protect,page,random,window",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "readahead",
-            doc: "whether the kernel may read ahead of a major fault",
-            domain: Domain::Symbols(&["on", "off"]),
-            defaults: ["on", "on,off", "on,off"],
-            role: Role::Case,
-        },
-        Param {
-            name: "file",
-            doc: "size of the file whose pages major faults read",
-            domain: Domain::Integer { low: 4 * MIB, high: 1 << 42, unit: Unit::B },
-            defaults: ["64MiB", "256MiB", "1GiB"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "window",
-            doc: "size of a window of that file, at most half of it",
-            domain: Domain::Integer { low: 64 << 10, high: 1 << 36, unit: Unit::B },
-            defaults: ["16MiB"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "steady",
-            doc: "of stress, time for which turns are made before those that are recorded, and while they \
-                  are at least; 0: none before, and the case's own",
-            domain: Domain::Integer { low: 0, high: 60_000_000_000, unit: Unit::Ns },
-            defaults: ["0"; 3],
-            role: Role::Setting,
-        },
-        PLACEMENT_PARAM,
-    ],
+                "size of a window of that file, at most half of it",
+                Domain::bytes(64 << 10, 1 << 36),
+                ["16MiB"; 3],
+            ),
+            Param::setting(
+                "steady",
+                "of stress, time for which turns are made before those that are recorded, and while they \
+                 are at least; 0: none before, and the case's own",
+                Domain::ns(0, 60_000_000_000),
+                ["0"; 3],
+            ),
+            PLACEMENT_PARAM,
+        ],
+    ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],
     ..Card::PLAIN
 };
 
+bench::symbols! {
+    /// What is touched for the first time.
+    pub enum Touch {
+        Anonymous = "anonymous",
+        Zero = "zero",
+        Huge = "huge",
+        File = "file",
+        FileAround = "file_around",
+        Shared = "shared",
+        Copy = "copy",
+        Protect = "protect",
+        Stress = "stress",
+        Page = "page",
+        Random = "random",
+        Window = "window",
+    }
+}
+bench::symbols! {
+    /// Whether the kernel may read ahead.
+    pub enum Readahead { On = "on", Off = "off" }
+}
+bench::case! {
+    /// A fault.
+    pub struct Faulted {
+        /// what is touched for the first time: minor faults, and (page, random, window) major ones, of a file
+        /// on a device
+        fault: Touch,
+        /// whether the kernel may read ahead of a major fault
+        readahead: Option<Readahead>,
+    }
+}
+
+impl Touch {
+    /// Whether a device answers it.
+    fn is_major(self) -> bool {
+        matches!(self, Touch::Page | Touch::Random | Touch::Window)
+    }
+}
+
 impl Experiment for Fault {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Faulted;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("fault.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
+        let files = if is_major(&order.series) { Hazards::FILES } else { Hazards::NONE };
+        Hazards { memory: Claim::OfCase, ..files }
+    };
+    const FILES: Option<Files> = Some(Files {
+        make: |series, dir, _| Ok(vec![major::write(series, dir)?]),
+        cost: |site, series| match is_major(series) {
+            true => device::write_cost(site, series.setting("file").unwrap_or(0)),
+            false => Duration::ZERO,
+        },
+        has: is_major,
+    });
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Faulted> {
+        let of = |fault: Touch, readahead| Faulted { fault, readahead };
+        if preset <= Preset::Quick {
+            let minor = [Touch::Anonymous, Touch::Huge, Touch::File, Touch::Copy];
+            let mut cases = minor.map(|fault| of(fault, None)).to_vec();
+            cases.push(of(Touch::Page, Some(Readahead::On)));
+            return cases;
+        }
+        let all = Touch::ALL.iter().copied().filter(|fault| *fault != Touch::Stress);
+        all.flat_map(|fault| match fault.is_major() {
+            true => Readahead::ALL.iter().map(|ahead| of(fault, Some(*ahead))).collect(),
+            false => vec![of(fault, None)],
+        })
+        .collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("fault.rs")
+    fn complete(case: Faulted) -> Option<Faulted> {
+        match (case.fault.is_major(), case.readahead) {
+            (true, None) => None,
+            (true, _) => Some(case),
+            (false, _) => Some(Faulted { readahead: None, ..case }),
+        }
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn absent(site: &Site, case: &Faulted, params: &Params) -> Option<Skip> {
+        if !case.fault.is_major() {
+            return absent(site, case.fault);
+        }
+        let file = params.ints("file").first().copied().unwrap_or(MIB);
+        let below = device::below(site);
+        below.and_then(|_| device::affords(site, CARD.id, file, "file=SIZE")).err()
+    }
+
+    fn series(site: &Site, cases: Vec<Faulted>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        let (mut minor, mut major) = (Vec::new(), Vec::new());
-        for fault in params.texts("fault") {
-            let id = CaseId::new().with("fault", fault);
-            if !MAJOR.contains(&fault) {
-                match absent(site, fault) {
-                    Some(skip) => offer.skipped.push((id, skip)),
-                    None => minor.push(minor_case(id, params)),
-                }
+        let setting = |name| params.ints(name).first().copied();
+        for of in cases {
+            if let Some(skip) = Self::absent(site, &of, params) {
+                offer.skipped.push((of.id(), skip));
                 continue;
             }
-            let file = params.ints("file").first().copied().unwrap_or(MIB);
-            let below =
-                device::below(site).and_then(|_| device::affords(site, CARD.id, file, "file=SIZE"));
-            for readahead in params.texts("readahead") {
-                let id = id.clone().with("readahead", readahead);
-                match &below {
-                    Err(skip) => offer.skipped.push((id, skip.clone())),
-                    Ok(_) => major.push(Case::new(id)),
-                }
+            let mut case = Case::new(of.id());
+            if !of.fault.is_major() {
+                let steady_ns = setting("steady").filter(|ns| of.fault == Touch::Stress && *ns > 0);
+                let steady_ns = steady_ns.map(|ns| ("steady".to_owned(), Value::from(ns)));
+                case.at.extend(steady_ns);
+                offer.of(&CARD, "", Self::ORDER).cases.push(case);
+                continue;
+            }
+            let series = offer.of(&CARD, MAJOR_SERIES, Self::ORDER);
+            series.cases.push(case);
+            for name in ["file", "window"] {
+                let bytes = Value::from(setting(name).unwrap_or(MIB));
+                series.settings.insert(name.to_owned(), bytes);
             }
         }
-        let setting = |name| (name, params.ints(name).first().copied().unwrap_or(MIB));
-        let of = |name: &str, cases, settings: BTreeMap<String, Value>| Series {
-            experiment: CARD.id.to_owned(),
-            name: name.to_owned(),
-            order: Order::Shuffled,
-            cases,
-            settings,
-        };
-        if !minor.is_empty() {
-            offer.series.push(of("", minor, BTreeMap::new()));
-        }
-        if !major.is_empty() {
-            let settings = [setting("file"), setting("window")];
-            let settings = settings.map(|(name, bytes)| (name.to_owned(), Value::from(bytes)));
-            offer.series.push(of(MAJOR_SERIES, major, BTreeMap::from(settings)));
-        }
-        if offer.series.is_empty() {
-            let first = offer.skipped.into_iter().next();
-            return Err(
-                first.map_or_else(|| Skip::because("no fault was chosen"), |(_, skip)| skip)
-            );
-        }
-        Ok(offer)
+        any_of(offer)
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let has = |fault| {
-            let mut cases = series.iter().flat_map(|series| &series.cases);
-            cases.any(|case| case.text("fault") == Some(fault))
-        };
-        match has("anonymous") && has("huge") {
-            true => vec![CaseId::new()],
-            false => Vec::new(),
-        }
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let window = series.setting("window").unwrap_or(MIB) / MIB + 1;
-        let of = |case: &Case| match (case.text("fault"), case.text("readahead")) {
-            (Some("window"), Some("off")) => window * ALONE_NS_PER_MIB,
-            (Some("window"), _) => site.case_ns + window * AHEAD_NS_PER_MIB,
-            (_, Some(_)) => site.case_ns + SINGLES_NS,
-            _ => {
-                let steady_ns = case.int("steady").unwrap_or(0);
-                steady_ns + site.case_ns.max(steady_ns) + APPARATUS_NS
-            }
-        };
-        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         if !is_major(&series) {
             return Ok(series);
         }
@@ -370,52 +372,40 @@ impl Experiment for Fault {
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        predicted::of(site, known, case, metric)
+    fn law(facts: Facts, of: &Faulted, at: &Case, metric: &Metric) -> Option<Prediction> {
+        predicted::of(facts, of, at, &metric.name)
     }
 
-    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
-        Ok(vec![major::write(series, dir)?])
-    }
-
-    fn is_prepared(&self, series: &Series) -> bool {
-        is_major(series)
-    }
-
-    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
-        match self.is_prepared(series) {
-            true => device::write_cost(site, series.setting("file").unwrap_or(0)),
-            false => Duration::ZERO,
-        }
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         if is_major(series) {
-            bench.minds_run_delay();
             let cold = major::Cold::new(series, bench)?;
-            bench.each(series, |bench, case| {
-                bench.takes_memory_for([case]);
-                bench.may_hang_in(case);
-                cold.time(case, bench)
-            });
+            bench.each_of::<Faulted>(series, |bench, case, of| cold.time(case, &of, bench));
         } else {
-            bench.each(series, |bench, case| {
-                bench.takes_memory_for([case]);
-                minor::time(case, bench)
-            });
+            bench.each_of::<Faulted>(series, |bench, case, of| minor::time(case, of.fault, bench));
         }
         Ok(())
     }
 
-    fn derive(&self, site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
-        let of = |fault| values.get(CARD.id, &CaseId::new().with("fault", fault), "latency");
-        let Some((base, huge)) = of("anonymous").zip(of("huge")) else {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let has = |fault: Touch| {
+            let mut cases = series.iter().flat_map(|series| &series.cases);
+            cases.any(|case| case.text("fault") == Some(fault.text()))
+        };
+        match has(Touch::Anonymous) && has(Touch::Huge) {
+            true => vec![CaseId::new()],
+            false => Vec::new(),
+        }
+    }
+
+    fn derived_law(facts: Facts, _: &CaseId, metric: &Metric) -> Option<Prediction> {
+        predicted::of_derived(facts, &metric.name)
+    }
+
+    fn derive(site: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
+        let of = |fault| {
+            values.get(CARD.id, &Faulted { fault, readahead: None }.id(), "latency")
+        };
+        let Some((base, huge)) = of(Touch::Anonymous).zip(of(Touch::Huge)) else {
             return Vec::new();
         };
         let memory = &site.host.memory;
@@ -430,23 +420,29 @@ impl Experiment for Fault {
     }
 }
 
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let window = series.setting("window").unwrap_or(MIB) / MIB + 1;
+    let of = |case: &Case| match Faulted::of(&case.id) {
+        Some(Faulted { fault: Touch::Window, readahead: Some(Readahead::Off) }) => {
+            window * ALONE_NS_PER_MIB
+        }
+        Some(Faulted { fault: Touch::Window, .. }) => site.case_ns + window * AHEAD_NS_PER_MIB,
+        Some(Faulted { readahead: Some(_), .. }) => site.case_ns + SINGLES_NS,
+        _ => {
+            let steady_ns = case.int("steady").unwrap_or(0);
+            steady_ns + site.case_ns.max(steady_ns) + APPARATUS_NS
+        }
+    };
+    Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+}
+
 /// Whether a series is the one of major faults, wherever it is placed.
 fn is_major(series: &Series) -> bool {
     series.name.starts_with(MAJOR_SERIES)
 }
 
-/// A case of minor faults, with what was set of it.
-fn minor_case(id: CaseId, params: &Params) -> Case {
-    let mut case = Case::new(id);
-    let steady_ns = params.ints("steady").first().copied().unwrap_or(0);
-    if case.text("fault") == Some("stress") && steady_ns > 0 {
-        case.at.insert("steady".to_owned(), Value::from(steady_ns));
-    }
-    case
-}
-
 /// Why a minor fault is not to be had here.
-fn absent(site: &Site, fault: &str) -> Option<Skip> {
+fn absent(site: &Site, fault: Touch) -> Option<Skip> {
     let memory = site.memory_bytes;
     if memory < MEMORY_BYTES {
         return Some(Skip::because(format!(
@@ -455,7 +451,7 @@ fn absent(site: &Site, fault: &str) -> Option<Skip> {
             MEMORY_BYTES / MIB
         )));
     }
-    if fault == "stress" && site.dir.is_none() {
+    if fault == Touch::Stress && site.dir.is_none() {
         return Some(
             Skip::because(
                 "no directory for its files: the current one cannot be written, or lies in memory",
@@ -463,7 +459,7 @@ fn absent(site: &Site, fault: &str) -> Option<Skip> {
             .needs("--dir DIR"),
         );
     }
-    if fault != "huge" {
+    if fault != Touch::Huge {
         return None;
     }
     let thp = &site.host.memory.thp;

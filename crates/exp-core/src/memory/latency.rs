@@ -73,6 +73,8 @@
 //! turned into ns by that. Bound: no x86-64 core answers a dependent load in under 3 cycles.
 //!
 //! ## Parameters
+//! A value given takes the place of the preset's.
+//!
 //! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first of
 //!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
 //! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
@@ -127,26 +129,26 @@ mod derive;
 mod round;
 mod walks;
 
+use super::levels::any_of;
 use anyhow::{Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, bounded,
+    Card, DerivedValue, Domain, Fields as _, Known, Offer, Param, Params, Preset, Role, Site, Skip,
+    ViewCard,
 };
-use bench::measure::Bench;
 use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
-use laws::cpu::measured_core_hz;
+use bench::measure::{Bench, Declared};
+use laws::cpu::knows_clock;
 use laws::memory;
 use metal::memory::Pages;
-use record::case::{Case, Series};
+use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use round::Round;
 use std::time::Duration;
-use walks::{
-    Choice, PATTERNS, PRIVATE, Pattern, Point, not_here, series_of, settings, without_huge_pages,
-};
+use walks::{GRAIN_BYTES, On, PRIVATE, Pattern, Point, not_here, settings};
 
 const ID: &str = "memory.latency";
 const MIB: u64 = 1 << 20;
@@ -223,79 +225,43 @@ const METRICS: &[Metric] = &[
     ),
 ];
 
-const EVERY_PATTERN: &str = "random,page-random,forward,backward,four-quarter";
+/// A parameter that only derived cases have.
+const fn derived(name: &'static str, doc: &'static str, symbols: &'static [&'static str]) -> Param {
+    Param { name, doc, domain: Domain::Symbols(symbols), defaults: ["auto"; 3], role: Role::Case }
+}
 
 static CARD: Card = Card {
     id: ID,
     title: "Load latency over footprints",
     metrics: METRICS,
-    params: &[
-        Param {
-            name: "pattern",
-            doc: "Order of the walk; auto: random, in a rehearsal one of each",
-            domain: Domain::Symbols(PATTERNS),
-            defaults: ["auto", EVERY_PATTERN, EVERY_PATTERN],
-            role: Role::Case,
-        },
-        Param {
-            name: "stride",
-            doc: "Distance of slots of page-random, forward and backward; auto: as the manual says",
-            domain: Domain::Either(&["auto"], 16, MIB, Unit::B),
-            defaults: ["auto", "auto", "auto"],
-            role: Role::Case,
-        },
-        Param {
-            name: "load",
-            doc: "Walks by pointer or by array index; auto: pointer, in a rehearsal one of each",
-            domain: Domain::Symbols(&["auto", "pointer", "index"]),
-            defaults: ["auto", "pointer,index", "pointer,index"],
-            role: Role::Case,
-        },
-        Param {
-            name: "pages",
-            doc: "Huge or base pages; auto: huge where there are any, in a rehearsal both",
-            domain: Domain::Symbols(&["auto", "huge", "base"]),
-            defaults: ["auto", "huge,base", "huge,base"],
-            role: Role::Case,
-        },
-        Param {
-            name: "footprint",
-            doc: "Bytes walked over, whole lines of 64; auto: as the manual says, up to the memory \
-                  that may be touched",
-            domain: Domain::Either(&["auto"], 128, 1 << 42, Unit::B),
-            defaults: ["auto", "auto", "auto"],
-            role: Role::Case,
-        },
-        Param {
-            name: "level",
-            doc: "Of derived figures: the level of the hierarchy; nothing to set",
-            domain: Domain::Symbols(&["auto", "L1", "L2", "L3", "L4", "DRAM"]),
-            defaults: ["auto", "auto", "auto"],
-            role: Role::Case,
-        },
-        Param {
-            name: "tlb",
-            doc: "Of derived figures: the level of the data TLB; nothing to set",
-            domain: Domain::Symbols(&["auto", "L1", "L2"]),
-            defaults: ["auto", "auto", "auto"],
-            role: Role::Case,
-        },
-        Param {
-            name: "slot",
-            doc: "Distance of slots of the random ring; auto: a line of the first cache",
-            domain: Domain::Either(&["auto"], 16, 4096, Unit::B),
-            defaults: ["auto", "auto", "auto"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "warm",
-            doc: "Largest footprint that is loaded once before it is timed; auto: twice the last \
-                  cache, 64 MiB where none is described",
-            domain: Domain::Either(&["auto"], 0, 1 << 42, Unit::B),
-            defaults: ["auto", "auto", "auto"],
-            role: Role::Setting,
-        },
-    ],
+    params: bench::params!(
+        Point::PARAMS,
+        &[
+            derived(
+                "level",
+                "Of derived figures: the level of the hierarchy; nothing to set",
+                &["auto", "L1", "L2", "L3", "L4", "DRAM"],
+            ),
+            derived(
+                "tlb",
+                "Of derived figures: the level of the data TLB; nothing to set",
+                &["auto", "L1", "L2"],
+            ),
+            Param::setting(
+                "slot",
+                "Distance of slots of the random ring; auto: a line of the first cache",
+                Domain::Either(&["auto"], 16, 4096, Unit::B),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "warm",
+                "Largest footprint that is loaded once before it is timed; auto: twice the last cache, \
+                 64 MiB where none is described",
+                Domain::Either(&["auto"], 0, 1 << 42, Unit::B),
+                ["auto"; 3],
+            ),
+        ],
+    ),
     after: &["clock.rate"],
     views: &[
         ViewCard::line("footprint", "latency")
@@ -317,85 +283,65 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Latency {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Point;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("latency.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = cost::of_round;
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Point> {
+        walks::cases(site, preset)
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("latency.rs")
+    /// A walk in order of addresses has its slots a line apart where nothing else was chosen.
+    fn complete(mut case: Point) -> Option<Point> {
+        case.stride = case.pattern.has_stride().then(|| case.stride.unwrap_or(GRAIN_BYTES));
+        Some(case)
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, mut cases: Vec<Point>, params: &Params) -> Result<Offer, Skip> {
         let settings = settings(site, params)?;
-        let no_huge = without_huge_pages(site);
         let mut offer = Offer::default();
-        if let Some(skip) = &no_huge
-            && params.chosen("pages").is_some()
-        {
-            // Asked for by name, so each is answered for.
-            let wanted = Choice::new(site, params, true).points();
-            let huge = wanted.into_iter().filter(|point| !point.base);
-            offer.skipped.extend(huge.map(|point| (point.id(), skip.clone())));
+        let is_chosen = Point::PARAMS.iter().any(|param| params.chosen(param.name).is_some());
+        if !is_chosen {
+            offer.skipped = walks::without_line(site, params.preset, &cases);
         }
-        let choice = Choice::new(site, params, no_huge.is_none());
-        offer.skipped.extend(choice.skipped());
-        let mut points = Vec::new();
-        for point in choice.points() {
-            match not_here(site, point) {
-                Some(skip) => offer.skipped.push((point.id(), skip)),
-                None => points.push(point),
+        // A ladder ascends.
+        cases.sort_by_key(|of| (of.pages, of.footprint, of.load, of.pattern, of.stride));
+        for is_random in [true, false] {
+            let of_kind = |of: &&Point| (of.pattern == Pattern::Random) == is_random;
+            for point in cases.iter().filter(of_kind) {
+                if let Some(skip) = not_here(site, point) {
+                    offer.skipped.push((point.id(), skip));
+                    continue;
+                }
+                let (group, order) = match is_random {
+                    true => ("random", Order::Ladder),
+                    false => ("walks", Order::Shuffled),
+                };
+                let name = format!("{group}-{}", point.pages.text());
+                let series = offer.of(&CARD, &name, order);
+                series.settings = settings.clone();
+                series.cases.push(Case::new(point.id()));
             }
         }
-        if points.is_empty() {
-            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
-            return Err(first.unwrap_or_else(|| Skip::because("no walk was asked for")));
-        }
-        offer.series = series_of(&points, &settings);
-        Ok(offer)
+        any_of(offer)
     }
 
-    fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases = series.iter().flat_map(|series| &series.cases);
-        let points: Vec<Point> = cases.filter_map(|case| Point::of(&case.id)).collect();
-        derive::cases(site, &points)
+    fn law(facts: Facts, of: &Point, _: &Case, _: &Metric) -> Option<Prediction> {
+        let law = || memory::load_latency(facts, of.access());
+        knows_clock(facts).then(|| law().bounded(memory::least_load(facts.site)).prediction())
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        cost::of_round(site, series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some_and(|known| measured_core_hz(known).is_none()) {
-            return None;
-        }
-        match (metric.name.as_ref(), Point::of(&case.id)) {
-            ("latency", Some(point)) => {
-                let estimate = memory::load_latency(site, known, point.access());
-                Some(bounded(estimate.prediction(), memory::least_load(site)))
-            }
-            (name, None) => derive::predict(site, known, &case.id, name),
-            _ => None,
-        }
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let cases = series.cases.iter();
         let walks: Vec<(&Case, Point)> =
-            cases.filter_map(|case| Some((case, Point::of(&case.id)?))).collect();
-        ensure!(walks.len() == series.cases.len(), "a case of {} is no walk", series.label());
-        let base = walks.first().is_some_and(|(_, point)| point.base);
-        ensure!(
-            walks.iter().all(|(_, point)| point.base == base),
-            "a series has one kind of pages"
-        );
-
-        let pages = if base { Pages::Base } else { Pages::Huge };
+            cases.map(|case| Ok((case, Point::decode(case)?))).collect::<Result<_>>()?;
+        let on = walks.first().map_or(On::Huge, |(_, point)| point.pages);
+        ensure!(walks.iter().all(|(_, of)| of.pages == on), "a series has one kind of pages");
+        let pages = match on {
+            On::Base => Pages::Base,
+            On::Huge => Pages::Huge,
+        };
         let place = |bytes| place(bytes, pages);
         let Some((placed, walks)) = memory_of(walks, bench, place)? else {
             return Ok(());
@@ -421,7 +367,17 @@ impl Experiment for Latency {
         }
     }
 
-    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let points: Vec<Point> = cases.filter_map(|case| Point::of(&case.id)).collect();
+        derive::cases(site, &points)
+    }
+
+    fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
+        derive::predict(facts, case, &metric.name)
+    }
+
+    fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         derive::derive(site, known, values)
     }
 }
@@ -442,7 +398,8 @@ fn memory_of<'case>(
 ) -> Result<Option<Memory<'case>>> {
     while let Some(largest) = walks.iter().map(|(_, point)| point.footprint).max() {
         let of_largest = walks.iter().filter(|walk| walk.1.footprint == largest);
-        bench.takes_memory_for(of_largest.map(|walk| walk.0));
+        let of_largest: Vec<&Case> = of_largest.map(|walk| walk.0).collect();
+        bench.declare(Declared::Memory(&of_largest));
         let error = match place(largest) {
             Ok(placed) => return Ok(Some((placed, walks))),
             Err(error) => error,
@@ -453,9 +410,8 @@ fn memory_of<'case>(
             None => return Err(error),
         };
         let gone = |walk: &mut (&Case, Point)| walk.1.footprint >= least;
-        for (case, _) in walks.extract_if(.., gone) {
-            bench.give_up([case], &error);
-        }
+        let gone = walks.extract_if(.., gone).map(|(case, _)| case);
+        bench.give_up(gone, &error);
     }
     Ok(None)
 }

@@ -1,9 +1,10 @@
 //! Sizes of the levels of the hierarchy as the family's experiments go by them, and footprints of
 //! random walks that are to be answered by one level.
 
-use bench::experiment::{Known, Params, Preset, Site, Skip};
+use bench::experiment::{Domain, Offer, Param, Params, Preset, Site, Skip};
+use laws::Facts;
 use laws::cpu::is_guest;
-use laws::memory::{MEMORY, described_levels, line_bytes};
+use laws::memory::{Level, described_levels, line_bytes};
 use record::case::Case;
 use record::key::{CaseId, Value};
 use record::quantity::render;
@@ -29,46 +30,37 @@ const LINK_NS: f64 = 35.0;
 
 /// Bytes of a level that one core can fill, as `memory.latency` found them, else as a person gave
 /// them (`host.cache.l2`, `host.cache.l3`); and which of both.
-pub(super) fn known_bytes(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-) -> Option<(u64, &'static str)> {
-    let id = CaseId::new().with("level", level);
-    let measured = known.and_then(|known| known.get("memory.latency", &id, "level_size"));
-    let given = || match level {
-        "L2" => site.host.given.value("cache.l2"),
-        "L3" => site.host.given.value("cache.l3"),
+pub(super) fn known_bytes(facts: Facts, level: Level) -> Option<(u64, &'static str)> {
+    let id = CaseId::new().with("level", level.text());
+    let given = &facts.site.host.given;
+    let given = match level {
+        Level::L2 => given.value("cache.l2"),
+        Level::L3 => given.value("cache.l3"),
         _ => None,
     };
+    let measured = facts.figure("memory.latency", &id, "level_size");
     // Less than 1 KiB is no cache: neither a finding nor a wish to go by.
-    let is_size = |bytes: &f64| *bytes >= 1024.0;
-    let found = measured.filter(is_size).map(|bytes| (bytes, "measured"));
-    let found = found.or_else(|| Some((given().filter(is_size)?, "given")));
-    found.map(|(bytes, from)| (bytes as u64, from))
+    let found = [(measured, "measured"), (given, "given")].into_iter();
+    let mut found = found.filter_map(|(bytes, from)| Some((bytes? as u64, from)));
+    found.find(|(bytes, _)| *bytes >= 1024)
 }
 
 /// Bytes of a level as [`known_bytes`], else as the machine describes all of it.
-pub(super) fn whole_bytes(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-) -> Option<(u64, &'static str)> {
-    known_bytes(site, known, level).or_else(|| {
-        let described = described_levels(site);
-        let of = described.iter().find(|(name, _)| *name == level);
-        of.map(|(_, bytes)| (*bytes, "described"))
+pub(super) fn whole_bytes(facts: Facts, level: Level) -> Option<(u64, &'static str)> {
+    known_bytes(facts, level).or_else(|| {
+        let mut described = described_levels(facts.site).into_iter();
+        described.find(|(other, _)| *other == level).map(|(_, bytes)| (bytes, "described"))
     })
 }
 
 /// Bytes of one instance of the last cache; arrays in main memory must be larger. The part that one core was
 /// found to fill changes with what the neighbours do, so the described size counts, up to [`LAST_MOST`].
-pub(super) fn last_bytes(site: &Site, known: Option<&Known>) -> (u64, &'static str) {
-    let described = described_levels(site);
-    let Some((name, all)) = described.last() else {
+pub(super) fn last_bytes(facts: Facts) -> (u64, &'static str) {
+    let described = described_levels(facts.site);
+    let Some((level, all)) = described.last() else {
         return (UNKNOWN_LAST, "assumed");
     };
-    match whole_bytes(site, known, name) {
+    match whole_bytes(facts, *level) {
         Some((part, "measured")) if part < *all && *all <= LAST_MOST => (*all, "described"),
         found => found.unwrap_or((UNKNOWN_LAST, "assumed")),
     }
@@ -150,6 +142,14 @@ pub(super) fn touch_ns(site: &Site) -> f64 {
     if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS }
 }
 
+/// The setting of [`most`].
+pub(super) const MOST: Param = Param::setting(
+    "most",
+    "most bytes walked over, and of a loader's arrays; auto: 128 MiB, in thorough 1 GiB",
+    Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
+    ["auto"; 3],
+);
+
 /// Most bytes of a walk, by the parameter `most` or the preset.
 pub(super) fn most(params: &Params) -> u64 {
     let given = params.chosen("most").and_then(|values| values.first());
@@ -175,6 +175,20 @@ pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Resul
     Ok(())
 }
 
+/// An offer, where there is anything in it.
+///
+/// # Errors
+/// Nothing is left: why not the first.
+pub(super) fn any_of(offer: Offer) -> Result<Offer, Skip> {
+    match offer.series.is_empty() {
+        false => Ok(offer),
+        true => {
+            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
+            Err(first.unwrap_or_else(|| Skip::because("nothing was asked for")))
+        }
+    }
+}
+
 /// So much of a cache at most is filled where it is to answer alone (METHOD §2a): above it, which of its
 /// sets the pages fall on decides, and a second level takes 3.7 to 6.1 ns from round to round.
 pub(super) fn quiet_part(cache_bytes: u64) -> u64 {
@@ -186,36 +200,28 @@ pub(super) fn quiet_part(cache_bytes: u64) -> u64 {
 ///
 /// # Errors
 /// No such cache is described, there is no room between two of them, or memory is too small.
-pub(super) fn footprint(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-    most: u64,
-) -> Result<Sized, Skip> {
-    let slot = line_bytes(site).0.max(64);
-    let (bytes, note) = if level == MEMORY {
-        in_memory(site, last_bytes(site, known).0, most)?
-    } else {
-        let described = described_levels(site);
-        let sizes: Vec<(&str, u64)> = described
-            .iter()
-            .filter_map(|(name, _)| Some((*name, whole_bytes(site, known, name)?.0)))
-            .collect();
-        (in_cache(&sizes, level)?.min(most), None)
+pub(super) fn footprint(facts: Facts, level: Level, most: u64) -> Result<Sized, Skip> {
+    let slot = line_bytes(facts.site).0.max(64);
+    let (bytes, note) = match level.is_memory() {
+        true => in_memory(facts.site, last_bytes(facts).0, most)?,
+        false => (in_cache(facts, level)?.min(most), None),
     };
     Ok(Sized { bytes: bytes / slot * slot, slot, note })
 }
 
-fn in_cache(sizes: &[(&str, u64)], level: &str) -> Result<u64, Skip> {
-    let at = sizes.iter().position(|(name, _)| *name == level);
-    let Some(at) = at.filter(|at| *at > 0) else {
-        return Err(Skip::because(format!("the machine describes no {level}")));
+fn in_cache(facts: Facts, level: Level) -> Result<u64, Skip> {
+    let described = described_levels(facts.site);
+    let bytes = |at: usize| Some(whole_bytes(facts, described.get(at)?.0)?.0);
+    let at = described.iter().position(|(other, _)| *other == level);
+    let both = at.and_then(|at| Some((bytes(at.checked_sub(1)?)?, bytes(at)?)));
+    let Some((inner, bytes)) = both else {
+        return Err(Skip::because(format!("the machine describes no {}", level.text())));
     };
-    let (inner, bytes) = (sizes[at - 1].1, sizes[at].1);
     let footprint = (4 * inner).min(quiet_part(bytes));
     if footprint < 2 * inner {
         return Err(Skip::because(format!(
-            "{level} ({}) is not four times the cache before it ({})",
+            "{} ({}) is not four times the cache before it ({})",
+            level.text(),
             render(bytes as f64, Unit::B),
             render(inner as f64, Unit::B)
         )));
@@ -253,15 +259,16 @@ mod tests {
     use super::{
         GRAIN, MIB, Sized, UNKNOWN_LAST, footprint, instances, last_bytes, sharing, whole_bytes,
     };
-    use bench::experiment::fixtures::bare_site;
-    use bench::experiment::fixtures::{recorded, sites};
-    use bench::experiment::{Known, Site};
-    use laws::memory::{MEMORY, described_levels};
+    use bench::experiment::Known;
+    use bench::experiment::fixtures::{bare_site, recorded, sites};
+    use laws::Facts;
+    use laws::memory::Level::{self, L1, L2, L3, Memory};
+    use laws::memory::described_levels;
     use record::case::Case;
     use record::key::{CaseId, Key};
 
-    fn bytes(site: &Site, known: Option<&Known>, level: &str, most: u64) -> u64 {
-        footprint(site, known, level, most).expect("a footprint").bytes
+    fn bytes(facts: Facts, level: Level) -> u64 {
+        footprint(facts, level, u64::MAX).expect("a footprint").bytes
     }
 
     #[test]
@@ -269,10 +276,10 @@ mod tests {
         for site in sites() {
             let levels = described_levels(&site);
             for two in levels.windows(2) {
-                let bytes = bytes(&site, None, two[1].0, u64::MAX);
+                let bytes = bytes(Facts::prior(&site), two[1].0);
                 assert!(2 * two[0].1 <= bytes && 8 * bytes <= 3 * two[1].1, "{two:?}");
             }
-            footprint(&site, None, "L1", u64::MAX).expect_err("nothing before it");
+            footprint(Facts::prior(&site), L1, u64::MAX).expect_err("nothing before it");
         }
     }
 
@@ -281,15 +288,15 @@ mod tests {
         let mut site = recorded("alder-lake-hybrid");
         site.memory_bytes = 1 << 40;
         let last = *described_levels(&site).last().expect("caches");
-        let whole = bytes(&site, None, MEMORY, u64::MAX);
+        let whole = bytes(Facts::prior(&site), Memory);
         assert_eq!(whole, (4 * last.1).max(64 * MIB) / GRAIN * GRAIN);
         let mut known = Known::default();
-        let id = CaseId::new().with("level", last.0);
+        let id = CaseId::new().with("level", last.0.text());
         known.insert(Key::new("memory.latency", &id, "level_size"), 40.0 * MIB as f64);
-        assert_eq!(bytes(&site, Some(&known), MEMORY, u64::MAX), 160 * MIB);
-        let cut = footprint(&site, Some(&known), MEMORY, 32 * MIB).expect("a part");
-        assert_eq!(cut.bytes, 32 * MIB);
-        assert!(cut.note.as_deref().is_some_and(|note| note.contains("last cache")));
+        let facts = Facts { site: &site, known: Some(&known) };
+        assert_eq!(bytes(facts, Memory), 160 * MIB);
+        let cut = footprint(facts, Memory, 32 * MIB).expect("a part");
+        assert!(cut.bytes == 32 * MIB && cut.note.is_some());
         let mut case = Case::new(CaseId::new());
         cut.write(&mut case);
         assert_eq!(Sized::of(&case), Some(cut));
@@ -299,22 +306,28 @@ mod tests {
     fn what_was_measured_counts_before_what_was_given_and_that_before_what_is_described() {
         let mut site = recorded("alder-lake-hybrid");
         let described = *described_levels(&site).last().expect("caches");
-        assert_eq!(described.0, "L3");
-        assert_eq!(last_bytes(&site, None), (described.1, "described"));
+        assert_eq!(described.0, L3);
+        assert_eq!(last_bytes(Facts::prior(&site)), (described.1, "described"));
         let given = site.host.given.set("cache.l3", "12MiB");
         given.expect("a size");
-        assert_eq!(last_bytes(&site, None), (12 * MIB, "given"));
-        assert_eq!(bytes(&site, None, MEMORY, u64::MAX), 64 * MIB);
+        assert_eq!(last_bytes(Facts::prior(&site)), (12 * MIB, "given"));
+        assert_eq!(bytes(Facts::prior(&site), Memory), 64 * MIB);
         let mut known = Known::default();
         let size = Key::new("memory.latency", &CaseId::new().with("level", "L3"), "level_size");
         known.insert(size.clone(), 20.0 * MIB as f64);
-        assert_eq!(whole_bytes(&site, Some(&known), "L3"), Some((20 * MIB, "measured")));
-        assert_eq!(last_bytes(&site, Some(&known)), (described.1, "described"));
+        assert_eq!(
+            whole_bytes(Facts { site: &site, known: Some(&known) }, L3),
+            Some((20 * MIB, "measured"))
+        );
+        assert_eq!(
+            last_bytes(Facts { site: &site, known: Some(&known) }),
+            (described.1, "described")
+        );
         // What is smaller than any cache is no finding.
         known.insert(size, 12.0);
-        assert_eq!(last_bytes(&site, Some(&known)), (12 * MIB, "given"));
-        assert_eq!(last_bytes(&bare_site(), None), (UNKNOWN_LAST, "assumed"));
-        assert_eq!(whole_bytes(&bare_site(), None, "L2"), None);
+        assert_eq!(last_bytes(Facts { site: &site, known: Some(&known) }), (12 * MIB, "given"));
+        assert_eq!(last_bytes(Facts::prior(&bare_site())), (UNKNOWN_LAST, "assumed"));
+        assert_eq!(whole_bytes(Facts::prior(&bare_site()), L2), None);
     }
 
     #[test]
@@ -333,8 +346,8 @@ mod tests {
     fn little_memory_is_a_reason() {
         let mut site = bare_site();
         site.memory_bytes = 100_000;
-        let skip = footprint(&site, None, MEMORY, u64::MAX).expect_err("too little");
-        assert!(skip.needed.is_some() && skip.reason.contains("may be touched"), "{skip:?}");
-        footprint(&site, None, "L2", u64::MAX).expect_err("no cache is described");
+        let skip = footprint(Facts::prior(&site), Memory, u64::MAX).expect_err("too little");
+        assert!(skip.needed.is_some(), "{skip:?}");
+        footprint(Facts::prior(&site), L2, u64::MAX).expect_err("no cache is described");
     }
 }

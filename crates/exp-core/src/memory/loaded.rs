@@ -78,28 +78,30 @@
 
 mod members;
 
-use super::levels;
+use super::had;
+use super::levels::{self, MOST};
 use anyhow::{Context, Result};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Param, Params, Preset,
+    Site, Skip, ViewCard, unknown,
 };
-use bench::measure::Bench;
-use bench::measure::placed::is_without_room;
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Values};
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
 use laws::Law;
 use laws::cpu::peak::distinct_cores;
+use laws::memory::bandwidth::{Op, Stores, Threads, Transfer};
 use laws::memory::loaded::{self as law, Background};
-use laws::memory::{MEMORY, measured};
+use laws::memory::{Level, measured};
 use members::Party;
-use metal::stream::{Kernel, Op, Stores};
-use record::case::{Case, Order, Series};
+use metal::stream::Kernel;
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -109,14 +111,31 @@ pub static EXPERIMENT: Loaded = Loaded;
 pub struct Loaded;
 
 const ID: &str = "memory.loaded";
-const OPS: &[&str] = &["read", "copy", "write"];
-const STORES: &[&str] = &["regular", "nontemporal"];
 /// Least bytes of a loader's arrays: more than the caches of its core.
 const LEAST_LOADER: u64 = 16 << 20;
 /// Writing a byte of the arrays, passing over it and comparing it, in ns.
 const ARRAY_NS: f64 = 0.5;
 /// Making a thread, its warm-up and looks at the core clock, in ns a window.
 const AROUND_NS: f64 = 6e6;
+
+bench::case! {
+    /// A load of the memory.
+    pub struct Load {
+        /// what the loaders do
+        op: Op = Domain::Symbols(&["read", "copy", "write"]),
+        /// how copies and writes store
+        stores: Stores,
+        /// percent of the most that the loaders reach
+        load: u64 = Domain::count(0, 100),
+    }
+}
+
+impl Load {
+    /// The loaders' kernel.
+    fn kernel(&self) -> Kernel {
+        Transfer::widest(self.op, self.stores, Level::Memory, Threads::All).kernel()
+    }
+}
 
 static CARD: Card = Card {
     id: ID,
@@ -142,116 +161,82 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "op",
-            doc: "what the loaders do; auto: read, in thorough all",
-            domain: Domain::Symbols(&["auto", "read", "copy", "write"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "stores",
-            doc: "how copies and writes store; auto: regular, in thorough both",
-            domain: Domain::Symbols(&["auto", "regular", "nontemporal"]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "load",
-            doc: "percent of the most that the loaders reach; auto: steps by preset",
-            domain: Domain::Either(&["auto"], 0, 100, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "sibling",
-            doc: "whether CPUs of the chaser's core load too",
-            domain: Domain::Symbols(&["out", "in"]),
-            defaults: ["out"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "most",
-            doc: "most bytes of the walk and of a loader's arrays; auto: 128 MiB, in thorough 1 GiB",
-            domain: Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-    ],
+    params: bench::params!(
+        Load::PARAMS,
+        &[
+            Param::setting(
+                "sibling",
+                "whether CPUs of the chaser's core load too",
+                Domain::Symbols(&["out", "in"]),
+                ["out"; 3],
+            ),
+            MOST,
+        ],
+    ),
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],
     views: &[ViewCard::curve("load", "bandwidth", "latency")],
     ..Card::PLAIN
 };
 
 impl Experiment for Loaded {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
+    type Case = Load;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("loaded.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
 
-    fn source(&self) -> &'static str {
-        include_str!("loaded.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        levels::beyond_quick(params, "load", "memory.loaded.load=0,50,100")?;
-        let with_sibling = params.texts("sibling").first() == Some(&"in");
-        let cpus = format_cpus(&loaders(site, with_sibling)?);
-        let most = levels::most(params);
-        levels::footprint(site, None, MEMORY, most)?;
-        let settings = BTreeMap::from([
-            ("most".to_owned(), Value::from(most)),
-            ("sibling".to_owned(), Value::from(if with_sibling { "in" } else { "out" })),
-        ]);
-        let mut cases = cases(params);
-        for case in &mut cases {
-            case.at.insert("loaders".to_owned(), Value::from(cpus.as_str()));
-        }
-        Ok(Offer {
-            series: vec![Series {
-                experiment: ID.to_owned(),
-                name: MEMORY.to_owned(),
-                order: Order::Shuffled,
-                cases,
-                settings,
-            }],
-            skipped: Vec::new(),
-        })
-    }
-
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let cases = series.iter().flat_map(|series| &series.cases);
-        let idle = cases.filter(|case| case.id.int("load") == Some(0));
-        idle.map(|case| case.id.clone()).collect()
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let with_sibling = series.settings.get("sibling") == Some(&Value::from("in"));
-        let cpus = loaders(site, with_sibling).unwrap_or_default();
-        let count = cpus.len();
-        let most = series.setting("most").unwrap_or(0);
-        let Ok(sized) = levels::footprint(site, None, MEMORY, most) else {
-            return Duration::from_millis(30);
+    fn cases(_: &Site, preset: Preset) -> Vec<Load> {
+        let of = |op, stores, loads: &[u64]| -> Vec<Load> {
+            loads.iter().map(|&load| Load { op, stores, load }).collect()
         };
-        let mut kernels: Vec<_> = series.cases.iter().filter_map(kernel_of).collect();
-        kernels.sort_by_key(|kernel| format!("{kernel:?}"));
-        kernels.dedup();
-        let windows = series.cases.len() as f64 + 0.5 * kernels.len() as f64;
-        let window_ns = 1.1 * site.case_ns as f64 + AROUND_NS + 60e3 * count as f64;
-        // Loaders make and check their arrays beside each other; a change of the kernel does both anew.
-        let changes = if kernels.len() > 1 { series.cases.len() } else { 1 };
-        let bytes = loader_bytes(site, None, &cpus, most) as f64;
-        let array_ns = bytes * (levels::touch_ns(site) + ARRAY_NS * changes as f64);
-        let ns = windows * window_ns + sized.making_ns(site) + array_ns + 300e3 * count as f64;
-        Duration::from_nanos(ns as u64) + Duration::from_millis(30)
+        let reads = |loads| of(Op::Read, Stores::Regular, loads);
+        let tens: Vec<u64> = (0..=10).map(|step| 10 * step).collect();
+        match preset {
+            Preset::Rehearsal => reads(&[0, 50, 100]),
+            Preset::Quick | Preset::Standard => reads(&[&tens[..9], &[100]].concat()),
+            Preset::Thorough => {
+                // With the loaders waiting all is one, whatever they do.
+                let mut cases = reads(&tens);
+                for op in [Op::Copy, Op::Write] {
+                    let kinds = Stores::ALL.iter();
+                    cases.extend(kinds.flat_map(|stores| of(op, *stores, &[20, 40, 60, 80, 100])));
+                }
+                cases
+            }
+        }
     }
 
-    fn resolve(&self, site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
-        let with_sibling = series.settings.get("sibling") == Some(&Value::from("in"));
-        let cpus = loaders(site, with_sibling)?;
+    fn complete(case: Load) -> Option<Load> {
+        match case.op {
+            Op::Read => Some(Load { stores: Stores::Regular, ..case }),
+            _ => Some(case),
+        }
+    }
+
+    fn series(site: &Site, cases: Vec<Load>, params: &Params) -> Result<Offer, Skip> {
+        levels::beyond_quick(params, "load", "memory.loaded.load=0,50,100")?;
+        let most = levels::most(params);
+        levels::footprint(Facts::prior(site), Level::Memory, most)?;
+        let mut offer = Offer::default();
+        let series = offer.of(&CARD, Level::Memory.text(), Self::ORDER);
+        series.settings = params.settings(&CARD);
+        series.settings.insert("most".to_owned(), Value::from(most));
+        let cpus = Value::Text(format_cpus(&loaders(site, with_sibling(series))?));
+        for load in cases {
+            let mut case = Case::new(load.id());
+            case.at.insert("loaders".to_owned(), cpus.clone());
+            series.cases.push(case);
+        }
+        Ok(offer)
+    }
+
+    fn resolve(site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let facts = Facts { site, known: Some(known) };
+        let cpus = loaders(site, with_sibling(&series))?;
         let most = series.setting("most").unwrap_or(u64::MAX);
-        let sized = levels::footprint(site, Some(known), MEMORY, most)?;
-        let bytes = loader_bytes(site, Some(known), &cpus, most);
+        let sized = levels::footprint(facts, Level::Memory, most)?;
+        let bytes = loader_bytes(facts, &cpus, most);
         for case in &mut series.cases {
             sized.write(case);
             let at = &mut case.at;
@@ -262,114 +247,96 @@ impl Experiment for Loaded {
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if metric.name == "idle_ratio" {
-            let is_idle = case.id.int("load") == Some(0);
-            return (is_idle && known.is_none()).then(|| law::idle_agreement(site).prediction());
-        }
-        let load = background(site, case)?;
-        if known.is_some_and(|known| !law::is_known(known, load)) {
+    fn law(facts: Facts, of: &Load, at: &Case, metric: &Metric) -> Option<Prediction> {
+        let load = background(facts.site, of, at)?;
+        if facts.known.is_some_and(|known| !law::is_known(known, load)) {
             return None;
         }
-        let estimate = match metric.name.as_ref() {
-            "latency" => Ok(law::loaded_latency(site, known, load)),
-            _ => law::loaded_bandwidth(site, known, load),
+        let law = match &*metric.name {
+            "latency" => Ok(law::loaded_latency(facts, load)),
+            _ => law::loaded_bandwidth(facts, load),
         };
-        Some(estimate.map_or_else(unknown, Law::prediction))
+        Some(law.map_or_else(unknown, Law::prediction))
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let first = series.cases.first().context("a series without cases")?;
         let told = first.at.get("loaders").and_then(Value::text);
         let cpus = parse_cpus(told.context("the series was not resolved")?);
-        let kernel = kernel_of(first).with_context(|| format!("no load {}", first.id))?;
-        // All of it is for every case: each needs the walk and all loaders' arrays.
-        bench.takes_memory_for(&series.cases);
-        let mut party = match Party::new(first, &cpus, kernel, bench) {
-            Ok(party) => party,
-            Err(error) if is_without_room(&error) => {
-                bench.fail_all(series, &error);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let kernel = Load::decode(first)?.kernel();
+        let party = Party::new(first, &cpus, kernel, bench);
+        let Some(mut party) = had(party, series, bench)? else {
+            return Ok(());
         };
         let case_ns = bench.order().case_ns as f64;
-        bench.each(series, |bench, case| {
-            let kernel = kernel_of(case).with_context(|| format!("no load {}", case.id))?;
-            let percent = case.id.int("load").context("a case has a load")?;
-            let window = party.window(bench, kernel, percent as f64 / 100.0, case_ns)?;
-            let samples = bench.record_batches(case, "latency", 0, vec![window.latency_ns])?;
+        bench.each_of::<Load>(series, |bench, case, of| {
+            let share = of.load as f64 / 100.0;
+            let window = party.window(bench, of.kernel(), share, case_ns)?;
+            let samples = bench.record(case, "latency", Values::block(window.latency_ns))?;
             samples.quantities.extend(window.quantities());
             samples.notes.extend(window.notes);
-            let samples = bench.record_batches(case, "bandwidth", 0, vec![window.bytes_per_s])?;
+            let samples = bench.record(case, "bandwidth", Values::block(window.bytes_per_s))?;
             samples.quantities.insert("program_bytes_per_s".to_owned(), window.program_bytes_per_s);
             Ok(())
         });
         if let Err(error) = party.verify() {
-            bench.fail_all(series, &error.context("after the run"));
+            bench.give_up(series, &error.context("after the run"));
         }
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let idle = cases.filter(|case| case.id.int("load") == Some(0));
+        idle.map(|case| case.id.clone()).collect()
+    }
+
+    fn derived_law(facts: Facts, case: &CaseId, _: &Metric) -> Option<Prediction> {
+        let is_idle = case.int("load") == Some(0);
+        (is_idle && facts.known.is_none()).then(|| law::idle_agreement(facts.site).prediction())
+    }
+
+    fn derive(_: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let idle =
             values.of(ID, "latency").filter(|(id, ns)| id.int("load") == Some(0) && *ns > 0.0);
         // The footprint is not in the key: the ladder's nearest to its end stands for main memory.
-        idle.filter_map(|(id, ns)| {
-            let reference = memory_latency(known)?;
-            Some(DerivedValue::new(id.clone(), "idle_ratio", ns / reference))
-        })
-        .collect()
+        let reference = measured::level_ns(known, Level::Memory)
+            .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64).filter(|ns| *ns > 0.0));
+        let over = |reference| {
+            idle.map(|(id, ns)| DerivedValue::new(id.clone(), "idle_ratio", ns / reference)).collect()
+        };
+        reference.map(over).unwrap_or_default()
     }
 }
 
-/// Main memory's latency as `memory.latency` found it.
-fn memory_latency(known: &Known) -> Option<f64> {
-    measured::level_ns(known, MEMORY)
-        .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64))
-        .filter(|ns| *ns > 0.0)
-}
-
-/// The cases that the parameters ask for.
-fn cases(params: &Params) -> Vec<Case> {
-    let all = params.preset == Preset::Thorough;
-    let named = |name: &str, symbols: &[&'static str]| -> Vec<&'static str> {
-        match params.chosen(name) {
-            Some(values) => symbols
-                .iter()
-                .copied()
-                .filter(|symbol| values.contains(&Value::from(*symbol)))
-                .collect(),
-            None if all => symbols.to_vec(),
-            None => symbols[..1].to_vec(),
-        }
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let facts = Facts::prior(site);
+    let cpus = loaders(site, with_sibling(series)).unwrap_or_default();
+    let count = cpus.len();
+    let most = series.setting("most").unwrap_or(0);
+    let Ok(sized) = levels::footprint(facts, Level::Memory, most) else {
+        return Duration::from_millis(30);
     };
-    let (ops, stores) = (named("op", OPS), named("stores", STORES));
-    let steps = params.chosen("load").map(|_| params.ints("load"));
-    let mut found = Vec::new();
-    for op in &ops {
-        let of: &[&str] = if *op == "read" { &STORES[..1] } else { &stores };
-        for stores in of {
-            let steps = steps.clone().unwrap_or_else(|| match params.preset {
-                Preset::Rehearsal => vec![0, 50, 100],
-                Preset::Quick | Preset::Standard => vec![0, 10, 20, 30, 40, 50, 60, 70, 80, 100],
-                // With the loaders waiting all is one, whatever they do.
-                Preset::Thorough if found.is_empty() => (0..=10).map(|step| 10 * step).collect(),
-                Preset::Thorough => (1..=5).map(|step| 20 * step).collect(),
-            });
-            let id = |load: u64| {
-                CaseId::new().with("op", *op).with("stores", *stores).with("load", load)
-            };
-            found.extend(steps.into_iter().map(|load| Case::new(id(load))));
+    let cases = series.cases.iter().filter_map(|case| Load::of(&case.id));
+    let mut kernels: Vec<Kernel> = Vec::new();
+    for kernel in cases.map(|load| load.kernel()) {
+        if !kernels.contains(&kernel) {
+            kernels.push(kernel);
         }
     }
-    found
+    let windows = series.cases.len() as f64 + 0.5 * kernels.len() as f64;
+    let window_ns = 1.1 * site.case_ns as f64 + AROUND_NS + 60e3 * count as f64;
+    // Loaders make and check their arrays beside each other; a change of the kernel does both anew.
+    let changes = if kernels.len() > 1 { series.cases.len() } else { 1 };
+    let bytes = loader_bytes(facts, &cpus, most) as f64;
+    let array_ns = bytes * (levels::touch_ns(site) + ARRAY_NS * changes as f64);
+    let ns = windows * window_ns + sized.making_ns(site) + array_ns + 300e3 * count as f64;
+    Duration::from_nanos(ns as u64) + Duration::from_millis(30)
+}
+
+/// Whether CPUs of the chaser's core load too.
+fn with_sibling(series: &Series) -> bool {
+    series.settings.get("sibling") == Some(&Value::from("in"))
 }
 
 /// The CPUs that load: those of the chaser's node and socket, without its siblings, nearest first;
@@ -411,40 +378,25 @@ fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
 
 /// Bytes of each loader's arrays: together four times the last caches under the loaders, each at
 /// least 16 MiB, at most `most` (a quarter of the memory that may be touched, if that is less).
-fn loader_bytes(site: &Site, known: Option<&Known>, loaders: &[usize], most: u64) -> u64 {
+fn loader_bytes(facts: Facts, loaders: &[usize], most: u64) -> u64 {
     let count = loaders.len().max(1) as u64;
-    let caches = levels::last_bytes(site, known).0 * levels::instances(site, loaders) as u64;
+    let caches = levels::last_bytes(facts).0 * levels::instances(facts.site, loaders) as u64;
     let share = (levels::TIMES_LAST * caches / count).max(LEAST_LOADER);
-    let allowed = site.memory_bytes / 4 / count;
+    let allowed = facts.site.memory_bytes / 4 / count;
     (share.min(most).min(allowed) / 4096 * 4096).max(1 << 16)
 }
 
-/// The loaders' kernel.
-fn kernel_of(case: &Case) -> Option<Kernel> {
-    let op = match case.id.text("op")? {
-        "read" => Op::Read,
-        "copy" => Op::Copy,
-        "write" => Op::Write,
-        _ => return None,
-    };
-    let stores = match case.id.text("stores")? {
-        "nontemporal" => Stores::NonTemporal,
-        _ => Stores::Regular,
-    };
-    Some(Kernel::widest(op, stores))
-}
-
 /// A case as the laws see it.
-fn background<'case>(site: &Site, case: &'case Case) -> Option<Background<'case>> {
-    let footprint = case.int("footprint").unwrap_or_else(|| {
-        let sized = levels::footprint(site, None, MEMORY, levels::USUAL_MOST);
+fn background(site: &Site, of: &Load, at: &Case) -> Option<Background> {
+    let footprint = at.int("footprint").unwrap_or_else(|| {
+        let sized = levels::footprint(Facts::prior(site), Level::Memory, levels::USUAL_MOST);
         sized.map_or(levels::USUAL_MOST, |sized| sized.bytes)
     });
-    let cpus = parse_cpus(case.at.get("loaders").and_then(Value::text)?);
+    let cpus = parse_cpus(at.at.get("loaders").and_then(Value::text)?);
     Some(Background {
-        op: case.id.text("op")?,
-        is_nontemporal: case.id.text("stores") == Some("nontemporal"),
-        share: case.id.int("load")? as f64 / 100.0,
+        op: of.op,
+        stores: of.stores,
+        share: of.load as f64 / 100.0,
         loaders: distinct_cores(site, &cpus),
         footprint: footprint as f64,
     })

@@ -66,19 +66,22 @@
 //! chases, and mixing against collisions); clamchowder's mlp mode; D. Lemire, "Measuring
 //! memory-level parallelism" (2018); Intel 248966 (fill buffers). No report has it.
 
-use super::levels::{self, Sized};
+use super::had;
+use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
 use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, Claim, DerivedValue, Domain, Field as _, Fields as _, Hazards, Known, Offer, Params,
+    Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::placed::{is_without_room, place_huge_or_base, verify_node};
-use bench::measure::{Bench, Watch, WrongResult, abba};
-use laws::memory::{MEMORY, measured, mlp};
+use bench::link::RoundOrder;
+use bench::measure::placed::{place_huge_or_base, verify_node};
+use bench::measure::{Bench, Values, Watch, WrongResult, abba};
+use laws::memory::{Level, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
@@ -104,6 +107,16 @@ const SOME: [u64; 8] = [1, 2, 4, 8, 12, 16, 24, 32];
 /// Warm-up and core clock around the window of a case, in ns, beside the walk that warms.
 const AROUND_NS: f64 = 4e6;
 
+bench::case! {
+    /// Chains of loads beside each other.
+    pub struct Chased {
+        /// where the lines are
+        level: Level = Domain::Symbols(&["L2", "L3", "DRAM"]),
+        /// chains of loads beside each other
+        chains: u64 = Domain::count(1, MOST_CHAINS as u64),
+    }
+}
+
 static CARD: Card = Card {
     id: ID,
     title: "Loads in flight",
@@ -124,206 +137,172 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "level",
-            doc: "where the lines are",
-            domain: Domain::Symbols(&["L2", "L3", "DRAM"]),
-            defaults: ["DRAM", "DRAM", "L2,L3,DRAM"],
-            role: Role::Case,
-        },
-        Param {
-            name: "chains",
-            doc: "chains of loads beside each other; auto: some, in thorough every count",
-            domain: Domain::Either(&["auto"], 1, MOST_CHAINS as u64, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "most",
-            doc: "most bytes walked over; auto: 128 MiB, in thorough 1 GiB",
-            domain: Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-    ],
+    params: bench::params!(Chased::PARAMS, &[MOST]),
     after: &["clock.rate", "memory.latency"],
     views: &[ViewCard::line("chains", "load_time").beside(&["parallelism"]).log()],
     ..Card::PLAIN
 };
 
 impl Experiment for Mlp {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Chased;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("mlp.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Chased> {
+        let (levels, counts) = match preset {
+            Preset::Rehearsal => (&[Level::Memory][..], vec![1, 16, 32]),
+            Preset::Quick | Preset::Standard => (&[Level::Memory][..], SOME.to_vec()),
+            Preset::Thorough => {
+                (&[Level::L2, Level::L3, Level::Memory][..], (1..=MOST_CHAINS as u64).collect())
+            }
+        };
+        let of = |&level| counts.iter().map(move |&chains| Chased { level, chains });
+        levels.iter().flat_map(of).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("mlp.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, cases: Vec<Chased>, params: &Params) -> Result<Offer, Skip> {
         levels::beyond_quick(params, "chains", "memory.mlp.chains=1,8,32")?;
-        let chosen = params.chosen("chains").map(|_| params.ints("chains"));
-        let mut counts = chosen.unwrap_or_else(|| match params.preset {
-            Preset::Rehearsal => vec![1, 16, 32],
-            Preset::Quick | Preset::Standard => SOME.to_vec(),
-            Preset::Thorough => (1..=MOST_CHAINS as u64).collect(),
-        });
-        counts.sort_unstable();
-        counts.dedup();
         let most = levels::most(params);
         let mut offer = Offer::default();
-        for level in params.texts("level") {
-            let cases = counts.iter().map(|chains| case(level, *chains));
-            match levels::footprint(site, None, level, most) {
-                Ok(_) => offer.series.push(Series {
-                    experiment: ID.to_owned(),
-                    name: level.to_owned(),
-                    order: Order::Shuffled,
-                    cases: cases.map(Case::new).collect(),
-                    settings: BTreeMap::from([("most".to_owned(), Value::from(most))]),
-                }),
-                Err(skip) => offer.skipped.extend(cases.map(|id| (id, skip.clone()))),
+        for case in cases {
+            match levels::footprint(Facts::prior(site), case.level, most) {
+                Ok(_) => {
+                    let series = offer.of(&CARD, case.level.text(), Self::ORDER);
+                    series.settings.insert("most".to_owned(), Value::from(most));
+                    series.cases.push(Case::new(case.id()));
+                }
+                Err(skip) => offer.skipped.push((case.id(), skip)),
             }
         }
-        if offer.series.is_empty() {
-            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
-            return Err(first.unwrap_or_else(|| Skip::because("no level was asked for")));
-        }
-        Ok(offer)
+        levels::any_of(offer)
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let mut found = Vec::new();
-        for series in series {
-            let counts: Vec<u64> = series.cases.iter().filter_map(chains_of).collect();
-            if !counts.contains(&1) || counts.len() < 2 {
-                continue;
-            }
-            let more = counts.iter().filter(|count| **count > 1);
-            found.extend(more.map(|count| case(&series.name, *count)));
-            found.push(CaseId::new().with("level", series.name.as_str()));
-        }
-        found
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let most = series.setting("most").unwrap_or(0);
-        let Ok(sized) = levels::footprint(site, None, &series.name, most) else {
-            return Duration::from_millis(30);
-        };
-        let is_memory = series.name == MEMORY;
-        let loads = match is_memory {
-            true => WARM_LOADS,
-            false => sized.bytes / sized.slot,
-        } as f64;
-        let load_ns = if is_memory { 130.0 } else { 25.0 };
-        let cases: f64 = series
-            .cases
-            .iter()
-            .filter_map(chains_of)
-            .map(|chains| site.case_ns as f64 + AROUND_NS + loads * load_ns / chains.min(8) as f64)
-            .sum();
-        Duration::from_nanos((cases + sized.making_ns(site)) as u64) + Duration::from_millis(30)
-    }
-
-    fn resolve(&self, site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
-        let most = series.setting("most").unwrap_or(u64::MAX);
-        let sized = levels::footprint(site, Some(known), &series.name, most)?;
+    fn resolve(site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let sized = footprint(Facts { site, known: Some(known) }, &series)?;
         for case in &mut series.cases {
             sized.write(case);
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let level = case.text("level")?;
-        let chains = case.id.int("chains");
-        match (metric.name.as_ref(), chains) {
-            ("load_time", Some(chains)) => {
-                let footprint = match case.int("footprint") {
-                    Some(bytes) => bytes,
-                    None => match levels::footprint(site, known, level, levels::USUAL_MOST) {
-                        Ok(sized) => sized.bytes,
-                        Err(skip) => return Some(unknown(format!("unknown: {}", skip.reason))),
-                    },
-                } as f64;
-                if known.is_some_and(|known| measured::walk_ns(known, footprint).is_none()) {
-                    return None;
-                }
-                Some(mlp::load_time(site, known, level, footprint, chains).prediction())
-            }
-            // Miss buffers are the design's: nothing that was measured before adds to them.
-            ("parallelism", Some(chains)) if known.is_none() => {
-                Some(mlp::parallelism(site, level, chains).prediction())
-            }
-            ("lines_in_flight", None) if known.is_none() => {
-                Some(mlp::lines_in_flight(site, level).prediction())
-            }
-            _ => None,
+    fn law(facts: Facts, of: &Chased, at: &Case, _: &Metric) -> Option<Prediction> {
+        let footprint = match at.int("footprint") {
+            Some(bytes) => bytes,
+            None => match levels::footprint(facts, of.level, levels::USUAL_MOST) {
+                Ok(sized) => sized.bytes,
+                Err(skip) => return Some(unknown(format!("unknown: {}", skip.reason))),
+            },
+        } as f64;
+        if facts.known.is_some_and(|known| measured::walk_ns(known, footprint).is_none()) {
+            return None;
         }
+        Some(mlp::load_time(facts, of.level, footprint, of.chains).prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let sized = series.cases.first().and_then(Sized::of);
         let sized = sized.context("the series was not resolved")?;
         let node = current_node();
-        bench.takes_memory_for(&series.cases);
-        let mut placed = match place_huge_or_base(sized.bytes, node) {
-            Ok(placed) => placed,
-            Err(error) if is_without_room(&error) => {
-                bench.fail_all(series, &error);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+        let placed = place_huge_or_base(sized.bytes, node);
+        let Some(mut placed) = had(placed, series, bench)? else {
+            return Ok(());
         };
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
         placed.notes.extend(sized.note);
         let share = render(placed.huge_share, Unit::Ratio);
-        bench.each(series, |bench, case| time(&mut chains, case, bench, &placed.notes, &share));
+        bench.each_of::<Chased>(series, |bench, case, of| {
+            time(&mut chains, case, &of, bench, &placed.notes, &share)
+        });
         // What the kernel would not tell, it would not when the memory was placed: noted then.
         if let Err(error) = verify_node(chains.mapping(), node, &mut Vec::new()) {
-            bench.fail_all(series, &error.context("after the run"));
+            bench.give_up(series, &error.context("after the run"));
         }
         Ok(())
     }
 
-    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
-        let mut by_level: BTreeMap<&str, Vec<(u64, f64)>> = BTreeMap::new();
-        for (id, ns) in values.of(ID, "load_time") {
-            if let (Some(level), Some(chains)) = (id.text("level"), id.int("chains")) {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        let mut found = Vec::new();
+        for series in series {
+            let cases: Vec<Chased> =
+                series.cases.iter().filter_map(|case| Chased::of(&case.id)).collect();
+            let (one, more): (Vec<_>, Vec<_>) = cases.iter().partition(|case| case.chains == 1);
+            if one.is_empty() || more.is_empty() {
+                continue;
+            }
+            found.extend(more.into_iter().map(Chased::id));
+            found.push(CaseId::new().with("level", series.name.as_str()));
+        }
+        found
+    }
+
+    /// Miss buffers are the design's: nothing that was measured before adds to them.
+    fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let level = Level::of(case.get("level")).filter(|_| facts.known.is_none())?;
+        let law = match (&*metric.name, case.int("chains")) {
+            ("parallelism", Some(chains)) => mlp::parallelism(facts.site, level, chains),
+            ("lines_in_flight", None) => mlp::lines_in_flight(facts.site, level),
+            _ => return None,
+        };
+        Some(law.prediction())
+    }
+
+    fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
+        let mut by_level: BTreeMap<Level, Vec<(u64, f64)>> = BTreeMap::new();
+        for (id, ns) in values.of(ID, "load_time").filter(|(_, ns)| *ns > 0.0) {
+            if let Some(Chased { level, chains }) = Chased::of(id) {
                 by_level.entry(level).or_default().push((chains, ns));
             }
         }
         let mut found = Vec::new();
         for (level, times) in by_level {
-            let one = times.iter().find(|(chains, ns)| *chains == 1 && *ns > 0.0);
-            let Some((_, one)) = one else { continue };
-            let more = times.iter().filter(|(chains, ns)| *chains > 1 && *ns > 0.0);
+            let Some((_, one)) = times.iter().find(|(chains, _)| *chains == 1) else { continue };
+            let more = times.iter().filter(|(chains, _)| *chains > 1);
             let gains: Vec<(u64, f64)> = more.map(|(chains, ns)| (*chains, one / ns)).collect();
-            for (chains, gain) in &gains {
-                found.push(DerivedValue::new(case(level, *chains), "parallelism", *gain));
-            }
+            found.extend(gains.iter().map(|&(chains, gain)| {
+                DerivedValue::new(Chased { level, chains }.id(), "parallelism", gain)
+            }));
             found.extend(lines(level, &gains));
         }
         found
     }
 }
 
+fn round_cost(site: &Site, series: &Series) -> Duration {
+    let worker = Duration::from_millis(30);
+    let Ok(sized) = footprint(Facts::prior(site), series) else {
+        return worker;
+    };
+    let is_memory = series.name == Level::Memory.text();
+    let (loads, load_ns) = match is_memory {
+        true => (WARM_LOADS, 130.0),
+        false => (sized.bytes / sized.slot, 25.0),
+    };
+    let cases = series.cases.iter().filter_map(|case| Chased::of(&case.id));
+    let cases = cases.map(|of| {
+        site.case_ns as f64 + AROUND_NS + loads as f64 * load_ns / of.chains.min(8) as f64
+    });
+    Duration::from_nanos((cases.sum::<f64>() + sized.making_ns(site)) as u64) + worker
+}
+
+/// The footprint that all cases of a series share.
+fn footprint(facts: Facts, series: &Series) -> Result<Sized, Skip> {
+    let most = series.setting("most").unwrap_or(u64::MAX);
+    let level = Level::of(Some(&Value::from(series.name.as_str())));
+    let nothing = || Skip::because(format!("there is no level {}", series.name));
+    levels::footprint(facts, level.ok_or_else(nothing)?, most)
+}
+
 /// The plateau of the gains: the median of those near the largest, and the least count among them.
-fn lines(level: &str, gains: &[(u64, f64)]) -> Option<DerivedValue> {
+fn lines(level: Level, gains: &[(u64, f64)]) -> Option<DerivedValue> {
     let largest = gains.iter().map(|(_, gain)| *gain).reduce(f64::max)?;
     let on: Vec<(u64, f64)> =
         gains.iter().copied().filter(|(_, gain)| *gain >= PLATEAU * largest).collect();
     let values: Vec<f64> = on.iter().map(|(_, gain)| *gain).collect();
-    let id = CaseId::new().with("level", level);
+    let id = CaseId::new().with("level", level.text());
     let mut derived = DerivedValue::new(id, "lines_in_flight", stats::quantile::median(&values)?);
     let from = on.iter().map(|(chains, _)| *chains).min()?;
     derived.at.insert("from_chains".to_owned(), Value::from(from));
@@ -335,25 +314,18 @@ fn lines(level: &str, gains: &[(u64, f64)]) -> Option<DerivedValue> {
     Some(derived)
 }
 
-fn case(level: &str, chains: u64) -> CaseId {
-    CaseId::new().with("level", level).with("chains", chains)
-}
-
-fn chains_of(case: &Case) -> Option<u64> {
-    case.id.int("chains")
-}
-
 /// One case: so many chains over the cycle.
 fn time(
     chains: &mut Chains,
     case: &Case,
+    of: &Chased,
     bench: &mut Bench,
     notes: &[String],
     huge_share: &str,
 ) -> Result<()> {
-    let count = usize::try_from(chains_of(case).context("a case has chains")?)?;
+    let count = usize::try_from(of.chains)?;
     chains.enter(count)?;
-    let is_memory = case.text("level") == Some(MEMORY);
+    let is_memory = of.level == Level::Memory;
     let warm = match is_memory {
         true => WARM_LOADS.min(chains.slots() as u64),
         false => chains.slots() as u64,
@@ -382,7 +354,7 @@ fn time(
         WrongResult(format!("a chain of {} is not where its loads lead", case.id))
     );
     let loads = batch.operations * count as u64;
-    let samples = bench.record_quartets(case, "load_time", loads, quartets)?;
+    let samples = bench.record(case, "load_time", Values::quartets(loads, quartets))?;
     let told = batch.note().into_iter().chain(notes.iter().cloned());
     samples.notes.extend(told);
     probe.write(samples);

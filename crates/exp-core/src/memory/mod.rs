@@ -4,6 +4,12 @@ mod levels;
 mod probe;
 mod quickest;
 
+use anyhow::Result;
+use bench::measure::Bench;
+use bench::measure::placed::is_without_room;
+use record::case::Series;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 bench::family!(
     "memory",
     "main memory and its caches: load latency, bandwidth, both under load and between nodes, page faults",
@@ -17,3 +23,40 @@ bench::family!(
         fault,
     ]
 );
+
+/// What a thread holds that panicked is as good as before, or not used again: its crew has failed with it.
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was made; nothing where there is no room for it, and the series is given up for that reason.
+fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<T>> {
+    match made {
+        Err(error) if is_without_room(&error) => {
+            bench.give_up(series, &error);
+            Ok(None)
+        }
+        made => made.map(Some),
+    }
+}
+
+/// A round of a series on this machine, with windows of 0.2 ms.
+#[cfg(test)]
+fn rehearsal(series: Series) -> bench::link::RoundOrder {
+    use bench::link::{CalibrateOrder, RoundOrder};
+    let cpus = metal::place::allowed().expect("CPUs");
+    let order = CalibrateOrder { cpu: cpus[0], windows: 10, window_ns: 200_000 };
+    let calibration = bench::measure::calibrate(&order).expect("the clocks run");
+    RoundOrder {
+        series,
+        round: 1,
+        seed: 7,
+        cpus,
+        calibration,
+        dir: None,
+        far: None,
+        far_address: None,
+        case_ns: 200_000,
+        rehearsal: true,
+    }
+}

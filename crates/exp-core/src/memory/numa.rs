@@ -94,23 +94,26 @@
 //! move_pages(2), getcpu(2), mm/mempolicy.c (`vma_policy_mof`); Intel Memory Latency Checker (whole
 //! nodes at once: its bandwidth matrix).
 
-mod derive;
 mod node_pairs;
 mod round;
 
+use super::levels::any_of;
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Need, Offer, Param, Params,
+    Preset, Site, Skip, ViewCard,
 };
+use bench::link::RoundOrder;
 use bench::measure::Bench;
 use laws::Law;
 use laws::cpu::is_guest;
+use laws::memory::bandwidth::STREAM;
 use laws::memory::numa;
-use node_pairs::{Pair, Sizes};
+use node_pairs::{Sizes, workers};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::CaseId;
+use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -187,45 +190,30 @@ static CARD: Card = Card {
             Kind::Hardware,
         ),
     ],
-    params: &[
-        Param {
-            name: "cpu_node",
-            doc: "node whose CPUs work; auto: every node with CPUs to measure on",
-            domain: Domain::Either(&["auto"], 0, NODE_MAX, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "memory_node",
-            doc: "node of the memory; auto: every node, in quick four pairs in all",
-            domain: Domain::Either(&["auto"], 0, NODE_MAX, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "cpus",
-            doc: "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 \
-                  and 8 by preset",
-            domain: Domain::Either(&["auto"], 1, 8192, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "footprint",
-            doc: "bytes of all streams on a memory node; auto: four times the last caches of a node",
-            domain: Domain::Either(&["auto"], 1 << 20, 1 << 42, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "ring",
-            doc: "bytes that are walked for the latency; auto: four times one last cache, at most \
-                  512 MiB",
-            domain: Domain::Either(&["auto"], 1 << 12, 1 << 42, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
-    ],
+    params: bench::params!(
+        Pair::PARAMS,
+        &[
+            Param::setting(
+                "cpus",
+                "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 and 8 by \
+                 preset",
+                Domain::Either(&["auto"], 1, 8192, Unit::Count),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "footprint",
+                "bytes of all streams on a memory node; auto: four times the last caches of a node",
+                Domain::Either(&["auto"], 1 << 20, 1 << 42, Unit::B),
+                ["auto"; 3],
+            ),
+            Param::setting(
+                "ring",
+                "bytes that are walked for the latency; auto: four times one last cache, at most 512 MiB",
+                Domain::Either(&["auto"], 1 << 12, 1 << 42, Unit::B),
+                ["auto"; 3],
+            ),
+        ],
+    ),
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],
     needs: &[Need::Numa],
     views: &[
@@ -238,16 +226,61 @@ static CARD: Card = Card {
     ..Card::PLAIN
 };
 
+bench::case! {
+    /// A node whose CPUs work, and the node of the memory.
+    pub struct Pair {
+        /// node whose CPUs work
+        cpu_node: u64 = Domain::count(0, NODE_MAX),
+        /// node of the memory; in quick four pairs in all
+        memory_node: u64 = Domain::count(0, NODE_MAX),
+    }
+}
+
+impl Pair {
+    /// The nodes of the CPUs and of the memory.
+    fn nodes(&self) -> (usize, usize) {
+        (self.cpu_node as usize, self.memory_node as usize)
+    }
+
+    fn is_local(&self) -> bool {
+        self.cpu_node == self.memory_node
+    }
+
+    /// The same CPUs with their own memory.
+    fn local(&self) -> Pair {
+        Pair { memory_node: self.cpu_node, ..*self }
+    }
+}
+
+/// Measured metrics and the ratios over a row's local pair that they give.
+const RATIOS: [(&str, &str); 3] = [
+    ("bandwidth", "bandwidth_ratio"),
+    ("node_bandwidth", "node_bandwidth_ratio"),
+    ("latency", "latency_ratio"),
+];
+
 impl Experiment for Numa {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Pair;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("numa.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
+    /// The memory of a node is for all of its column.
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
+
+    fn cases(site: &Site, _: Preset) -> Vec<Pair> {
+        let nodes = &site.host.numa.nodes;
+        let rows = nodes.iter().filter(|node| !node.cpus.is_empty());
+        let all = rows.flat_map(|row| {
+            nodes.iter().map(|column| Pair {
+                cpu_node: row.id as u64,
+                memory_node: column.id as u64,
+            })
+        });
+        all.collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("numa.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, cases: Vec<Pair>, params: &Params) -> Result<Offer, Skip> {
         let nodes = &site.host.numa.nodes;
         if nodes.len() < 2 {
             return Err(Skip::because(match nodes.first() {
@@ -256,29 +289,117 @@ impl Experiment for Numa {
             }));
         }
         let sizes = Sizes::new(site, params);
-        let (pairs, skipped) = node_pairs::pairs(site, params, sizes);
-        if pairs.is_empty() {
-            let first = skipped.into_iter().next().map(|(_, skip)| skip);
-            return Err(first.unwrap_or_else(|| Skip::because("no pair of nodes was asked for")));
+        let mut offer = Offer::default();
+        let mut pairs = Vec::new();
+        let members = node_pairs::members(site, &cases);
+        for pair in cases {
+            match node_pairs::refused(site, &pair, sizes, members) {
+                Some(skip) => offer.skipped.push((pair.id(), skip)),
+                None => pairs.push(pair),
+            }
         }
-        Ok(Offer { series: node_pairs::series_of(&pairs, sizes), skipped })
+        let is_asked = Pair::PARAMS.iter().any(|param| params.chosen(param.name).is_some());
+        if params.preset == Preset::Quick && !is_asked {
+            pairs = node_pairs::quick(site, pairs);
+        }
+        // A node's memory is placed once a round, and what happens to it stays in its column.
+        pairs.sort_by_key(|pair| pair.memory_node);
+        for pair in pairs {
+            let series = offer.of(&CARD, &format!("memory-{}", pair.memory_node), Self::ORDER);
+            series.settings = sizes.settings();
+            series.cases.push(Case::new(pair.id()));
+        }
+        any_of(offer)
     }
 
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            if let Some(pair) = Pair::of(&case.id) {
+                node_pairs::place(site, case, &pair);
+            }
+        }
+        Ok(series)
+    }
+
+    fn law(facts: Facts, of: &Pair, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let (cpu_node, memory_node) = of.nodes();
+        match &*metric.name {
+            "latency" => numa::latency(facts, cpu_node, memory_node).map(Law::prediction),
+            "bandwidth" => numa::bandwidth(facts, cpu_node, memory_node),
+            _ => {
+                let (_, team) = workers(facts.site, of);
+                numa::node_bandwidth(facts, cpu_node, memory_node, team)
+            }
+        }
+    }
+
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        round::measure(series, bench)
+    }
+
+    /// The pairs whose row's local pair is measured too.
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
         let pairs: Vec<Pair> = cases.filter_map(|case| Pair::of(&case.id)).collect();
-        derive::cases(&pairs)
+        let remote = pairs.iter().filter(|pair| !pair.is_local());
+        remote.filter(|pair| pairs.contains(&pair.local())).map(Pair::id).collect()
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let pair = Pair::of(case).filter(|pair| facts.known.is_none() && !pair.is_local())?;
+        let (cpu_node, memory_node) = pair.nodes();
+        let ratio = match &*metric.name {
+            "bandwidth_ratio" => numa::bandwidth_ratio,
+            "node_bandwidth_ratio" => numa::node_bandwidth_ratio,
+            _ => numa::latency_ratio,
+        };
+        Some(ratio(facts.site, cpu_node, memory_node).prediction())
+    }
+
+    fn derive(site: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
+        let mut found = Vec::new();
+        for (metric, ratio) in RATIOS {
+            for (case, value) in values.of(ID, metric) {
+                let pair = Pair::of(case).filter(|pair| !pair.is_local());
+                let Some((pair, own)) = pair.and_then(|pair| {
+                    let own = values.get(ID, &pair.local().id(), metric)?;
+                    Some((pair, own))
+                }) else {
+                    continue;
+                };
+                let mut derived = DerivedValue::new(case.clone(), ratio, value / own);
+                derived.at.extend(distances(site, &pair));
+                found.push(derived);
+            }
+        }
+        found
+    }
+}
+
+/// The firmware's distances of a pair and of its row's local memory, as facts of a case.
+fn distances(site: &Site, pair: &Pair) -> impl Iterator<Item = (String, Value)> {
+    let (cpu_node, memory_node) = pair.nodes();
+    let of = |name: &str, memory_node| {
+        let distance = numa::distance(site, cpu_node, memory_node)?;
+        Some((name.to_owned(), Value::from(u64::from(distance))))
+    };
+    [of("distance", memory_node), of("local_distance", cpu_node)].into_iter().flatten()
+}
+
+/// [`workers`] of a case.
+fn workers_of(site: &Site, id: &CaseId) -> (usize, usize) {
+    Pair::of(id).map_or((0, 0), |pair| workers(site, &pair))
+}
+
+fn round_cost(site: &Site, series: &Series) -> Duration {
         let Some(sizes) = Sizes::of(series) else {
             return PER_ROUND;
         };
         let window = Duration::from_nanos((1.1 * round::window_ns(site.case_ns, false)) as u64);
         let (mut cost, mut most) = (PER_ROUND, 1);
         for case in &series.cases {
-            let (cpus, team) = node_pairs::workers(site, &case.id);
-            let kernels = round::KERNELS.len() as u32;
+            let (cpus, team) = workers_of(site, &case.id);
+            let kernels = STREAM.len() as u32;
             let alone = (cpus as u64).min(sizes.cpus) as u32;
             let windows = alone * (kernels + 1) + kernels;
             let threads = alone * (kernels + 1) + kernels * team as u32;
@@ -303,49 +424,6 @@ impl Experiment for Numa {
         let ns =
             streams * (touch_ns + PASSES * PASS_NS) / makers + ring * touch_ns + slots * LINK_NS;
         cost + Duration::from_nanos(ns as u64)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            node_pairs::place(site, case);
-        }
-        Ok(series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let Some(pair) = Pair::of(&case.id) else {
-            return known.is_none().then(|| unknown("unknown: no such pair of nodes"));
-        };
-        let (cpu_node, memory_node) = (pair.cpu_node, pair.memory_node);
-        let ratio = |of: fn(&Site, usize, usize) -> Law| {
-            let is_prior = known.is_none() && !pair.is_local();
-            is_prior.then(|| of(site, cpu_node, memory_node).prediction())
-        };
-        let (_, team) = node_pairs::workers(site, &case.id);
-        match metric.name.as_ref() {
-            "bandwidth_ratio" => ratio(numa::bandwidth_ratio),
-            "node_bandwidth_ratio" => ratio(numa::node_bandwidth_ratio),
-            "latency_ratio" => ratio(numa::latency_ratio),
-            "latency" => numa::latency(site, known, cpu_node, memory_node).map(Law::prediction),
-            "bandwidth" => numa::bandwidth(site, known, cpu_node, memory_node),
-            "node_bandwidth" => numa::node_bandwidth(site, known, cpu_node, memory_node, team),
-            _ => None,
-        }
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        round::measure(series, bench)
-    }
-
-    fn derive(&self, site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
-        derive::derive(site, values)
-    }
 }
 
 #[cfg(test)]

@@ -9,211 +9,219 @@ mod channels;
 mod designs;
 
 use super::measured::level_ns;
-use super::{LINE, MEMORY, level_latency};
-use crate::cpu::peak::{self, Arithmetic, CORES_HZ, distinct_cores, thread_count, thread_cpus};
+use super::{LINE, Level, level_latency};
+use crate::cpu::peak::{self, Arithmetic, CORES_HZ, Element, distinct_cores, thread_cpus};
 use crate::cpu::{best_core_clock, core, is_guest};
-use crate::{Law, around, inverse, product, range, scaled};
-use bench::experiment::{Known, Site};
+use crate::{Facts, Law, around, inverse, product, range};
+use bench::experiment::Site;
+use bench::{case, rows, symbols};
 pub use channels::{memory_peak, stated_peak};
 use designs::{Design, design};
 use host::{Arch, Core};
+use metal::stream::{self, Kernel};
 use record::event::{Bound, Range, Side};
-use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
 
-/// Symbols of the operations.
-pub const OPS: &[&str] = &["read", "write", "modify", "copy", "scale", "add", "triad"];
-/// Symbols of how results are stored.
-pub const STORES: &[&str] = &["regular", "nontemporal"];
-/// Symbols of which words are touched.
-pub const ACCESSES: &[&str] = &["every", "first", "strided"];
-/// Symbols of the widths; `vector` is the widest that there is (in main memory the fastest).
-pub const WIDTHS: &[&str] = &["vector", "4", "8", "sse2", "avx2", "avx512", "neon"];
-/// The case of the reports: four times the last cache.
-pub const FOUR_TIMES: &str = "4xLLC";
-
-/// A kernel, by the symbols of a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// One of [`OPS`].
-    pub op: &'static str,
-    /// One of [`STORES`].
-    pub stores: &'static str,
-    /// One of [`ACCESSES`].
-    pub access: &'static str,
-    /// One of [`WIDTHS`].
-    pub width: &'static str,
+/// What is to be known of an operation.
+pub struct OpRow {
+    /// What the instrument calls it.
+    kernel: stream::Op,
+    /// Lines that it loads, and that it stores to, for one line of each array.
+    loads: f64,
+    stores: f64,
+    /// Its arithmetic in vectors, and on what type.
+    arithmetic: (peak::Op, Element),
 }
+
+/// Loads and stores of vectors are as light as additions of integers.
+const LIGHT: (peak::Op, Element) = (peak::Op::Add, Element::I64);
+
+const fn op(kernel: stream::Op, loads: f64, stores: f64, arithmetic: (peak::Op, Element)) -> OpRow {
+    OpRow { kernel, loads, stores, arithmetic }
+}
+
+rows! {
+    /// What is done with each element.
+    pub enum Op: OpRow {
+        Read = "read" => op(stream::Op::Read, 1.0, 0.0, LIGHT),
+        Write = "write" => op(stream::Op::Write, 0.0, 1.0, LIGHT),
+        Modify = "modify" => op(stream::Op::Modify, 1.0, 1.0, LIGHT),
+        Copy = "copy" => op(stream::Op::Copy, 1.0, 1.0, LIGHT),
+        Scale = "scale" => op(stream::Op::Scale, 1.0, 1.0, (peak::Op::Mul, Element::F64)),
+        Add = "add" => op(stream::Op::Add, 2.0, 1.0, (peak::Op::Add, Element::F64)),
+        Triad = "triad" => op(stream::Op::Triad, 2.0, 1.0, (peak::Op::Fma, Element::F64)),
+    }
+}
+rows! {
+    /// Into the caches or past them.
+    pub enum Stores: stream::Stores {
+        Regular = "regular" => stream::Stores::Regular,
+        NonTemporal = "nontemporal" => stream::Stores::NonTemporal,
+    }
+}
+rows! {
+    /// Every byte, or one word of each line in two orders.
+    pub enum Access: stream::Access {
+        Every = "every" => stream::Access::Every,
+        First = "first" => stream::Access::First,
+        Strided = "strided" => stream::Access::Strided,
+    }
+}
+symbols! {
+    /// Bytes of a memory instruction; `vector`: the widest, in main memory the fastest.
+    pub enum Width {
+        Vector = "vector", Sse2 = "sse2", Avx2 = "avx2", Avx512 = "avx512", Neon = "neon"
+        ; Word(4, 8, B)
+    }
+}
+symbols! {
+    /// A number, one per CPU to measure on, or those of one core.
+    pub enum Threads { All = "all", Smt = "smt"; Number(1, 8192, Count) }
+}
+case! {
+    /// A kernel, the level that its arrays lie in, and how many threads run it.
+    pub struct Transfer {
+        /// what is done with each element
+        op: Op,
+        /// into the caches or past them
+        stores: Stores,
+        /// every byte, or one word of each line in two orders
+        access: Access,
+        /// bytes of a memory instruction, vector: the widest, in main memory the fastest
+        width: Width,
+        /// where the arrays lie
+        level: Level,
+        /// a number, all (one per CPU) or smt (those of one core)
+        threads: Threads,
+    }
+}
+
+/// STREAM's kernels, whose mean R4 took.
+pub const STREAM: [Op; 4] = [Op::Copy, Op::Scale, Op::Add, Op::Triad];
 
 impl Transfer {
     /// A kernel that touches every byte in the widest vectors.
-    pub fn widest(op: &'static str, stores: &'static str) -> Transfer {
-        Transfer { op, stores, access: "every", width: "vector" }
+    pub fn widest(op: Op, stores: Stores, level: Level, threads: Threads) -> Transfer {
+        Transfer { op, stores, access: Access::Every, width: Width::Vector, level, threads }
     }
 
-    /// What a case does.
-    pub fn of(case: &CaseId) -> Option<Transfer> {
-        let symbol = |name: &str, of: &'static [&'static str]| {
-            let text = case.get(name)?.to_string();
-            of.iter().find(|symbol| **symbol == text).copied()
-        };
-        Some(Transfer {
-            op: symbol("op", OPS)?,
-            stores: symbol("stores", STORES)?,
-            access: symbol("access", ACCESSES)?,
-            width: symbol("width", WIDTHS)?,
-        })
+    /// The same with another operation.
+    #[must_use]
+    pub fn with_op(&self, op: Op) -> Transfer {
+        Transfer { op, ..self.clone() }
     }
 
-    /// Its case at a level of `memory.bandwidth`.
-    pub fn case(self, level: &str, threads: &Value) -> CaseId {
-        let width = match self.width.parse::<u64>() {
-            Ok(bytes) => Value::Int(bytes),
-            Err(_) => Value::from(self.width),
+    /// The instrument's kernel.
+    pub fn kernel(&self) -> Kernel {
+        let (op, stores, access) = (self.op.row().kernel, *self.stores.row(), *self.access.row());
+        let width = match self.width {
+            Width::Vector => return Kernel::widest(op, stores),
+            Width::Word(..8) => stream::Width::Word4,
+            Width::Word(_) => stream::Width::Word8,
+            Width::Sse2 => stream::Width::Sse2,
+            Width::Avx2 => stream::Width::Avx2,
+            Width::Avx512 => stream::Width::Avx512,
+            Width::Neon => stream::Width::Neon,
         };
-        CaseId::new()
-            .with("op", self.op)
-            .with("stores", self.stores)
-            .with("access", self.access)
-            .with("width", width)
-            .with("level", level)
-            .with("threads", threads.clone())
+        Kernel { op, stores, access, width }
     }
 
     /// Lines that the program names for one line of an array: what it loads and what it stores.
-    fn moves(self) -> f64 {
-        self.loads() + self.writes()
-    }
-
-    fn loads(self) -> f64 {
-        match self.op {
-            "write" => 0.0,
-            "add" | "triad" => 2.0,
-            _ => 1.0,
-        }
-    }
-
-    fn writes(self) -> f64 {
-        if self.op == "read" { 0.0 } else { 1.0 }
-    }
-
-    fn is_nontemporal(self) -> bool {
-        self.stores == "nontemporal"
+    fn moves(&self) -> f64 {
+        self.op.row().loads + self.op.row().stores
     }
 
     /// Bytes on the bus for each of the program: a line that is stored regularly is read before,
     /// unless the program loads it anyway.
-    pub fn bus_ratio(self) -> f64 {
-        let is_loaded = matches!(self.op, "read" | "modify");
-        let allocated = if is_loaded || self.is_nontemporal() { 0.0 } else { 1.0 };
+    pub fn bus_ratio(&self) -> f64 {
+        let is_loaded = matches!(self.op, Op::Read | Op::Modify);
+        let allocated = f64::from(!is_loaded && self.stores == Stores::Regular);
         (self.moves() + allocated) / self.moves()
     }
 
     /// Bytes of a memory instruction at the site.
-    pub fn bytes(self, site: &Site) -> f64 {
+    pub fn bytes(&self, site: &Site) -> f64 {
+        let cpu = &site.host.cpu;
         match self.width {
-            "4" => 4.0,
-            "8" => 8.0,
-            "sse2" | "neon" => 16.0,
-            "avx2" => 32.0,
-            "avx512" => 64.0,
-            _ => widest_bytes(site),
+            Width::Word(bytes) => bytes as f64,
+            Width::Sse2 | Width::Neon => 16.0,
+            Width::Avx2 => 32.0,
+            Width::Avx512 => 64.0,
+            Width::Vector if cpu.arch == Arch::Aarch64 => 16.0,
+            Width::Vector if cpu.has("avx512f") => 64.0,
+            Width::Vector if cpu.has("avx2") && cpu.has("fma") => 32.0,
+            Width::Vector => 16.0,
         }
     }
-}
 
-impl Transfer {
     /// The arithmetic under which the core's clock is that of this kernel by instructions of so many
     /// bytes; none where they are too narrow to lower it.
-    pub fn at_width(self, instruction_bytes: u64) -> Option<Arithmetic> {
+    pub fn at_width(&self, instruction_bytes: u64) -> Option<Arithmetic> {
         let width = match instruction_bytes {
             32 => peak::Width::Avx2,
             64 => peak::Width::Avx512,
             _ => return None,
         };
-        let (op, element) = match self.op {
-            "scale" => (peak::Op::Mul, peak::Element::F64),
-            "add" => (peak::Op::Add, peak::Element::F64),
-            "triad" => (peak::Op::Fma, peak::Element::F64),
-            // Loads and stores of so many bytes are as light as additions of integers.
-            _ => (peak::Op::Add, peak::Element::I64),
-        };
+        let (op, element) = self.op.row().arithmetic;
         Some(Arithmetic { op, element, width })
     }
 }
 
-/// Bytes of the widest vector that the site's processor has.
-fn widest_bytes(site: &Site) -> f64 {
-    let cpu = &site.host.cpu;
-    match cpu.arch {
-        Arch::Aarch64 => 16.0,
-        Arch::X86_64 if cpu.has("avx512f") => 64.0,
-        Arch::X86_64 if cpu.has("avx2") && cpu.has("fma") => 32.0,
-        Arch::X86_64 => 16.0,
+/// The CPUs of a case's threads, one entry for each; for `smt` all threads of the first core that has
+/// several here. Fewer than asked for where there are no more; none where no core shows several threads.
+pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
+    match threads {
+        Threads::Number(1) => site.cpus.first().copied().into_iter().collect(),
+        Threads::Number(count) => thread_cpus(site, count.max(1) as usize),
+        Threads::All => thread_cpus(site, site.cpus.len().max(1)),
+        Threads::Smt => {
+            let siblings = |cpu: &usize| -> Vec<usize> {
+                let of = site.host.cpu.cpu(*cpu).map(|cpu| &cpu.smt_siblings);
+                let here = of.into_iter().flatten().filter(|cpu| site.cpus.contains(cpu));
+                here.copied().collect()
+            };
+            let mut cores = site.cpus.iter().map(siblings);
+            cores.find(|cpus| cpus.len() > 1).unwrap_or_default()
+        }
     }
 }
 
-/// The CPUs of a case's threads, one entry for each: a number, `all`, or `smt` (all threads of the
-/// first core that has several here). Fewer than asked for where there are no more; none where no
-/// core shows several threads.
-pub fn cpus_of(site: &Site, threads: &Value) -> Vec<usize> {
-    if threads.int() == Some(1) {
-        return site.cpus.first().copied().into_iter().collect();
-    }
-    if threads.text() != Some("smt") {
-        return thread_cpus(site, thread_count(site, threads));
-    }
-    let siblings = |cpu: &usize| -> Vec<usize> {
-        let of = site.host.cpu.cpu(*cpu).map(|cpu| &cpu.smt_siblings);
-        let here = of.into_iter().flatten().filter(|cpu| site.cpus.contains(cpu));
-        here.copied().collect()
-    };
-    let mut cores = site.cpus.iter().map(siblings);
-    cores.find(|cpus| cpus.len() > 1).unwrap_or_default()
-}
-
-/// The design of the cores under some CPUs where they are of one and it is known, and whether its
-/// instructions per cycle are sure.
+/// The design of the cores under some CPUs where they are of one and it is known.
 fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
-    let classes = &site.host.cpu.classes;
-    let of = |cpu: &usize| {
-        let class = classes.iter().find(|class| class.cpus.contains(cpu));
-        class.map_or(site.host.cpu.microarchitecture.core, |class| class.core)
-    };
-    let first = of(cpus.first()?);
+    let first = site.host.cpu.core_of(*cpus.first()?);
     let (row, is_known) = design(first);
-    (is_known && cpus.iter().all(|cpu| of(cpu) == first)).then_some((row, first))
+    (is_known && cpus.iter().all(|cpu| site.host.cpu.core_of(*cpu) == first))
+        .then_some((row, first))
 }
 
 /// Program bytes per cycle that memory instructions of this kernel allow a core.
-fn per_cycle(site: &Site, row: &Design, transfer: Transfer) -> f64 {
-    let bytes = transfer.bytes(site);
+fn per_cycle(site: &Site, row: &Design, of: &Transfer) -> f64 {
+    let bytes = of.bytes(site);
     let at = match bytes {
         ..=16.0 => 0,
         ..=32.0 => 1,
         _ => 2,
     };
-    let (loads, stores) = (transfer.loads(), transfer.writes());
-    let moves = transfer.moves();
+    let (loads, stores, moves) = (of.op.row().loads, of.op.row().stores, of.moves());
     let cycles = (loads / row.loads[at]).max(stores / row.stores[at]).max(moves / row.both[at]);
     // One word stands for its line.
-    let named = if transfer.access == "every" { bytes } else { LINE };
+    let named = if of.access == Access::Every { bytes } else { LINE };
     named * moves / cycles
 }
 
 /// Program bytes per cycle of a core that memory instructions allow, where the CPUs' cores are of one
 /// known design.
-pub fn bytes_per_cycle(site: &Site, transfer: Transfer, cpus: &[usize]) -> Option<f64> {
+pub fn bytes_per_cycle(site: &Site, of: &Transfer, cpus: &[usize]) -> Option<f64> {
     let (row, _) = design_of(site, cpus)?;
-    Some(per_cycle(site, &row, transfer))
+    Some(per_cycle(site, &row, of))
 }
 
 /// No thread moves more than its core's memory instructions do at the core clock of the round, which
 /// the samples carry summed over the cores.
-pub fn instructions_bound(site: &Site, transfer: Transfer, threads: &Value) -> Option<Bound> {
-    let (row, core) = design_of(site, &cpus_of(site, threads))?;
-    let bytes = per_cycle(site, &row, transfer);
+pub fn instructions_bound(site: &Site, of: &Transfer) -> Option<Bound> {
+    let (row, core) = design_of(site, &cpus_of(site, of.threads))?;
+    let bytes = per_cycle(site, &row, of);
     Some(Bound {
         side: Side::AtMost,
         constant: bytes,
@@ -241,53 +249,6 @@ pub fn nominal_bound(site: &Site) -> Option<Bound> {
     })
 }
 
-/// Latency of a level in ns: as memory.latency found it, else by law.
-fn latency(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-) -> Result<(Range, &'static str), String> {
-    let measured = known.and_then(|known| level_ns(known, level));
-    if let Some(ns) = measured {
-        return Ok((around(ns, 0.1), "measured by memory.latency"));
-    }
-    let estimate = level_latency(site, known, level)?;
-    Ok((estimate.range, "by its law"))
-}
-
-/// What one core takes from a level by loads, in B/s.
-fn one_core_reads(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-    (clock, clock_from): (Range, &str),
-) -> Result<Law, String> {
-    let (row, is_known) = design(core(site));
-    let design = match is_known {
-        true => core(site).name(),
-        false => "any core design",
-    };
-    let second = product(row.second, clock);
-    if level == "L2" {
-        return Ok(Law::of(
-            second,
-            format!(
-                "{:.0} to {:.0} B per cycle from the second cache ({design} by plumb's table) at \
-                 {clock_from}",
-                row.second.low, row.second.high
-            ),
-        ));
-    }
-    let (latency_ns, latency_from) = latency(site, known, level)?;
-    let lines = product(row.lines, inverse(LINE * 1e9, latency_ns));
-    let because = format!(
-        "{:.0} to {:.0} lines in flight ({design} by plumb's table) x 64 B / latency of {level} \
-         ({latency_from})",
-        row.lines.low, row.lines.high
-    );
-    Ok(Law::of(meet(lines, second), because))
-}
-
 /// Two limits of one stream: at best the lesser; the nearer they are the more they add up.
 fn meet(a: Range, b: Range) -> Range {
     let together =
@@ -297,122 +258,101 @@ fn meet(a: Range, b: Range) -> Range {
 
 /// Program bytes of a kernel over those of a read by one thread that lines in flight hold back: a
 /// stored line takes the place of a loaded one on its way in, and leaves beside others.
-fn over_reading(transfer: Transfer) -> Range {
-    let kind = match (transfer.op, transfer.is_nontemporal()) {
-        ("read", _) => range(1.0, 1.0, 1.0),
-        ("write", false) => range(0.35, 0.62, 1.1),
-        ("write", true) => range(0.3, 0.85, 1.8),
-        ("modify", _) => range(1.0, 1.6, 2.15),
-        ("copy" | "scale", false) => range(0.6, 0.87, 1.33),
-        ("copy" | "scale", true) => range(0.45, 1.0, 1.7),
-        (_, false) => range(0.65, 0.92, 1.33),
-        (_, true) => range(0.5, 1.0, 1.5),
+fn over_reading(of: &Transfer) -> Range {
+    let kind = match (of.op, of.stores) {
+        (Op::Read, _) => range(1.0, 1.0, 1.0),
+        (Op::Write, Stores::Regular) => range(0.35, 0.62, 1.1),
+        (Op::Write, Stores::NonTemporal) => range(0.3, 0.85, 1.8),
+        (Op::Modify, _) => range(1.0, 1.6, 2.15),
+        (Op::Copy | Op::Scale, Stores::Regular) => range(0.6, 0.87, 1.33),
+        (Op::Copy | Op::Scale, Stores::NonTemporal) => range(0.45, 1.0, 1.7),
+        (_, Stores::Regular) => range(0.65, 0.92, 1.33),
+        (_, Stores::NonTemporal) => range(0.5, 1.0, 1.5),
     };
     // Streams that touch a word of each line are prefetched as well; those that leave lines out less.
-    match transfer.access {
+    match of.access {
         // The low end was 0.4 until one virtual machine read 3.4 GB/s where that said 3.5 at least.
-        "strided" => product(kind, range(0.3, 0.75, 1.1)),
+        Access::Strided => product(kind, range(0.3, 0.75, 1.1)),
         _ => kind,
     }
 }
 
 /// Program bytes over bus bytes where the memory is saturated: stores that announce whole lines may
 /// save the read before them on newer processors.
-fn over_bus(transfer: Transfer) -> Range {
-    let ratio = 1.0 / transfer.bus_ratio();
-    match (transfer.op, transfer.is_nontemporal()) {
-        ("read", _) => range(1.0, 1.0, 1.0),
-        (_, true) => range(0.6, 0.9, 1.05),
-        ("modify", _) => range(0.75, 0.95, 1.05),
+fn over_bus(of: &Transfer) -> Range {
+    let ratio = 1.0 / of.bus_ratio();
+    match (of.op, of.stores) {
+        (Op::Read, _) => range(1.0, 1.0, 1.0),
+        (_, Stores::NonTemporal) => range(0.6, 0.9, 1.05),
+        (Op::Modify, _) => range(0.75, 0.95, 1.05),
         _ => range(0.8 * ratio, 0.97 * ratio, 1.0),
     }
 }
 
-/// Program bytes per second of a kernel whose arrays lie in a level, by the threads of a case.
+/// Program bytes per second of a kernel.
 ///
 /// # Errors
 /// Why nothing can be said.
-pub fn bandwidth(
-    site: &Site,
-    known: Option<&Known>,
-    transfer: Transfer,
-    level: &str,
-    threads: &Value,
-) -> Result<Law, String> {
-    let clock = best_core_clock(crate::Facts { site, known });
-    rate(site, known, transfer, level, threads, (clock.range, clock.because()))
+pub fn bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
+    rate(facts, of, best_core_clock(facts))
 }
 
-/// [`bandwidth`] at a core clock, and where that is from.
-fn rate(
-    site: &Site,
-    known: Option<&Known>,
-    transfer: Transfer,
-    level: &str,
-    threads: &Value,
-    (clock, clock_from): (Range, String),
-) -> Result<Law, String> {
-    let cpus = cpus_of(site, threads);
+/// What one core takes from a level behind the first cache by loads, in B/s.
+fn one_core_reads(facts: Facts, level: Level, row: &Design, clock: Law) -> Result<Law, String> {
+    let second = product(row.second, clock.range);
+    if level == Level::L2 {
+        return Ok(clock.at(second).and("bytes per cycle from the second cache"));
+    }
+    let latency = match facts.known.and_then(|known| level_ns(known, level)) {
+        Some(ns) => Law::hardware(around(ns, 0.1), "latency that memory.latency measured"),
+        None => level_latency(facts, level)?,
+    };
+    let lines = product(row.lines, inverse(LINE * 1e9, latency.range));
+    let why = format!("{:.0} to {:.0} lines in flight", row.lines.low, row.lines.high);
+    Ok(latency.at(meet(lines, second)).and(why))
+}
+
+/// [`bandwidth`] at a core clock.
+fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
+    let site = facts.site;
+    let cpus = cpus_of(site, of.threads);
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let (row, is_known) = design(core(site));
-    let instructions = scaled(clock, per_cycle(site, &row, transfer));
-    let instructions = product(instructions, row.reached);
-    let many = several(site, level, cores, cpus.len());
-    if level == "L1" {
-        let (bytes, design) = (per_cycle(site, &row, transfer), told_core(site, is_known));
-        let because = format!(
-            "base hardware: {bytes:.0} B per cycle by memory instructions ({design}) at {clock_from}\
-             {}; software: none",
-            told_cores(cores)
-        );
-        return Ok(Law::of(product(instructions, many), because));
+    let design = if is_known { core(site).name() } else { "any core design" };
+    let many = several(site, of.level, cores, cpus.len());
+    let bytes = per_cycle(site, &row, of);
+    let instructions = clock.clone().times(bytes).by(row.reached);
+    if of.level == Level::L1 {
+        let why = format!("{bytes:.0} B per cycle and core by memory instructions of {design}");
+        return Ok(instructions.by(many).and(why));
     }
-    let is_memory = level == MEMORY || level == FOUR_TIMES;
-    let from = if is_memory { MEMORY } else { level };
-    let read = one_core_reads(site, known, from, (clock, &clock_from))?;
-    let one = meet(instructions, product(read.range, over_reading(transfer)));
-    let mut all = product(one, many);
-    let mut because = format!("base hardware: {}{}", read.because(), told_cores(cores));
-    if is_memory {
+    let read = one_core_reads(facts, of.level, &row, clock)?.and(format_args!("{design} by table"));
+    let one = meet(instructions.range, product(read.range, over_reading(of)));
+    let mut all = read.at(product(one, many)).and(format_args!("on {cores} cores"));
+    if of.level.is_memory() {
         let peak = memory_peak(site, &cpus);
-        all = meet(all, product(peak.range, over_bus(transfer)));
-        because.push_str(&format!("; at most {}", peak.because()));
+        let range = meet(all.range, product(peak.range, over_bus(of)));
+        all = all.at(range).and("at most").with(&peak);
     }
-    if transfer.op != "read" {
-        because.push_str(match transfer.is_nontemporal() {
-            true => "; stores past the caches",
-            false => "; a stored line is read before",
-        });
-    }
-    let estimate = Law::of(all, format!("{because}; software: none"));
-    Ok(match is_guest(site) && level != "L2" {
-        true => estimate.widened(1.3, 1.15, "a virtual machine shares it with others"),
-        false => estimate,
+    all = match (of.op, of.stores) {
+        (Op::Read, _) => all,
+        (_, Stores::NonTemporal) => all.and("stores past the caches"),
+        (_, Stores::Regular) => all.and("a stored line is read before"),
+    };
+    Ok(match is_guest(site) && of.level != Level::L2 {
+        true => all.widened(1.3, 1.15, "a virtual machine shares it with others"),
+        false => all,
     })
 }
 
-fn told_core(site: &Site, is_known: bool) -> String {
-    match is_known {
-        true => format!("{} by plumb's table", core(site).name()),
-        false => "an unknown core design, so any".to_owned(),
-    }
-}
-
-fn told_cores(cores: f64) -> String {
-    match cores {
-        1.0 => String::new(),
-        _ => format!(", {cores} cores"),
-    }
-}
-
 /// What threads on so many cores move over what one thread does.
-fn several(site: &Site, level: &str, cores: f64, threads: usize) -> Range {
+fn several(site: &Site, level: Level, cores: f64, threads: usize) -> Range {
     if threads <= 1 {
         return range(1.0, 1.0, 1.0);
     }
     // A second thread of a core keeps more lines in flight, and shares all else.
     let beside = if threads as f64 > cores { 1.35 } else { 1.02 };
-    let is_private = level == "L1" || level == "L2";
+    let is_private = matches!(level, Level::L1 | Level::L2);
     let low = match (is_guest(site), is_private) {
         (true, _) => 0.4,
         (false, true) => 0.6,
@@ -427,60 +367,41 @@ fn several(site: &Site, level: &str, cores: f64, threads: usize) -> Range {
 ///
 /// # Errors
 /// Why nothing can be said: no known design, or nothing states the peak.
-pub fn efficiency(
-    site: &Site,
-    transfer: Transfer,
-    level: &str,
-    threads: &Value,
-) -> Result<Law, String> {
-    let cpus = cpus_of(site, threads);
-    if level == MEMORY || level == FOUR_TIMES {
+pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
+    let facts = Facts::prior(site);
+    if of.level.is_memory() {
         let (peak, _) = stated_peak(site).ok_or(
             "unknown: neither DMI nor --set host.memory.… tells the channels and the rate of the \
              memory",
         )?;
-        let rate = bandwidth(site, None, transfer, level, threads)?;
-        let share = scaled(rate.range, transfer.bus_ratio() / peak);
-        return Ok(Law::of(
-            range(share.low, share.likely.min(0.98), share.high.min(1.02)),
-            rate.because(),
-        ));
+        let share = bandwidth(facts, of)?.times(of.bus_ratio() / peak);
+        let Range { low, likely, high } = share.range;
+        return Ok(share.at(range(low, likely.min(0.98), high.min(1.02))));
     }
+    let cpus = cpus_of(site, of.threads);
     let (row, _) = design_of(site, &cpus).ok_or(
         "unknown: the table does not know what these cores move per cycle, or they are of several \
          designs",
     )?;
     // The clock is on both sides.
-    let clock = best_core_clock(crate::Facts::prior(site));
-    let (clock, clock_from) = (clock.range, clock.because());
-    let exact = range(clock.likely, clock.likely, clock.likely);
-    let rate = rate(site, None, transfer, level, threads, (exact, clock_from))?;
+    let clock = best_core_clock(facts);
+    let hz = clock.range.likely;
+    let rate = rate(facts, of, clock.at(range(hz, hz, hz)))?;
     let cores = distinct_cores(site, &cpus).max(1) as f64;
-    let allowed = clock.likely * per_cycle(site, &row, transfer) * cores;
-    Ok(Law::of(scaled(rate.range, 1.0 / allowed), rate.because()))
+    Ok(rate.times(1.0 / (hz * per_cycle(site, &row, of) * cores)))
 }
 
-/// The mean of copy, scale, add and triad, as R4 took it.
+/// The mean of copy, scale, add and triad, as R4 took it, of kernels that else are like this one.
 ///
 /// # Errors
 /// As [`bandwidth`].
-pub fn stream_mean(
-    site: &Site,
-    known: Option<&Known>,
-    stores: &'static str,
-    level: &str,
-    threads: &Value,
-) -> Result<Law, String> {
+pub fn stream_mean(facts: Facts, of: &Transfer) -> Result<Law, String> {
     let mut mean = range(0.0, 0.0, 0.0);
-    let mut because = String::new();
-    for op in &OPS[3..] {
-        let of = bandwidth(site, known, Transfer::widest(op, stores), level, threads)?;
-        mean.low += of.range.low / 4.0;
-        mean.likely += of.range.likely / 4.0;
-        mean.high += of.range.high / 4.0;
-        because = of.because();
+    for op in STREAM {
+        let Range { low, likely, high } = bandwidth(facts, &of.with_op(op))?.range;
+        mean = range(mean.low + low / 4.0, mean.likely + likely / 4.0, mean.high + high / 4.0);
     }
-    Ok(Law::of(mean, because))
+    Ok(bandwidth(facts, &of.with_op(Op::Triad))?.at(mean))
 }
 
 /// A copy's loads over a read's, by instructions, above which one of them is wrong.
@@ -488,19 +409,16 @@ pub const LOADS_MOST: f64 = 1.1;
 
 /// Bus bytes of a copy over those of a read: both keep the same lines in flight, and what a copy
 /// writes back leaves beside them.
-pub fn copy_over_read(level: &str) -> Law {
-    let range = match level {
+pub fn copy_over_read(level: Level) -> Law {
+    let range = match level.is_memory() {
         // One thread's; where the channels are the limit, about 1. The high end was 1.75 until one
         // virtual machine gave 1.65, too near for a check that fails cases.
-        MEMORY | FOUR_TIMES => range(0.65, 1.25, 2.0),
-        _ => range(0.5, 1.2, 2.0),
+        true => range(0.65, 1.25, 2.0),
+        false => range(0.5, 1.2, 2.0),
     };
-    Law::of(
-        range,
-        "base hardware: a copy's loads and the reads before its stores share the lines in \
-                  flight with a read's, and what it writes back comes on top; software: none"
-            .to_owned(),
-    )
+    let because = "a copy's loads and the reads before its stores share the lines in flight with a \
+                   read's, and what it writes back comes on top";
+    Law::hardware(range, because)
 }
 
 #[cfg(test)]

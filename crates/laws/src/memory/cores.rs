@@ -28,10 +28,7 @@ pub(super) struct LoadCosts {
 
 /// The costs of a design; for one that nobody described, an interval over all, marked `false`.
 pub(super) fn costs(core: Core) -> (LoadCosts, bool) {
-    TABLE
-        .iter()
-        .find(|(cores, _)| cores.contains(&core))
-        .map_or((ANY, false), |(_, costs)| (*costs, true))
+    row(TABLE, core).map_or((ANY, false), |costs| (costs, true))
 }
 
 /// What memory of this kind adds to the last cache, in ns: row activation, column access, transfer,
@@ -62,220 +59,99 @@ const fn exactly(cycles: f64) -> Range {
     range(0.985 * cycles, cycles, 1.03 * cycles)
 }
 
-const NEHALEM: LoadCosts = LoadCosts {
-    l1: exactly(4.0),
-    l2: range(9.8, 10.0, 11.5),
-    near: range(34.0, 40.0, 50.0),
-    mesh: range(36.0, 48.0, 70.0),
-    memory_ns: DDR3,
-    memory: "DDR3",
-};
+const fn load_costs(
+    l1: Range,
+    l2: Range,
+    near: Range,
+    mesh: Range,
+    memory_ns: Range,
+    memory: &'static str,
+) -> LoadCosts {
+    LoadCosts { l1, l2, near, mesh, memory_ns, memory }
+}
 
-const SANDY_BRIDGE: LoadCosts = LoadCosts {
-    l2: range(11.0, 12.0, 13.0),
-    near: range(26.0, 31.0, 42.0),
-    mesh: range(30.0, 45.0, 65.0),
-    ..NEHALEM
-};
+/// Rows of a table of designs: the cores, and the arguments of `$make`.
+macro_rules! designs {
+    ($make:path; $([$($core:ident)+] => $($value:expr),+;)+) => {
+        &[$((&[$(Core::$core),+], $make($($value),+)),)+]
+    };
+}
+pub(super) use designs;
 
-const SKYLAKE: LoadCosts = LoadCosts {
-    // 4 through a base register alone, 5 otherwise.
-    l1: range(3.94, 4.0, 5.15),
-    l2: range(11.5, 12.0, 14.5),
-    near: range(34.0, 40.0, 55.0),
-    mesh: range(50.0, 70.0, 95.0),
-    memory_ns: DDR4,
-    memory: "DDR4",
-};
+/// A core's row of such a table; none for a design that nobody described.
+pub(super) fn row<T: Copy>(table: &[(&[Core], T)], core: Core) -> Option<T> {
+    table.iter().find(|(cores, _)| cores.contains(&core)).map(|(_, row)| *row)
+}
 
-const SUNNY_COVE: LoadCosts = LoadCosts {
-    l1: exactly(5.0),
-    l2: range(12.5, 13.5, 15.0),
-    near: range(36.0, 45.0, 60.0),
-    mesh: range(55.0, 75.0, 110.0),
-    ..SKYLAKE
+// The first cache of Skylake takes 4 cycles through a base register alone, 5 otherwise; Apple's takes 3 where a
+// load feeds the next one's address, 4 otherwise.
+#[rustfmt::skip]
+static TABLE: &[(&[Core], LoadCosts)] = designs! { load_costs;
+    // First cache, second, the last of few cores, behind a mesh; what memory adds in ns, and its kind.
+    [Core2] =>
+        exactly(3.0), range(13.5, 14.5, 16.0), range(28.0, 45.0, 75.0),
+        range(45.0, 85.0, 180.0), DDR2, "DDR2 behind a front-side bus";
+    [Nehalem Westmere] =>
+        exactly(4.0), range(9.8, 10.0, 11.5), range(34.0, 40.0, 50.0),
+        range(36.0, 48.0, 70.0), DDR3, "DDR3";
+    [SandyBridge IvyBridge] =>
+        exactly(4.0), range(11.0, 12.0, 13.0), range(26.0, 31.0, 42.0),
+        range(30.0, 45.0, 65.0), DDR3, "DDR3";
+    [Haswell Broadwell] =>
+        exactly(4.0), range(11.0, 12.0, 13.0), range(32.0, 37.0, 52.0),
+        range(40.0, 55.0, 75.0), range(38.0, 55.0, 88.0), "DDR3 or DDR4";
+    [SkylakeClient PalmCove] =>
+        range(3.94, 4.0, 5.15), range(11.5, 12.0, 14.5), range(34.0, 40.0, 55.0),
+        range(50.0, 70.0, 95.0), DDR4, "DDR4";
+    [SkylakeServer] =>
+        range(3.94, 4.0, 5.15), range(13.0, 14.0, 16.0), range(34.0, 40.0, 55.0),
+        range(50.0, 70.0, 95.0), DDR4, "DDR4";
+    [SunnyCove WillowCove CypressCove] =>
+        exactly(5.0), range(12.5, 13.5, 15.0), range(36.0, 45.0, 60.0),
+        range(55.0, 75.0, 110.0), DDR4, "DDR4";
+    [GoldenCove RaptorCove RedwoodCove] =>
+        exactly(5.0), range(13.8, 15.3, 17.0), range(55.0, 68.0, 90.0),
+        range(75.0, 125.0, 185.0), DDR5, "DDR5";
+    [LionCove] =>
+        exactly(4.0), range(9.0, 17.0, 19.0), range(60.0, 83.0, 100.0),
+        range(75.0, 125.0, 185.0), DDR5, "DDR5";
+    [Silvermont Goldmont] =>
+        exactly(3.0), range(13.0, 17.0, 23.0), range(45.0, 65.0, 95.0),
+        range(60.0, 95.0, 160.0), range(50.0, 75.0, 110.0), "DDR3 or LPDDR3";
+    [Tremont Gracemont Crestmont Skymont] =>
+        range(2.95, 3.0, 4.12), range(13.0, 17.0, 23.0), range(45.0, 65.0, 95.0),
+        range(60.0, 95.0, 160.0), DDR4, "DDR4";
+    [Bulldozer] =>
+        exactly(4.0), range(18.0, 20.5, 24.0), range(45.0, 58.0, 75.0),
+        range(45.0, 85.0, 180.0), DDR3, "DDR3";
+    [Zen Zen2] =>
+        exactly(4.0), range(11.5, 12.5, 17.5), range(34.0, 39.0, 50.0),
+        range(34.0, 40.0, 55.0), range(45.0, 68.0, 105.0), "DDR4 behind an I/O die";
+    [Zen3] =>
+        exactly(4.0), range(11.5, 12.5, 17.5), range(40.0, 47.0, 56.0),
+        range(40.0, 48.0, 60.0), range(45.0, 68.0, 105.0), "DDR4 behind an I/O die";
+    [Zen4 Zen5] =>
+        exactly(4.0), range(13.5, 14.2, 16.0), range(42.0, 49.0, 60.0),
+        range(42.0, 51.0, 66.0), range(52.0, 76.0, 115.0), "DDR5 behind an I/O die";
+    [CortexA53 CortexA55 CortexA510] =>
+        range(1.97, 3.0, 4.1), range(7.0, 12.0, 20.0), range(25.0, 40.0, 70.0),
+        range(40.0, 70.0, 120.0), LPDDR, "LPDDR4";
+    [CortexA57 CortexA72 CortexA73 CortexA75] =>
+        range(2.95, 4.0, 5.1), range(12.0, 18.0, 26.0), range(28.0, 40.0, 70.0),
+        range(50.0, 80.0, 130.0), LPDDR, "LPDDR4 or DDR4";
+    [CortexA76 CortexA77 CortexA78 CortexA710 CortexA715 CortexX1 CortexX2 CortexX3] =>
+        exactly(4.0), range(9.0, 11.5, 15.0), range(28.0, 40.0, 70.0),
+        range(50.0, 80.0, 130.0), LPDDR, "LPDDR4 or LPDDR5";
+    [NeoverseN1 NeoverseN2 NeoverseN3 NeoverseV1 NeoverseV2 NeoverseV3 AmpereOne ThunderX2 Tsv110] =>
+        exactly(4.0), range(9.0, 11.5, 15.0), range(28.0, 40.0, 70.0),
+        range(50.0, 80.0, 130.0), range(45.0, 65.0, 105.0), "DDR4 or DDR5";
+    [A64fx] =>
+        range(4.9, 5.0, 8.3), range(36.0, 43.0, 60.0), range(28.0, 45.0, 75.0),
+        range(45.0, 85.0, 180.0), range(80.0, 110.0, 160.0), "HBM2";
+    [AppleFirestorm AppleAvalanche AppleIcestorm AppleBlizzard] =>
+        range(2.95, 3.0, 4.12), range(14.0, 16.5, 20.0), range(40.0, 70.0, 130.0),
+        range(40.0, 70.0, 130.0), range(60.0, 85.0, 115.0), "LPDDR4X or LPDDR5";
 };
-
-const GOLDEN_COVE: LoadCosts = LoadCosts {
-    l1: exactly(5.0),
-    l2: range(13.8, 15.3, 17.0),
-    near: range(55.0, 68.0, 90.0),
-    mesh: range(75.0, 125.0, 185.0),
-    memory_ns: DDR5,
-    memory: "DDR5",
-};
-
-const ATOM: LoadCosts = LoadCosts {
-    l1: exactly(3.0),
-    l2: range(13.0, 17.0, 23.0),
-    near: range(45.0, 65.0, 95.0),
-    mesh: range(60.0, 95.0, 160.0),
-    memory_ns: DDR4,
-    memory: "DDR4",
-};
-
-const ZEN: LoadCosts = LoadCosts {
-    l1: exactly(4.0),
-    l2: range(11.5, 12.5, 17.5),
-    near: range(34.0, 39.0, 50.0),
-    mesh: range(34.0, 40.0, 55.0),
-    memory_ns: range(45.0, 68.0, 105.0),
-    memory: "DDR4 behind an I/O die",
-};
-
-const NEOVERSE: LoadCosts = LoadCosts {
-    l1: exactly(4.0),
-    l2: range(9.0, 11.5, 15.0),
-    near: range(28.0, 40.0, 70.0),
-    mesh: range(50.0, 80.0, 130.0),
-    memory_ns: range(45.0, 65.0, 105.0),
-    memory: "DDR4 or DDR5",
-};
-
-const LITTLE: LoadCosts = LoadCosts {
-    l1: range(1.97, 3.0, 4.1),
-    l2: range(7.0, 12.0, 20.0),
-    near: range(25.0, 40.0, 70.0),
-    mesh: range(40.0, 70.0, 120.0),
-    memory_ns: LPDDR,
-    memory: "LPDDR4",
-};
-
-const APPLE: LoadCosts = LoadCosts {
-    // 3 where a load feeds the next one's address, 4 otherwise.
-    l1: range(2.95, 3.0, 4.12),
-    l2: range(14.0, 16.5, 20.0),
-    near: range(40.0, 70.0, 130.0),
-    mesh: range(40.0, 70.0, 130.0),
-    memory_ns: range(60.0, 85.0, 115.0),
-    memory: "LPDDR4X or LPDDR5",
-};
-
-static TABLE: &[(&[Core], LoadCosts)] = &[
-    (
-        &[Core::Core2],
-        LoadCosts {
-            l1: exactly(3.0),
-            l2: range(13.5, 14.5, 16.0),
-            memory_ns: DDR2,
-            memory: "DDR2 behind a front-side bus",
-            ..ANY
-        },
-    ),
-    (&[Core::Nehalem, Core::Westmere], NEHALEM),
-    (&[Core::SandyBridge, Core::IvyBridge], SANDY_BRIDGE),
-    (
-        &[Core::Haswell, Core::Broadwell],
-        LoadCosts {
-            near: range(32.0, 37.0, 52.0),
-            mesh: range(40.0, 55.0, 75.0),
-            memory_ns: range(38.0, 55.0, 88.0),
-            memory: "DDR3 or DDR4",
-            ..SANDY_BRIDGE
-        },
-    ),
-    (&[Core::SkylakeClient, Core::PalmCove], SKYLAKE),
-    (&[Core::SkylakeServer], LoadCosts { l2: range(13.0, 14.0, 16.0), ..SKYLAKE }),
-    (&[Core::SunnyCove, Core::WillowCove, Core::CypressCove], SUNNY_COVE),
-    (&[Core::GoldenCove, Core::RaptorCove, Core::RedwoodCove], GOLDEN_COVE),
-    (
-        &[Core::LionCove],
-        LoadCosts {
-            l1: exactly(4.0),
-            l2: range(9.0, 17.0, 19.0),
-            near: range(60.0, 83.0, 100.0),
-            ..GOLDEN_COVE
-        },
-    ),
-    (
-        &[Core::Silvermont, Core::Goldmont],
-        LoadCosts { memory_ns: range(50.0, 75.0, 110.0), memory: "DDR3 or LPDDR3", ..ATOM },
-    ),
-    (
-        &[Core::Tremont, Core::Gracemont, Core::Crestmont, Core::Skymont],
-        LoadCosts { l1: range(2.95, 3.0, 4.12), ..ATOM },
-    ),
-    (
-        &[Core::Bulldozer],
-        LoadCosts {
-            l1: exactly(4.0),
-            l2: range(18.0, 20.5, 24.0),
-            near: range(45.0, 58.0, 75.0),
-            memory_ns: DDR3,
-            memory: "DDR3",
-            ..ANY
-        },
-    ),
-    (&[Core::Zen], ZEN),
-    (&[Core::Zen2], ZEN),
-    (
-        &[Core::Zen3],
-        LoadCosts { near: range(40.0, 47.0, 56.0), mesh: range(40.0, 48.0, 60.0), ..ZEN },
-    ),
-    (
-        &[Core::Zen4, Core::Zen5],
-        LoadCosts {
-            l2: range(13.5, 14.2, 16.0),
-            near: range(42.0, 49.0, 60.0),
-            mesh: range(42.0, 51.0, 66.0),
-            memory_ns: range(52.0, 76.0, 115.0),
-            memory: "DDR5 behind an I/O die",
-            ..ZEN
-        },
-    ),
-    (&[Core::CortexA53, Core::CortexA55, Core::CortexA510], LITTLE),
-    (
-        &[Core::CortexA57, Core::CortexA72, Core::CortexA73, Core::CortexA75],
-        LoadCosts {
-            l1: range(2.95, 4.0, 5.1),
-            l2: range(12.0, 18.0, 26.0),
-            memory_ns: LPDDR,
-            memory: "LPDDR4 or DDR4",
-            ..NEOVERSE
-        },
-    ),
-    (
-        &[
-            Core::CortexA76,
-            Core::CortexA77,
-            Core::CortexA78,
-            Core::CortexA710,
-            Core::CortexA715,
-            Core::CortexX1,
-            Core::CortexX2,
-            Core::CortexX3,
-        ],
-        LoadCosts { memory_ns: LPDDR, memory: "LPDDR4 or LPDDR5", ..NEOVERSE },
-    ),
-    (
-        &[
-            Core::NeoverseN1,
-            Core::NeoverseN2,
-            Core::NeoverseN3,
-            Core::NeoverseV1,
-            Core::NeoverseV2,
-            Core::NeoverseV3,
-            Core::AmpereOne,
-            Core::ThunderX2,
-            Core::Tsv110,
-        ],
-        NEOVERSE,
-    ),
-    (
-        &[Core::A64fx],
-        LoadCosts {
-            l1: range(4.9, 5.0, 8.3),
-            l2: range(36.0, 43.0, 60.0),
-            memory_ns: range(80.0, 110.0, 160.0),
-            memory: "HBM2",
-            ..ANY
-        },
-    ),
-    (
-        &[Core::AppleFirestorm, Core::AppleAvalanche, Core::AppleIcestorm, Core::AppleBlizzard],
-        APPLE,
-    ),
-];
 
 #[cfg(test)]
 mod tests {

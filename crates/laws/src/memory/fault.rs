@@ -11,10 +11,12 @@ mod device;
 
 pub use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 
-use crate::cpu::{is_guest, time_of};
+use super::Level;
+use super::bandwidth::{Op, Stores};
+use crate::cpu::{clocked, is_guest};
 use crate::os::signal::{EXCEPTION, Operation, signal};
 use crate::os::{self, measured_call};
-use crate::{Facts, Law, inverse, product, range, scaled, sum};
+use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::{Known, Site};
 use record::event::{Condition, Range};
 use record::key::CaseId;
@@ -73,105 +75,72 @@ pub enum Minor {
 }
 
 /// One fault, in ns.
-pub fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Law {
+pub fn minor(facts: Facts, fault: Minor) -> Law {
+    let (site, known) = (facts.site, facts.known);
     let page = base_bytes(site);
-    let around_pages = (AROUND_BYTES / page).max(1.0);
-    let (cycles, what, bytes_moved) = match fault {
-        Minor::Anonymous => {
-            (ANONYMOUS, "a page taken and entered", Some(moved(page, clear_warm_rate(known))))
-        }
-        Minor::Zero => (ZERO, "the zero page entered", None),
-        Minor::Huge => (
-            HUGE,
-            "a huge page found and entered",
-            Some(moved(huge_bytes(site), clear_rate(known))),
-        ),
-        Minor::File => (FILE, "a page looked up in the cache and entered", None),
+    let (cycles, what, bytes) = match fault {
+        Minor::Anonymous => (ANONYMOUS, "a page taken and entered", page),
+        Minor::Zero => (ZERO, "the zero page entered", 0.0),
+        Minor::Huge => (HUGE, "a huge page found and entered", huge_bytes(site)),
+        Minor::File => (FILE, "a page looked up in the cache and entered", 0.0),
         Minor::FileAround => (
-            sum(FILE, scaled(AROUND, around_pages - 1.0)),
+            sum(FILE, scaled(AROUND, (AROUND_BYTES / page).max(1.0) - 1.0)),
             "a page looked up in the cache and entered with those around it",
-            None,
+            0.0,
         ),
-        Minor::Shared => (
-            SHARED,
-            "a page taken and entered in the object's index and the table",
-            Some(moved(page, clear_warm_rate(known))),
-        ),
-        Minor::Copy => {
-            (COPY, "a page taken, the shared one given up", Some(moved(page, copy_rate(known))))
+        Minor::Shared => {
+            (SHARED, "a page taken and entered in the object's index and the table", page)
         }
-        Minor::Protect => return protect(site, known),
+        Minor::Copy => (COPY, "a page taken, the shared one given up", page),
+        Minor::Protect => return protect(facts),
     };
-    let way = way(site, known);
-    let work = kernel_ns(site, known, cycles);
-    let mut estimate = Law::of(
-        sum(way.range, work),
-        format!(
-            "{}; software: {what}, {:.0} to {:.0} cycles",
-            way.because(),
-            cycles.low,
-            cycles.high
-        ),
-    );
-    if let Some((ns, bytes, from)) = bytes_moved {
-        estimate.range = sum(estimate.range, ns);
-        estimate = estimate.and(format!(
-            "base hardware: {bytes:.0} bytes {} in {:.0} to {:.0} ns ({from})",
-            if fault == Minor::Copy { "copied" } else { "cleared" },
-            ns.low,
-            ns.high
-        ));
+    let mut law = way(facts) + kernel(facts, cycles, what);
+    if bytes > 0.0 {
+        let (rate, from) = match fault {
+            Minor::Copy => copy_rate(known),
+            Minor::Huge => clear_rate(known),
+            _ => clear_warm_rate(known),
+        };
+        law = law + Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"));
     }
-    if is_guest(site) {
-        estimate = estimate
-            .widened(
-                1.0,
-                1.5,
-                "a guest's tables are nested, and its host may have to find the memory too",
-            )
-            .counting(Condition::NestedPaging);
+    let why = "a guest's tables are nested, and its host may have to find the memory too";
+    match is_guest(site) {
+        true => law.widened(1.0, 1.5, why).counting(Condition::NestedPaging),
+        false => law,
     }
-    estimate
 }
 
 /// Pages that one fault on a cached file maps: (base pages of 64 KiB).
 pub fn pages_around(site: &Site) -> Law {
     let likely = (AROUND_BYTES / base_bytes(site)).max(1.0);
-    Law::new(
-        1.0,
-        likely,
-        4.0 * likely,
-        "software: Linux maps what is cached of the 64 KiB around a fault (fault_around_bytes), or all \
-         of a large folio",
+    Law::software(
+        range(1.0, likely, 4.0 * likely),
+        "Linux maps what is cached of the 64 KiB around a fault (fault_around_bytes), or all of a \
+         large folio",
     )
 }
 
 /// Clearing a byte of a huge page, in ns.
-pub fn zeroing(site: &Site, known: Option<&Known>) -> Law {
-    let (rate, from) = clear_rate(known);
-    let estimate =
-        Law::of(inverse(1.0, rate), format!("base hardware: memory is cleared at {from}"));
-    match is_guest(site) {
-        true => estimate.widened(1.0, 1.4, "shared with other guests"),
-        false => estimate,
+pub fn zeroing(facts: Facts) -> Law {
+    let (rate, from) = clear_rate(facts.known);
+    let law = Law::hardware(inverse(1.0, rate), format!("memory is cleared at {from}"));
+    match is_guest(facts.site) {
+        true => law.widened(1.0, 1.4, "shared with other guests"),
+        false => law,
     }
 }
 
 /// A fault less what it clears, in ns.
-pub fn without_zeroing(site: &Site, known: Option<&Known>) -> Law {
-    let way = way(site, known);
-    Law::of(
-        sum(way.range, kernel_ns(site, known, ANONYMOUS)),
-        format!("{}; software: a page taken and entered", way.because()),
-    )
-    .widened(1.3, 1.5, "a small difference of two figures")
+pub fn without_zeroing(facts: Facts) -> Law {
+    let law = way(facts) + kernel(facts, ANONYMOUS, "a page taken and entered");
+    law.widened(1.3, 1.5, "a small difference of two figures")
 }
 
 /// Whether earlier figures narrow a law of minor faults.
 pub fn is_known(known: &Known, fault: Minor) -> bool {
     let moved = match fault {
         Minor::Anonymous | Minor::Shared => measured_inner_write(known).is_some(),
-        Minor::Huge => measured_write(known).is_some(),
+        Minor::Huge => measured(known, Op::Write, Level::Memory).is_some(),
         Minor::Copy => measured_copy(known).is_some(),
         _ => false,
     };
@@ -181,34 +150,20 @@ pub fn is_known(known: &Known, fault: Minor) -> bool {
 }
 
 /// The way in and out of an exception.
-fn way(site: &Site, known: Option<&Known>) -> Law {
-    let call = os::call(Facts { site, known }, 0.05);
-    Law::of(
-        product(call.range, EXCEPTION),
-        format!("an exception's way in and out; {}", call.because()),
-    )
+fn way(facts: Facts) -> Law {
+    os::call(facts, 0.05).by(EXCEPTION).and("an exception's way in and out")
 }
 
 /// The store is refused, a handler runs, calls mprotect and returns.
-fn protect(site: &Site, known: Option<&Known>) -> Law {
-    let fault = match known.and_then(measured_fault) {
-        Some(ns) => Law::of(
-            range(0.85 * ns, ns, 1.3 * ns),
-            format!("a refused store and its handler took {ns:.0} ns (measured by os.signal)"),
-        ),
-        None => signal(Facts { site, known }, Operation::Fault),
+fn protect(facts: Facts) -> Law {
+    let fault = match facts.known.and_then(measured_fault) {
+        Some(ns) => {
+            let because = "a refused store and its handler as os.signal measured them";
+            Law::new(0.85 * ns, ns, 1.3 * ns, because)
+        }
+        None => signal(facts, Operation::Fault),
     };
-    let call = os::call(Facts { site, known }, 0.05).range;
-    let work = sum(call, kernel_ns(site, known, PROTECT));
-    Law::of(
-        sum(fault.range, work),
-        format!(
-            "{}; software: mprotect in the handler, its way in and out and {:.0} to {:.0} cycles",
-            fault.because(),
-            PROTECT.low,
-            PROTECT.high
-        ),
-    )
+    fault + (os::call(facts, 0.05) + kernel(facts, PROTECT, "mprotect in the handler"))
 }
 
 fn measured_fault(known: &Known) -> Option<f64> {
@@ -216,64 +171,48 @@ fn measured_fault(known: &Known) -> Option<f64> {
     known.get("os.signal", &case, "latency").filter(|ns| *ns > 0.0)
 }
 
-fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
-    time_of(Facts { site, known }, cycles, "").range
-}
-
-/// Bytes moved at a rate (bytes per ns, and where that is from): the time, the bytes, and from what.
-fn moved(bytes: f64, (rate, from): (Range, String)) -> (Range, f64, String) {
-    let ns = product(range(bytes, bytes, bytes), inverse(1.0, rate));
-    (ns, bytes, from)
+fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
+    clocked(facts, Law::software(cycles, what))
 }
 
 /// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote to
 /// its second cache, else to what is nearest to that, where it is measured.
 fn clear_warm_rate(known: Option<&Known>) -> (Range, String) {
-    match known.and_then(measured_inner_write) {
-        Some((level, rate)) => (
-            scaled(CLEARED_OVER_L2, rate),
-            format!(
-                "{rate:.1} GB/s (written by one thread at {level}, measured by memory.bandwidth)"
-            ),
-        ),
-        None => as_usual(CLEAR_WARM),
-    }
+    told(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM)
 }
 
 /// The same for memory that is in no cache: by what it wrote to main memory.
 fn clear_rate(known: Option<&Known>) -> (Range, String) {
-    match known.and_then(measured_write) {
-        Some(rate) => (
-            scaled(CLEARED_OVER_MEMORY, rate),
-            format!("{rate:.1} GB/s (written by one thread, measured by memory.bandwidth)"),
-        ),
-        None => as_usual(CLEAR_MEMORY),
-    }
+    told(
+        known.and_then(|known| measured(known, Op::Write, Level::Memory)),
+        CLEARED_OVER_MEMORY,
+        CLEAR_MEMORY,
+    )
 }
 
 /// Bytes per ns at which one CPU copies a page, each byte counted once.
 fn copy_rate(known: Option<&Known>) -> (Range, String) {
-    match known.and_then(measured_copy) {
-        Some(rate) => (
-            scaled(COPIED_OVER_MEMORY, rate),
-            format!("{rate:.1} GB/s (copied by one thread, measured by memory.bandwidth)"),
-        ),
-        None => as_usual(COPIED),
-    }
+    told(known.and_then(measured_copy), COPIED_OVER_MEMORY, COPIED)
 }
 
-fn as_usual(rate: Range) -> (Range, String) {
-    let from = format!("{} to {} GB/s, as one CPU usually does", rate.low, rate.high);
-    (rate, from)
+/// The kernel's rate by what one thread measured, else as it usually is; and from what.
+fn told(measured: Option<f64>, over: Range, usual: Range) -> (Range, String) {
+    match measured {
+        Some(rate) => (
+            scaled(over, rate),
+            format!("{rate:.1} GB/s of one thread, measured by memory.bandwidth"),
+        ),
+        None => (usual, "what one CPU usually does".to_owned()),
+    }
 }
 
 /// Bytes per ns that one thread moved by an operation with regular stores at a level: the best of
 /// what is known.
-fn measured(known: &Known, op: &str, level: &str) -> Option<f64> {
+fn measured(known: &Known, op: Op, level: Level) -> Option<f64> {
     let is_it = |case: &CaseId| {
-        case.text("op") == Some(op)
-            && case.text("level") == Some(level)
-            && case.text("stores").is_none_or(|stores| stores == "regular")
+        case.text("op") == Some(op.text())
+            && case.text("level") == Some(level.text())
+            && case.text("stores").is_none_or(|stores| stores == Stores::Regular.text())
             && case.int("threads").is_none_or(|threads| threads == 1)
     };
     known
@@ -284,21 +223,16 @@ fn measured(known: &Known, op: &str, level: &str) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// Writing main memory.
-fn measured_write(known: &Known) -> Option<f64> {
-    measured(known, "write", "DRAM")
-}
-
 /// Writing the second cache, or the nearest level that is known.
-fn measured_inner_write(known: &Known) -> Option<(&'static str, f64)> {
-    let mut levels = ["L2", "L3", "L1", "DRAM"].into_iter();
-    levels.find_map(|level| Some((level, measured(known, "write", level)?)))
+fn measured_inner_write(known: &Known) -> Option<f64> {
+    let mut levels = [Level::L2, Level::L3, Level::L1, Level::Memory].into_iter();
+    levels.find_map(|level| measured(known, Op::Write, level))
 }
 
 /// Bytes per ns that one thread copied in main memory, each counted once: of the program's bytes, which
 /// count both the read and the written ones, the half.
 pub fn measured_copy(known: &Known) -> Option<f64> {
-    Some(measured(known, "copy", "DRAM")? / 2.0)
+    Some(measured(known, Op::Copy, Level::Memory)? / 2.0)
 }
 
 fn base_bytes(site: &Site) -> f64 {
@@ -312,10 +246,11 @@ fn huge_bytes(site: &Site) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::{CLEARED_OVER_L2, CLEARED_OVER_MEMORY, COPIED_OVER_MEMORY};
     use super::{
         Major, Minor, is_known, major, minor, read_bytes, window, without_zeroing, zeroing,
     };
-    use crate::Law;
+    use crate::{Facts, Law};
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use host::block::Disk;
@@ -372,17 +307,18 @@ mod tests {
             Some(disk("vda", None)),
         ];
         for site in sites() {
+            let facts = Facts::prior(&site);
             for fault in MINORS {
-                ordered(&minor(&site, None, fault));
+                ordered(&minor(facts, fault));
             }
-            ordered(&zeroing(&site, None));
-            ordered(&without_zeroing(&site, None));
+            ordered(&zeroing(facts));
+            ordered(&without_zeroing(facts));
             for disk in disks.iter().map(Option::as_ref) {
                 for (random, readahead) in
                     [(false, false), (false, true), (true, false), (true, true)]
                 {
-                    ordered(&major(&site, None, disk, Major { random, readahead }));
-                    ordered(&window(&site, None, disk, 16 << 20, readahead));
+                    ordered(&major(facts, disk, Major { random, readahead }));
+                    ordered(&window(facts, disk, 16 << 20, readahead));
                     ordered(&read_bytes(&site, disk, readahead));
                 }
             }
@@ -392,7 +328,7 @@ mod tests {
     #[test]
     fn dearer_faults_are_expected_to_be_dearer() {
         for site in sites() {
-            let ns = |fault| minor(&site, None, fault).range.likely;
+            let ns = |fault| minor(Facts::prior(&site), fault).range.likely;
             assert!(ns(Minor::Zero) < ns(Minor::Anonymous));
             assert!(ns(Minor::File) < ns(Minor::FileAround));
             assert!(ns(Minor::Anonymous) < ns(Minor::Copy));
@@ -400,15 +336,25 @@ mod tests {
         }
         let site = recorded("epyc-7763-2s");
         let random = Major { random: true, readahead: false };
-        let of = |disk: &Disk| major(&site, None, Some(disk), random).range;
+        let of = |disk: &Disk| major(Facts::prior(&site), Some(disk), random).range;
         let (flash, spinning) = (of(&disk("nvme0n1", Some(false))), of(&disk("sda", Some(true))));
         assert!(flash.high < spinning.low, "{flash:?} {spinning:?}");
         // R0's 15 µs is no read of a disk that spins.
         assert!(spinning.low > 15_228.0);
         // A guest's disk says of itself what was typed in: the interval holds both.
         let guest = recorded("vm-granite-rapids");
-        let unknown = major(&guest, None, Some(&disk("sda", Some(true))), random).range;
+        let unknown = major(Facts::prior(&guest), Some(&disk("sda", Some(true))), random).range;
         assert!(unknown.low < flash.likely && spinning.likely < unknown.high);
+    }
+
+    /// A rate of one thread, as memory.bandwidth would have found it.
+    fn put(known: &mut Known, op: &str, level: &str, bytes_per_s: f64) {
+        let case = CaseId::new()
+            .with("op", op)
+            .with("stores", "regular")
+            .with("level", level)
+            .with("threads", Value::from(1_u64));
+        known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), bytes_per_s);
     }
 
     #[test]
@@ -416,51 +362,45 @@ mod tests {
         let site = recorded("epyc-7763-2s");
         let mut known = Known::default();
         assert!(MINORS.iter().all(|fault| !is_known(&known, *fault)));
-        let written = CaseId::new()
-            .with("op", "write")
-            .with("stores", "regular")
-            .with("level", "DRAM")
-            .with("threads", Value::from(1_u64));
-        known.insert(Key::new("memory.bandwidth", &written, "bandwidth"), 2e9);
+        put(&mut known, "write", "DRAM", 2e9);
         assert!(is_known(&known, Minor::Huge) && !is_known(&known, Minor::Copy));
         assert!(is_known(&known, Minor::Anonymous) && !is_known(&known, Minor::Zero));
-        let slow = minor(&site, Some(&known), Minor::Huge);
-        let prior = minor(&site, None, Minor::Huge).range;
-        assert!(slow.because().contains("2.0 GB/s (written"), "{}", slow.because());
-        assert!(slow.range.likely > 1.5 * prior.likely);
-        assert!(slow.range.high / slow.range.low < prior.high / prior.low);
+        let slow = minor(Facts { site: &site, known: Some(&known) }, Minor::Huge).range;
+        let prior = minor(Facts::prior(&site), Minor::Huge).range;
+        assert!(slow.likely > 1.5 * prior.likely);
+        assert!(slow.high / slow.low < prior.high / prior.low);
         let refused = CaseId::new().with("operation", "fault");
         known.insert(Key::new("os.signal", &refused, "latency"), 9e3);
         assert!(is_known(&known, Minor::Protect));
-        assert!(minor(&site, Some(&known), Minor::Protect).range.likely > 9e3);
+        let facts = Facts { site: &site, known: Some(&known) };
+        assert!(minor(facts, Minor::Protect).range.likely > 9e3);
     }
+
     #[test]
     fn pages_are_cleared_at_the_second_caches_rate_and_copied_at_half_the_copys() {
         let site = recorded("epyc-7763-2s");
         let mut known = Known::default();
-        let put = |known: &mut Known, op: &str, level: &str, bytes_per_s: f64| {
-            let case = CaseId::new()
-                .with("op", op)
-                .with("stores", "regular")
-                .with("level", level)
-                .with("threads", Value::from(1_u64));
-            known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), bytes_per_s);
-        };
-        put(&mut known, "write", "L2", 64e9);
-        put(&mut known, "write", "DRAM", 8e9);
-        put(&mut known, "copy", "DRAM", 16e9);
-        for fault in [Minor::Anonymous, Minor::Shared] {
-            let because = minor(&site, Some(&known), fault).because();
-            assert!(because.contains("64.0 GB/s (written by one thread at L2"), "{because}");
+        for (op, level, rate) in
+            [("write", "L2", 64e9), ("write", "DRAM", 8e9), ("copy", "DRAM", 16e9)]
+        {
+            put(&mut known, op, level, rate);
         }
-        let copy = minor(&site, Some(&known), Minor::Copy);
-        assert!(copy.because().contains("8.0 GB/s (copied"), "{}", copy.because());
-        let huge = minor(&site, Some(&known), Minor::Huge).because();
-        assert!(huge.contains("8.0 GB/s (written by one thread, "), "{huge}");
-        // A machine that copies a tenth as fast has dearer faults, by what 4 KiB take more.
-        put(&mut known, "copy", "DRAM", 1.6e9);
-        let slow = minor(&site, Some(&known), Minor::Copy).range;
-        let more = 4096.0 / (0.8 * 0.8) - 4096.0 / (0.8 * 8.0);
-        assert!((slow.likely - copy.range.likely - more).abs() < 1.0);
+        // A machine that moves a tenth as fast has dearer faults, by what its bytes take more.
+        for (fault, op, level, bytes, rate) in [
+            (Minor::Anonymous, "write", "L2", 4096.0, 64.0 * CLEARED_OVER_L2.likely),
+            (Minor::Shared, "write", "L2", 4096.0, 64.0 * CLEARED_OVER_L2.likely),
+            (Minor::Huge, "write", "DRAM", 2_097_152.0, 8.0 * CLEARED_OVER_MEMORY.likely),
+            (Minor::Copy, "copy", "DRAM", 4096.0, 8.0 * COPIED_OVER_MEMORY.likely),
+        ] {
+            let likely =
+                |known| minor(Facts { site: &site, known: Some(known) }, fault).range.likely;
+            let mut slow = known.clone();
+            let measured = known
+                .of("memory.bandwidth", "bandwidth")
+                .find(|(case, _)| case.text("op") == Some(op) && case.text("level") == Some(level));
+            put(&mut slow, op, level, measured.expect("it is put").1 / 10.0);
+            let more = likely(&slow) - likely(&known);
+            assert!((more - 9.0 * bytes / rate).abs() < 1.0, "{fault:?}: {more}");
+        }
     }
 }

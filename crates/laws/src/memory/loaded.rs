@@ -1,14 +1,13 @@
 //! Laws of memory under load: a queue in front of it, between idle latency and peak bandwidth.
 
-use super::bandwidth::{OPS, STORES, Transfer, bandwidth};
+use super::bandwidth::{Op, Stores, Threads, Transfer, bandwidth};
 use super::measured::walk_ns;
 use super::mlp::one_chain;
-use super::{LINE, MEMORY};
+use super::{LINE, Level};
 use crate::cpu::is_guest;
-use crate::{Law, around, inverse, product, range, scaled};
-use bench::experiment::{Known, Site};
+use crate::{Facts, Law, around, inverse, range};
+use bench::experiment::{Fields, Known, Site};
 use record::event::Range;
-use record::key::Value;
 
 /// Share of a load's idle time for which it holds what others wait for (a bank, a channel).
 const SERVICE: Range = range(0.0, 0.35, 1.5);
@@ -20,11 +19,11 @@ const FILLING: f64 = 8.0;
 
 /// A background load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Background<'symbol> {
-    /// `read`, `copy` or `write`.
-    pub op: &'symbol str,
-    /// Stores go past the caches.
-    pub is_nontemporal: bool,
+pub struct Background {
+    /// Read, copy or write.
+    pub op: Op,
+    /// How it stores.
+    pub stores: Stores,
     /// Share of the most that the loaders reach, 0 to 1.
     pub share: f64,
     /// Cores that load.
@@ -33,10 +32,17 @@ pub struct Background<'symbol> {
     pub footprint: f64,
 }
 
+impl Background {
+    /// The loaders' kernel, by all of them.
+    fn transfer(self) -> Transfer {
+        let threads = Threads::Number(self.loaders as u64);
+        Transfer::widest(self.op, self.stores, Level::Memory, threads)
+    }
+}
+
 /// Latency of a random walk beside a load, in ns: M/D/1, whose mean wait is a half of a service
 /// time x u / (1 - u).
-pub fn loaded_latency(site: &Site, known: Option<&Known>, load: Background) -> Law {
-    let idle = one_chain(site, known, load.footprint);
+pub fn loaded_latency(facts: Facts, load: Background) -> Law {
     let full = (load.loaders as f64 / FILLING).min(1.0);
     let wait = |service: f64, busy: f64| {
         let busy = busy * load.share;
@@ -48,46 +54,28 @@ pub fn loaded_latency(site: &Site, known: Option<&Known>, load: Background) -> L
         wait(SERVICE.likely, BUSY.likely * full),
         1.05 * wait(SERVICE.high, BUSY.high),
     );
-    let guest = match is_guest(site) {
-        true => "; a virtual machine: the load is a part of what the memory serves",
-        false => "",
-    };
-    Law::of(
-        product(idle.range, factor),
-        format!(
-            "base hardware: a lone load {:.3} ns ({}); a queue of fixed service times (M/D/1) at \
-             {:.0} % of what {} CPUs reach, up to {:.0} % busy{guest}; software: none",
-            idle.range.likely,
-            idle.because(),
-            100.0 * load.share,
-            load.loaders,
-            100.0 * BUSY.high
-        ),
-    )
+    let because = format!(
+        "a queue of fixed service times (M/D/1) at {:.0} % of what {} CPUs reach, up to {:.0} % busy",
+        100.0 * load.share,
+        load.loaders,
+        100.0 * BUSY.high
+    );
+    one_chain(facts, load.footprint).by(factor).and(because)
 }
 
 /// Bytes per second that memory moves beside the walk and with it.
 ///
 /// # Errors
 /// Why nothing can be said.
-pub fn loaded_bandwidth(
-    site: &Site,
-    known: Option<&Known>,
-    load: Background,
-) -> Result<Law, String> {
-    let walk = inverse(LINE * 1e9, loaded_latency(site, known, load).range);
-    let (most, because) = most(site, known, load)?;
-    let most = scaled(most, load.share);
+pub fn loaded_bandwidth(facts: Facts, load: Background) -> Result<Law, String> {
+    let walk = inverse(LINE * 1e9, loaded_latency(facts, load).range);
+    let most = most(facts, load)?.times(load.share);
+    let of = most.range;
     // Not in quadrature: the walk is small beside any load, and all there is without one.
-    let range = range(walk.low + most.low, walk.likely + most.likely, walk.high + most.high);
-    Ok(Law::of(
-        range,
-        format!(
-            "base hardware: {:.0} % of {because}, and a line for each load of the walk; software: \
-             with regular stores each line written is read before",
-            100.0 * load.share
-        ),
-    ))
+    let range = range(walk.low + of.low, walk.likely + of.likely, walk.high + of.high);
+    let because =
+        format!("{:.0} % of that, and a line for each load of the walk", 100.0 * load.share);
+    Ok(most.at(range).and(because))
 }
 
 /// The most that the loaders move, in bytes per second on the bus: as `memory.bandwidth` found it, else
@@ -95,75 +83,58 @@ pub fn loaded_bandwidth(
 ///
 /// # Errors
 /// Why nothing can be said.
-fn most(site: &Site, known: Option<&Known>, load: Background) -> Result<(Range, String), String> {
+fn most(facts: Facts, load: Background) -> Result<Law, String> {
     let loaders = load.loaders as f64;
-    if let Some(rate) = known.and_then(|known| measured(known, load, &threads(load))) {
+    let transfer = load.transfer();
+    if let Some(rate) = facts.known.and_then(|known| measured(known, &transfer)) {
         // Beside a chaser, which takes little, and in arrays of another size.
         let because = format!("memory.bandwidth's rate of {loaders} CPUs");
-        return Ok((around(rate, 0.3), because));
+        return Ok(Law::hardware(around(rate, 0.3), because));
     }
-    let all = known.and_then(|known| measured(known, load, &Value::from("all")));
-    if let Some(all) = all {
-        let share = (loaders / site.cpus.len().max(1) as f64).min(1.0);
+    let by_all = Transfer { threads: Threads::All, ..transfer.clone() };
+    if let Some(all) = facts.known.and_then(|known| measured(known, &by_all)) {
+        let share = (loaders / facts.site.cpus.len().max(1) as f64).min(1.0);
         let range = range(0.5 * share * all, all * share.sqrt(), 1.3 * all);
-        return Ok((range, "memory.bandwidth's rate of all CPUs, less the chaser's".to_owned()));
+        return Ok(Law::hardware(range, "memory.bandwidth's rate of all CPUs, less the chaser's"));
     }
-    let kernel = kernel(load);
-    let law = bandwidth(site, known, kernel, MEMORY, &threads(load))?;
-    let because = format!("what {loaders} CPUs move ({})", law.because());
-    Ok((scaled(law.range, kernel.bus_ratio()), because))
+    Ok(bandwidth(facts, &transfer)?.times(transfer.bus_ratio()))
 }
 
-/// The loaders' kernel.
-fn kernel(load: Background) -> Transfer {
-    let op = OPS.iter().find(|op| **op == load.op);
-    let stores = STORES[usize::from(load.is_nontemporal)];
-    Transfer::widest(op.copied().unwrap_or("read"), stores)
-}
-
-fn threads(load: Background) -> Value {
-    Value::from(load.loaders as u64)
-}
-
-/// The bus rate that `memory.bandwidth` measured for this load with some threads.
-fn measured(known: &Known, load: Background, threads: &Value) -> Option<f64> {
-    let kernel = kernel(load);
-    let case = kernel.case(MEMORY, threads);
+/// The bus rate that `memory.bandwidth` measured.
+fn measured(known: &Known, of: &Transfer) -> Option<f64> {
+    let case = of.id();
     let program = || known.get("memory.bandwidth", &case, "bandwidth");
     known
         .get("memory.bandwidth", &case, "bus_bandwidth")
-        .or_else(|| Some(program()? * kernel.bus_ratio()))
+        .or_else(|| Some(program()? * of.bus_ratio()))
 }
 
 /// Whether an earlier figure says something about a load.
 pub fn is_known(known: &Known, load: Background) -> bool {
-    let rates = [threads(load), Value::from("all")];
+    let own = load.transfer();
+    let by_all = Transfer { threads: Threads::All, ..own.clone() };
     walk_ns(known, load.footprint).is_some()
-        || rates.iter().any(|threads| measured(known, load, threads).is_some())
+        || [own, by_all].iter().any(|of| measured(known, of).is_some())
 }
 
 /// How well a chaser beside idle loaders agrees with `memory.latency`: their ratio.
 pub fn idle_agreement(site: &Site) -> Law {
     let share = if is_guest(site) { 0.3 } else { 0.12 };
-    let Range { low, likely, high } = around(1.0, share);
-    Law::new(
-        low,
-        likely,
-        high,
-        "base hardware: the same walk over the nearest footprint; software: none",
-    )
+    Law::hardware(around(1.0, share), "the same walk over the nearest footprint")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Background, loaded_bandwidth, loaded_latency};
-    use bench::experiment::Known;
+    use super::{Background, Op, Stores, Threads, Transfer, loaded_bandwidth, loaded_latency};
+    use crate::Facts;
+    use crate::memory::Level;
     use bench::experiment::fixtures::sites;
-    use record::key::{CaseId, Key, Value};
+    use bench::experiment::{Fields, Known};
+    use record::key::{CaseId, Key};
 
     const READ: Background = Background {
-        op: "read",
-        is_nontemporal: false,
+        op: Op::Read,
+        stores: Stores::Regular,
         share: 0.0,
         loaders: 7,
         footprint: 134_217_728.0,
@@ -175,8 +146,8 @@ mod tests {
             let mut before = (0.0, 0.0);
             for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
                 let load = Background { share, ..READ };
-                let ns = loaded_latency(&site, None, load).range;
-                let rate = loaded_bandwidth(&site, None, load).expect("DRAM").range;
+                let ns = loaded_latency(Facts::prior(&site), load).range;
+                let rate = loaded_bandwidth(Facts::prior(&site), load).expect("DRAM").range;
                 for range in [ns, rate] {
                     assert!(range.low <= range.likely && range.likely <= range.high, "{range:?}");
                 }
@@ -196,27 +167,24 @@ mod tests {
             .with("pages", "huge")
             .with("footprint", 1_u64 << 27);
         known.insert(Key::new("memory.latency", &ladder, "latency"), 100.0);
-        let idle = loaded_latency(site, Some(&known), READ).range;
+        let with = |known: &Known, load| {
+            let facts = Facts { site, known: Some(known) };
+            let rate = loaded_bandwidth(facts, load).expect("DRAM").range;
+            (loaded_latency(facts, load).range, rate)
+        };
+        let (idle, _) = with(&known, READ);
         assert!((idle.likely - 100.0).abs() < 1.0, "{idle:?}");
-        let rate = CaseId::new()
-            .with("op", "read")
-            .with("stores", "regular")
-            .with("access", "every")
-            .with("width", "vector")
-            .with("level", "DRAM")
-            .with("threads", "all");
-        let key = Key::new("memory.bandwidth", &rate, "bandwidth");
-        known.insert(key, 20e9);
+        let of = |op, threads| Transfer::widest(op, Stores::Regular, Level::Memory, threads).id();
+        let mut put = |case: CaseId, rate| {
+            known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), rate);
+            known.clone()
+        };
         let load = Background { share: 1.0, loaders: 1, ..READ };
-        let full = loaded_bandwidth(site, Some(&known), load).expect("DRAM").range;
+        let (_, full) = with(&put(of(Op::Read, Threads::All), 20e9), load);
         assert!(full.high < 30e9 && full.low > 1e9, "{full:?}");
         // That of as many CPUs counts before that of all; stores' lines are read before.
-        let write = Background { op: "write", ..load };
-        let rate = super::kernel(write).case("DRAM", &Value::from(1));
-        known.insert(Key::new("memory.bandwidth", &rate, "bandwidth"), 8e9);
-        let full = loaded_bandwidth(site, Some(&known), write).expect("DRAM");
-        let walk = 64e9 / loaded_latency(site, Some(&known), write).range.likely;
-        assert!((full.range.likely - walk - 16e9).abs() < 1e3, "{full:?}");
-        assert!(full.because().contains("rate of 1 CPUs"), "{}", full.because());
+        let write = Background { op: Op::Write, ..load };
+        let (walk, full) = with(&put(of(Op::Write, Threads::Number(1)), 8e9), write);
+        assert!((full.likely - 64e9 / walk.likely - 16e9).abs() < 1e3, "{full:?}");
     }
 }

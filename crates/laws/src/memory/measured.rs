@@ -1,14 +1,16 @@
 //! Latencies as `memory.latency` found them: what laws of other experiments start from.
 
+use super::Level;
 use bench::experiment::Known;
 use record::key::CaseId;
 
 /// A measured walk counts for footprints this many times smaller or larger.
 const NEAR: f64 = 1.5;
 
-/// Latency of a level by name, in ns.
-pub fn level_ns(known: &Known, level: &str) -> Option<f64> {
-    let case = CaseId::new().with("level", level);
+/// Latency of a level, in ns.
+pub fn level_ns(known: &Known, level: Level) -> Option<f64> {
+    let level = if level.is_memory() { Level::Memory } else { level };
+    let case = CaseId::new().with("level", level.text());
     let found = known.get("memory.latency", &case, "level_latency");
     found.filter(|ns| *ns > 0.0)
 }
@@ -37,7 +39,7 @@ pub fn walk_ns(known: &Known, footprint: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{level_ns, walk_ns};
+    use super::{Level, level_ns, walk_ns};
     use bench::experiment::Known;
     use record::key::{CaseId, Key};
 
@@ -62,12 +64,12 @@ mod tests {
     #[test]
     fn a_level_that_was_not_found_has_no_latency() {
         let mut known = Known::default();
-        assert_eq!(level_ns(&known, "DRAM"), None);
+        assert_eq!(level_ns(&known, Level::Memory), None);
         let case = CaseId::new().with("level", "DRAM");
         let key = Key::new("memory.latency", &case, "level_latency");
         known.insert(key.clone(), 0.0);
-        assert_eq!(level_ns(&known, "DRAM"), None);
+        assert_eq!(level_ns(&known, Level::Memory), None);
         known.insert(key, 95.0);
-        assert_eq!(level_ns(&known, "DRAM"), Some(95.0));
+        assert_eq!(level_ns(&known, Level::Memory), Some(95.0));
     }
 }

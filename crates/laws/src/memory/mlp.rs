@@ -5,91 +5,58 @@
 //! a core has in flight. Buffers of the second cache (48 and more in cores that have 16 of the
 //! first) serve prefetchers too and are not reached by loads alone.
 
+use super::cores::{designs, row};
 use super::measured::walk_ns;
-use super::{Access, LEVELS, MEMORY, Walk, load_latency};
+use super::{Access, Level, Walk, load_latency};
 use crate::cpu::{core, is_guest};
-use crate::{Law, around, inverse, product, range};
-use bench::experiment::{Known, Site};
+use crate::{Facts, Law, around, inverse, range};
+use bench::experiment::Site;
 use host::Core;
-use record::event::Range;
+use record::event::{Condition, Range};
 
 /// Sharpness of the knee: with n chains on L lines, (n^-p + L^-p)^(-1/p) are in flight.
 const KNEE: f64 = 4.0;
 
 /// A machine's lines in flight, from the first cache's miss buffers of the core design.
-pub fn lines_in_flight(site: &Site, level: &str) -> Law {
-    let (lines, sure) = buffers(core(site));
-    let design = match sure {
-        true => format!("{} by plumb's table", core(site).name()),
-        false => "an unknown core design, so any in plumb's table".to_owned(),
-    };
-    let (shortfall, why) = shortfall(site, level);
-    Law::new(
-        shortfall * lines.low,
-        0.95 * lines.likely,
-        1.1 * lines.high,
-        format!(
-            "base hardware: {} to {} miss buffers of the first cache ({design}){why}; software: none",
-            lines.low, lines.high
-        ),
-    )
+pub fn lines_in_flight(site: &Site, level: Level) -> Law {
+    of_buffers(site, level, |least, lines| {
+        range(least * lines.low, 0.95 * lines.likely, 1.1 * lines.high)
+    })
 }
 
 /// How many times faster `chains` chains load than one.
-pub fn parallelism(site: &Site, level: &str, chains: u64) -> Law {
-    let (lines, sure) = buffers(core(site));
+pub fn parallelism(site: &Site, level: Level, chains: u64) -> Law {
     let chains = chains as f64;
-    let (shortfall, why) = shortfall(site, level);
-    // Few chains are never held up by each other.
-    let least = shortfall.max(0.9 - 0.02 * (chains - 1.0));
-    let design = if sure { "" } else { ", an unknown design" };
-    Law::new(
-        least * knee(chains, lines.low),
-        knee(chains, lines.likely),
-        1.05 * chains.min(1.1 * lines.high),
-        format!(
-            "base hardware: {chains} chains on {} to {} miss buffers of {}{design}{why}; software: none",
-            lines.low,
-            lines.high,
-            core(site).name()
-        ),
-    )
+    of_buffers(site, level, |least, lines| {
+        // Few chains are never held up by each other.
+        let least = least.max(0.9 - 0.02 * (chains - 1.0));
+        range(
+            least * knee(chains, lines.low),
+            knee(chains, lines.likely),
+            1.05 * chains.min(1.1 * lines.high),
+        )
+    })
 }
 
 /// Time per load of `chains` chains over `footprint` bytes in `level`, in ns.
-pub fn load_time(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-    footprint: f64,
-    chains: u64,
-) -> Law {
-    let alone = one_chain(site, known, footprint);
-    let faster = parallelism(site, level, chains);
-    Law::of(
-        product(alone.range, inverse(1.0, faster.range)),
-        format!(
-            "a lone load {:.3} ns ({}) over what is in flight ({})",
-            alone.range.likely,
-            alone.because(),
-            faster.because()
-        ),
-    )
+pub fn load_time(facts: Facts, level: Level, footprint: f64, chains: u64) -> Law {
+    let faster = parallelism(facts.site, level, chains);
+    let alone = one_chain(facts, footprint).and("over what is in flight");
+    alone.by(inverse(1.0, faster.range)).with(&faster)
 }
 
 /// Latency of a random walk over a footprint: as `memory.latency` measured it nearby, else by its
 /// law.
-pub fn one_chain(site: &Site, known: Option<&Known>, footprint: f64) -> Law {
-    let measured = known.and_then(|known| walk_ns(known, footprint));
-    match measured {
+pub fn one_chain(facts: Facts, footprint: f64) -> Law {
+    match facts.known.and_then(|known| walk_ns(known, footprint)) {
         // Rounds of a machine differ by pages; other tenants come and go in a guest.
         Some(ns) => {
-            let share = if is_guest(site) { 0.25 } else { 0.1 };
-            Law::of(around(ns, share), "measured by memory.latency".to_owned())
+            let share = if is_guest(facts.site) { 0.25 } else { 0.1 };
+            Law::hardware(around(ns, share), "a lone load as memory.latency measured it")
         }
         None => {
             let access = Access { walk: Walk::Random, index: false, base_pages: false, footprint };
-            load_latency(site, known, access)
+            load_latency(facts, access)
         }
     }
 }
@@ -98,79 +65,64 @@ fn knee(chains: f64, lines: f64) -> f64 {
     (chains.powf(-KNEE) + lines.powf(-KNEE)).powf(-1.0 / KNEE)
 }
 
-/// Share of the buffers that is reached at least, and why not all.
-fn shortfall(site: &Site, level: &str) -> (f64, String) {
-    let (share, mut why) = match LEVELS.iter().position(|name| *name == level) {
+/// What follows from the share of the buffers that is reached at least, and from their number.
+fn of_buffers(site: &Site, level: Level, interval: impl Fn(f64, Range) -> Range) -> Law {
+    let (lines, sure) = buffers(core(site));
+    let is_nested = is_guest(site) && level.is_memory();
+    let (least, why) = match level {
         // A line every two cycles and more from the second cache, whatever waits for it.
-        Some(..=1) => (0.3, "; the second cache gives a line in two cycles or more"),
-        Some(_) => (0.5, "; loads queue at the shared cache"),
-        None => {
-            (0.6, "; more in flight wait longer each, and the time of a lone load is the measure")
-        }
+        Level::L1 | Level::L2 => (0.3, "the second cache gives a line in two cycles or more"),
+        Level::L3 | Level::L4 => (0.5, "loads queue at the shared cache"),
+        _ if is_nested => (
+            0.4,
+            "a virtual machine: nested table walks, of which a core makes few at a time, and other \
+             tenants at the memory",
+        ),
+        _ => (0.6, "more in flight wait longer each, and the time of a lone load is the measure"),
     };
-    let share = match is_guest(site) && level == MEMORY {
-        true => {
-            why = "; a virtual machine: nested table walks, of which a core makes few at a time, and \
-                   other tenants at the memory";
-            0.4
-        }
-        false => share,
-    };
-    (share, why.to_owned())
+    let design = if sure { core(site).name() } else { "any design" };
+    let because = format!("{} to {} miss buffers of {design}", lines.low, lines.high);
+    Law::hardware(interval(least, lines), because)
+        .and(why)
+        .counting_if(is_nested, Condition::NestedPaging)
 }
 
 /// Miss buffers of the first data cache; for a design that nobody described, an interval over all,
 /// marked `false`. Written from memory of the makers' optimisation guides and of measurements that
 /// chipsandcheese.com, 7-cpu.com and D. Lemire published, not looked up row by row.
 fn buffers(core: Core) -> (Range, bool) {
-    let range = match core {
-        Core::Core2 => range(6.0, 8.0, 10.0),
-        Core::Nehalem
-        | Core::Westmere
-        | Core::SandyBridge
-        | Core::IvyBridge
-        | Core::Haswell
-        | Core::Broadwell => range(9.0, 10.0, 11.0),
-        Core::SkylakeClient | Core::SkylakeServer | Core::PalmCove => range(10.0, 11.0, 12.0),
-        Core::SunnyCove | Core::WillowCove | Core::CypressCove => range(10.0, 12.0, 14.0),
-        Core::GoldenCove | Core::RaptorCove | Core::RedwoodCove => range(14.0, 16.0, 18.0),
-        Core::LionCove => range(16.0, 20.0, 28.0),
-        Core::Silvermont | Core::Goldmont => range(6.0, 8.0, 10.0),
-        Core::Tremont | Core::Gracemont | Core::Crestmont | Core::Skymont => {
-            range(10.0, 16.0, 24.0)
-        }
-        Core::Bulldozer => range(8.0, 10.0, 24.0),
-        Core::Zen | Core::Zen2 => range(16.0, 22.0, 24.0),
-        Core::Zen3 | Core::Zen4 => range(18.0, 24.0, 26.0),
-        Core::Zen5 => range(20.0, 28.0, 66.0),
-        Core::CortexA53 | Core::CortexA55 | Core::CortexA510 => range(2.0, 4.0, 10.0),
-        Core::CortexA57 | Core::CortexA72 | Core::CortexA73 | Core::CortexA75 => {
-            range(5.0, 8.0, 16.0)
-        }
-        Core::CortexA76 | Core::CortexA77 | Core::NeoverseN1 => range(14.0, 20.0, 26.0),
-        Core::NeoverseN2
-        | Core::NeoverseN3
-        | Core::NeoverseV1
-        | Core::NeoverseV2
-        | Core::NeoverseV3 => range(18.0, 32.0, 64.0),
-        Core::CortexA78
-        | Core::CortexA710
-        | Core::CortexA715
-        | Core::CortexX1
-        | Core::CortexX2
-        | Core::CortexX3 => range(16.0, 26.0, 64.0),
-        Core::AppleFirestorm | Core::AppleAvalanche => range(20.0, 32.0, 64.0),
-        Core::AppleIcestorm | Core::AppleBlizzard => range(8.0, 14.0, 28.0),
-        Core::ThunderX2 | Core::Tsv110 | Core::AmpereOne | Core::A64fx => range(8.0, 14.0, 40.0),
-        Core::Unknown => return (range(6.0, 14.0, 40.0), false),
-    };
-    (range, true)
+    row(BUFFERS, core).map_or((range(6.0, 14.0, 40.0), false), |lines| (lines, true))
 }
+
+#[rustfmt::skip]
+static BUFFERS: &[(&[Core], Range)] = designs! { range;
+    [Core2] => 6.0, 8.0, 10.0;
+    [Nehalem Westmere SandyBridge IvyBridge Haswell Broadwell] => 9.0, 10.0, 11.0;
+    [SkylakeClient SkylakeServer PalmCove] => 10.0, 11.0, 12.0;
+    [SunnyCove WillowCove CypressCove] => 10.0, 12.0, 14.0;
+    [GoldenCove RaptorCove RedwoodCove] => 14.0, 16.0, 18.0;
+    [LionCove] => 16.0, 20.0, 28.0;
+    [Silvermont Goldmont] => 6.0, 8.0, 10.0;
+    [Tremont Gracemont Crestmont Skymont] => 10.0, 16.0, 24.0;
+    [Bulldozer] => 8.0, 10.0, 24.0;
+    [Zen Zen2] => 16.0, 22.0, 24.0;
+    [Zen3 Zen4] => 18.0, 24.0, 26.0;
+    [Zen5] => 20.0, 28.0, 66.0;
+    [CortexA53 CortexA55 CortexA510] => 2.0, 4.0, 10.0;
+    [CortexA57 CortexA72 CortexA73 CortexA75] => 5.0, 8.0, 16.0;
+    [CortexA76 CortexA77 NeoverseN1] => 14.0, 20.0, 26.0;
+    [NeoverseN2 NeoverseN3 NeoverseV1 NeoverseV2 NeoverseV3] => 18.0, 32.0, 64.0;
+    [CortexA78 CortexA710 CortexA715 CortexX1 CortexX2 CortexX3] => 16.0, 26.0, 64.0;
+    [AppleFirestorm AppleAvalanche] => 20.0, 32.0, 64.0;
+    [AppleIcestorm AppleBlizzard] => 8.0, 14.0, 28.0;
+    [ThunderX2 Tsv110 AmpereOne A64fx] => 8.0, 14.0, 40.0;
+};
 
 #[cfg(test)]
 mod tests {
     use super::{buffers, knee, lines_in_flight, load_time, parallelism};
-    use crate::memory::MEMORY;
+    use crate::Facts;
+    use crate::memory::Level::Memory;
     use bench::experiment::Known;
     use bench::experiment::fixtures::{recorded, sites};
     use host::Core;
@@ -192,12 +144,12 @@ mod tests {
         for site in sites() {
             let mut before = 0.0;
             for chains in 1..=32 {
-                let range = parallelism(&site, MEMORY, chains).range;
+                let range = parallelism(&site, Memory, chains).range;
                 assert!(range.low <= range.likely && range.likely <= range.high);
                 assert!(range.likely > before && range.low <= chains as f64);
                 before = range.likely;
             }
-            let lines = lines_in_flight(&site, MEMORY).range;
+            let lines = lines_in_flight(&site, Memory).range;
             assert!(lines.low <= before && before <= lines.high);
         }
     }
@@ -212,8 +164,9 @@ mod tests {
             .with("pages", "huge")
             .with("footprint", 64_u64 << 20);
         known.insert(Key::new("memory.latency", &case, "latency"), 90.0);
-        let one = load_time(&site, Some(&known), MEMORY, 67e6, 1).range;
-        let many = load_time(&site, Some(&known), MEMORY, 67e6, 32).range;
+        let facts = Facts { site: &site, known: Some(&known) };
+        let one = load_time(facts, Memory, 67e6, 1).range;
+        let many = load_time(facts, Memory, 67e6, 32).range;
         assert!((one.likely - 90.0).abs() < 1.0, "{one:?}");
         assert!(many.likely < 8.0 && many.low > 2.0, "{many:?}");
     }

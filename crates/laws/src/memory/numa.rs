@@ -8,24 +8,18 @@
 //! so its rate falls as the latency rises; of a whole node's CPUs the link between the nodes decides,
 //! which nothing describes.
 
-use super::bandwidth::{FOUR_TIMES, Transfer, stream_mean};
+use super::bandwidth::{Op, STREAM, Stores, Threads, Transfer, stream_mean};
 use super::measured::level_ns;
-use super::{MEMORY, level_latency};
+use super::{Level, level_latency};
 use crate::cpu::is_guest;
-use crate::{Law, around, inverse, product, range};
-use bench::experiment::{Known, Site, unknown};
+use crate::{Facts, Law, around, inverse, range};
+use bench::experiment::{Fields, Known, Site, unknown};
 use record::event::{Prediction, Range};
-use record::key::Value;
-use record::quantity::render;
-use record::unit::Unit;
 
 /// Firmware's word that it cannot tell, or that there is no way.
 const UNREACHABLE: u32 = 255;
 /// Part of what the distance adds that the latency really rises by.
 const ADDED: Range = Range { low: 0.25, likely: 0.65, high: 1.3 };
-/// STREAM's kernels and its stores.
-const STREAM_OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
-const REGULAR: &str = "regular";
 /// Where no distance is told.
 const UNTOLD: Range = Range { low: 1.0, likely: 1.6, high: 3.5 };
 
@@ -40,31 +34,12 @@ pub fn distance(site: &Site, cpu_node: usize, memory_node: usize) -> Option<u32>
 
 /// Latency over that of the local memory.
 pub fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
-    told(slower(site, cpu_node, memory_node))
-}
-
-/// Rate of one CPU over that from its local memory.
-pub fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
-    told(one_cpu(site, cpu_node, memory_node))
-}
-
-/// Rate of all of a node's CPUs over that from their local memory.
-pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
-    told(whole_node(site, cpu_node, memory_node))
-}
-
-fn told(of: Law) -> Law {
-    Law::of(of.range, format!("base hardware: {}; software: none", of.because()))
-}
-
-/// How many times slower the memory node answers than the local one.
-fn slower(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
     if cpu_node == memory_node {
-        return Law::new(1.0, 1.0, 1.0, "local memory");
+        return Law::hardware(range(1.0, 1.0, 1.0), "local memory");
     }
     let far = distance(site, cpu_node, memory_node);
     let near = distance(site, cpu_node, cpu_node);
-    let (mut ratio, mut because) = match far.zip(near) {
+    let (ratio, because) = match far.zip(near) {
         Some((far, near)) => {
             let added = (f64::from(far) / f64::from(near) - 1.0).max(0.0);
             let ratio = range(
@@ -72,174 +47,139 @@ fn slower(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
                 1.0 + ADDED.likely * added,
                 1.0 + ADDED.high * added + 0.1,
             );
-            let because = format!(
-                "the firmware's distance is {far} against {near} for local memory, of which {} to \
-                 {} of what it adds is usual",
-                ADDED.low, ADDED.high
-            );
-            (ratio, because)
+            (ratio, format!("the firmware's distance is {far} against {near} for local memory"))
         }
         None => (UNTOLD, "the firmware tells no distance".to_owned()),
     };
-    ratio.low *= 0.95;
-    if is_memory_only(site, memory_node) {
-        ratio.high *= 1.5;
-        because += "; memory without CPUs of its own may be on another bus";
+    let mut law = Law::hardware(ratio, because);
+    law.range.low *= 0.95;
+    let mut nodes = site.host.numa.nodes.iter();
+    if nodes.any(|node| node.id == memory_node && node.memory_only) {
+        law = law.widened(1.0, 1.5, "memory without CPUs of its own may be on another bus");
     }
     if is_guest(site) {
-        ratio = range(ratio.low.min(0.7), ratio.likely, ratio.high * 1.2);
-        because += "; a virtual machine's nodes need not be the machine's";
+        law.range.low = law.range.low.min(0.7);
+        law = law.widened(1.0, 1.2, "a virtual machine's nodes need not be the machine's");
     }
-    Law::of(ratio, because)
+    law
 }
 
-fn one_cpu(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
-    let slower = slower(site, cpu_node, memory_node);
+/// Rate of one CPU over that from its local memory.
+pub fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
+    let slower = latency_ratio(site, cpu_node, memory_node);
     if cpu_node == memory_node {
         return slower;
     }
     let rate = inverse(1.0, slower.range);
     // Prefetchers have more lines in flight than the core: part of the latency is hidden.
-    Law::of(range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)), slower.because())
+    slower
+        .at(range(rate.low * 0.8, rate.likely.max(0.5), rate.high.max(1.05)))
         .and("one CPU has the same lines in flight to any node")
 }
 
-fn whole_node(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
-    let slower = slower(site, cpu_node, memory_node);
+/// Rate of all of a node's CPUs over that from their local memory.
+pub fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Law {
+    let slower = latency_ratio(site, cpu_node, memory_node);
     if cpu_node == memory_node {
         return slower;
     }
     let rate = inverse(1.0, slower.range);
-    Law::of(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2)), slower.because()).and(
+    slower.at(range(0.1, (rate.likely * 0.8).max(0.15), rate.high.max(1.2))).and(
         "the link between the nodes and the other node's channels decide, which nothing describes",
     )
 }
 
 /// Time of a random load from the memory node, in ns. `None` where known figures add nothing.
-pub fn latency(
-    site: &Site,
-    known: Option<&Known>,
-    cpu_node: usize,
-    memory_node: usize,
-) -> Option<Law> {
-    let (local, from) = match known {
-        None => {
-            let prior = level_latency(site, None, MEMORY).ok()?;
-            (prior.range, prior.because())
-        }
+pub fn latency(facts: Facts, cpu_node: usize, memory_node: usize) -> Option<Law> {
+    let local = match facts.known {
+        None => level_latency(facts, Level::Memory).ok()?,
+        // On any CPU of any node, in other pages, and what is left of the ring in caches.
         Some(known) => {
-            let ns = level_ns(known, MEMORY)?;
-            // On any CPU of any node, in other pages, and what is left of the ring in caches.
-            let from = format!(
-                "base hardware: memory.latency found {ns:.1} ns in {MEMORY}; software: none"
-            );
-            (around(ns, 0.3), from)
+            let ns = level_ns(known, Level::Memory)?;
+            Law::hardware(around(ns, 0.3), "main memory's latency as memory.latency found it")
         }
     };
-    let ratio = slower(site, cpu_node, memory_node);
-    let range = product(local, ratio.range);
-    let because = format!("{from}; times the node's: {}", ratio.because());
-    Some(Law::of(range, because))
+    Some(of_node(local, &latency_ratio(facts.site, cpu_node, memory_node)))
 }
 
 /// STREAM's mean by one CPU alone, in B/s of the program. `None` where known figures add nothing.
-pub fn bandwidth(
-    site: &Site,
-    known: Option<&Known>,
-    cpu_node: usize,
-    memory_node: usize,
-) -> Option<Prediction> {
-    let local = match known {
-        None => stream_mean(site, None, REGULAR, FOUR_TIMES, &Value::from(1)),
-        Some(known) => Ok(measured(known, &Value::from(1), 1.0, 0.35)?),
+pub fn bandwidth(facts: Facts, cpu_node: usize, memory_node: usize) -> Option<Prediction> {
+    let local = match facts.known {
+        None => stream_mean(facts, &triad(Level::FourTimes, Threads::Number(1))),
+        Some(known) => Ok(measured(known, Threads::Number(1), 1.0, 0.35)?),
     };
-    let ratio = one_cpu(site, cpu_node, memory_node);
-    times(local, ratio)
+    let ratio = bandwidth_ratio(facts.site, cpu_node, memory_node);
+    Some(local.map_or_else(unknown, |local| of_node(local, &ratio).prediction()))
 }
 
 /// As [`bandwidth`], by `team` CPUs of the node together.
 pub fn node_bandwidth(
-    site: &Site,
-    known: Option<&Known>,
+    facts: Facts,
     cpu_node: usize,
     memory_node: usize,
     team: usize,
 ) -> Option<Prediction> {
-    let local = match known {
+    let mut nodes = facts.site.host.numa.nodes.iter();
+    let with_cpus = nodes.by_ref().filter(|node| !node.memory_only).count();
+    let local = match facts.known {
         None => {
-            let threads = Value::from(team.max(1) as u64);
-            stream_mean(site, None, REGULAR, FOUR_TIMES, &threads)
-                .map(|whole| part_of_socket(site, whole))
+            let threads = Threads::Number(team.max(1) as u64);
+            let whole = stream_mean(facts, &triad(Level::FourTimes, threads));
+            whole.map(|whole| part_of_socket(facts.site, with_cpus as f64, whole))
         }
         Some(known) => {
-            let nodes = &site.host.numa.nodes;
-            let with_cpus = nodes.iter().filter(|node| !node.memory_only).count();
             let part = 1.0 / with_cpus.max(1) as f64;
-            Ok(measured(known, &Value::from("all"), part, 0.6)?)
+            Ok(measured(known, Threads::All, part, 0.6)?)
         }
     };
-    let ratio = whole_node(site, cpu_node, memory_node);
-    times(local, ratio)
+    let ratio = node_bandwidth_ratio(facts.site, cpu_node, memory_node);
+    Some(local.map_or_else(unknown, |local| of_node(local, &ratio).prediction()))
+}
+
+fn triad(level: Level, threads: Threads) -> Transfer {
+    Transfer::widest(Op::Triad, Stores::Regular, level, threads)
+}
+
+fn of_node(local: Law, ratio: &Law) -> Law {
+    local.by(ratio.range).and("times the node's").with(ratio)
 }
 
 /// Where a socket's memory is several nodes, its channels are spread over them.
-fn part_of_socket(site: &Site, whole: Law) -> Law {
-    let nodes = &site.host.numa.nodes;
-    let with_cpus = nodes.iter().filter(|node| !node.memory_only).count() as f64;
-    let each = with_cpus / site.host.cpu.packages().unwrap_or(1).max(1) as f64;
+fn part_of_socket(site: &Site, nodes: f64, whole: Law) -> Law {
+    let each = nodes / site.host.cpu.packages().unwrap_or(1).max(1) as f64;
     if each <= 1.0 {
         return whole;
     }
     let Range { low, likely, high } = whole.range;
-    Law::of(range(low / each, likely * (1.0 + 1.0 / each) / 2.0, high), whole.because())
+    whole
+        .at(range(low / each, likely * (1.0 + 1.0 / each) / 2.0, high))
         .and("a socket's channels are spread over its nodes")
 }
 
 /// The mean of the four kernels that memory.bandwidth measured in main memory, or at four times the
 /// last cache; a part of it.
-fn measured(known: &Known, threads: &Value, part: f64, share: f64) -> Option<Law> {
-    [MEMORY, FOUR_TIMES].into_iter().find_map(|level| {
-        let rates: Option<Vec<f64>> = STREAM_OPS
-            .iter()
-            .map(|op| {
-                let case = Transfer::widest(op, REGULAR).case(level, threads);
-                known.get("memory.bandwidth", &case, "bandwidth")
-            })
-            .collect();
-        let rates = rates?;
+fn measured(known: &Known, threads: Threads, part: f64, share: f64) -> Option<Law> {
+    [Level::Memory, Level::FourTimes].into_iter().find_map(|level| {
+        let rate = |op| {
+            let case = triad(level, threads).with_op(op).id();
+            known.get("memory.bandwidth", &case, "bandwidth")
+        };
+        let rates: Vec<f64> = STREAM.into_iter().map(rate).collect::<Option<_>>()?;
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        let because = format!(
-            "base hardware: memory.bandwidth found {} with threads={threads}, of which {part:.2}; \
-             software: none",
-            render(mean, Unit::BPerS)
-        );
-        Some(Law::of(around(mean * part, share), because))
+        let because = format!("memory.bandwidth's mean of STREAM's kernels, of which {part:.2}");
+        Some(Law::hardware(around(mean * part, share), because))
     })
-}
-
-fn times(local: Result<Law, String>, ratio: Law) -> Option<Prediction> {
-    Some(match local {
-        Ok(local) => {
-            let range = product(local.range, ratio.range);
-            let because = format!("{}; times the node's: {}", local.because(), ratio.because());
-            Law::of(range, because).prediction()
-        }
-        Err(reason) => unknown(reason),
-    })
-}
-
-fn is_memory_only(site: &Site, id: usize) -> bool {
-    let mut nodes = site.host.numa.nodes.iter();
-    nodes.any(|node| node.id == id && node.memory_only)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{Known, STREAM, Threads, triad};
     use super::{bandwidth, bandwidth_ratio, distance, latency, latency_ratio, node_bandwidth};
-    use crate::memory::bandwidth::Transfer;
-    use bench::experiment::Known;
+    use crate::Facts;
+    use crate::memory::Level;
+    use bench::experiment::Fields;
     use bench::experiment::fixtures::recorded;
-    use record::key::{CaseId, Key, Value};
+    use record::key::{CaseId, Key};
 
     #[test]
     fn distances_are_the_rows_own_and_absurd_ones_are_none() {
@@ -268,7 +208,7 @@ mod tests {
         site.host.numa.nodes[0].distances = vec![10, 40];
         assert!(latency_ratio(&site, 0, 1).range.likely > near);
         site.host.numa.nodes[0].distances = vec![];
-        assert!(latency_ratio(&site, 0, 1).because().contains("no distance"));
+        assert_eq!(latency_ratio(&site, 0, 1).range.likely, super::UNTOLD.likely);
         let local = latency_ratio(&site, 0, 0).range;
         assert_eq!((local.low, local.high), (1.0, 1.0));
     }
@@ -277,22 +217,26 @@ mod tests {
     fn earlier_figures_take_the_place_of_laws() {
         let site = recorded("epyc-7763-2s");
         let mut known = Known::default();
-        assert!(latency(&site, Some(&known), 0, 1).is_none());
-        assert!(bandwidth(&site, Some(&known), 0, 1).is_none());
+        let nothing = Facts { site: &site, known: Some(&Known::default()) };
+        assert!(latency(nothing, 0, 1).is_none());
+        assert!(bandwidth(nothing, 0, 1).is_none());
         let level = CaseId::new().with("level", "DRAM");
         known.insert(Key::new("memory.latency", &level, "level_latency"), 100.0);
-        let range = latency(&site, Some(&known), 0, 0).expect("known").range;
-        assert!((range.likely - 100.0).abs() < 1e-9, "{range:?}");
-        for (op, rate) in [("copy", 8e9), ("scale", 9e9), ("add", 11e9), ("triad", 12e9)] {
-            for (threads, factor) in [(Value::from(1), 1.0), (Value::from("all"), 20.0)] {
-                let case = Transfer::widest(op, "regular").case("DRAM", &threads);
+        for (op, rate) in STREAM.into_iter().zip([8e9, 9e9, 11e9, 12e9]) {
+            for (threads, factor) in [(Threads::Number(1), 1.0), (Threads::All, 20.0)] {
+                let case = triad(Level::Memory, threads).with_op(op).id();
                 known.insert(Key::new("memory.bandwidth", &case, "bandwidth"), rate * factor);
             }
         }
+        let facts = Facts { site: &site, known: Some(&known) };
         let of = |prediction: record::event::Prediction| prediction.range.expect("a range").likely;
-        let one = of(bandwidth(&site, Some(&known), 0, 0).expect("known"));
-        assert!((one / 10e9 - 1.0).abs() < 1e-9, "{one}");
-        let all = of(node_bandwidth(&site, Some(&known), 1, 1, 64).expect("known"));
-        assert!((all / 100e9 - 1.0).abs() < 1e-9, "half of the machine's: {all}");
+        for (likely, wanted) in [
+            (latency(facts, 0, 0).expect("known").range.likely, 100.0),
+            (of(bandwidth(facts, 0, 0).expect("known")), 10e9),
+            // Half of the machine's.
+            (of(node_bandwidth(facts, 1, 1, 64).expect("known")), 100e9),
+        ] {
+            assert!((likely / wanted - 1.0).abs() < 1e-9, "{likely} {wanted}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Address translation: what base pages cost by the entries of the TLBs.
 
+use super::Level;
 use super::{Access, Hierarchy, LINE, Walk};
-use crate::cpu::{best_core_clock, is_guest};
-use crate::{Law, inverse, product, range};
-use bench::experiment::{Known, Site};
+use crate::cpu::{clocked, is_guest};
+use crate::{Facts, Law, inverse, product, range, scaled};
+use bench::experiment::Site;
 use host::tlb::{Tlb, TlbKind};
-use record::event::Range;
+use record::event::{Condition, Range};
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -28,7 +29,7 @@ pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range
     let mut total = range(0.0, 0.0, 0.0);
     for name in ["L1", "L2"] {
         let reach = reach(site, name).0;
-        let cost = product(miss_cycles(site, name), inverse(1e9, hierarchy.clock));
+        let cost = product(miss_cycles(site, name), inverse(1e9, hierarchy.clock.range));
         let misses = |bytes: f64| (1.0 - bytes / access.footprint).max(0.0) * new_pages;
         total.low += cost.low * misses(reach.high);
         total.likely += cost.likely * misses(reach.likely);
@@ -37,8 +38,8 @@ pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range
     // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
     // leave them too little of it.
     let share = (1.0 - 32.0 * hierarchy.private_bytes() / access.footprint).max(0.0) * new_pages;
-    let behind = if guest { hierarchy.levels.last() } else { hierarchy.level("L3") };
-    let behind = behind.map_or(range(0.0, 0.0, 0.0), |level| level.ns);
+    let behind = hierarchy.level(if guest { Level::Memory } else { Level::L3 });
+    let behind = behind.map_or(range(0.0, 0.0, 0.0), |costs| costs.ns);
     total.likely += 0.4 * share * behind.likely;
     total.high += share * behind.high;
     if access.base_pages {
@@ -65,25 +66,19 @@ fn miss_cycles(site: &Site, tlb: &str) -> Range {
 /// Bytes that a TLB covers with base pages; where CPUID does not tell, any of the common sizes.
 fn reach(site: &Site, tlb: &str) -> (Range, String) {
     let page = page_bytes(site);
+    let pages = render(page, Unit::B);
     match told_tlb(site, tlb) {
         Some((entries, source)) => {
             let bytes = entries * page;
-            let because = format!(
-                "{entries} entries (CPUID leaf {source}) x {} pages",
-                render(page, Unit::B)
-            );
+            let because = format!("{entries} entries (CPUID leaf {source}) x {pages} pages");
             (range(0.6 * bytes, bytes, 1.35 * bytes), because)
         }
         None => {
-            let entries =
-                if tlb == "L1" { range(32.0, 64.0, 128.0) } else { range(512.0, 1536.0, 4096.0) };
-            let because = format!(
-                "nothing tells the entries, so {} to {} x {} pages",
-                entries.low,
-                entries.high,
-                render(page, Unit::B)
-            );
-            (range(entries.low * page, entries.likely * page, entries.high * page), because)
+            let entries = match tlb {
+                "L1" => range(32.0, 64.0, 128.0),
+                _ => range(512.0, 1536.0, 4096.0),
+            };
+            (scaled(entries, page), format!("nothing tells the entries; {pages} pages"))
         }
     }
 }
@@ -121,32 +116,26 @@ fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
 /// Bytes that the data TLB of a level (`L1`, `L2`) covers with base pages.
 pub fn tlb_reach(site: &Site, tlb: &str) -> Law {
     let (range, because) = reach(site, tlb);
-    Law::of(range, format!("base hardware: {because}; software: the page size"))
+    Law::hardware(range, because)
 }
 
 /// What a load costs more that misses the TLB of a level (`L1`, `L2`), in ns.
-pub fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Law {
-    let clock = best_core_clock(crate::Facts { site, known });
-    let (clock, from) = (clock.range, clock.because());
-    let cycles = miss_cycles(site, tlb);
-    let what = match (tlb, is_guest(site)) {
+pub fn tlb_miss(facts: Facts, tlb: &str) -> Law {
+    let is_nested = tlb != "L1" && is_guest(facts.site);
+    let what = match (tlb, is_nested) {
         ("L1", _) => "an answer of the second level",
         (_, true) => "a nested walk of up to 24 loads",
         (_, false) => "a walk of up to four loads, the upper ones cached",
     };
-    Law::of(
-        product(cycles, inverse(1e9, clock)),
-        format!(
-            "base hardware: {what}, {} to {} cycles; {from}; software: the page size",
-            cycles.low, cycles.high
-        ),
-    )
+    let law = clocked(facts, Law::hardware(miss_cycles(facts.site, tlb), what));
+    law.counting_if(is_nested, Condition::NestedPaging)
 }
 
 /// Random loads over a footprint on base pages over those on huge ones: none within the reach of the
 /// TLBs, beyond it the misses that huge pages spare.
-pub fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Law {
-    let hierarchy = Hierarchy::of(site, known);
+pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
+    let site = facts.site;
+    let hierarchy = Hierarchy::of(facts);
     let on_huge = hierarchy.random(footprint);
     let misses = |base_pages: bool| {
         let access = Access { walk: Walk::Random, index: false, base_pages, footprint };
@@ -159,19 +148,12 @@ pub fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Law {
     // Tables and data are in the same caches and memory: where these are slow, both are.
     let low = 1.0 + least / on_huge.likely;
     let high = 1.0 + base.high / on_huge.likely;
+    let ends =
+        range(low.min(likely) * (1.0 - PLACEMENT), likely, high.max(likely) * (1.0 + PLACEMENT));
     let told = |name| render(reach(site, name).0.likely, Unit::B);
-    Law::new(
-        low.min(likely) * (1.0 - PLACEMENT),
-        likely,
-        high.max(likely) * (1.0 + PLACEMENT),
-        format!(
-            "base hardware: base pages in a footprint of {} reach {} in the first TLB and {} in the \
-             second, where huge pages take a few entries; a miss adds to {} on huge pages; software: \
-             the page size",
-            render(footprint, Unit::B),
-            told("L1"),
-            told("L2"),
-            render(on_huge.likely, Unit::Ns)
-        ),
-    )
+    let because =
+        format!("base pages reach {} in the first TLB, {} in the second", told("L1"), told("L2"));
+    Law::hardware(ends, because)
+        .and(format_args!("a miss adds to {} on huge pages", render(on_huge.likely, Unit::Ns)))
+        .counting_if(is_guest(site), Condition::NestedPaging)
 }

@@ -3,34 +3,35 @@
 //! A member's memory is mapped, placed and first touched on its own CPU, once a round; it goes from
 //! case to case through an [`Arena`].
 
+use super::super::locked;
 use super::MEMORY_LIMIT;
-use super::points::{Point, is_memory};
 use crate::cpu::peak::load::is_probed;
 use crate::cpu::peak::width::{Chains, clock_at_width};
 use anyhow::{Context, Result, ensure};
+use bench::experiment::Fields as _;
 use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::{
-    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Shared, Stretch, WrongResult, best_window,
+    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, Shared, Stretch, WrongResult, best_window,
 };
 use host::parse_cpus;
-use laws::cpu::peak::Arithmetic;
-use laws::memory::LEVELS;
-use laws::memory::bandwidth::Transfer;
+use laws::memory::Level;
+use laws::memory::bandwidth::{Transfer, Width};
 use metal::memory::Mapping;
 use metal::place::current_node;
-use metal::stream::{Access, Ahead, Kernel, Loop, Op, Stores, Stream, Width};
+use metal::stream::{Ahead, Kernel, Loop, Stream};
 use record::case::{Case, Series};
 use record::key::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the time
 /// between two interrupts.
 const STEP_NS: f64 = 100e3;
 /// Bytes of the first step from which that length is told.
 const FIRST_STEP: usize = 64 << 10;
+const LINE_BYTES: u64 = 64;
 /// Memory comes in pieces of this, where it comes in huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 
@@ -99,9 +100,9 @@ impl Arena {
 }
 
 impl Place {
+    /// A member that panicked left nothing half done: it had taken the memory out.
     fn held(&self) -> MutexGuard<'_, Held> {
-        // A member that panicked left nothing half done: it had taken the memory out.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.held)
     }
 
     /// The memory, made by the calling thread where none is held.
@@ -211,25 +212,27 @@ pub(super) fn run(
     case: &Case,
     window_ns: f64,
 ) -> Result<Moved> {
-    let kernel = kernel(case)?;
+    let transfer = Transfer::decode(case)?;
+    let kernel = transfer.kernel();
     let footprint = footprint(case)?;
     let cpus = cpus(case);
     ensure!(!cpus.is_empty(), "{} was not given CPUs", case.id);
     if arena.make_room(&cpus, Stream::mapping_bytes(kernel, footprint))? {
-        bench.takes_memory_for(as_large(series, case));
+        bench.declare(Declared::Memory(&as_large(series, case)));
     }
     let rehearsal = bench.order().rehearsal;
     let window_ns = match rehearsal && cpus.len() > 1 {
         true => window_ns.max(REHEARSAL_NS),
         false => window_ns,
     };
-    let clock = bench.clock();
-    let probe = bench.probe().filter(|_| is_probed(case));
-    let crew = bench.crew(&cpus, window_ns)?.probed(probe);
-    let is_memory = case.text("level").is_some_and(is_memory);
-    let ways = loops(case, kernel);
+    let clock = bench.order().clock();
+    let crew = bench.crew(&cpus, window_ns)?.watched(is_probed(case));
+    let is_memory = transfer.level.is_memory();
+    let ways = loops(&transfer, kernel);
     let (assigned, chain_cycles) = (&cpus, case.int("chain_cycles"));
-    let wide = wide_arithmetic(case).filter(|_| !is_memory);
+    let instruction_bytes = case.int("instruction_bytes").filter(|_| !is_memory);
+    // The arithmetic whose chain tells the core clock under the case's instructions.
+    let wide = instruction_bytes.and_then(|bytes| transfer.at_width(bytes));
     let enlist = |index: usize| {
         let mut member = Member::new(arena.place(assigned[index])?, kernel, footprint)?;
         if !is_memory && let Some(stream) = &mut member.stream {
@@ -259,12 +262,12 @@ pub(super) fn run(
         verify(arena, assigned, kernel)?;
         Ok(shared)
     })?;
-    let clocks = clocks(&had.shared, case, bench.level_alone());
-    let mut moved = settle(arena, &had, case, kernel, ways[had.shared.way]);
+    let clocks = clocks(&had.shared, case, bench.order().level_alone());
+    let mut moved = settle(arena, &had, assigned, &transfer, ways[had.shared.way]);
     moved.cores_hz = clocks;
     if moved.cores_hz.is_none() && rehearsal {
         let cores = case.int("cores").unwrap_or(1) as f64;
-        moved.cores_hz = Some(bench.calibration().core_hz * cores);
+        moved.cores_hz = Some(bench.order().calibration.core_hz * cores);
     }
     Ok(moved)
 }
@@ -273,13 +276,11 @@ pub(super) fn run(
 /// nothing prefetches: there is nothing to wait for. In main memory the narrower vectors are tried where
 /// no width was asked for: there the lines that a core waits for count, not its instructions, and on Zen 4
 /// the widest copy a fifth less than the narrowest (docs/notes/2026-11-23-crosscheck-memory.md).
-fn loops(case: &Case, kernel: Kernel) -> Vec<Loop> {
-    let level = case.text("level");
-    let is_chosen = case.id.get("width").and_then(Value::text) != Some("vector");
+fn loops(of: &Transfer, kernel: Kernel) -> Vec<Loop> {
     let may_be = |by: &Loop| {
         let is_own = by.width == kernel.width;
-        (by.ahead == Ahead::No || level != Some(LEVELS[0]))
-            && (is_own || (!is_chosen && level.is_some_and(is_memory)))
+        (by.ahead == Ahead::No || of.level != Level::L1)
+            && (is_own || (of.width == Width::Vector && of.level.is_memory()))
     };
     kernel.loops().into_iter().filter(may_be).collect()
 }
@@ -289,11 +290,6 @@ fn as_large<'series>(series: &'series Series, case: &Case) -> Vec<&'series Case>
     let total = |case: &Case| case.int("footprint_total");
     let cases = series.cases.iter();
     cases.filter(|one| total(one) >= total(case)).collect()
-}
-
-/// The arithmetic whose chain tells the core clock under a case's instructions.
-fn wide_arithmetic(case: &Case) -> Option<Arithmetic> {
-    Transfer::of(&case.id)?.at_width(case.int("instruction_bytes")?)
 }
 
 /// Demands that every thread's memory holds what the kernel must have left, where it must be.
@@ -321,12 +317,12 @@ fn clocks(shared: &Shared, case: &Case, level: Option<f64>) -> Option<f64> {
     all.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores)
 }
 
-fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Moved {
+fn settle(arena: &Arena, had: &Had, cpus: &[usize], of: &Transfer, by: Loop) -> Moved {
     let shared = &had.shared;
     let mut notes = shared.notes();
     notes.extend(had.note());
     let (mut huge_share, mut nodes) = (1.0_f64, BTreeSet::new());
-    for place in cpus(case).iter().filter_map(|cpu| arena.places.get(cpu)) {
+    for place in cpus.iter().filter_map(|cpu| arena.places.get(cpu)) {
         let held = place.held();
         if let Some(placed) = &held.placed {
             huge_share = huge_share.min(placed.huge_share);
@@ -338,16 +334,15 @@ fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Mo
             }
         }
     }
-    const MIB: u64 = 1 << 20;
-    let share = |bytes: u64| bytes as f64 / (6 * MIB) as f64;
+    let words = of.kernel().word_bytes(LINE_BYTES) as f64;
     Moved {
         rate: shared.rate(),
         stretches: match had.steady_rate() {
             Some(_) => shared.stretches(),
             None => Vec::new(),
         },
-        bus_ratio: share(kernel.bus_bytes(6 * MIB)),
-        word_share: share(kernel.word_bytes(6 * MIB)),
+        bus_ratio: of.bus_ratio(),
+        word_share: words / LINE_BYTES as f64,
         cores_hz: None,
         by,
         overlap: shared.overlap,
@@ -355,36 +350,6 @@ fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Mo
         nodes,
         notes,
     }
-}
-
-/// The instrument's kernel of a case.
-///
-/// # Errors
-/// The case names none.
-pub(super) fn kernel(case: &Case) -> Result<Kernel> {
-    let point = Point::of(&case.id).with_context(|| format!("there is no kernel {}", case.id))?;
-    let transfer = point.transfer;
-    let op = Op::ALL.into_iter().find(|op| format!("{op:?}").to_lowercase() == transfer.op);
-    let op = op.context("there is no such operation")?;
-    let stores = match transfer.stores {
-        "nontemporal" => Stores::NonTemporal,
-        _ => Stores::Regular,
-    };
-    let access = match transfer.access {
-        "first" => Access::First,
-        "strided" => Access::Strided,
-        _ => Access::Every,
-    };
-    let width = match transfer.width {
-        "4" => Width::Word4,
-        "8" => Width::Word8,
-        "sse2" => Width::Sse2,
-        "avx2" => Width::Avx2,
-        "avx512" => Width::Avx512,
-        "neon" => Width::Neon,
-        _ => return Ok(Kernel::widest(op, stores)),
-    };
-    Ok(Kernel { op, stores, access, width })
 }
 
 /// The CPUs that a case was resolved to.
@@ -401,62 +366,48 @@ fn footprint(case: &Case) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, MEMORY_LIMIT, kernel, verify};
-    use crate::memory::bandwidth::points::contradiction;
+    use super::{Arena, MEMORY_LIMIT, verify};
+    use crate::memory::bandwidth::presets::contradiction;
+    use bench::experiment::Fields;
     use bench::experiment::fixtures::recorded;
     use bench::measure::WrongResult;
-    use laws::memory::bandwidth::{ACCESSES, OPS, STORES, Transfer, WIDTHS};
-    use metal::stream::Kernel;
+    use laws::memory::Level;
+    use laws::memory::bandwidth::{Access, Op, Stores, Threads, Transfer, Width};
     use record::case::Case;
     use record::key::Value;
     use std::os::unix::fs::FileExt;
 
-    fn resolved(transfer: Transfer, cpu: usize) -> Case {
-        let mut case = Case::new(transfer.case("DRAM", &Value::from(1)));
+    fn regular(op: Op) -> Transfer {
+        Transfer::widest(op, Stores::Regular, Level::Memory, Threads::Number(1))
+    }
+
+    fn resolved(transfer: &Transfer, cpu: usize) -> Case {
+        let mut case = Case::new(transfer.id());
         case.at.insert("cpus".to_owned(), Value::from(cpu.to_string()));
         case.at.insert("footprint".to_owned(), Value::Int(1 << 16));
         case
     }
 
     #[test]
-    fn every_symbol_is_a_kernel_and_what_exists_is_what_the_instrument_has() {
+    fn what_exists_is_what_the_instrument_has_and_their_bus_ratios_agree() {
         let site = recorded("vm-granite-rapids");
-        for op in OPS {
-            for stores in STORES {
-                for access in ACCESSES {
-                    for width in &WIDTHS[1..] {
-                        let transfer = Transfer { op, stores, access, width };
-                        let kernel = kernel(&resolved(transfer, 0)).expect("it has a kernel");
-                        let exists = contradiction(&site, transfer).is_none();
-                        // The processor at hand may lack what the recorded one has, never the
-                        // other way round for what no x86-64 lacks.
-                        if !exists || matches!(*width, "4" | "8" | "sse2") {
-                            let is_here = cfg!(target_arch = "x86_64");
-                            assert_eq!(
-                                kernel.is_supported() && is_here,
-                                exists && is_here,
-                                "{kernel:?}"
-                            );
-                        }
-                    }
-                }
+        let widths =
+            [Width::Word(4), Width::Word(8), Width::Sse2, Width::Avx2, Width::Avx512, Width::Neon];
+        for (op, stores) in Op::ALL.iter().flat_map(|op| Stores::ALL.iter().map(move |s| (*op, *s))) {
+            let widest = Transfer { stores, ..regular(op) };
+            if contradiction(&site, &widest).is_none() {
+                let ratio = widest.kernel().bus_bytes(600) as f64 / 600.0;
+                assert!((ratio - widest.bus_ratio()).abs() < 1e-12, "{widest:?}");
+                assert!(widest.kernel().is_supported());
             }
-        }
-        let widest = kernel(&resolved(Transfer::widest("copy", "nontemporal"), 0));
-        let widest: Kernel = widest.expect("a kernel");
-        assert!(widest.is_supported());
-    }
-
-    #[test]
-    fn the_bus_ratios_of_law_and_instrument_agree() {
-        let site = recorded("vm-granite-rapids");
-        for op in OPS {
-            for stores in STORES {
-                let transfer = Transfer::widest(op, stores);
-                if contradiction(&site, transfer).is_none() {
-                    let kernel = kernel(&resolved(transfer, 0)).expect("a kernel");
-                    let ratio = kernel.bus_bytes(600) as f64 / 600.0;
-                    assert!((ratio - transfer.bus_ratio()).abs() < 1e-12, "{op} {stores}");
+            for (access, width) in Access::ALL.iter().flat_map(|a| widths.map(|width| (*a, width))) {
+                let of = Transfer { access, width, ..widest.clone() };
+                let exists = contradiction(&site, &of).is_none();
+                // The processor at hand may lack what the recorded one has, never the other way round
+                // for what no x86-64 lacks.
+                let is_everywhere = matches!(width, Width::Word(_) | Width::Sse2);
+                if cfg!(target_arch = "x86_64") && (!exists || is_everywhere) {
+                    assert_eq!(of.kernel().is_supported(), exists, "{of:?}");
                 }
             }
         }
@@ -465,7 +416,7 @@ mod tests {
     #[test]
     fn memory_is_taken_as_cases_need_it_and_given_back_where_it_would_be_too_much() {
         let limited = |cpu: usize, limit: u64| {
-            let mut case = resolved(Transfer::widest("read", "regular"), cpu);
+            let mut case = resolved(&regular(Op::Read), cpu);
             case.at.insert(MEMORY_LIMIT.to_owned(), Value::Int(limit));
             case
         };
@@ -494,8 +445,8 @@ mod tests {
     #[test]
     fn memory_that_holds_other_values_is_a_wrong_result() {
         let cpu = metal::place::allowed().expect("CPUs")[0];
-        let case = resolved(Transfer::widest("copy", "regular"), cpu);
-        let of = kernel(&case).expect("a kernel");
+        let case = resolved(&regular(Op::Copy), cpu);
+        let of = regular(Op::Copy).kernel();
         let arena = Arena::of(&[&case]);
         let place = arena.place(cpu).expect("it was planned");
         let spoilt = |spoil: bool| {

@@ -1,10 +1,16 @@
 //! How large arrays are: from the levels that `memory.latency` measured, else from described ones.
 
 use super::super::levels::{TIMES_LAST, instances, known_bytes, last_bytes, quiet_part, sharing};
-use super::points::Point;
-use bench::experiment::{Known, Site, Skip};
-use laws::memory::bandwidth::{FOUR_TIMES, cpus_of};
-use laws::memory::{LEVELS, described_levels, level_size};
+use super::{MEMORY_LIMIT, reports};
+use crate::cpu::peak::load::tell_designs;
+use bench::experiment::{Site, Skip};
+use host::format_cpus;
+use laws::Facts;
+use laws::cpu::peak::{chain_latency, distinct_cores};
+use laws::memory::bandwidth::{Transfer, bytes_per_cycle, cpus_of, stated_peak};
+use laws::memory::{Level, described_levels, level_size};
+use record::case::Case;
+use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -33,39 +39,64 @@ impl Sized {
     pub(super) fn total_bytes(&self) -> u64 {
         self.footprint.saturating_mul(self.cpus.len() as u64)
     }
-}
 
-/// The size of a point's arrays. `limit`: most bytes of one thread's.
-///
-/// # Errors
-/// There is no such level, or its share for a thread is no larger than the level before.
-pub(super) fn of(
-    site: &Site,
-    known: Option<&Known>,
-    point: &Point,
-    limit: u64,
-) -> Result<Sized, Skip> {
-    let cpus = cpus_of(site, &point.threads);
-    match LEVELS.iter().position(|name| *name == point.level) {
-        Some(at) => in_cache(site, known, at, cpus),
-        None => in_memory(site, known, point.level, cpus, limit),
+    /// Writes into a case what its symbols come to.
+    pub(super) fn write(&self, case: &mut Case, site: &Site, of: &Transfer) {
+        tell_designs(case, site, &self.cpus);
+        let at = &mut case.at;
+        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+        let bytes = of.bytes(site);
+        for (name, value) in [
+            ("thread_count", self.cpus.len() as u64),
+            ("cores", distinct_cores(site, &self.cpus) as u64),
+            ("instruction_bytes", bytes as u64),
+            ("footprint", self.footprint),
+            ("footprint_total", self.total_bytes()),
+            (MEMORY_LIMIT, site.memory_bytes),
+            ("level_size", self.level_bytes),
+        ] {
+            put(name, Value::from(value));
+        }
+        put("cpus", Value::Text(format_cpus(&self.cpus)));
+        put("level_from", Value::from(self.from));
+        if let Some(times) = self.times_last {
+            put("times_last_cache", Value::Text(render(times, Unit::Ratio)));
+            if times < 3.9 {
+                put("cut", Value::from("yes"));
+            }
+        }
+        if of.level.is_memory() {
+            if let Some((peak, _)) = stated_peak(site) {
+                put("peak", Value::from(peak as u64));
+            }
+        } else if let Some(bytes) = bytes_per_cycle(site, of, &self.cpus) {
+            put("bytes_per_cycle", Value::Text(format!("{bytes:.3}")));
+        }
+        let wide = of.at_width(bytes as u64);
+        if let Some(cycles) = wide.and_then(|wide| chain_latency(site, wide, &self.cpus)) {
+            put("chain_cycles", Value::from(cycles));
+        }
     }
 }
 
-fn in_cache(
-    site: &Site,
-    known: Option<&Known>,
-    at: usize,
-    cpus: Vec<usize>,
-) -> Result<Sized, Skip> {
-    let name = LEVELS[at];
-    let (level_bytes, from) = level_bytes(site, known, name)
+/// The size of a case's arrays. `limit`: most bytes of one thread's.
+///
+/// # Errors
+/// There is no such level, or its share for a thread is no larger than the level before.
+pub(super) fn of(facts: Facts, case: &Transfer, limit: u64) -> Result<Sized, Skip> {
+    let cpus = cpus_of(facts.site, case.threads);
+    match case.level.before() {
+        Some(at) => in_cache(facts, at, cpus),
+        None => in_memory(facts, case.level, cpus, limit),
+    }
+}
+
+fn in_cache(facts: Facts, at: usize, cpus: Vec<usize>) -> Result<Sized, Skip> {
+    let name = Level::CACHES[at].text();
+    let (level_bytes, from) = level_bytes(facts, Level::CACHES[at])
         .ok_or_else(|| Skip::because(format!("the machine describes no {name}")))?;
-    let share = level_bytes / sharing(site, at, &cpus) as u64;
-    let inner = match at.checked_sub(1) {
-        None => 0,
-        Some(before) => level_bytes_of_inner(site, known, before, &cpus),
-    };
+    let share = level_bytes / sharing(facts.site, at, &cpus) as u64;
+    let inner = at.checked_sub(1).map_or(0, |before| share_of(facts, before, &cpus));
     // Away from both edges; most of the level where the one before is not much smaller.
     let footprint = if quiet_part(share) >= 2 * inner { quiet_part(share) } else { share / 8 * 7 };
     if footprint < inner + inner / 2 {
@@ -78,51 +109,33 @@ fn in_cache(
     Ok(Sized { footprint: whole(footprint), cpus, level_bytes, from, times_last: None })
 }
 
-fn level_bytes_of_inner(site: &Site, known: Option<&Known>, at: usize, cpus: &[usize]) -> u64 {
-    level_bytes(site, known, LEVELS[at])
-        .map_or(0, |(bytes, _)| bytes / sharing(site, at, cpus) as u64)
+/// A thread's share of a cache.
+fn share_of(facts: Facts, at: usize, cpus: &[usize]) -> u64 {
+    level_bytes(facts, Level::CACHES[at])
+        .map_or(0, |(bytes, _)| bytes / sharing(facts.site, at, cpus) as u64)
 }
 
-fn in_memory(
-    site: &Site,
-    known: Option<&Known>,
-    level: &str,
-    cpus: Vec<usize>,
-    limit: u64,
-) -> Result<Sized, Skip> {
-    let described = described_levels(site);
-    let last = described.last().map(|(name, _)| *name);
-    let (level_bytes, from) = match (level, last) {
-        (FOUR_TIMES, None) => return Err(Skip::because("the machine describes no last cache")),
-        (FOUR_TIMES, Some(name)) => reports_last(site, known, name)?,
-        _ => last_bytes(site, known),
+fn in_memory(facts: Facts, level: Level, cpus: Vec<usize>, limit: u64) -> Result<Sized, Skip> {
+    let is_exact = level == Level::FourTimes;
+    let (level_bytes, from) = match is_exact {
+        true => reports::last_bytes(facts)?,
+        false => last_bytes(facts),
     };
-    let instances = instances(site, &cpus) as u64;
+    let instances = instances(facts.site, &cpus) as u64;
     let threads = cpus.len() as u64;
     let four = TIMES_LAST * level_bytes * instances;
-    let wanted = match level {
-        FOUR_TIMES => four / threads,
-        // Each thread's arrays are also more than its private caches.
-        _ => {
-            let private = match described.len() {
-                0..=1 => 0,
-                levels => level_bytes_of_inner(site, known, levels - 2, &cpus),
-            };
-            (four.max(LEAST_BYTES) / threads).max(TIMES_LAST * private)
+    // Each thread's arrays are also more than its private caches.
+    let before = described_levels(facts.site).len().checked_sub(2);
+    let private = before.map_or(0, |before| share_of(facts, before, &cpus));
+    let (wanted, most) = match is_exact {
+        true if four / threads > limit => {
+            return Err(reports::too_large(level_bytes * instances, from, four / threads, limit));
         }
-    };
-    if level == FOUR_TIMES && wanted > limit {
-        return Err(Skip::because(format!(
-            "four times the last cache ({} here, {from}) is {} for each thread, more than the limit of {}",
-            render((level_bytes * instances) as f64, Unit::B),
-            render(wanted as f64, Unit::B),
-            render(limit as f64, Unit::B)
-        ))
-        .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1)));
-    }
-    let most = match level {
-        FOUR_TIMES => wanted,
-        _ => limit.min(site.memory_bytes / threads),
+        true => (four / threads, u64::MAX),
+        false => (
+            (four.max(LEAST_BYTES) / threads).max(TIMES_LAST * private),
+            limit.min(facts.site.memory_bytes / threads),
+        ),
     };
     let footprint = whole(wanted.min(most)).max(GRAIN);
     Ok(Sized {
@@ -134,39 +147,12 @@ fn in_memory(
     })
 }
 
-/// Bytes of a level that one core can fill: as `memory.latency` found it, as given, else what its law
+/// Bytes of a cache that one core can fill: as `memory.latency` found it, as given, else what its law
 /// takes it to be from the description (of a last cache that a virtual machine shares, a part).
-fn level_bytes(site: &Site, known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
-    known_bytes(site, known, name).or_else(|| {
-        let described = level_size(site, name).ok()?;
+pub(super) fn level_bytes(facts: Facts, level: Level) -> Option<(u64, &'static str)> {
+    known_bytes(facts, level).or_else(|| {
+        let described = level_size(facts.site, level).ok()?;
         Some((described.range.likely as u64, "described"))
-    })
-}
-
-/// The last cache that the reports' case is four times of. How much of one that it shares a virtual
-/// machine has, only a measurement tells; before that (`known` is none) it is what a law expects.
-fn reports_last(
-    site: &Site,
-    known: Option<&Known>,
-    name: &str,
-) -> Result<(u64, &'static str), Skip> {
-    let expected = level_bytes(site, known, name);
-    let (bytes, from) =
-        expected.ok_or_else(|| Skip::because(format!("nothing tells the size of {name}")))?;
-    let described = described_levels(site).into_iter();
-    let whole = described.rev().find(|(level, _)| *level == name);
-    let whole = whole.map_or(bytes, |(_, whole)| whole);
-    if from == "described" && known.is_some() && bytes < whole / 10 * 9 {
-        return Err(Skip::because(format!(
-            "{name} is described as {}, of which a virtual machine has an unknown part, and \
-             memory.latency did not find where it ends",
-            render(whole as f64, Unit::B)
-        ))
-        .needs("--set host.cache.l3=…: what one core can fill of it"));
-    }
-    Ok(match from {
-        "measured" => last_bytes(site, known),
-        _ => (bytes, from),
     })
 }
 

@@ -1,18 +1,22 @@
-use super::points::Point;
-use super::{EXPERIMENT, ID, IMPOSSIBLE, METRICS, check::contradicts, counterpart, sizes};
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Known, Preset, Site};
-use laws::memory::bandwidth::{OPS, STORES, Transfer};
+use super::beside::{contradicts, counterpart};
+use super::{EXPERIMENT, ID, IMPOSSIBLE, METRICS, sizes};
+use bench::experiment::{
+    Experiment, Fields, Known, Preset, Site,
+    fixtures::recorded,
+};
+use laws::Facts;
+use laws::memory::Level::{self, FourTimes, L1, L2, L3, Memory};
+use laws::memory::bandwidth::Op::{Copy, Modify, Read, Scale, Triad, Write};
+use laws::memory::bandwidth::{Access, Op, STREAM, Stores, Threads, Transfer, Width};
 use record::case::{Case, Series};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use session::fixtures::{check, params, smoke};
-use session::plan::case_ns;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+const ONE: Threads = Threads::Number(1);
 
 fn with_memory(name: &str, memory_bytes: u64) -> Site {
     Site { memory_bytes, ..recorded(name) }
@@ -24,12 +28,8 @@ fn cases(site: &Site, preset: Preset) -> Vec<Case> {
     series.flat_map(|series| series.cases).collect()
 }
 
-fn point(op: &'static str, level: &'static str, threads: impl Into<Value>) -> Point {
-    Point { transfer: Transfer::widest(op, STORES[0]), level, threads: threads.into() }
-}
-
-fn level(name: &str) -> CaseId {
-    CaseId::new().with("level", name)
+fn of(op: Op, level: Level, threads: Threads) -> Transfer {
+    Transfer::widest(op, Stores::Regular, level, threads)
 }
 
 fn metric(name: &str) -> &'static Metric {
@@ -40,38 +40,12 @@ fn metric(name: &str) -> &'static Metric {
 fn found(sizes: &[(&str, u64)]) -> Known {
     let mut known = Known::default();
     for (name, bytes) in sizes {
-        let key = Key::new("memory.latency", &level(name), "level_size");
+        let key = Key::new("memory.latency", &CaseId::new().with("level", *name), "level_size");
         known.insert(key, *bytes as f64);
     }
     let clock = Key::new("clock.rate", &CaseId::new(), "core_frequency");
     known.insert(clock, 3.6e9);
     known
-}
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    let more = [with_memory("vm-granite-rapids", 8 * GIB), with_memory("epyc-7763-2s", 400 * GIB)];
-    for mut site in sites().into_iter().chain(more) {
-        for (preset, most, seconds) in [
-            (Preset::Rehearsal, 10, 0.25),
-            // Most of it is the first touch of arrays that the last cache does not hold: with a
-            // fourth of them a guest of a large cache reads 27 GB/s where memory gives 16.
-            (Preset::Quick, 8, 0.41),
-            (Preset::Standard, 45, 2.65),
-            (Preset::Thorough, 1200, 60.0),
-        ] {
-            site.case_ns = case_ns(preset);
-            let offer = check(&EXPERIMENT, &site, preset);
-            let count: usize = offer.series.iter().map(|series| series.cases.len()).sum();
-            let cost = offer.series.iter();
-            let cost: Duration = cost.map(|series| EXPERIMENT.round_cost(&site, series)).sum();
-            let cpus = site.cpus.len();
-            println!("{:9} {cpus:3} CPUs: {count} cases, {cost:?}", preset.name());
-            let (more, times) = if cpus > 2 { (5, 2.0) } else { (0, 1.0) };
-            assert!(count <= most + more, "{count} cases in {}", preset.name());
-            assert!(cost.as_secs_f64() <= times * seconds, "{cost:?} in {}", preset.name());
-        }
-    }
 }
 
 #[test]
@@ -83,136 +57,118 @@ fn thorough_has_all_that_the_catalogue_lists() {
         values.map(Value::to_string).collect()
     };
     let set = |list: &str| -> BTreeSet<String> { list.split(' ').map(str::to_owned).collect() };
-    assert_eq!(values("op"), set(&OPS.join(" ")));
-    assert_eq!(values("stores"), set("regular nontemporal"));
-    assert_eq!(values("access"), set("every first strided"));
-    // Zen 3: 32 bytes are the widest, which `vector` stands for.
-    assert_eq!(values("width"), set("4 8 sse2 vector"));
-    assert_eq!(values("level"), set("L1 L2 L3 DRAM 4xLLC"));
-    assert_eq!(values("threads"), set("1 2 4 8 16 32 64 128 all smt"));
-    let has = |op, level, threads: &str, stores: &'static str| {
-        let threads = threads.parse::<u64>().map_or(Value::from(threads), Value::Int);
-        let id = Transfer::widest(op, stores).case(level, &threads);
-        cases.iter().any(|case| case.id == id)
-    };
-    for op in OPS {
-        for level in ["L1", "L2", "L3", "DRAM", "4xLLC"] {
-            for threads in ["1", "2", "all", "smt"] {
-                assert!(has(op, level, threads, "regular"), "{op} {level} {threads}");
-            }
+    for (name, list) in [
+        ("op", "read write modify copy scale add triad"),
+        ("stores", "regular nontemporal"),
+        ("access", "every first strided"),
+        // Zen 3: 32 bytes are the widest, which `vector` stands for.
+        ("width", "4 8 sse2 vector"),
+        ("level", "L1 L2 L3 DRAM 4xLLC"),
+        ("threads", "1 2 4 8 16 32 64 128 all smt"),
+    ] {
+        assert_eq!(values(name), set(list));
+    }
+    let has = |of: Transfer| cases.iter().any(|case| case.id == of.id());
+    for (op, level) in Op::ALL.iter().flat_map(|op| [L1, L2, L3, Memory, FourTimes].map(|l| (*op, l))) {
+        for threads in [ONE, Threads::Number(2), Threads::All, Threads::Smt] {
+            assert!(has(of(op, level, threads)), "{op:?} {level:?} {threads:?}");
         }
     }
-    assert!(has("triad", "4xLLC", "all", "nontemporal"));
-    assert!(!has("triad", "L2", "1", "nontemporal"));
+    let past = |of: Transfer| has(Transfer { stores: Stores::NonTemporal, ..of });
+    assert!(past(of(Triad, FourTimes, Threads::All)) && !past(of(Triad, L2, ONE)));
 }
 
 #[test]
 fn the_reports_cases_are_standard() {
     let standard = cases(&with_memory("vm-granite-rapids", 8 * GIB), Preset::Standard);
     for (op, access, width, level) in [
-        ("read", "first", "4", "4xLLC"),
-        ("write", "first", "4", "4xLLC"),
-        ("read", "strided", "4", "DRAM"),
-        ("write", "every", "8", "DRAM"),
-        ("scale", "every", "vector", "4xLLC"),
+        (Read, Access::First, Width::Word(4), FourTimes),
+        (Write, Access::First, Width::Word(4), FourTimes),
+        (Read, Access::Strided, Width::Word(4), Memory),
+        (Write, Access::Every, Width::Word(8), Memory),
+        (Scale, Access::Every, Width::Vector, FourTimes),
     ] {
-        let transfer = Transfer { op, stores: STORES[0], access, width };
-        let id = transfer.case(level, &Value::from(1));
+        let id = Transfer { access, width, ..of(op, level, ONE) }.id();
         assert!(standard.iter().any(|case| case.id == id), "{id}");
     }
 }
 
 #[test]
-fn what_is_asked_for_is_measured_or_skipped_with_its_reason() {
+fn what_is_asked_for_is_measured_or_skipped() {
     let site = with_memory("vm-granite-rapids", 8 * GIB);
     let offer = |set: &[(&str, &str)]| {
         EXPERIMENT.series(&site, &params(EXPERIMENT.card(), Preset::Quick, set))
     };
-    let r1 = [
-        ("op", "read,write"),
-        ("access", "first"),
-        ("width", "4"),
-        ("level", "4xLLC"),
-        ("threads", "1"),
-    ];
-    let found = offer(&r1).expect("two cases");
+    let words = [("op", "read,write"), ("access", "first"), ("width", "4"), ("threads", "1")];
+    let found = offer(&[&words[..], &[("level", "4xLLC")]].concat()).expect("two cases");
     assert_eq!(found.series.len(), 1);
-    assert_eq!(found.series[0].name, "4xLLC");
-    assert_eq!(found.series[0].cases.len(), 2);
-
-    let one = |name: &'static str, value: &'static str, with: &[(&'static str, &'static str)]| {
-        let mut set = with.to_vec();
-        set.push((name, value));
-        let skip = offer(&set).expect_err("nothing is left");
-        skip.reason
-    };
-    let text = one("level", "L2", &[("stores", "nontemporal"), ("op", "copy")]);
-    assert!(text.contains("go to memory"), "{text}");
-    let text = one("op", "read", &[("stores", "nontemporal")]);
-    assert!(text.contains("no non-temporal form"), "{text}");
-    assert!(one("width", "neon", &[]).contains("no such instruction"));
-    assert!(one("threads", "3", &[]).contains("2 CPUs"));
-    assert!(one("threads", "smt", &[]).contains("threads of one core"));
-    assert!(one("level", "L4", &[]).contains("describes no L4"));
-    assert!(one("access", "first", &[]).contains("one by one"));
-    let words = [("access", "first"), ("width", "4"), ("op", "read")];
-    assert!(one("level", "L1", &words).contains("in the first cache"));
+    assert_eq!((found.series[0].name.as_str(), found.series[0].cases.len()), ("4xLLC", 2));
+    for nothing in [
+        &[("stores", "nontemporal"), ("op", "copy"), ("level", "L2")][..],
+        &[("stores", "nontemporal"), ("op", "read")],
+        &[("width", "neon")],
+        &[("width", "6")],
+        &[("threads", "3")],
+        &[("threads", "smt")],
+        &[("level", "L4")],
+        &[("access", "first")],
+        &[("access", "first"), ("width", "4"), ("op", "read"), ("level", "L1")],
+    ] {
+        offer(nothing).expect_err("nothing is left");
+    }
 }
 
 #[test]
 fn arrays_follow_the_measured_levels() {
     let site = with_memory("vm-granite-rapids", 8 * GIB);
-    let size = |known: Option<&Known>, point: &Point| {
-        sizes::of(&site, known, point, 2 * GIB).expect("it fits")
+    let size = |known: Option<&Known>, of: &Transfer| {
+        sizes::of(Facts { site: &site, known }, of, 2 * GIB).expect("it fits")
     };
     let known = found(&[("L1", 48 << 10), ("L2", 2 * MIB), ("L3", 24 * MIB)]);
-    let l1 = size(Some(&known), &point("triad", "L1", 1));
+    let l1 = size(Some(&known), &of(Triad, L1, ONE));
     assert_eq!((l1.footprint, l1.from), (18 << 10, "measured"));
-    let l3 = size(Some(&known), &point("read", "L3", 1)).footprint;
+    let l3 = size(Some(&known), &of(Read, L3, ONE)).footprint;
     assert!((8 * MIB..=9 * MIB).contains(&l3), "{l3}");
     // Both CPUs of the guest share the last cache.
-    let both = size(Some(&known), &point("read", "L3", "all")).footprint;
+    let both = size(Some(&known), &of(Read, L3, Threads::All)).footprint;
     assert!((4 * MIB..=5 * MIB).contains(&both), "{both}");
-    let memory = size(Some(&known), &point("read", "DRAM", 1));
+    let memory = size(Some(&known), &of(Read, Memory, ONE));
     assert!(memory.footprint.abs_diff(96 * MIB) < 4096, "{memory:?}");
-    let all = size(Some(&known), &point("read", "DRAM", "all"));
+    let all = size(Some(&known), &of(Read, Memory, Threads::All));
     assert!(all.total_bytes().abs_diff(96 * MIB) < 4096, "{all:?}");
-    assert!(size(Some(&known), &point("copy", "4xLLC", 1)).times_last.unwrap() > 3.99);
+    assert!(size(Some(&known), &of(Copy, FourTimes, ONE)).times_last.unwrap() > 3.99);
     // Nothing measured: a guest of two CPUs has a part of the 480 MiB that are described, and arrays
     // in memory must not lie in any of it.
-    let prior = size(None, &point("read", "DRAM", 1));
+    let prior = size(None, &of(Read, Memory, ONE));
     assert_eq!((prior.from, prior.level_bytes), ("described", 480 * MIB));
     assert!(prior.times_last.unwrap() > 3.99);
     // What is four times an unknown part is not guessed, but planned for.
-    size(None, &point("read", "4xLLC", 1));
-    let only_clock = found(&[]);
-    let reports = sizes::of(&site, Some(&only_clock), &point("read", "4xLLC", 1), 2 * GIB);
-    let skip = reports.expect_err("an unknown part");
-    assert!(skip.reason.contains("unknown part"), "{}", skip.reason);
+    let reports = of(Read, FourTimes, ONE);
+    size(None, &reports);
+    let clock = found(&[]);
+    let skip = sizes::of(Facts { site: &site, known: Some(&clock) }, &reports, 2 * GIB);
+    assert!(skip.expect_err("an unknown part").needed.is_some());
     let mut told = with_memory("vm-granite-rapids", 8 * GIB);
     told.host.given.set("cache.l3", "16MiB").unwrap();
-    let reports = sizes::of(&told, Some(&only_clock), &point("read", "4xLLC", 1), 2 * GIB);
+    let reports = sizes::of(Facts { site: &told, known: Some(&clock) }, &reports, 2 * GIB);
     let reports = reports.expect("the part was given");
-    assert_eq!(reports.from, "given");
-    assert!(reports.footprint.abs_diff(64 * MIB) < 4096);
+    assert!(reports.from == "given" && reports.footprint.abs_diff(64 * MIB) < 4096);
     // A level whose share is no more than the one before holds no arrays of its own.
     let flat = found(&[("L2", 2 * MIB), ("L3", 2 * MIB + 4096)]);
-    let skip = sizes::of(&site, Some(&flat), &point("read", "L3", 1), GIB);
-    assert!(skip.expect_err("no room").reason.contains("hardly more"));
+    let flat = Facts { site: &site, known: Some(&flat) };
+    sizes::of(flat, &of(Read, L3, ONE), GIB).expect_err("no room");
 }
 
 #[test]
 fn caches_of_a_large_machine_are_counted_by_instance() {
     let site = with_memory("epyc-7763-2s", 400 * GIB);
-    let size = |point: &Point| sizes::of(&site, None, point, 2 * GIB).expect("it fits");
+    let size = |of| sizes::of(Facts::prior(&site), &of, 2 * GIB).expect("it fits");
     // Sixteen caches of 32 MiB, as far as one core finds them.
-    let all = size(&point("read", "DRAM", "all"));
-    let last = all.level_bytes * 16;
-    assert!(all.total_bytes() > last * 39 / 10, "{all:?}");
+    let all = size(of(Read, Memory, Threads::All));
+    assert!(all.total_bytes() > all.level_bytes * 16 * 39 / 10, "{all:?}");
     assert!(all.footprint > 2 * MIB, "more than a thread's second cache");
     // Two threads of a core share its first cache.
-    let one = size(&point("read", "L1", 1)).footprint;
-    let two = size(&point("read", "L1", "smt")).footprint;
+    let [one, two] = [ONE, Threads::Smt].map(|threads| size(of(Read, L1, threads)).footprint);
     assert!(two.abs_diff(one / 2) <= 1536, "{one} {two}");
 }
 
@@ -220,10 +176,10 @@ fn caches_of_a_large_machine_are_counted_by_instance() {
 fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     let site = with_memory("vm-granite-rapids", 8 * GIB);
     let known = found(&[("L2", 2 * MIB), ("L3", 100 * MIB)]);
-    let cut = sizes::of(&site, Some(&known), &point("read", "DRAM", 1), 256 * MIB).unwrap();
+    let facts = Facts { site: &site, known: Some(&known) };
+    let cut = sizes::of(facts, &of(Read, Memory, ONE), 256 * MIB).unwrap();
     assert!(cut.footprint <= 256 * MIB && cut.times_last.unwrap() < 2.6);
-    let reports = point("read", "4xLLC", 1);
-    let skip = sizes::of(&site, Some(&known), &reports, 256 * MIB).expect_err("400 MiB");
+    let skip = sizes::of(facts, &of(Read, FourTimes, ONE), 256 * MIB).expect_err("400 MiB");
     assert!(skip.needed.expect("a way out").contains("limit=4"));
     // As a series: the reports' is skipped, the other is cut.
     let set = [("level", "DRAM,4xLLC"), ("threads", "1")];
@@ -243,18 +199,18 @@ fn a_footprint_that_is_too_large_is_cut_and_told_or_skipped() {
     let offer = EXPERIMENT.series(&poor, &params).expect("what can be cut");
     assert_eq!(offer.series.len(), 1);
     assert!(offer.skipped.iter().all(|(id, _)| id.text("level") == Some("4xLLC")));
-    let kept = sizes::of(&poor, None, &point("read", "DRAM", 1), 256 * MIB).unwrap();
+    let kept = sizes::of(Facts::prior(&poor), &of(Read, Memory, ONE), 256 * MIB).unwrap();
     assert!(kept.footprint <= 20 * MIB);
 }
 
 #[test]
 fn earlier_figures_sharpen_predictions_and_bounds_follow_the_level() {
     let site = with_memory("vm-granite-rapids", 8 * GIB);
-    let case = |op, level| Case::new(point(op, level, 1).id());
+    let case = |op, level| Case::new(of(op, level, ONE).id());
     let told = |known: Option<&Known>, case: &Case, name| {
         EXPERIMENT.predict(&site, known, case, metric(name))
     };
-    let first = case("read", "L1");
+    let first = case(Read, L1);
     let prior = told(None, &first, "bandwidth").unwrap();
     assert!(told(Some(&Known::default()), &first, "bandwidth").is_none());
     let known = found(&[]);
@@ -267,11 +223,11 @@ fn earlier_figures_sharpen_predictions_and_bounds_follow_the_level() {
     assert!(derived.bound.expect("instructions").inputs[0].0 == "cores_hz");
     // The first cache has no bus behind it, and a read's bus moves what it names; the memory's peak is
     // not told here.
-    for (op, level) in [("copy", "L1"), ("read", "DRAM"), ("modify", "L2")] {
+    for (op, level) in [(Copy, L1), (Read, Memory), (Modify, L2)] {
         let bus = told(None, &case(op, level), "bus_bandwidth").unwrap();
-        assert!(bus.range.is_none(), "{op} {level}");
+        assert!(bus.range.is_none(), "{op:?} {level:?}");
     }
-    let memory = case("copy", "DRAM");
+    let memory = case(Copy, Memory);
     assert!(told(None, &memory, "efficiency").unwrap().range.is_none());
     let program = told(None, &memory, "bandwidth").unwrap().range.unwrap();
     let bus = told(None, &memory, "bus_bandwidth").unwrap();
@@ -288,21 +244,18 @@ fn earlier_figures_sharpen_predictions_and_bounds_follow_the_level() {
 #[test]
 fn the_four_kernels_and_a_copy_beside_a_read_are_derived() {
     let mut values = Known::default();
-    let one = Value::from(1);
     let mut put = |op, name, rate| {
-        let id = Transfer::widest(op, STORES[0]).case("DRAM", &one);
-        values.insert(Key::new(ID, &id, name), rate);
+        values.insert(Key::new(ID, &of(op, Memory, ONE).id(), name), rate);
     };
-    for (op, rate) in [("copy", 10e9), ("scale", 11e9), ("add", 12e9), ("triad", 13e9)] {
+    for (op, rate) in STREAM.into_iter().zip([10e9, 11e9, 12e9, 13e9]) {
         put(op, "bandwidth", rate);
     }
-    put("copy", "bus_bandwidth", 15e9);
-    put("read", "bandwidth", 12e9);
+    put(Copy, "bus_bandwidth", 15e9);
+    put(Read, "bandwidth", 12e9);
     let site = recorded("vm-granite-rapids");
     let found = EXPERIMENT.derive(&site, &Known::default(), &values);
-    let of = |name| found.iter().find(|one| one.metric == name).expect(name);
-    assert_eq!(of("stream_mean").value, 11.5e9);
-    assert_eq!(of("copy_over_read").value, 1.25);
+    let value = |name| found.iter().find(|one| one.metric == name).expect(name).value;
+    assert_eq!((value("stream_mean"), value("copy_over_read")), (11.5e9, 1.25));
     // What is found was announced, and each announced case is predicted.
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
     let announced = EXPERIMENT.derivable(&site, &offer.series);
@@ -317,29 +270,31 @@ fn a_copy_is_checked_against_the_read_of_its_kind() {
     let site = with_memory("vm-granite-rapids", 8 * GIB);
     let offer = check(&EXPERIMENT, &site, Preset::Quick);
     let series = &offer.series[0];
-    let other = |op, level, threads: &str| {
-        let threads = threads.parse().map_or(Value::from(threads), Value::Int);
-        let case = Case::new(point(op, level, threads).id());
-        let other = counterpart(series, &case)?;
-        other.text("op").map(str::to_owned)
-    };
-    assert_eq!(other("read", "DRAM", "1").as_deref(), Some("copy"));
-    assert_eq!(other("copy", "DRAM", "1").as_deref(), Some("read"));
-    assert_eq!(other("triad", "DRAM", "all"), None);
-    assert_eq!(other("read", "DRAM", "all"), None, "no copy by all");
+    let all = Threads::All;
+    for (op, threads, wanted) in [
+        (Read, ONE, Some(Copy)),
+        (Copy, ONE, Some(Read)),
+        (Triad, all, None),
+        // No copy by all.
+        (Read, all, None),
+    ] {
+        let other = counterpart(series, &of(op, Memory, threads));
+        let other = other.map(|case| Transfer::of(&case.id).expect("a kernel").op);
+        assert_eq!(other, wanted, "{op:?} {threads:?}");
+    }
 }
 
 #[test]
 fn a_copy_that_loads_what_no_read_does_is_a_contradiction() {
-    for level in ["L2", "L3", "DRAM", "4xLLC"] {
+    for level in [L2, L3, Memory, FourTimes] {
         // Program bytes; as measured here a copy moves 1.65 times a read's on the bus.
         for (copy, read, is_one) in [(17.1, 15.5, false), (6.0, 15.5, false), (25.0, 15.5, true)] {
-            assert_eq!(contradicts(level, copy, read), is_one, "{level} {copy} {read}");
+            assert_eq!(contradicts(level, copy, read), is_one, "{level:?} {copy} {read}");
         }
     }
     // In the first cache loads and stores have ports of their own: two loads' worth is all there is.
-    assert!(!contradicts("L1", 390.0, 200.0));
-    assert!(contradicts("L1", 450.0, 200.0));
+    assert!(!contradicts(L1, 390.0, 200.0));
+    assert!(contradicts(L1, 450.0, 200.0));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use bench::device::{device_in_flight, device_read_bytes, own_read_bytes};
-use bench::measure::{Bench, Settled, settle};
+use super::{Faulted, Readahead, Touch};
+use bench::measure::{Bench, Declared, Settled, Values, settle};
 use bench::prepared::{self, demand_written_extents};
 use metal::fault::{Area, evict, random_readahead, resident_pages};
 use metal::memory::base_page_bytes;
@@ -75,7 +76,7 @@ struct Counted {
 impl Cold {
     /// The file that was prepared.
     pub(super) fn new(series: &Series, bench: &Bench) -> Result<Cold> {
-        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = bench.order().directory()?;
         let bytes = file_bytes(series)?;
         let path = dir.join(NAME);
         let found = std::fs::metadata(&path).context("the prepared file is gone")?;
@@ -93,16 +94,16 @@ impl Cold {
     }
 
     /// Measures a case, everything evicted before.
-    pub(super) fn time(&self, case: &Case, bench: &mut Bench) -> Result<()> {
+    pub(super) fn time(&self, case: &Case, of: &Faulted, bench: &mut Bench) -> Result<()> {
         let file = File::open(&self.path).context("the prepared file is gone")?;
         self.evict(&file)?;
         let number = case.at.get("device_number").and_then(Value::text);
         let device = || number.and_then(device_read_bytes);
         let before = device();
         let own_before = own_read_bytes();
-        let least = match case.text("fault") {
-            Some("window") => self.windows(case, bench, &file)?,
-            kind => self.singles(case, bench, kind == Some("random"))?,
+        let least = match of.fault {
+            Touch::Window => self.windows(case, of, bench, &file)?,
+            _ => self.singles(case, of, bench)?,
         };
         // Everything that this thread had read in the case, the device must have given.
         let own = own_read_bytes().zip(own_before).map(|(now, then)| now - then);
@@ -161,11 +162,11 @@ impl Cold {
     /// The file as a program finds it that has just begun: opened and mapped anew, so that nothing
     /// that the kernel learnt of earlier touches counts. All of it: what is read ahead may lie on both
     /// sides.
-    fn mapped(&self, case: &Case) -> Result<(File, Area)> {
+    fn mapped(&self, of: &Faulted) -> Result<(File, Area)> {
         let file = File::open(&self.path).context("the prepared file is gone")?;
         let area =
             Area::file(&file, usize::try_from(self.bytes)?, &[0]).context("mapping the file")?;
-        if case.text("readahead") == Some("off") {
+        if of.readahead == Some(Readahead::Off) {
             area.expect_random().context("MADV_RANDOM")?;
             random_readahead(&file).context("POSIX_FADV_RANDOM")?;
         }
@@ -174,14 +175,14 @@ impl Cold {
 
     /// One page after another, each in a block of its own.
     /// Returns the bytes that a device must have given at least.
-    fn singles(&self, case: &Case, bench: &mut Bench, random: bool) -> Result<u64> {
+    fn singles(&self, case: &Case, of: &Faulted, bench: &mut Bench) -> Result<u64> {
         let page = base_page_bytes() as u64;
         let ahead = case.int("readahead_bytes").unwrap_or(0);
         let alone = (2 * ahead).next_power_of_two().max(BLOCK_BYTES_MIN);
         let block = alone.min(self.bytes / FAULTS_MIN as u64) / page * page;
         let mut blocks: Vec<u64> = (0..self.bytes / block).collect();
         let mut rng = fastrand::Rng::with_seed(self.seed);
-        match random {
+        match of.fault == Touch::Random {
             true => rng.shuffle(&mut blocks),
             // Another place to begin in each round, or the device remembers.
             false => {
@@ -189,14 +190,14 @@ impl Cold {
                 blocks.rotate_left(first);
             }
         }
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let case_ns = bench.order().case_ns as f64;
         let begin = clock.start();
         let mut seen = Singles { overlapping: block < alone, ..Singles::default() };
         for block_index in blocks.into_iter().take(FAULTS_MAX) {
             // In the middle of the block: what is read around stays inside.
             let at = block_index * block + block / 2 / page * page;
-            let (file, area) = self.mapped(case)?;
+            let (file, area) = self.mapped(of)?;
             Cold::drain(case);
             if resident_pages(&file, at, page as usize)? != 0 {
                 // Read ahead of the page before, whose mapping is gone.
@@ -223,12 +224,18 @@ impl Cold {
 
     /// Windows of the file, every page of which is touched in order. Returns the bytes that a device
     /// must have given at least.
-    fn windows(&self, case: &Case, bench: &mut Bench, file: &File) -> Result<u64> {
+    fn windows(
+        &self,
+        case: &Case,
+        of: &Faulted,
+        bench: &mut Bench,
+        file: &File,
+    ) -> Result<u64> {
         let page = base_page_bytes();
         let pages = usize::try_from(self.window)? / page;
         let mut starts: Vec<u64> = (0..self.bytes / self.window).collect();
         fastrand::Rng::with_seed(self.seed ^ 1).shuffle(&mut starts);
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let case_ns = bench.order().case_ns as f64;
         let begin = clock.start();
         let mut seen = Windows::default();
@@ -242,7 +249,7 @@ impl Cold {
                 let left = resident_pages(file, at, usize::try_from(self.window)?)?;
                 ensure!(left == 0, "cache: {left} of {pages} pages of a window stay in memory");
             }
-            let (_opened, area) = self.mapped(case)?;
+            let (_opened, area) = self.mapped(of)?;
             let before = Counted::now();
             let start = clock.start();
             let mut done = 0;
@@ -259,8 +266,8 @@ impl Cold {
             }
             let ns = clock.between_ns(start, clock.end());
             let counted = before.until_now();
-            seen.add(counted, ns, self.window, pages, case)?;
-            bench.planned_major_faults(counted.major);
+            seen.add(counted, ns, self.window, pages)?;
+            bench.declare(Declared::MajorFaults(counted.major));
             if clock.between_ns(begin, clock.end()) > case_ns {
                 break;
             }
@@ -340,7 +347,7 @@ impl Singles {
 
     fn record(self, case: &Case, bench: &mut Bench, cold: &Cold) -> Result<()> {
         let touches = self.touches();
-        bench.planned_major_faults(self.majors);
+        bench.declare(Declared::MajorFaults(self.majors));
         let wrong = self.last_wrong.unwrap_or_default();
         let told = format!(
             "{} of {touches} touches were no major fault with bytes from the device (the last: {} major, {} \
@@ -374,7 +381,7 @@ impl Singles {
             samples.notes.push(NOT_COUNTED.to_owned());
             return Ok(());
         }
-        bench.record_batches(case, "bytes_per_fault", 1, self.bytes)?;
+        bench.record(case, "bytes_per_fault", Values::batches(1, self.bytes))?;
         Ok(())
     }
 }
@@ -411,7 +418,6 @@ impl Windows {
         ns: f64,
         bytes: u64,
         pages: usize,
-        case: &Case,
     ) -> Result<()> {
         let faults = counted.major + counted.minor;
         ensure!(
@@ -425,12 +431,10 @@ impl Windows {
             Some(own) => {
                 ensure!(
                     own as f64 >= DEVICE_SHARE_MIN * bytes as f64,
-                    "cache: of a window of {} only {} were read from a device ({} major faults; readahead \
-                     {})",
+                    "cache: of a window of {} only {} were read from a device ({} major faults)",
                     render(bytes as f64, Unit::B),
                     render(own as f64, Unit::B),
-                    counted.major,
-                    case.text("readahead").unwrap_or_default()
+                    counted.major
                 );
                 self.bytes_per_fault.push(own as f64 / counted.major as f64);
             }
@@ -455,11 +459,15 @@ impl Windows {
         if self.uncounted {
             samples.notes.push(NOT_COUNTED.to_owned());
         }
-        bench.record_batches(case, "per_page", pages, per_page)?;
-        bench.record_batches(case, "bandwidth", pages, self.bandwidths)?;
-        bench.record_batches(case, "pages_per_fault", pages, self.pages_per_fault)?;
-        if !self.bytes_per_fault.is_empty() {
-            bench.record_batches(case, "bytes_per_fault", pages, self.bytes_per_fault)?;
+        for (metric, values) in [
+            ("per_page", per_page),
+            ("bandwidth", self.bandwidths),
+            ("pages_per_fault", self.pages_per_fault),
+            ("bytes_per_fault", self.bytes_per_fault),
+        ] {
+            if !values.is_empty() {
+                bench.record(case, metric, Values::batches(pages, values))?;
+            }
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Faults that need no device: n touches of fresh pages against 2n, in windows that hold nothing but
 //! the touches, and each batch with the kernel's count of its faults.
 
+use super::Touch;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{bind, verify_node, verify_pages};
-use bench::measure::{Bench, Quartet, Timer, Turns, Watch, abba};
+use bench::measure::{Bench, Declared, Quartet, Timer, Turns, Values, Watch, abba};
 use host::refused;
 use metal::clock::monotonic_raw_ns;
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
@@ -15,7 +16,6 @@ use record::case::Case;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
-use std::path::PathBuf;
 
 /// Addresses of fresh base pages; only as many are ever touched as two batches need.
 const FRESH_BYTES: usize = 64 << 20;
@@ -66,13 +66,13 @@ enum Mapped {
 }
 
 /// Times one kind of fault.
-pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
-    if case.text("fault") == Some("stress") {
+pub(super) fn time(case: &Case, touch: Touch, bench: &mut Bench) -> Result<()> {
+    if touch == Touch::Stress {
         return turns(case, bench);
     }
-    let dir = bench.dir().map_or_else(std::env::temp_dir, PathBuf::from);
+    let dir = bench.order().dir.clone().unwrap_or_else(std::env::temp_dir);
     let seed = bench.order().seed;
-    let mut touched = apparatus(case.text("fault").unwrap_or_default(), &dir, seed)?;
+    let mut touched = apparatus(touch, &dir, seed)?;
     let timer = bench.timer();
     let mut counted = Counted::new(touched.as_mut(), timer);
     let batch = timer.search(&mut |n| counted.batch(n)).context("searching for a batch")?;
@@ -81,11 +81,11 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     counted.refuse(&turns)?;
     let wrong = counted.told();
     let all = counted.all;
-    bench.planned_switches(touched.planned_switches());
+    bench.declare(Declared::Switches(touched.planned_switches()));
     // The last batch is there still.
     let mut notes = Vec::new();
     touched.verify(&mut notes)?;
-    let samples = bench.record_quartets(case, "latency", k, turns)?;
+    let samples = bench.record(case, "latency", Values::quartets(k, turns))?;
     let told = notes.into_iter().chain(batch.note());
     samples.notes.extend(told.chain(wrong));
     let pages = match touched.mapped() {
@@ -93,16 +93,16 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
         Mapped::ByBatches => all.touches as f64 / all.faults as f64,
         Mapped::Counted(pages) => pages,
     };
-    bench.record_batches(case, "pages_per_fault", 1, vec![pages])?;
+    bench.record(case, "pages_per_fault", Values::batches(1, vec![pages]))?;
     Ok(())
 }
 
 /// Turns of stress-ng's stressor: the mean of the four touches that it times, turn by turn.
 fn turns(case: &Case, bench: &mut Bench) -> Result<()> {
     // The run's own, which goes with all in it even where the worker is killed within a turn.
-    let dir = bench.dir().context("no directory for files was given")?;
+    let dir = bench.order().directory()?;
     let path = dir.join("memory-fault-turn");
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let steady_ns = match bench.order().rehearsal {
         true => 0,
         false => case.int("steady").unwrap_or(0),
@@ -128,7 +128,7 @@ fn turns(case: &Case, bench: &mut Bench) -> Result<()> {
     let faults = after.minflt + after.majflt - before.minflt - before.majflt;
     let timed = (means.len() * TURN_TOUCHES) as u64;
     ensure!(faults >= timed, "{timed} touches made {faults} page faults");
-    bench.planned_major_faults(after.majflt - before.majflt);
+    bench.declare(Declared::MajorFaults(after.majflt - before.majflt));
     bench.record(case, "latency", means)?;
     Ok(())
 }
@@ -211,30 +211,30 @@ impl<'touched> Counted<'touched> {
     }
 }
 
-fn apparatus(kind: &str, dir: &std::path::Path, seed: u64) -> Result<Box<dyn Touched>> {
+fn apparatus(touch: Touch, dir: &std::path::Path, seed: u64) -> Result<Box<dyn Touched>> {
     let page = base_page_bytes();
-    Ok(match kind {
-        "anonymous" => Box::new(Fresh::private(FRESH_BYTES, Pages::Base, true)?),
-        "zero" => Box::new(Fresh::private(FRESH_BYTES, Pages::Base, false)?),
-        "huge" => {
+    Ok(match touch {
+        Touch::Anonymous => Box::new(Fresh::private(FRESH_BYTES, Pages::Base, true)?),
+        Touch::Zero => Box::new(Fresh::private(FRESH_BYTES, Pages::Base, false)?),
+        Touch::Huge => {
             let bytes = FRESH_HUGE_BYTES.max(2 * huge_page_bytes());
             Box::new(Fresh::private(bytes, Pages::Huge, true)?)
         }
-        "shared" => Box::new(Fresh {
+        Touch::Shared => Box::new(Fresh {
             area: Area::shared(FRESH_BYTES).context("mapping shared memory")?,
             stride: page,
             writes: true,
             mapped: Mapped::NotAsked,
             notes: Vec::new(),
         }),
-        "file" => Box::new(apart(&cached_file(dir, seed)?)?),
-        "file_around" => Box::new(around(&cached_file(dir, seed)?)?),
-        "copy" => Box::new(Copied::new()?),
-        "protect" => Box::new(Protected {
+        Touch::File => Box::new(apart(&cached_file(dir, seed)?)?),
+        Touch::FileAround => Box::new(around(&cached_file(dir, seed)?)?),
+        Touch::Copy => Box::new(Copied::new()?),
+        Touch::Protect => Box::new(Protected {
             mender: Mender::new(SHARED_PAGES).context("pages whose protection is lifted")?,
             delivered: 0,
         }),
-        other => bail!("there is no minor fault `{other}`"),
+        other => bail!("there is no minor fault `{}`", other.text()),
     })
 }
 

@@ -1,157 +1,94 @@
 //! What each figure is predicted to be, from the laws of faults.
 
-use super::MIB;
+use super::{Faulted, MIB, Readahead, Touch};
 use bench::device;
-use bench::experiment::{Known, Site, predicted, unknown};
-use laws::Law;
+use bench::experiment::unknown;
 use laws::memory::fault::{self as law, Major, Minor};
+use laws::{Facts, Law, range};
 use record::case::Case;
 use record::event::Prediction;
-use record::metric::Metric;
 
-/// The prediction of one figure of a case (of the whole experiment where it is derived).
-pub(super) fn of(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    metric: &Metric,
-) -> Option<Prediction> {
-    if metric.derived {
-        return predict_derived(site, known, metric);
-    }
-    match (kind(case), case.text("fault")) {
-        (Some(minor), _) => predict_minor(site, known, minor, metric),
-        (None, Some("stress")) => predict_stress(known, metric),
-        (None, Some("window")) => predict_window(site, known, case, metric),
-        (None, Some(fault)) => predict_single(site, known, case, fault == "random", metric),
-        (None, None) => Some(unknown("unknown: no fault is named")),
-    }
+/// The prediction of one figure of a case.
+pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Prediction> {
+    let law = match (minor(of.fault), of.fault) {
+        (Some(fault), _) if metric == "latency" => {
+            let is_known = facts.known.is_none_or(|known| law::is_known(known, fault));
+            return is_known.then(|| law::minor(facts, fault).prediction());
+        }
+        // No earlier figure tells of how pages are found, nor of the device.
+        _ if facts.known.is_some() => return None,
+        (Some(Minor::FileAround), _) if metric == "pages_per_fault" => law::pages_around(facts.site),
+        (Some(Minor::File), _) if metric == "pages_per_fault" => Law::software(
+            range(0.95, 1.0, 1.02),
+            "each page is a mapping of its own, so that a fault has nothing around it; a fault that is \
+             tried again counts twice",
+        ),
+        (None, Touch::Stress) if metric == "latency" => {
+            Law::new(300.0, 1600.0, 3e4, "four exceptions among system calls").and(
+                "what the file system does at the first write to a page, which is next to nothing in \
+                 memory and a journal on a disk",
+            )
+        }
+        (None, Touch::Window | Touch::Page | Touch::Random) => match of_device(facts, of, at, metric) {
+            Some(law) => law,
+            None => return Some(unknown("unknown: such a major fault has no such figure")),
+        },
+        _ => return Some(unknown("unknown: such a fault has no such figure")),
+    };
+    Some(law.prediction())
 }
 
-fn kind(case: &Case) -> Option<Minor> {
-    Some(match case.text("fault")? {
-        "anonymous" => Minor::Anonymous,
-        "zero" => Minor::Zero,
-        "huge" => Minor::Huge,
-        "file" => Minor::File,
-        "file_around" => Minor::FileAround,
-        "shared" => Minor::Shared,
-        "copy" => Minor::Copy,
-        "protect" => Minor::Protect,
+fn minor(touch: Touch) -> Option<Minor> {
+    Some(match touch {
+        Touch::Anonymous => Minor::Anonymous,
+        Touch::Zero => Minor::Zero,
+        Touch::Huge => Minor::Huge,
+        Touch::File => Minor::File,
+        Touch::FileAround => Minor::FileAround,
+        Touch::Shared => Minor::Shared,
+        Touch::Copy => Minor::Copy,
+        Touch::Protect => Minor::Protect,
+        Touch::Stress | Touch::Page | Touch::Random | Touch::Window => return None,
+    })
+}
+
+fn of_device(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Law> {
+    let site = facts.site;
+    let below = device::below(site).ok();
+    let disk = below.as_ref().map(|below| below.disk);
+    let readahead = of.readahead != Some(Readahead::Off);
+    if of.fault != Touch::Window {
+        let fault = Major { random: of.fault == Touch::Random, readahead };
+        return match metric {
+            "major_latency" => Some(law::major(facts, disk, fault)),
+            "bytes_per_fault" => Some(law::read_bytes(site, disk, readahead)),
+            _ => None,
+        };
+    }
+    let bytes = at.int("window_bytes").unwrap_or(16 * MIB);
+    let page = site.host.memory.page_bytes.unwrap_or(4096);
+    let whole = || law::window(facts, disk, bytes, readahead);
+    Some(match metric {
+        "window" => whole(),
+        "per_page" => whole().times(page as f64 / bytes as f64),
+        "bandwidth" => whole().inverse(bytes as f64 * 1e9),
+        "pages_per_fault" if readahead => law::pages_around(site),
+        "pages_per_fault" => Law::software(
+            range(1.0, 1.0, 16.0),
+            "without readahead each touch is a fault, or each folio",
+        ),
+        "bytes_per_fault" => law::window_bytes_per_fault(site, disk, bytes, readahead),
         _ => return None,
     })
 }
 
-/// The prior alone says why there is no such figure.
-fn none(known: Option<&Known>, why: &str) -> Option<Prediction> {
-    known.is_none().then(|| unknown(format!("unknown: {why}")))
-}
-
-fn predict_minor(
-    site: &Site,
-    known: Option<&Known>,
-    fault: Minor,
-    metric: &Metric,
-) -> Option<Prediction> {
-    match metric.name.as_ref() {
-        "latency" => {
-            if known.is_some_and(|known| !law::is_known(known, fault)) {
-                return None;
-            }
-            Some(law::minor(site, known, fault).prediction())
-        }
-        "pages_per_fault" if fault == Minor::FileAround => known
-            .is_none()
-            .then(|| law::pages_around(site).prediction()),
-        "pages_per_fault" if fault == Minor::File => known.is_none().then(|| {
-            predicted(
-                0.95,
-                1.0,
-                1.02,
-                "each page is a mapping of its own, so that a fault has nothing around it; a fault that \
-                 is tried again counts twice",
-            )
-        }),
-        _ => none(known, "a minor fault has no such figure"),
-    }
-}
-
-fn predict_stress(known: Option<&Known>, metric: &Metric) -> Option<Prediction> {
-    known.is_none().then(|| match metric.name.as_ref() {
-        "latency" => predicted(
-            300.0,
-            1600.0,
-            3e4,
-            "base hardware: four exceptions among system calls; software: what the file system does at \
-             the first write to a page, which is next to nothing in memory and a journal on a disk",
-        ),
-        _ => unknown("unknown: such a turn has no such figure"),
-    })
-}
-
-fn predict_single(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    random: bool,
-    metric: &Metric,
-) -> Option<Prediction> {
-    if known.is_some() {
-        // No earlier figure tells of the device.
-        return None;
-    }
-    let below = device::below(site).ok();
-    let disk = below.as_ref().map(|below| below.disk);
-    let readahead = case.text("readahead") != Some("off");
-    let fault = Major { random, readahead };
-    Some(match metric.name.as_ref() {
-        "major_latency" => law::major(site, known, disk, fault).prediction(),
-        "bytes_per_fault" => law::read_bytes(site, disk, readahead).prediction(),
-        _ => return none(known, "a single major fault has no such figure"),
-    })
-}
-
-fn predict_window(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    metric: &Metric,
-) -> Option<Prediction> {
-    if known.is_some() {
-        return None;
-    }
-    let below = device::below(site).ok();
-    let disk = below.as_ref().map(|below| below.disk);
-    let readahead = case.text("readahead") != Some("off");
-    let bytes = case.int("window_bytes").unwrap_or(16 * MIB);
-    let page = site.host.memory.page_bytes.unwrap_or(4096);
-    let whole = law::window(site, known, disk, bytes, readahead);
-    let per = |scale: f64| Law::of(laws::scaled(whole.range, scale), whole.because().clone());
-    Some(match metric.name.as_ref() {
-        "window" => per(1.0).prediction(),
-        "per_page" => per(page as f64 / bytes as f64).prediction(),
-        "bandwidth" => {
-            Law::of(laws::inverse(bytes as f64 * 1e9, whole.range), whole.because()).prediction()
-        }
-        "pages_per_fault" => match readahead {
-            true => law::pages_around(site).prediction(),
-            false => {
-                predicted(1.0, 1.0, 16.0, "without readahead each touch is a fault, or each folio")
-            }
-        },
-        "bytes_per_fault" => law::window_bytes_per_fault(site, disk, bytes, readahead).prediction(),
-        _ => return none(known, "a window has no such figure"),
-    })
-}
-
-fn predict_derived(site: &Site, known: Option<&Known>, metric: &Metric) -> Option<Prediction> {
-    match metric.name.as_ref() {
-        "zeroing" if known.is_none_or(|known| law::is_known(known, Minor::Huge)) => {
-            Some(law::zeroing(site, known).prediction())
-        }
-        "base_part" if known.is_none_or(|known| law::is_known(known, Minor::Anonymous)) => {
-            Some(law::without_zeroing(site, known).prediction())
-        }
-        _ => None,
-    }
+/// The prediction of a derived figure.
+pub(super) fn of_derived(facts: Facts, metric: &str) -> Option<Prediction> {
+    let (law, fault): (fn(Facts) -> Law, _) = match metric {
+        "zeroing" => (law::zeroing, Minor::Huge),
+        "base_part" => (law::without_zeroing, Minor::Anonymous),
+        _ => return None,
+    };
+    let is_known = facts.known.is_none_or(|known| law::is_known(known, fault));
+    is_known.then(|| law(facts).prediction())
 }

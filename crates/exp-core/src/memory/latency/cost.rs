@@ -2,7 +2,7 @@
 
 use super::WARM_LOADS;
 use super::walks::{Pattern, Point};
-use bench::experiment::Site;
+use bench::experiment::{Fields as _, Site};
 use laws::cpu::is_guest;
 use record::case::Series;
 use std::time::Duration;

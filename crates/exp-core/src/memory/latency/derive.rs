@@ -1,11 +1,12 @@
 //! What the walks say together: levels, line, prefetch, TLBs.
 
 use super::ID;
-use super::walks::{Pattern, Point};
+use super::walks::{Load, On, Pattern, Point};
 use crate::memory::levels::quiet_part;
-use bench::experiment::{DerivedValue, Known, Site, unknown};
-use laws::cpu::measured_core_hz;
-use laws::memory::{self, MEMORY, described_levels, described_reaches};
+use bench::experiment::{DerivedValue, Field as _, Fields as _, Known, Site, unknown};
+use laws::Facts;
+use laws::cpu::{knows_clock, measured_core_hz};
+use laws::memory::{self, Level, described_levels, described_reaches};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::quantity::render;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 /// A ladder with fewer rungs shows no levels.
 const LEAST_RUNGS: usize = 8;
 const LINE_STRIDE: u64 = 64;
+const MEMORY: &str = Level::Memory.text();
 const MIB: u64 = 1 << 20;
 /// Footprints at which the gain of huge pages is told: inside the reach of the second TLB with base
 /// pages, near its end, and far beyond it; the same everywhere, so that keys agree.
@@ -42,23 +44,23 @@ fn gain_case(footprint: u64) -> CaseId {
 /// The cases that these points may yield on this machine.
 pub(super) fn cases(site: &Site, points: &[Point]) -> Vec<CaseId> {
     let described = described_levels(site);
-    let rungs = |base: bool| {
-        let ladder = |point: &&Point| on_ladder(point, base);
+    let rungs = |pages: On| {
+        let ladder = |point: &&Point| on_ladder(point, pages);
         points.iter().filter(ladder).count()
     };
     let mut cases = Vec::new();
-    if rungs(false).max(rungs(true)) >= LEAST_RUNGS && !described.is_empty() {
-        cases.extend(described.iter().map(|(name, _)| level_case(name)));
+    if rungs(On::Huge).max(rungs(On::Base)) >= LEAST_RUNGS && !described.is_empty() {
+        cases.extend(described.iter().map(|(level, _)| level_case(level.text())));
         cases.push(level_case(MEMORY));
     }
-    if rungs(false) >= LEAST_RUNGS && rungs(true) >= LEAST_RUNGS {
+    if On::ALL.iter().all(|pages| rungs(*pages) >= LEAST_RUNGS) {
         cases.extend(TLBS.map(tlb_case));
     }
-    let on = |base: bool, footprint: u64| {
+    let on = |pages: On, footprint: u64| {
         let mut points = points.iter();
-        points.any(|point| on_ladder(point, base) && point.footprint == footprint)
+        points.any(|point| on_ladder(point, pages) && point.footprint == footprint)
     };
-    let both = |footprint: &u64| on(false, *footprint) && on(true, *footprint);
+    let both = |footprint: &u64| On::ALL.iter().all(|pages| on(*pages, *footprint));
     cases.extend(GAIN_FOOTPRINTS.into_iter().filter(both).map(gain_case));
     let walks = |pattern| points.iter().filter(move |point| point.pattern == pattern);
     if walks(Pattern::Forward).next().is_some() || walks(Pattern::PageRandom).nth(3).is_some() {
@@ -79,15 +81,15 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
     found
 }
 
-fn on_ladder(point: &Point, base: bool) -> bool {
-    point.pattern == Pattern::Random && !point.index && point.base == base
+fn on_ladder(point: &Point, pages: On) -> bool {
+    point.pattern == Pattern::Random && point.load == Load::Pointer && point.pages == pages
 }
 
 /// The random pointer ladder on one kind of pages, ascending.
-fn random_ladder(points: &[(Point, f64)], base: bool) -> Vec<Rung> {
+fn random_ladder(points: &[(Point, f64)], pages: On) -> Vec<Rung> {
     let mut rungs: Vec<Rung> = points
         .iter()
-        .filter(|(point, ns)| on_ladder(point, base) && *ns > 0.0)
+        .filter(|(point, ns)| on_ladder(point, pages) && *ns > 0.0)
         .map(|(point, ns)| Rung { size: point.footprint as f64, value: *ns })
         .collect();
     rungs.sort_by(|a, b| a.size.total_cmp(&b.size));
@@ -96,12 +98,12 @@ fn random_ladder(points: &[(Point, f64)], base: bool) -> Vec<Rung> {
 
 fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedValue> {
     let described: Vec<(&'static str, f64)> =
-        described_levels(site).into_iter().map(|(name, bytes)| (name, bytes as f64)).collect();
-    let huge = random_ladder(points, false);
+        described_levels(site).into_iter().map(|(of, bytes)| (of.text(), bytes as f64)).collect();
+    let huge = random_ladder(points, On::Huge);
     let (rungs, pages) = if huge.len() >= LEAST_RUNGS {
-        (huge, "huge")
+        (huge, On::Huge)
     } else {
-        (random_ladder(points, true), "base")
+        (random_ladder(points, On::Base), On::Base)
     };
     if rungs.len() < LEAST_RUNGS || described.is_empty() {
         return Vec::new();
@@ -127,10 +129,10 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         latency.at = BTreeMap::from([
             ("from".to_owned(), Value::from(from)),
             ("to".to_owned(), Value::from(to)),
-            ("pages".to_owned(), Value::from(pages)),
+            ("pages".to_owned(), Value::from(pages.text())),
         ]);
         latency.notes = notes.remove(name).unwrap_or_default();
-        if pages == "base" {
+        if pages == On::Base {
             latency.notes.push("on base pages: misses of the TLBs are part of it".to_owned());
         }
         found.push(latency);
@@ -260,17 +262,15 @@ fn takes_over(plateaus: &[Plateau], rungs: &[Rung], at: usize) -> bool {
 
 /// The distance of slots at which every load of a page walked at random meets a new line.
 fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
-    let mut sweeps: BTreeMap<(bool, bool, u64), Vec<Rung>> = BTreeMap::new();
+    let mut sweeps: BTreeMap<(On, Load, u64), Vec<Rung>> = BTreeMap::new();
     for (point, ns) in points {
         if let (Pattern::PageRandom, Some(stride)) = (point.pattern, point.stride) {
-            let sweep = (point.base, point.index, point.footprint);
+            let sweep = (point.pages, point.load, point.footprint);
             sweeps.entry(sweep).or_default().push(Rung { size: stride as f64, value: *ns });
         }
     }
     let ((_, _, footprint), steps) =
-        sweeps.iter_mut().max_by_key(|((base, index, footprint), steps)| {
-            (steps.len(), !base, !index, std::cmp::Reverse(*footprint))
-        })?;
+        sweeps.iter_mut().max_by_key(|(kind, steps)| (steps.len(), std::cmp::Reverse(**kind)))?;
     steps.sort_by(|a, b| a.size.total_cmp(&b.size));
     let ramp = ladder::saturation(steps)?;
     let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
@@ -281,7 +281,8 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
 /// Random over forward by one line, at the largest footprint that has both.
 fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     let at = |pattern, stride, footprint| {
-        let wanted = Point { pattern, stride, index: false, base: false, footprint };
+        let (load, pages) = (Load::Pointer, On::Huge);
+        let wanted = Point { pattern, stride, load, pages, footprint };
         let found = points.iter().find(|(point, _)| *point == wanted);
         found.map(|(_, ns)| *ns).filter(|ns| *ns > 0.0)
     };
@@ -299,7 +300,7 @@ fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
 /// Reach and cost of the TLBs: what base pages cost more than huge ones, footprint by footprint,
 /// away from the edges of caches, where the placement of base pages shows too.
 fn translation(site: &Site, points: &[(Point, f64)]) -> Vec<DerivedValue> {
-    let (huge, base) = (random_ladder(points, false), random_ladder(points, true));
+    let (huge, base) = (random_ladder(points, On::Huge), random_ladder(points, On::Base));
     if huge.len() < LEAST_RUNGS || base.len() < LEAST_RUNGS {
         return Vec::new();
     }
@@ -345,7 +346,7 @@ fn translation(site: &Site, points: &[(Point, f64)]) -> Vec<DerivedValue> {
 
 /// Random on base pages over random on huge ones, at the footprints that have both.
 fn huge_gains(points: &[(Point, f64)]) -> Vec<DerivedValue> {
-    let (huge, base) = (random_ladder(points, false), random_ladder(points, true));
+    let (huge, base) = (random_ladder(points, On::Huge), random_ladder(points, On::Base));
     let at = |rungs: &[Rung], footprint: u64| {
         let rung = rungs.iter().find(|rung| rung.size == footprint as f64);
         rung.map(|rung| rung.value)
@@ -375,38 +376,27 @@ fn by_size(sizes: &[Option<f64>], page_bytes: f64) -> Vec<Option<&'static str>> 
 }
 
 /// What a derived figure should be; nothing for a metric that the case does not have.
-pub(super) fn predict(
-    site: &Site,
-    known: Option<&Known>,
-    case: &CaseId,
-    metric: &str,
-) -> Option<Prediction> {
-    let level = case.text("level");
-    let tlb = case.text("tlb");
+pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Prediction> {
+    let site = facts.site;
     // Sizes and ratios come from the description alone: a measured clock adds nothing to them.
     let timed =
         ["level_latency", "level_latency_cycles", "tlb_miss", "huge_gain"].contains(&metric);
-    if known.is_some() && !timed {
+    if !knows_clock(facts) || (facts.known.is_some() && !timed) {
         return None;
     }
-    let footprint = case.int("footprint");
-    let estimate = match (metric, level, tlb, footprint) {
+    let of = (Level::of(case.get("level")), case.text("tlb"), case.int("footprint"));
+    let law = match (metric, of) {
         // What is behind the last cache has no edge to find.
-        ("level_size", Some(MEMORY), ..) => return None,
-        ("level_latency", Some(level), ..) => memory::level_latency(site, known, level),
-        ("level_latency_cycles", Some(level), ..) => memory::level_cycles(site, known, level),
-        ("level_size", Some(level), ..) => memory::level_size(site, level),
-        ("tlb_reach", _, Some(tlb), _) => Ok(memory::tlb_reach(site, tlb)),
-        ("tlb_miss", _, Some(tlb), _) => Ok(memory::tlb_miss(site, known, tlb)),
-        ("huge_gain", None, None, Some(footprint)) => {
-            Ok(memory::huge_gain(site, known, footprint as f64))
-        }
-        ("line_size", None, None, None) => Ok(memory::line_size(site)),
-        ("prefetch_gain", None, None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
+        ("level_size", (Some(Level::Memory), ..)) => return None,
+        ("level_latency", (Some(level), ..)) => memory::level_latency(facts, level),
+        ("level_latency_cycles", (Some(level), ..)) => memory::level_cycles(facts, level),
+        ("level_size", (Some(level), ..)) => memory::level_size(site, level),
+        ("tlb_reach", (_, Some(tlb), _)) => Ok(memory::tlb_reach(site, tlb)),
+        ("tlb_miss", (_, Some(tlb), _)) => Ok(memory::tlb_miss(facts, tlb)),
+        ("huge_gain", (None, None, Some(bytes))) => Ok(memory::huge_gain(facts, bytes as f64)),
+        ("line_size", (None, None, None)) => Ok(memory::line_size(site)),
+        ("prefetch_gain", (None, None, None)) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
         _ => return None,
     };
-    Some(match estimate {
-        Ok(estimate) => estimate.prediction(),
-        Err(why) => unknown(why),
-    })
+    Some(law.map_or_else(unknown, laws::Law::prediction))
 }

@@ -1,6 +1,6 @@
 //! One round: the rings of its walks in one memory.
 
-use super::walks::{Pattern, Point};
+use super::walks::{Load, Pattern, Point};
 use super::{ALWAYS_VERIFIED, WARM_LOADS};
 use crate::memory::probe::MemoryProbe;
 use anyhow::{Context, Result, bail, ensure};
@@ -38,9 +38,8 @@ impl Round {
         bench: &mut Bench,
     ) -> Result<()> {
         let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
-        let cases: Vec<&Case> = walks.iter().map(|(case, _)| *case).collect();
-        bench.each(cases.iter().copied(), |bench, case| {
-            let point = Point::of(&case.id).context("no walk")?;
+        let cases = walks.iter().map(|(case, _)| *case);
+        bench.each_of::<Point>(cases, |bench, case, point| {
             let slots = usize::try_from(point.footprint)? / self.slot;
             ensure!(slots >= 2, "{} hold no ring of slots of {} bytes", point.footprint, self.slot);
             if slots > ring.slots() {
@@ -48,7 +47,7 @@ impl Round {
             } else {
                 ring.shrink_to(slots)?;
             }
-            self.time(&mut ring, case, point, bench)
+            self.time(&mut ring, case, &point, bench)
         });
         Ok(())
     }
@@ -75,13 +74,13 @@ impl Round {
                 Pattern::FourQuarter => Ring::four_quarter(mapping, footprint, stride),
             }
             .with_context(|| format!("linking the walk of {}", case.id))?;
-            self.time(&mut ring, case, *point, bench)?;
+            self.time(&mut ring, case, point, bench)?;
             mapping = ring.into_mapping();
         }
         Ok(())
     }
 
-    fn time(&self, ring: &mut Ring, case: &Case, point: Point, bench: &mut Bench) -> Result<()> {
+    fn time(&self, ring: &mut Ring, case: &Case, point: &Point, bench: &mut Bench) -> Result<()> {
         if point.footprint <= ALWAYS_VERIFIED || self.verified == Some(point.footprint) {
             let visits = ring.visits();
             ensure!(
@@ -105,7 +104,10 @@ impl Round {
                 probe.read(ring.borrow().mapping());
             }
         };
-        let chase = if point.index { Ring::chase_index } else { Ring::chase_pointer };
+        let chase = match point.load {
+            Load::Index => Ring::chase_index,
+            Load::Pointer => Ring::chase_pointer,
+        };
         let samples = bench.time_beside(case, "latency", beside, |n| {
             chase(&mut ring.borrow_mut(), n);
             Ok(())

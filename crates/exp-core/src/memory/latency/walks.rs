@@ -1,9 +1,8 @@
 //! Which walks are measured: the points of the parameter space, per preset and machine.
 
 use super::ID;
-use bench::experiment::{Params, Preset, Site, Skip};
-use laws::memory::{Access, Walk, described_levels, line_bytes};
-use record::case::{Case, Order, Series};
+use bench::experiment::{Domain, Fields as _, Params, Preset, Site, Skip};
+use laws::memory::{Access, Level, Walk, described_levels, line_bytes};
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
@@ -30,82 +29,50 @@ const LINE_FOOTPRINT: u64 = 128 * KIB;
 /// What a series calls the bytes of the last cache that a core has for itself.
 pub(super) const PRIVATE: &str = "private";
 
-/// The order of a walk, as a symbol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Pattern {
-    Random,
-    PageRandom,
-    Forward,
-    Backward,
-    FourQuarter,
+bench::symbols! {
+    /// The order of a walk.
+    pub enum Pattern {
+        Random = "random",
+        PageRandom = "page-random",
+        Forward = "forward",
+        Backward = "backward",
+        FourQuarter = "four-quarter",
+    }
+}
+bench::symbols! {
+    /// What a load takes the next address from.
+    pub enum Load { Pointer = "pointer", Index = "index" }
+}
+bench::symbols! {
+    /// Pages of the memory.
+    pub enum On { Huge = "huge", Base = "base" }
+}
+bench::case! {
+    /// A walk over a footprint.
+    pub struct Point {
+        /// order of the walk
+        pattern: Pattern,
+        /// distance of slots of page-random, forward and backward
+        stride: Option<u64> = Domain::bytes(16, MIB),
+        /// walks by pointer or by array index
+        load: Load,
+        /// huge or base pages; where there are no huge ones, base pages are the reference
+        pages: On,
+        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be touched
+        footprint: u64 = Domain::bytes(128, 1 << 42),
+    }
 }
 
-pub(super) const PATTERNS: &[&str] =
-    &["auto", "random", "page-random", "forward", "backward", "four-quarter"];
-
 impl Pattern {
-    const ALL: [Pattern; 5] = [
-        Pattern::Random,
-        Pattern::PageRandom,
-        Pattern::Forward,
-        Pattern::Backward,
-        Pattern::FourQuarter,
-    ];
-
-    fn name(self) -> &'static str {
-        PATTERNS[1 + self as usize]
-    }
-
-    fn of(name: &str) -> Option<Pattern> {
-        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
-    }
-
     /// Whether the distance of slots is part of the case's identity.
-    fn has_stride(self) -> bool {
+    pub(super) fn has_stride(self) -> bool {
         !matches!(self, Pattern::Random | Pattern::FourQuarter)
     }
 }
 
-/// One case: a walk over a footprint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Point {
-    pub(super) pattern: Pattern,
-    /// Distance of slots in bytes, where the pattern has one.
-    pub(super) stride: Option<u64>,
-    /// Loads an index instead of a pointer.
-    pub(super) index: bool,
-    /// On base pages instead of huge ones.
-    pub(super) base: bool,
-    /// Bytes walked over.
-    pub(super) footprint: u64,
-}
-
 impl Point {
-    /// The case's identity.
-    pub(super) fn id(self) -> CaseId {
-        let id = CaseId::new().with("pattern", self.pattern.name());
-        let id = match self.stride {
-            Some(stride) => id.with("stride", stride),
-            None => id,
-        };
-        id.with("load", if self.index { "index" } else { "pointer" })
-            .with("pages", if self.base { "base" } else { "huge" })
-            .with("footprint", self.footprint)
-    }
-
-    /// The point of an identity; `None` for a derived case.
-    pub(super) fn of(id: &CaseId) -> Option<Point> {
-        Some(Point {
-            pattern: Pattern::of(id.text("pattern")?)?,
-            stride: id.int("stride"),
-            index: id.text("load")? == "index",
-            base: id.text("pages")? == "base",
-            footprint: id.int("footprint")?,
-        })
-    }
-
     /// The walk as the laws see it.
-    pub(super) fn access(self) -> Access {
+    pub(super) fn access(&self) -> Access {
         let stride = self.stride.unwrap_or(GRAIN_BYTES) as f64;
         Access {
             walk: match self.pattern {
@@ -114,14 +81,14 @@ impl Point {
                 Pattern::Forward | Pattern::Backward => Walk::Strided { stride },
                 Pattern::FourQuarter => Walk::FourQuarter,
             },
-            index: self.index,
-            base_pages: self.base,
+            index: self.load == Load::Index,
+            base_pages: self.pages == On::Base,
             footprint: self.footprint as f64,
         }
     }
 
     /// What makes the walk impossible on any machine with pages of this size.
-    pub(super) fn contradiction(self, page_bytes: u64) -> Option<String> {
+    pub(super) fn contradiction(&self, page_bytes: u64) -> Option<String> {
         let footprint = self.footprint;
         if !footprint.is_multiple_of(GRAIN_BYTES) {
             let near = footprint.next_multiple_of(GRAIN_BYTES);
@@ -146,118 +113,97 @@ impl Point {
     }
 }
 
-/// What is to be measured, before the machine says what it allows.
-pub(super) struct Choice {
+/// The walks of a preset. Without huge pages base pages are the reference; where a preset has both, huge
+/// ones are asked for all the same, and answered for.
+pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Point> {
+    let has_huge = without_huge_pages(site).is_none();
+    let both = Choice::new(site, preset, &On::ALL[..1 + usize::from(preset != Preset::Quick)]);
+    if has_huge {
+        return both.points();
+    }
+    let mut points = match preset {
+        Preset::Standard | Preset::Thorough => both.points(),
+        Preset::Rehearsal | Preset::Quick => Vec::new(),
+    };
+    points.retain(|point| point.pages == On::Huge);
+    points.extend(Choice::new(site, preset, &[On::Base]).points());
+    points
+}
+
+/// Cases of the look for the line size that this machine does not allow, with the reason.
+pub(super) fn without_line(site: &Site, preset: Preset, cases: &[Point]) -> Vec<(CaseId, Skip)> {
+    let Some(skip) = no_line(&described_levels(site)) else {
+        return Vec::new();
+    };
+    let pages = if without_huge_pages(site).is_none() { On::Huge } else { On::Base };
+    let gone = Choice::new(site, preset, &[pages]).line_sweep().into_iter();
+    gone.filter(|point| !cases.contains(point)).map(|point| (point.id(), skip.clone())).collect()
+}
+
+/// What a preset has on a machine.
+struct Choice {
     preset: Preset,
-    patterns: Vec<Pattern>,
-    indexes: Vec<bool>,
-    bases: Vec<bool>,
-    strides: Option<Vec<u64>>,
-    footprints: Option<Vec<u64>>,
+    patterns: &'static [Pattern],
+    loads: &'static [Load],
+    pages: Vec<On>,
     /// Bytes of the last cache; none where nothing describes it.
     last_cache: Option<u64>,
-    /// Why the line size cannot be looked for here, if it cannot.
-    no_line: Option<Skip>,
+    /// Whether the line size can be looked for here.
+    has_line: bool,
 }
 
 impl Choice {
-    /// From the parameters. `with_huge`: whether the machine has huge pages; without them the base
-    /// pages are the reference, and stand in where none were asked for by name.
-    pub(super) fn new(site: &Site, params: &Params, with_huge: bool) -> Choice {
-        let preset = params.preset;
-        let wide = preset == Preset::Rehearsal;
-        let named = |name: &str| {
-            let chosen = params.chosen(name)?;
-            Some(chosen.iter().filter_map(Value::text).collect::<Vec<_>>())
+    fn new(site: &Site, preset: Preset, pages: &[On]) -> Choice {
+        let (patterns, loads) = match preset {
+            Preset::Quick => (&Pattern::ALL[..1], &Load::ALL[..1]),
+            _ => (Pattern::ALL, Load::ALL),
         };
-        let patterns = match named("pattern") {
-            Some(names) => names.into_iter().filter_map(Pattern::of).collect(),
-            None if wide => Pattern::ALL.to_vec(),
-            None => vec![Pattern::Random],
-        };
-        let indexes = match named("load") {
-            Some(names) => names.into_iter().map(|name| name == "index").collect(),
-            None if wide => vec![false, true],
-            None => vec![false],
-        };
-        let bases = match named("pages") {
-            Some(names) => names.into_iter().map(|name| name == "base").collect(),
-            None if wide => vec![false, true],
-            None => vec![false],
-        };
-        let bases = if with_huge {
-            bases
-        } else if params.chosen("pages").is_none() {
-            vec![true]
-        } else {
-            bases.into_iter().filter(|base| *base).collect()
-        };
-        let ints = |name: &str| params.chosen(name).map(|_| params.ints(name));
         let levels = described_levels(site);
         Choice {
             preset,
             patterns,
-            indexes,
-            bases,
-            strides: ints("stride"),
-            footprints: ints("footprint"),
+            loads,
+            pages: pages.to_vec(),
             last_cache: levels.last().map(|level| level.1),
-            no_line: no_line(&levels),
+            has_line: no_line(&levels).is_none(),
         }
     }
 
-    /// The points, each once. Outside `thorough` and without footprints given, a walk departs from
-    /// the first of patterns, loads and pages in at most one of them.
-    pub(super) fn points(&self) -> Vec<Point> {
-        let mut points: Vec<Point> = Vec::new();
-        for &base in &self.bases {
-            for &pattern in &self.patterns {
-                for &index in &self.indexes {
-                    points.extend(self.curve(pattern, index, base));
+    /// The walks. Outside `thorough` one departs from the first of patterns, loads and pages in at most
+    /// one of them.
+    fn points(&self) -> Vec<Point> {
+        let mut points = Vec::new();
+        for &pages in &self.pages {
+            for &pattern in self.patterns {
+                for &load in self.loads {
+                    points.extend(self.curve(pattern, load, pages));
                 }
             }
         }
-        if self.no_line.is_none() {
-            points.extend(self.line_sweep());
-        }
-        points.sort_by_key(|point| {
-            (point.base, point.footprint, point.index, point.pattern, point.stride)
-        });
-        points.dedup();
+        points.extend(self.line_sweep().into_iter().filter(|_| self.has_line));
         points
     }
 
-    fn curve(&self, pattern: Pattern, index: bool, base: bool) -> Vec<Point> {
+    fn curve(&self, pattern: Pattern, load: Load, pages: On) -> Vec<Point> {
         let departs = [
-            self.patterns.first() != Some(&pattern),
-            self.indexes.first() != Some(&index),
-            self.bases.first() != Some(&base),
+            self.patterns[0] != pattern,
+            self.loads[0] != load,
+            self.pages[0] != pages,
         ];
         let departures = departs.iter().filter(|departs| **departs).count();
-        let given = self.footprints.as_deref();
-        if given.is_none() && departures > 1 && self.preset != Preset::Thorough {
+        if departures > 1 && self.preset != Preset::Thorough {
             return Vec::new();
         }
-        let footprints = |stride: Option<u64>| match given {
-            Some(footprints) => footprints.to_vec(),
-            None => {
-                let unnamed = stride.is_some_and(|stride| !NAMED_STRIDES.contains(&stride));
-                let rare = [departs[1], departs[2], unnamed];
-                let rare = rare.iter().filter(|rare| **rare).count();
-                self.footprints(pattern, departs[1], departures, rare)
-            }
-        };
-        let strides = self.strides(pattern);
-        let point = |footprint, stride| Point { pattern, stride, index, base, footprint };
-        let chosen_by_user = given.is_some() || self.strides.is_some();
-        strides
-            .into_iter()
-            .flat_map(|stride| {
-                let sizes = footprints(stride).into_iter();
-                sizes.map(move |footprint| point(footprint, stride))
-            })
-            .filter(|point| chosen_by_user || point.contradiction(4 * KIB).is_none())
-            .collect()
+        let mut points = Vec::new();
+        for stride in self.strides(pattern) {
+            let unnamed = stride.is_some_and(|stride| !NAMED_STRIDES.contains(&stride));
+            let rare = [departs[1], departs[2], unnamed].iter().filter(|rare| **rare).count();
+            let footprints = self.footprints(pattern, departs[1], departures, rare).into_iter();
+            let point = |footprint| Point { pattern, stride, load, pages, footprint };
+            points.extend(footprints.map(point));
+        }
+        points.retain(|point| point.contradiction(4 * KIB).is_none());
+        points
     }
 
     /// Of a curve that departs from the first of patterns, loads and pages in so many. `rare`: in how
@@ -297,53 +243,33 @@ impl Choice {
         if !pattern.has_stride() {
             return vec![None];
         }
-        let strides: &[u64] = match (&self.strides, pattern, self.preset) {
-            (Some(strides), _, _) => strides,
-            (None, Pattern::PageRandom, _) | (None, _, Preset::Rehearsal | Preset::Quick) => {
-                &[GRAIN_BYTES]
-            }
-            (None, _, Preset::Standard) => &NAMED_STRIDES,
-            (None, _, Preset::Thorough) => &STRIDES,
+        let strides: &[u64] = match (pattern, self.preset) {
+            (Pattern::PageRandom, _) | (_, Preset::Rehearsal | Preset::Quick) => &[GRAIN_BYTES],
+            (_, Preset::Standard) => &NAMED_STRIDES,
+            (_, Preset::Thorough) => &STRIDES,
         };
         strides.iter().copied().map(Some).collect()
     }
 
-    /// Cases of the look for the line size that this machine does not allow, with the reason.
-    pub(super) fn skipped(&self) -> Vec<(CaseId, Skip)> {
-        let Some(skip) = &self.no_line else {
-            return Vec::new();
-        };
-        let points = self.points();
-        let gone = self.line_sweep().into_iter();
-        gone.filter(|point| !points.contains(point))
-            .map(|point| (point.id(), skip.clone()))
-            .collect()
-    }
-
     /// Slots at growing distances in one footprint between the first and the second cache.
     fn line_sweep(&self) -> Vec<Point> {
-        let wanted = matches!(self.preset, Preset::Standard | Preset::Thorough)
-            && self.patterns.contains(&Pattern::PageRandom)
-            && self.strides.is_none()
-            && self.footprints.is_none();
-        let (Some(&index), Some(&base), true) = (self.indexes.first(), self.bases.first(), wanted)
-        else {
+        if !matches!(self.preset, Preset::Standard | Preset::Thorough) {
             return Vec::new();
-        };
+        }
         let point = |stride| Point {
             pattern: Pattern::PageRandom,
             stride: Some(stride),
-            index,
-            base,
+            load: Load::Pointer,
+            pages: self.pages[0],
             footprint: LINE_FOOTPRINT,
         };
-        LINE_STRIDES.into_iter().map(point).collect()
+        LINE_STRIDES.map(point).to_vec()
     }
 }
 
 /// Why [`LINE_FOOTPRINT`] does not lie between the first and the second cache, where both are
 /// described: too large by half for the one, and small enough for the other.
-pub(super) fn no_line(levels: &[(&'static str, u64)]) -> Option<Skip> {
+pub(super) fn no_line(levels: &[(Level, u64)]) -> Option<Skip> {
     let [(first, first_bytes), (second, second_bytes), ..] = *levels else {
         return None;
     };
@@ -351,10 +277,11 @@ pub(super) fn no_line(levels: &[(&'static str, u64)]) -> Option<Skip> {
     (!between).then(|| {
         let bytes = |bytes: u64| render(bytes as f64, Unit::B);
         Skip::because(format!(
-            "the line size is looked for at {}, which is not between twice {first} ({}) and \
-             {second} ({})",
+            "the line size is looked for at {}, which is not between twice {} ({}) and {} ({})",
             bytes(LINE_FOOTPRINT),
+            first.text(),
             bytes(first_bytes),
+            second.text(),
             bytes(second_bytes)
         ))
     })
@@ -414,13 +341,18 @@ pub(super) fn without_huge_pages(site: &Site) -> Option<Skip> {
 }
 
 /// Why a point cannot be measured on this machine, if it cannot.
-pub(super) fn not_here(site: &Site, point: Point) -> Option<Skip> {
+pub(super) fn not_here(site: &Site, point: &Point) -> Option<Skip> {
     let memory = &site.host.memory;
     let page = memory.page_bytes.unwrap_or(4096);
     if let Some(contradiction) = point.contradiction(page) {
         return Some(Skip::because(contradiction));
     }
-    let page = if point.base { page } else { memory.thp.page_bytes.unwrap_or(2 * MIB) };
+    let huge = without_huge_pages(site);
+    let page = match point.pages {
+        On::Base => page,
+        On::Huge if huge.is_some() => return huge,
+        On::Huge => memory.thp.page_bytes.unwrap_or(2 * MIB),
+    };
     let needed = point.footprint.checked_next_multiple_of(page).unwrap_or(u64::MAX);
     (needed > site.memory_bytes).then(|| {
         let bytes = |bytes: u64| render(bytes as f64, Unit::B);
@@ -435,24 +367,4 @@ pub(super) fn not_here(site: &Site, point: Point) -> Option<Skip> {
         ))
         .needs("more free memory, a higher limit, or a smaller footprint")
     })
-}
-
-/// One series per kind of pages for the random ring, and one for the other walks.
-pub(super) fn series_of(points: &[Point], settings: &BTreeMap<String, Value>) -> Vec<Series> {
-    let kinds = [(false, true), (true, true), (false, false), (true, false)];
-    let series = kinds.into_iter().map(|(base, random)| {
-        let cases = points
-            .iter()
-            .filter(|point| point.base == base && (point.pattern == Pattern::Random) == random)
-            .map(|point| Case::new(point.id()));
-        let group = if random { "random" } else { "walks" };
-        Series {
-            experiment: ID.to_owned(),
-            name: format!("{group}-{}", if base { "base" } else { "huge" }),
-            order: if random { Order::Ladder } else { Order::Shuffled },
-            cases: cases.collect(),
-            settings: settings.clone(),
-        }
-    });
-    series.filter(|series| !series.cases.is_empty()).collect()
 }

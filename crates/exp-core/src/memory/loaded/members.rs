@@ -1,6 +1,7 @@
 //! The chaser and the loaders of a round: what they keep from window to window, and one window.
 
 use crate::memory::levels::Sized;
+use crate::memory::locked;
 use crate::memory::quickest::take_quickest;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::{place_huge_or_base, verify_node};
@@ -12,7 +13,7 @@ use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Stream};
 use record::case::Case;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// From piece to piece, in ns. A look at the time waits for the loads before it, about a latency, so
 /// much shorter pieces could not reach the higher steps.
@@ -127,7 +128,7 @@ impl Party {
         let sized = Sized::of(case).context("the case was not resolved")?;
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let seed = bench.order().seed;
-        let walks = together(&[bench.cpu()], vec![()], |()| {
+        let walks = together(&[bench.order().cpu()], vec![()], |()| {
             let node = current_node();
             let placed = place_huge_or_base(sized.bytes, node)?;
             Ok(Kept {
@@ -143,12 +144,12 @@ impl Party {
             Ok(Kept { it: passed(kernel, placed.mapping, bytes)?, node, notes: placed.notes })
         });
         let arrays = arrays.context("placing the loaders' arrays")?;
-        let mut cpus = vec![bench.cpu()];
+        let mut cpus = vec![bench.order().cpu()];
         cpus.extend(loaders);
         Ok(Party {
             arrays: arrays.into_iter().map(|one| Mutex::new(Some(one))).collect(),
             cpus,
-            clock: bench.clock(),
+            clock: bench.order().clock(),
             walk: Mutex::new(walks.pop().context("no walk was made")?),
             note: sized.note,
             loader_bytes: bytes,
@@ -342,11 +343,6 @@ fn right(arrays: &Stream) -> Result<()> {
         WrongResult(format!("a loader computed other values than {:?} must", arrays.kernel()))
     );
     Ok(())
-}
-
-/// A member that panicked has told so; what it kept is as good as before.
-fn locked<T>(slot: &Mutex<T>) -> MutexGuard<'_, T> {
-    slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Which pairs of nodes are measured, on which CPUs, and how much memory that takes.
 
-use super::ID;
+use super::{ID, Pair, distances};
 use bench::experiment::{Params, Preset, Site, Skip};
 use host::numa::Node;
 use host::{Distance, format_cpus};
 use laws::memory::numa::distance;
-use record::case::{Case, Order, Series};
-use record::key::{CaseId, Value};
+use record::case::{Case, Series};
+use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,32 +24,6 @@ const REHEARSAL_FOOTPRINT: u64 = 4 * MIB;
 const REHEARSAL_RING: u64 = MIB;
 /// Pairs that `quick` looks at.
 const QUICK_PAIRS: usize = 4;
-
-/// A node whose CPUs work, and the node of the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pair {
-    pub(super) cpu_node: usize,
-    pub(super) memory_node: usize,
-}
-
-impl Pair {
-    pub(super) fn id(self) -> CaseId {
-        CaseId::new()
-            .with("cpu_node", self.cpu_node as u64)
-            .with("memory_node", self.memory_node as u64)
-    }
-
-    pub(super) fn of(id: &CaseId) -> Option<Pair> {
-        Some(Pair {
-            cpu_node: usize::try_from(id.int("cpu_node")?).ok()?,
-            memory_node: usize::try_from(id.int("memory_node")?).ok()?,
-        })
-    }
-
-    pub(super) fn is_local(self) -> bool {
-        self.cpu_node == self.memory_node
-    }
-}
 
 /// The settings of all series, `auto` resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +72,7 @@ impl Sizes {
         })
     }
 
-    fn settings(self) -> BTreeMap<String, Value> {
+    pub(super) fn settings(self) -> BTreeMap<String, Value> {
         let settings = [("footprint", self.footprint), ("ring", self.ring), ("cpus", self.cpus)];
         let owned = settings.map(|(name, value)| (name.to_owned(), Value::from(value)));
         owned.into()
@@ -134,13 +108,13 @@ fn caches_of(site: &Site, node: &Node) -> (u64, u64) {
 }
 
 /// The CPUs of a node to measure on, ascending.
-pub(super) fn cpus_of(site: &Site, node: &Node) -> Vec<usize> {
+fn cpus_of(site: &Site, node: &Node) -> Vec<usize> {
     let usable = node.cpus.iter().copied();
     usable.filter(|cpu| site.cpus.contains(cpu)).collect()
 }
 
 /// One CPU of each of their cores.
-pub(super) fn team_of(site: &Site, cpus: &[usize]) -> Vec<usize> {
+fn team_of(site: &Site, cpus: &[usize]) -> Vec<usize> {
     let mut team: Vec<usize> = Vec::new();
     for cpu in cpus {
         let siblings =
@@ -152,99 +126,62 @@ pub(super) fn team_of(site: &Site, cpus: &[usize]) -> Vec<usize> {
     team
 }
 
-/// How many CPUs the node of a case has to measure on, and how many of them are a team.
-pub(super) fn workers(site: &Site, id: &CaseId) -> (usize, usize) {
-    let node = Pair::of(id).map(|pair| pair.cpu_node);
-    let mut nodes = site.host.numa.nodes.iter();
-    let Some(node) = nodes.find(|of| Some(of.id) == node) else {
-        return (0, 0);
-    };
-    let cpus = cpus_of(site, node);
+/// How many CPUs the node of a pair has to measure on, and how many of them are a team.
+pub(super) fn workers(site: &Site, pair: &Pair) -> (usize, usize) {
+    let cpus = node(site, pair.nodes().0).map(|node| cpus_of(site, node)).unwrap_or_default();
     (cpus.len(), team_of(site, &cpus).len())
 }
 
-/// The pairs to measure, and those that this machine or what a process may use does not allow.
-pub(super) fn pairs(
-    site: &Site,
-    params: &Params,
-    sizes: Sizes,
-) -> (Vec<Pair>, Vec<(CaseId, Skip)>) {
-    let nodes = &site.host.numa.nodes;
-    let given = |name: &str| params.chosen(name).map(|_| params.ints(name));
-    let numbers = |ints: Vec<u64>| -> Vec<usize> {
-        let numbers = ints.into_iter().map(usize::try_from);
-        numbers.filter_map(Result::ok).collect()
-    };
-    let with_cpus = nodes.iter().filter(|node| !node.cpus.is_empty());
-    let rows = given("cpu_node").map_or_else(|| with_cpus.map(|node| node.id).collect(), numbers);
-    let all = || nodes.iter().map(|node| node.id).collect();
-    let columns = given("memory_node").map_or_else(all, numbers);
-    let asked = given("cpu_node").is_some() || given("memory_node").is_some();
-
-    let members = members(site, &rows);
-    let (mut wanted, mut skipped) = (Vec::new(), Vec::new());
-    for &cpu_node in &rows {
-        for &memory_node in &columns {
-            let pair = Pair { cpu_node, memory_node };
-            match refused(site, pair, sizes, members) {
-                Some(skip) => skipped.push((pair.id(), skip)),
-                None => wanted.push(pair),
-            }
-        }
-    }
-    if params.preset == Preset::Quick && !asked && wanted.len() > QUICK_PAIRS {
-        wanted = quick(site, &wanted);
-    }
-    (wanted, skipped)
+fn node(site: &Site, id: usize) -> Option<&Node> {
+    site.host.numa.nodes.iter().find(|node| node.id == id)
 }
 
-/// Members of the largest team among these nodes.
-fn members(site: &Site, rows: &[usize]) -> usize {
-    let of_rows = |node: &&Node| rows.contains(&node.id);
-    let nodes = site.host.numa.nodes.iter().filter(of_rows);
-    let teams = nodes.map(|node| team_of(site, &cpus_of(site, node)).len());
-    teams.max().unwrap_or(0)
+/// Members of the largest team among the nodes whose CPUs work.
+pub(super) fn members(site: &Site, pairs: &[Pair]) -> usize {
+    pairs.iter().map(|pair| workers(site, pair).1).max().unwrap_or(0)
 }
 
-/// The row of the first CPU's node: its own memory, then one node of each further distance, nearest
-/// first, then the others.
-fn quick(site: &Site, wanted: &[Pair]) -> Vec<Pair> {
+/// At most four pairs: the row of the first CPU's node, of which its own memory, then one node of each
+/// further distance, nearest first, then the others.
+pub(super) fn quick(site: &Site, wanted: Vec<Pair>) -> Vec<Pair> {
+    if wanted.len() <= QUICK_PAIRS {
+        return wanted;
+    }
     let home = site.cpus.first().and_then(|cpu| {
         let mut nodes = site.host.numa.nodes.iter();
         Some(nodes.find(|node| node.cpus.contains(cpu))?.id)
     });
-    let row = wanted.iter().find(|pair| Some(pair.cpu_node) == home);
+    let row = wanted.iter().find(|pair| Some(pair.nodes().0) == home);
     let row = row.or(wanted.first()).map(|pair| pair.cpu_node);
-    let mut pairs: Vec<Pair> =
-        wanted.iter().filter(|pair| Some(pair.cpu_node) == row).copied().collect();
-    let far = |pair: &Pair| distance(site, pair.cpu_node, pair.memory_node).unwrap_or(u32::MAX);
-    pairs.sort_by_key(|pair| (!pair.is_local(), far(pair), pair.memory_node));
+    let mut pairs = wanted;
+    pairs.retain(|pair| Some(pair.cpu_node) == row);
+    let far = |pair: &Pair| {
+        let (cpu_node, memory_node) = pair.nodes();
+        (!pair.is_local(), distance(site, cpu_node, memory_node).unwrap_or(u32::MAX))
+    };
+    pairs.sort_by_key(|pair| (far(pair), pair.memory_node));
     let mut seen = BTreeSet::new();
     let (first, rest): (Vec<Pair>, Vec<Pair>) =
-        pairs.into_iter().partition(|pair| seen.insert((!pair.is_local(), far(pair))));
-    let mut chosen: Vec<Pair> = first.into_iter().chain(rest).take(QUICK_PAIRS).collect();
-    chosen.sort();
-    chosen
+        pairs.into_iter().partition(|pair| seen.insert(far(pair)));
+    first.into_iter().chain(rest).take(QUICK_PAIRS).collect()
 }
 
 /// Why a pair cannot be measured here, if it cannot.
-fn refused(site: &Site, pair: Pair, sizes: Sizes, members: usize) -> Option<Skip> {
-    let nodes = &site.host.numa.nodes;
-    let find = |id: usize| nodes.iter().find(|node| node.id == id);
-    let absent = |id: usize| {
-        let there: Vec<usize> = nodes.iter().map(|node| node.id).collect();
-        Skip::because(format!(
-            "there is no node {id}: the machine has nodes {}",
-            format_cpus(&there)
-        ))
+pub(super) fn refused(site: &Site, pair: &Pair, sizes: Sizes, members: usize) -> Option<Skip> {
+    let found = |id: usize| {
+        node(site, id).ok_or_else(|| {
+            let there: Vec<usize> = site.host.numa.nodes.iter().map(|node| node.id).collect();
+            let there = format_cpus(&there);
+            Skip::because(format!("there is no node {id}: the machine has nodes {there}"))
+        })
     };
-    let Some(worker) = find(pair.cpu_node) else {
-        return Some(absent(pair.cpu_node));
-    };
-    let Some(memory) = find(pair.memory_node) else {
-        return Some(absent(pair.memory_node));
-    };
-    no_cpu(site, worker).or_else(|| no_memory(site, memory, sizes, members))
+    let (cpu_node, memory_node) = pair.nodes();
+    match found(cpu_node).and_then(|worker| Ok((worker, found(memory_node)?))) {
+        Ok((worker, memory)) => {
+            no_cpu(site, worker).or_else(|| no_memory(site, memory, sizes, members))
+        }
+        Err(absent) => Some(absent),
+    }
 }
 
 fn no_cpu(site: &Site, node: &Node) -> Option<Skip> {
@@ -309,42 +246,14 @@ fn no_memory(site: &Site, node: &Node, sizes: Sizes, members: usize) -> Option<S
     })
 }
 
-/// One series for each memory node: its memory is placed once a round, and what happens to it stays
-/// in its column.
-pub(super) fn series_of(pairs: &[Pair], sizes: Sizes) -> Vec<Series> {
-    let columns: BTreeSet<usize> = pairs.iter().map(|pair| pair.memory_node).collect();
-    let series = columns.into_iter().map(|column| {
-        let cases = pairs.iter().filter(|pair| pair.memory_node == column);
-        Series {
-            experiment: ID.to_owned(),
-            name: format!("memory-{column}"),
-            order: Order::Shuffled,
-            cases: cases.map(|pair| Case::new(pair.id())).collect(),
-            settings: sizes.settings(),
-        }
-    });
-    series.collect()
-}
-
 /// Writes into a case which CPUs its node has, and how far the firmware puts the memory.
-pub(super) fn place(site: &Site, case: &mut Case) {
-    let Some(pair) = Pair::of(&case.id) else {
-        return;
-    };
-    let mut nodes = site.host.numa.nodes.iter();
-    let Some(node) = nodes.find(|node| node.id == pair.cpu_node) else {
+pub(super) fn place(site: &Site, case: &mut Case, pair: &Pair) {
+    let Some(node) = node(site, pair.nodes().0) else {
         return;
     };
     let cpus = cpus_of(site, node);
     let team = team_of(site, &cpus);
-    let far = distance(site, pair.cpu_node, pair.memory_node);
-    let near = distance(site, pair.cpu_node, pair.cpu_node);
-    let at = &mut case.at;
-    at.insert("node_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
-    at.insert("team".to_owned(), Value::Text(format_cpus(&team)));
-    for (name, value) in [("distance", far), ("local_distance", near)] {
-        if let Some(value) = value {
-            at.insert(name.to_owned(), Value::from(u64::from(value)));
-        }
-    }
+    case.at.insert("node_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
+    case.at.insert("team".to_owned(), Value::Text(format_cpus(&team)));
+    case.at.extend(distances(site, pair));
 }

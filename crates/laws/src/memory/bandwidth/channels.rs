@@ -68,7 +68,7 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     if let Some((peak, from)) = stated_peak(site) {
         let all = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
         let part = sockets(site, cpus) / all;
-        return Law::of(scaled(share, peak * part), format!("60 to 95 % of {from}"));
+        return Law::hardware(scaled(share, peak * part), format!("60 to 95 % of {from}"));
     }
     let (row, _) = design(core(site));
     let cores = site.host.cpu.cpus.len() as f64 / site.host.cpu.packages().unwrap_or(1) as f64;
@@ -90,10 +90,10 @@ pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
         (_, true) => "servers",
         (_, false) => "client machines",
     };
-    Law::of(
-        scaled(product(socket, share), sockets(site, cpus)),
-        format!("memory of {what} of that time, since nothing tells its channels and rate"),
-    )
+    let range = scaled(product(socket, share), sockets(site, cpus));
+    let because =
+        format!("memory of {what} of that time, since nothing tells its channels and rate");
+    Law::hardware(range, because)
 }
 
 /// All CPUs of the machine, measured on or not.

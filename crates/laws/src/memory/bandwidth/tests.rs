@@ -1,19 +1,26 @@
 use super::channels::channel;
 use super::{
-    FOUR_TIMES, MEMORY, OPS, STORES, Transfer, bandwidth, bytes_per_cycle, copy_over_read, cpus_of,
-    efficiency, instructions_bound, memory_peak, stated_peak, stream_mean,
+    Op, Stores, Threads, Transfer, Width, bandwidth, bytes_per_cycle, copy_over_read, cpus_of,
+    instructions_bound, memory_peak, stated_peak, stream_mean,
 };
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::{recorded, sites};
+use crate::Facts;
+use crate::memory::Level;
+use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{Known, Site};
 use host::Core;
 use host::dmi::Dimm;
 use record::event::Range;
-use record::key::{CaseId, Key, Value};
+use record::key::{CaseId, Key};
 
-fn likely(site: &Site, op: &'static str, level: &str, threads: &Value) -> f64 {
-    let transfer = Transfer::widest(op, STORES[0]);
-    let told = bandwidth(site, None, transfer, level, threads);
+const ONE: Threads = Threads::Number(1);
+const LEVELS: [Level; 5] = [Level::L1, Level::L2, Level::L3, Level::Memory, Level::FourTimes];
+
+fn regular(op: Op, level: Level, threads: Threads) -> Transfer {
+    Transfer::widest(op, Stores::Regular, level, threads)
+}
+
+fn likely(site: &Site, op: Op, level: Level, threads: Threads) -> f64 {
+    let told = bandwidth(Facts::prior(site), &regular(op, level, threads));
     told.expect("the level is there").range.likely
 }
 
@@ -40,38 +47,16 @@ fn modules(count: usize) -> Vec<Dimm> {
 }
 
 #[test]
-fn every_kernel_is_ordered_at_every_site_and_level() {
-    let one = Value::from(1);
-    for site in sites() {
-        for op in OPS {
-            for stores in STORES {
-                for level in ["L1", "L2", "L3", MEMORY, FOUR_TIMES] {
-                    for threads in [&one, &Value::from("all")] {
-                        let transfer = Transfer::widest(op, stores);
-                        let told = bandwidth(&site, None, transfer, level, threads);
-                        let Ok(estimate) = told else { continue };
-                        let Range { low, likely, high } = estimate.range;
-                        assert!(0.0 < low && low <= likely && likely <= high, "{op} {level}");
-                        if let Ok(share) = efficiency(&site, transfer, level, threads) {
-                            let Range { low, likely, high } = share.range;
-                            assert!(low <= likely && likely <= high, "{op} {level}: {share:?}");
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn farther_levels_are_slower_and_more_threads_no_slower() {
-    let (one, all) = (Value::from(1), Value::from("all"));
     for name in ["epyc-7763-2s", "vm-granite-rapids", "graviton3"] {
         let site = recorded(name);
-        let rates = ["L1", "L2", "L3", MEMORY].map(|level| likely(&site, "read", level, &one));
-        assert!(rates.is_sorted_by(|near, far| near > far), "{name}: {rates:?}");
-        for level in ["L1", "L2", "L3", MEMORY] {
-            assert!(likely(&site, "read", level, &all) > rates[3] * 1.2, "{name} {level}");
+        let rates = LEVELS.map(|level| likely(&site, Op::Read, level, ONE));
+        assert!(rates[..4].is_sorted_by(|near, far| near > far), "{name}: {rates:?}");
+        for level in LEVELS {
+            assert!(
+                likely(&site, Op::Read, level, Threads::All) > rates[3] * 1.2,
+                "{name} {level:?}"
+            );
         }
     }
 }
@@ -79,47 +64,46 @@ fn farther_levels_are_slower_and_more_threads_no_slower() {
 #[test]
 fn a_stored_line_is_read_before_and_costs_what_the_rule_says() {
     for (op, stores, ratio) in [
-        ("read", 0, 1.0),
-        ("write", 0, 2.0),
-        ("write", 1, 1.0),
-        ("modify", 0, 1.0),
-        ("copy", 0, 1.5),
-        ("triad", 0, 4.0 / 3.0),
-        ("triad", 1, 1.0),
+        (Op::Read, Stores::Regular, 1.0),
+        (Op::Write, Stores::Regular, 2.0),
+        (Op::Write, Stores::NonTemporal, 1.0),
+        (Op::Modify, Stores::Regular, 1.0),
+        (Op::Copy, Stores::Regular, 1.5),
+        (Op::Triad, Stores::Regular, 4.0 / 3.0),
+        (Op::Triad, Stores::NonTemporal, 1.0),
     ] {
-        assert_eq!(Transfer::widest(op, STORES[stores]).bus_ratio(), ratio, "{op}");
+        assert_eq!(Transfer::widest(op, stores, Level::Memory, ONE).bus_ratio(), ratio, "{op:?}");
     }
     // All cores of a machine whose channels are told: copy 2/3 of a read, triad 3/4.
     let mut site = recorded("epyc-7763-2s");
     site.host.memory.dimms = modules(2);
-    let all = Value::from("all");
-    let read = likely(&site, "read", MEMORY, &all);
-    let over = |op| likely(&site, op, MEMORY, &all) / read;
-    assert!((0.6..0.7).contains(&over("copy")), "{}", over("copy"));
-    assert!((0.68..0.78).contains(&over("triad")), "{}", over("triad"));
+    let of = |op| likely(&site, op, Level::Memory, Threads::All);
+    let over = |op| of(op) / of(Op::Read);
+    assert!((0.6..0.7).contains(&over(Op::Copy)), "{}", over(Op::Copy));
+    assert!((0.68..0.78).contains(&over(Op::Triad)), "{}", over(Op::Triad));
 }
 
 #[test]
 fn the_first_cache_is_instructions_times_bytes_times_clock() {
     let site = client(Core::SkylakeClient);
-    let per_cycle = |op, width| {
-        let transfer = Transfer { width, ..Transfer::widest(op, STORES[0]) };
-        bytes_per_cycle(&site, transfer, &[0]).expect("the design is known")
-    };
-    assert_eq!(per_cycle("read", "vector"), 64.0);
-    assert_eq!(per_cycle("write", "vector"), 32.0);
-    assert_eq!(per_cycle("copy", "avx2"), 64.0);
-    assert_eq!(per_cycle("triad", "avx2"), 96.0);
-    assert_eq!(per_cycle("read", "4"), 8.0);
-    let transfer = Transfer::widest("read", STORES[0]);
-    let bound = instructions_bound(&site, transfer, &Value::from(1)).expect("the design is known");
+    for (op, width, bytes) in [
+        (Op::Read, Width::Vector, 64.0),
+        (Op::Write, Width::Vector, 32.0),
+        (Op::Copy, Width::Avx2, 64.0),
+        (Op::Triad, Width::Avx2, 96.0),
+        (Op::Read, Width::Word(4), 8.0),
+    ] {
+        let of = Transfer { width, ..regular(op, Level::L1, ONE) };
+        assert_eq!(bytes_per_cycle(&site, &of, &[0]), Some(bytes));
+    }
+    let of = regular(Op::Read, Level::L1, ONE);
+    let bound = instructions_bound(&site, &of).expect("the design is known");
     assert_eq!((bound.constant, bound.warns_only), (64.0, false));
     assert_eq!(bound.inputs, [("cores_hz".to_owned(), 1)]);
-    assert!(bytes_per_cycle(&client(Core::Unknown), transfer, &[0]).is_none());
+    assert!(bytes_per_cycle(&client(Core::Unknown), &of, &[0]).is_none());
     // Cores of two designs have no one number.
     let hybrid = recorded("alder-lake-hybrid");
-    let cpus = hybrid.cpus.clone();
-    assert!(bytes_per_cycle(&hybrid, transfer, &cpus).is_none());
+    assert!(bytes_per_cycle(&hybrid, &of, &hybrid.cpus).is_none());
 }
 
 #[test]
@@ -138,9 +122,7 @@ fn channels_are_counted_by_the_names_of_the_slots() {
     let mut site = client(Core::SkylakeClient);
     assert!(stated_peak(&site).is_none());
     site.host.memory.dimms = modules(4);
-    let (peak, from) = stated_peak(&site).expect("the table tells");
-    assert_eq!(peak, 2.0 * 2666e6 * 8.0);
-    assert!(from.contains("2 channels"), "{from}");
+    assert_eq!(stated_peak(&site).expect("the table tells").0, 2.0 * 2666e6 * 8.0);
     // Told modules narrow what the generation leaves open.
     let width = |range: Range| range.high / range.low;
     let told = memory_peak(&site, &[0]).range;
@@ -169,19 +151,14 @@ fn a_socket_of_many_cores_has_at_least_half_its_channels() {
 #[test]
 fn measured_latency_moves_one_thread_s_prediction_and_narrows_it() {
     let site = recorded("vm-granite-rapids");
-    let transfer = Transfer::widest("read", STORES[0]);
-    let one = Value::from(1);
-    let prior = bandwidth(&site, None, transfer, MEMORY, &one).unwrap().range;
-    let mut known = Known::default();
-    let clock = Key::new("clock.rate", &CaseId::new(), "core_frequency");
-    known.insert(clock, 3.6e9);
-    let level = CaseId::new().with("level", MEMORY);
+    let of = regular(Op::Read, Level::Memory, ONE);
+    let prior = bandwidth(Facts::prior(&site), &of).unwrap().range;
     let at = |ns: f64| {
-        let mut known = known.clone();
+        let mut known = Known::default();
+        known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
+        let level = CaseId::new().with("level", "DRAM");
         known.insert(Key::new("memory.latency", &level, "level_latency"), ns);
-        let told = bandwidth(&site, Some(&known), transfer, MEMORY, &one).unwrap();
-        assert!(told.because().contains("measured by memory.latency"));
-        told.range
+        bandwidth(Facts { site: &site, known: Some(&known) }, &of).unwrap().range
     };
     let (near, far) = (at(80.0), at(160.0));
     assert!(near.likely > 1.5 * far.likely);
@@ -191,20 +168,19 @@ fn measured_latency_moves_one_thread_s_prediction_and_narrows_it() {
 #[test]
 fn threads_of_one_core_are_its_siblings() {
     let site = recorded("epyc-7763-2s");
-    let cpus = cpus_of(&site, &Value::from("smt"));
+    let cpus = cpus_of(&site, Threads::Smt);
     assert_eq!(cpus.len(), 2);
     let cpu = site.host.cpu.cpu(cpus[0]).expect("it is there");
     assert_eq!(cpu.smt_siblings, cpus);
-    assert!(cpus_of(&recorded("graviton3"), &Value::from("smt")).is_empty());
-    assert_eq!(cpus_of(&site, &Value::from(3)).len(), 3);
+    assert!(cpus_of(&recorded("graviton3"), Threads::Smt).is_empty());
+    assert_eq!(cpus_of(&site, Threads::Number(3)).len(), 3);
 }
 
 #[test]
 fn the_mean_lies_between_its_kernels() {
     let site = recorded("epyc-7763-2s");
-    let one = Value::from(1);
-    let mean = stream_mean(&site, None, STORES[0], MEMORY, &one).unwrap();
-    let rates = ["copy", "triad"].map(|op| likely(&site, op, MEMORY, &one));
+    let mean = stream_mean(Facts::prior(&site), &regular(Op::Copy, Level::Memory, ONE)).unwrap();
+    let rates = [Op::Copy, Op::Triad].map(|op| likely(&site, op, Level::Memory, ONE));
     assert!(rates[0] < mean.range.likely && mean.range.likely < rates[1]);
-    assert!(copy_over_read(MEMORY).range.high <= 2.0);
+    assert!(copy_over_read(Level::Memory).range.high <= 2.0);
 }

@@ -1,0 +1,125 @@
+//! Kernels beside each other: the mean that R4 took, and a copy beside the read of its kind, which must
+//! both be possible at once.
+
+use super::ID;
+use bench::experiment::{DerivedValue, Field, Fields, Known, unknown};
+use laws::Facts;
+use laws::cpu::knows_clock;
+use laws::memory::Level;
+use laws::memory::bandwidth::{self as law, Op, STREAM, Stores, Threads, Transfer};
+use record::case::{Case, Series};
+use record::event::Prediction;
+use record::key::CaseId;
+use std::collections::BTreeMap;
+
+/// The case of the mean of kernels like this one.
+fn mean_case(of: &Transfer) -> CaseId {
+    picked(of, &["stores", "level", "threads"])
+}
+
+/// The case of a copy beside a read.
+fn ratio_case(of: &Transfer) -> CaseId {
+    picked(of, &["op", "level", "threads"])
+}
+
+/// Some parameters of a case.
+fn picked(of: &Transfer, names: &[&str]) -> CaseId {
+    let id = of.id();
+    let values = names.iter().filter_map(|name| Some((*name, id.get(name)?.clone())));
+    values.fold(CaseId::new(), |case, (name, value)| case.with(name, value))
+}
+
+/// Copies that touch every byte in the widest vectors.
+fn copies<'case>(cases: impl Iterator<Item = &'case CaseId>) -> impl Iterator<Item = Transfer> {
+    cases.filter_map(Transfer::of).filter(|of| {
+        *of == Transfer::widest(Op::Copy, of.stores, of.level, of.threads)
+    })
+}
+
+/// The cases that these series may yield.
+pub(super) fn cases(series: &[Series]) -> Vec<CaseId> {
+    let ids = || series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
+    let has = |of: Transfer| ids().any(|id| *id == of.id());
+    let mut found = Vec::new();
+    for copy in copies(ids()) {
+        if STREAM.iter().all(|op| has(copy.with_op(*op))) {
+            found.push(mean_case(&copy));
+        }
+        let is_compared = copy.stores == Stores::Regular && copy.level != Level::L1;
+        if is_compared && has(copy.with_op(Op::Read)) {
+            found.push(ratio_case(&copy));
+        }
+    }
+    found
+}
+
+/// All that the figures say together.
+pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
+    let mut found = Vec::new();
+    for copy in copies(values.of(ID, "bandwidth").map(|(case, _)| case)) {
+        let of = |op, metric| values.get(ID, &copy.with_op(op).id(), metric);
+        let rates: Option<Vec<f64>> = STREAM.iter().map(|op| of(*op, "bandwidth")).collect();
+        if let Some(rates) = rates {
+            let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+            found.push(DerivedValue::new(mean_case(&copy), "stream_mean", mean));
+        }
+        let bus = of(Op::Copy, "bus_bandwidth").zip(of(Op::Read, "bandwidth"));
+        if let Some((bus, read)) = bus.filter(|_| copy.stores == Stores::Regular) {
+            found.push(DerivedValue::new(ratio_case(&copy), "copy_over_read", bus / read));
+        }
+    }
+    found
+}
+
+/// What a derived figure should be; nothing for a metric that the case does not have.
+pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Prediction> {
+    let level = Level::of(case.get("level"))?;
+    let threads = Threads::of(case.get("threads"))?;
+    let law = match (metric, case.text("op")) {
+        ("stream_mean", _) if knows_clock(facts) => {
+            let stores = Stores::of(case.get("stores"))?;
+            law::stream_mean(facts, &Transfer::widest(Op::Copy, stores, level, threads))
+        }
+        ("copy_over_read", Some("copy")) if facts.known.is_none() => Ok(law::copy_over_read(level)),
+        _ => return None,
+    };
+    Some(law.map_or_else(unknown, laws::Law::prediction))
+}
+
+/// The copy or read that a read or copy is checked against: alike but for the operation.
+pub(super) fn counterpart<'series>(series: &'series Series, of: &Transfer) -> Option<&'series Case> {
+    let other = match (of.op, of.stores) {
+        (Op::Read, Stores::Regular) => Op::Copy,
+        (Op::Copy, Stores::Regular) => Op::Read,
+        _ => return None,
+    };
+    let id = of.with_op(other).id();
+    series.cases.iter().find(|case| case.id == id)
+}
+
+/// Whether what was measured of a case and its counterpart cannot both be.
+pub(super) fn contradicted(series: &Series, of: &Transfer, rates: &BTreeMap<CaseId, f64>) -> bool {
+    let both = || {
+        let other = *rates.get(&counterpart(series, of)?.id)?;
+        let one = *rates.get(&of.id())?;
+        Some(match of.op {
+            Op::Copy => contradicts(of.level, one, other),
+            _ => contradicts(of.level, other, one),
+        })
+    };
+    both().unwrap_or(false)
+}
+
+/// Whether a copy that moves so many bytes of the program per second moves more than anything allows
+/// beside such a read of the same level: beyond the first cache by the bytes on the bus, in it by the
+/// bytes that are loaded.
+pub(super) fn contradicts(level: Level, copy: f64, read: f64) -> bool {
+    match level {
+        Level::L1 => copy / 2.0 > read * law::LOADS_MOST,
+        _ => {
+            let threads = Threads::Number(1);
+            let of = Transfer::widest(Op::Copy, Stores::Regular, level, threads);
+            copy * of.bus_ratio() > read * law::copy_over_read(level).range.high
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What only replays a published report: one word of each line, in two orders (R0, R1), and arrays of
+//! exactly four times the last cache (R1, R4).
+
+use super::super::levels;
+use super::sizes;
+use bench::experiment::Skip;
+use laws::Facts;
+use laws::memory::bandwidth::{Access, Op, Stores, Threads, Transfer, Width};
+use laws::memory::{Level, described_levels};
+use record::quantity::render;
+use record::unit::Unit;
+
+/// The orders in which a word stands for its line.
+pub(super) const BY_WORDS: [Access; 2] = [Access::First, Access::Strided];
+
+/// An operation by the first words of 4 bytes of a thread's lines.
+pub(super) fn words(op: Op, access: Access, level: Level) -> Transfer {
+    let case = Transfer::widest(op, Stores::Regular, level, Threads::Number(1));
+    Transfer { access, width: Width::Word(4), ..case }
+}
+
+/// Why a case of words that stand for lines cannot be, if it cannot.
+pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
+    match case.access {
+        Access::Every => None,
+        _ if !matches!(case.width, Width::Word(_)) || case.stores == Stores::NonTemporal => {
+            Some("words of a line are touched one by one, by regular stores")
+        }
+        _ if case.level == Level::L1 => {
+            Some("a word stands for a line that moves, and in the first cache none does")
+        }
+        _ => None,
+    }
+}
+
+/// The last cache that the reports' arrays are four times of. How much of one that it shares a virtual
+/// machine has, only a measurement tells; before that it is what a law expects.
+pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
+    let described = described_levels(facts.site);
+    let Some((level, whole)) = described.last().copied() else {
+        return Err(Skip::because("the machine describes no last cache"));
+    };
+    let name = level.text();
+    let (bytes, from) = sizes::level_bytes(facts, level)
+        .ok_or_else(|| Skip::because(format!("nothing tells the size of {name}")))?;
+    match from {
+        "measured" => Ok(levels::last_bytes(facts)),
+        "described" if facts.known.is_some() && bytes < whole / 10 * 9 => {
+            Err(Skip::because(format!(
+                "{name} is described as {}, of which a virtual machine has an unknown part, and \
+                 memory.latency did not find where it ends",
+                render(whole as f64, Unit::B)
+            ))
+            .needs("--set host.cache.l3=…: what one core can fill of it"))
+        }
+        _ => Ok((bytes, from)),
+    }
+}
+
+/// Four times the last cache is more than the limit of a thread's arrays.
+pub(super) fn too_large(last: u64, from: &str, wanted: u64, limit: u64) -> Skip {
+    Skip::because(format!(
+        "four times the last cache ({} here, {from}) is {} for each thread, more than the limit of {}",
+        render(last as f64, Unit::B),
+        render(wanted as f64, Unit::B),
+        render(limit as f64, Unit::B)
+    ))
+    .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1))
+}
