@@ -212,10 +212,6 @@ impl Experiment for CoreToCore {
     }
 
     fn series(site: &Site, cases: Vec<Handed>, params: &Params) -> Result<Offer, Skip> {
-        if site.cpus.len() < 2 {
-            return Err(Skip::because("there is one CPU to measure on: nobody to hand a line to")
-                .needs("a second CPU, allowed and named by --cpu"));
-        }
         let mut offer = Offer::default();
         let classes =
             cases.into_iter().map(|case| (CLASSES, Self::absent(site, &case, params), case));

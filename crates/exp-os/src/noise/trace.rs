@@ -205,6 +205,27 @@ impl Traced {
         }
     }
 
+    /// Share of the traced time that gaps took.
+    pub fn lost(&self) -> f64 {
+        self.lost_ticks as f64 / self.traced_ticks.max(1) as f64
+    }
+
+    /// Gaps a second.
+    pub fn rate_hz(&self, clock: Clock) -> f64 {
+        self.count as f64 * 1e9 / clock.ns(self.traced_ticks.max(1))
+    }
+
+    /// When the gaps that are held one by one began, in ns from the window's begin.
+    pub fn starts_ns(&self, clock: Clock) -> Vec<f64> {
+        let begin = self.segments.first().map_or(0, |segment| segment.0);
+        self.gaps.iter().map(|gap| clock.between_ns(begin, gap.start)).collect()
+    }
+
+    /// How long they were, in ns.
+    pub fn lengths_ns(&self, clock: Clock) -> Vec<f64> {
+        self.gaps.iter().map(|gap| clock.ns(gap.ticks())).collect()
+    }
+
     /// Which part of the window the gaps are that are held one by one.
     pub fn held(&self) -> Held {
         let Some(last) = self.gaps.last().filter(|_| self.dropped > 0) else {

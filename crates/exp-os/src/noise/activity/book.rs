@@ -1,6 +1,5 @@
 //! The figures of a round, with what a reader must know of each.
 
-use super::super::attribution::Cause;
 use super::super::trace::Threshold;
 use super::round::Apart;
 use super::seen::Seen;
@@ -10,6 +9,7 @@ use super::traces;
 use anyhow::Result;
 use bench::measure::Bench;
 use host::kernel::Virtualisation;
+use laws::noise::Cause;
 use record::case::Case;
 use record::event::Samples;
 use record::key::Value;
@@ -133,7 +133,7 @@ impl Book<'_> {
     fn rates(&mut self, windows: &Windows) -> Result<()> {
         let (seen, threshold_ns) = (&windows.plain, windows.threshold.ns);
         let are_all_seen = threshold_ns <= LONG_NS;
-        let samples = self.one("gap_rate", seen.rate_hz())?;
+        let samples = self.one("gap_rate", seen.traced.rate_hz(seen.clock))?;
         samples.quantities.insert("threshold_ns".to_owned(), threshold_ns);
         if !are_all_seen {
             let note = "no rate of gaps of 1 us where the threshold is above that";
@@ -183,7 +183,7 @@ impl Book<'_> {
         let shown = traces::told(plain, windows.traced.as_ref());
         notes.push(shown.to_owned());
         notes.extend(warnings(plain, best));
-        let samples = self.one("lost", plain.lost())?;
+        let samples = self.one("lost", plain.traced.lost())?;
         samples.quantities.extend(windows.ticking.quantities());
         samples.quantities.extend(best.counted());
         samples.notes.extend(notes);
@@ -196,12 +196,12 @@ impl Book<'_> {
         let round = self.round();
         let cost = shares::tracing(plain, windows.traced.as_ref());
         let (by_cause, beside) = best.lost_by_cause();
-        for cause in Cause::ALL {
+        for &cause in Cause::ALL {
             if !best.evidence.tells(self.cpu, cause) {
                 continue;
             }
             let lost = by_cause.get(&cause).copied().unwrap_or(0.0);
-            let samples = self.one(&format!("lost_{}", cause.name()), lost)?;
+            let samples = self.one(&format!("lost_{}", cause.text()), lost)?;
             samples.quantities.extend(cost.quantities.clone());
             samples.notes.extend(cost.note(round));
             if cause == Cause::Unattributed {

@@ -7,6 +7,7 @@ use super::book::{Book, Windows};
 use super::seen::{Look, Seen};
 use super::ticking::Ticking;
 use anyhow::{Context, Result, anyhow};
+use bench::experiment::Field as _;
 use bench::measure::{Bench, Clock, CoreClock, Windows as ClockWindows};
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
@@ -33,12 +34,10 @@ impl Settings {
             true => duration_ns.min(REHEARSAL_NS),
             false => duration_ns,
         };
-        let symbol = series.settings.get("attribution").and_then(Value::text);
-        let asked = |level: &Level| Some(level.name()) == symbol;
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
-            at_most: Level::ALL.into_iter().find(asked).unwrap_or(Level::Tracepoints),
+            at_most: Level::of(series.settings.get("attribution")).unwrap_or(Level::Tracepoints),
         }
     }
 }
@@ -61,7 +60,8 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
         Ok((threshold, plain, traced))
     })?;
     bench.use_cpus(&[cpu]);
-    bench.planned_switches(plain.involuntary() + traced.as_ref().map_or(0, Seen::involuntary));
+    let involuntary = |seen: &Seen| seen.evidence.involuntary();
+    bench.planned_switches(involuntary(&plain) + traced.as_ref().map_or(0, involuntary));
     let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
     let windows = Windows {
         // What was reached is said of the window that was to reach most, even if it did not.
@@ -79,7 +79,7 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
 /// How far the evidence goes, without figures, which differ between rounds.
 fn reached(seen: &Seen) -> String {
     let evidence = &seen.evidence;
-    let level = format!("level {} ({})", evidence.level.number(), evidence.level.name());
+    let level = evidence.level.title();
     match &evidence.why_not_higher {
         Some(why) => format!("{level}; not further: {why}"),
         None => level,

@@ -68,7 +68,7 @@ impl Ticking {
             timer_hz: timers.map(|count| count / (seen.evidence.counted_ns * 1e-9).max(1e-9)),
             nohz_full: list.filter(|list| !parse_cpus(list).is_empty()),
             steal_ns: of_cpu.and_then(|cpu| cpu.steal_ns),
-            lost: seen.lost(),
+            lost: seen.traced.lost(),
         }
     }
 

@@ -1,11 +1,13 @@
 //! What the party saw, as figures, notes and the table of CPUs.
 
-use super::TOGETHER;
+use super::AtWork;
 use super::party::{Party, Seen};
-use crate::noise::attribution::{Cause, Evidence};
-use crate::noise::trace::Traced;
+use crate::noise::attribution::Evidence;
+use crate::noise::moved;
 use anyhow::{Result, anyhow};
+use bench::experiment::Fields as _;
 use bench::measure::{Bench, Clock};
+use laws::noise::Cause;
 use metal::clock::{Clock as KernelClock, getres_ns};
 use record::case::{Case, Series};
 use record::key::Value;
@@ -42,12 +44,12 @@ pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
         .filter_map(|(cpu, seen)| Some(Loss::of(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
         .collect();
     // They are what is measured here.
-    bench.planned_switches(switches(&party.evidence));
+    bench.planned_switches(party.evidence.involuntary());
     for case in &series.cases {
-        let written = match case.id.get("cpu").and_then(Value::int) {
-            Some(cpu) => write_one(case, cpu as usize, party, &losses, bench),
+        let written = AtWork::decode(case).and_then(|at_work| match at_work.one() {
+            Some(cpu) => write_one(case, cpu, party, &losses, bench),
             None => write_all(case, party, &losses, bench),
-        };
+        });
         if let Err(error) = written {
             bench.fail(case, &error);
         }
@@ -76,8 +78,8 @@ fn write_one(
         let longest_ns = clock.ns(traced.longest_ticks);
         bench.record_apart(case, "longest_gap", vec![longest_ns])?;
     }
-    bench.record_apart(case, "gap_rate", vec![loss.rate_hz(clock)])?;
-    let samples = bench.record_apart(case, "lost", vec![loss.share()])?;
+    bench.record_apart(case, "gap_rate", vec![loss.seen.traced.rate_hz(clock)])?;
+    let samples = bench.record_apart(case, "lost", vec![loss.seen.traced.lost()])?;
     let threshold = &loss.seen.threshold;
     let quantities = [
         ("threshold_ns", threshold.ns),
@@ -112,7 +114,7 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
         bench.record_apart(case, "longest_gap", vec![longest_ns])?;
     }
     let traced_ns: f64 = losses.iter().map(|loss| clock.ns(loss.seen.traced.traced_ticks)).sum();
-    let rates: f64 = losses.iter().map(|loss| loss.rate_hz(clock)).sum();
+    let rates: f64 = losses.iter().map(|loss| loss.seen.traced.rate_hz(clock)).sum();
     let count = losses.len() as f64;
     bench.record_apart(case, "gap_rate", vec![rates / count])?;
     write_plumb(case, &party.evidence, traced_ns, bench)?;
@@ -120,13 +122,13 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     let is_told = |at: &usize| losses.iter().all(|loss| loss.by_cause[*at].is_some());
     let told: Vec<usize> = (0..Cause::ALL.len()).filter(is_told).collect();
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
-    columns.extend(told.iter().map(|at| format!("{}_ratio", Cause::ALL[*at].name())));
+    columns.extend(told.iter().map(|at| format!("{}_ratio", Cause::ALL[*at].text())));
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let rows = losses.iter().map(|loss| loss.row(clock, &told)).collect();
     bench.trace(case, "cpus", &columns, rows)?;
-    write_counters(case, &party.evidence, bench)?;
+    moved::write(bench, case, &party.evidence, true)?;
 
-    let shares: f64 = losses.iter().map(Loss::share).sum();
+    let shares: f64 = losses.iter().map(|loss| loss.seen.traced.lost()).sum();
     let samples = bench.record_apart(case, "lost", vec![shares / count])?;
     samples.quantities.insert("cpus_count".to_owned(), count);
     let mean = |cause: usize| {
@@ -143,31 +145,9 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     Ok(())
 }
 
-/// Every line of interrupts and soft interrupts that moved.
-fn write_counters(case: &Case, evidence: &Evidence, bench: &mut Bench) -> Result<()> {
-    let (mut kinds, mut names): (Vec<String>, Vec<String>) = Default::default();
-    let number = |names: &mut Vec<String>, name: &str| {
-        let at = names.iter().position(|known| known == name);
-        at.unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        }) as f64
-    };
-    let moved = evidence.moved();
-    let rows = moved.iter().map(|one| {
-        let (kind, row) = (number(&mut kinds, one.kind), number(&mut names, one.row));
-        vec![one.cpu as f64, kind, row, one.count as f64]
-    });
-    let rows = rows.collect();
-    let trace = bench.trace(case, "counters", &["cpu", "kind", "row", "count"], rows)?;
-    trace.names.insert("kind".to_owned(), kinds);
-    trace.names.insert("row".to_owned(), names);
-    Ok(())
-}
-
 /// The harness's own wake-ups, by name.
 fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
-    let threads = evidence.plumb();
+    let threads = &evidence.plumb;
     let times: Vec<u64> = threads.iter().filter_map(|thread| thread.time_ns).collect();
     if times.is_empty() && !threads.is_empty() {
         // A kernel without scheduler statistics.
@@ -203,11 +183,8 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
 impl<'party> Loss<'party> {
     fn of(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
         let gaps = &seen.traced.gaps;
-        let first = seen.traced.segments.first().map_or(0, |(first, _)| *first);
-        let starts_ns: Vec<f64> =
-            gaps.iter().map(|gap| clock.ns(gap.start.saturating_sub(first))).collect();
+        let (starts_ns, lengths_ns) = (seen.traced.starts_ns(clock), seen.traced.lengths_ns(clock));
         let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
-        let lengths_ns: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
         let tick = tick_by_length(&starts_ns, &lengths_ns, &[nominal_ns]);
         let on_tick: Vec<bool> = starts_ns
             .iter()
@@ -215,7 +192,7 @@ impl<'party> Loss<'party> {
             .collect();
         let found = evidence.attribute(cpu, gaps, &on_tick, seen.traced.held());
         let shares = evidence.shares(cpu, gaps, &found);
-        let lost = share(&seen.traced);
+        let lost = seen.traced.lost();
         let of = |cause: &Cause| {
             let share = shares.by_cause.get(cause).copied().unwrap_or(0.0);
             evidence.tells(cpu, *cause).then_some(share * lost)
@@ -229,21 +206,12 @@ impl<'party> Loss<'party> {
         }
     }
 
-    fn share(&self) -> f64 {
-        share(&self.seen.traced)
-    }
-
-    fn rate_hz(&self, clock: Clock) -> f64 {
-        let traced = &self.seen.traced;
-        traced.count as f64 * 1e9 / clock.ns(traced.traced_ticks.max(1))
-    }
-
     /// A row of the table, with these causes, by their places in [`Cause::ALL`].
     fn row(&self, clock: Clock, told: &[usize]) -> Vec<f64> {
         let mut row = vec![
             self.cpu as f64,
-            self.share(),
-            self.rate_hz(clock),
+            self.seen.traced.lost(),
+            self.seen.traced.rate_hz(clock),
             self.median_ns.unwrap_or(0.0),
             clock.ns(self.seen.traced.longest_ticks),
             self.seen.threshold.ns,
@@ -252,11 +220,6 @@ impl<'party> Loss<'party> {
         row.extend(shares);
         row
     }
-}
-
-/// Share of the traced time that was lost.
-fn share(traced: &Traced) -> f64 {
-    traced.lost_ticks as f64 / (traced.traced_ticks as f64).max(1.0)
 }
 
 /// Lengths of the first so many gaps.
@@ -272,13 +235,13 @@ fn causes(case: &Case, by_cause: &[Option<f64>], is_untold: bool) -> String {
     let nobody = case.at.get("nobody").and_then(Value::text);
     let nobody = nobody.filter(|_| !is_untold);
     let mut parts: Vec<(f64, &str)> = Cause::ALL
-        .into_iter()
+        .iter()
         .zip(by_cause)
         .filter_map(|(cause, share)| Some((cause, share.filter(|share| *share > 0.0)?)))
         .map(|(cause, share)| {
             let name = match cause {
-                Cause::Unattributed => nobody.unwrap_or(cause.name()),
-                _ => cause.name(),
+                Cause::Unattributed => nobody.unwrap_or(cause.text()),
+                _ => cause.text(),
             };
             (share, name)
         })
@@ -297,7 +260,7 @@ fn causes(case: &Case, by_cause: &[Option<f64>], is_untold: bool) -> String {
 /// The CPUs that lost most.
 fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
     let mut order: Vec<&Loss<'_>> = losses.iter().collect();
-    order.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    order.sort_by(|a, b| b.seen.traced.lost().total_cmp(&a.seen.traced.lost()));
     let worst: Vec<String> = order
         .iter()
         .take(WORST)
@@ -305,7 +268,7 @@ fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
             format!(
                 "CPU {} {:.3} % (longest {:.1} µs)",
                 loss.cpu,
-                100.0 * loss.share(),
+                100.0 * loss.seen.traced.lost(),
                 clock.ns(loss.seen.traced.longest_ticks) / 1e3
             )
         })
@@ -346,13 +309,7 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 /// The CPUs that could not be traced, each with its reason.
 fn absent(party: &Party) -> Vec<String> {
     let failed = party.members.iter().filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
-    failed.map(|(cpu, error)| format!("{TOGETHER} but CPU {cpu}: {error:#}")).collect()
-}
-
-/// Times that the tracing threads were switched out though they could run.
-fn switches(evidence: &Evidence) -> u64 {
-    let threads = evidence.cpus.values().flat_map(|cpu| &cpu.threads);
-    threads.filter_map(|thread| thread.involuntary).sum()
+    failed.map(|(cpu, error)| format!("all but CPU {cpu}: {error:#}")).collect()
 }
 
 #[cfg(test)]
@@ -413,15 +370,15 @@ mod tests {
             let seen = seen(held);
             let loss = Loss::of(3, &seen, &evidence(), clock);
             let sum: f64 = loss.by_cause.iter().flatten().sum();
-            assert!((sum - loss.share()).abs() < 1e-12, "{sum}");
+            assert!((sum - loss.seen.traced.lost()).abs() < 1e-12, "{sum}");
             let of = |cause: Cause| {
                 let at = Cause::ALL.iter().position(|of| *of == cause);
                 loss.by_cause[at.expect("it is one")]
             };
             let half = of(Cause::Thread).expect("switches are counted");
-            assert!((half / loss.share() - 0.5).abs() < 1e-9, "{half}");
+            assert!((half / loss.seen.traced.lost() - 0.5).abs() < 1e-9, "{half}");
             let quarter = of(Cause::Timer).expect("interrupts are counted");
-            assert!((quarter / loss.share() - 0.25).abs() < 0.026, "{quarter}");
+            assert!((quarter / loss.seen.traced.lost() - 0.25).abs() < 0.026, "{quarter}");
             // No counter tells these.
             for unknown in [Cause::Softirq, Cause::Plumb, Cause::Steal] {
                 assert_eq!(of(unknown), None);

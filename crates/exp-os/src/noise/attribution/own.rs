@@ -129,11 +129,9 @@ fn is_below(pid: u32, top: u32, parents: &BTreeMap<u32, u32>) -> bool {
 /// What the scheduler counted of the threads so far.
 pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
     let read = |(tid, named): (&u32, &Named)| {
-        let text = root.line(&format!("proc/{}/task/{tid}/schedstat", named.pid))?;
-        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
-        let (time_ns, _, runs) = (words.next()??, words.next()??, words.next()??);
-        // A kernel without scheduler statistics prints zeros, also for a thread that has run.
-        (time_ns > 0 || runs > 0).then_some((*tid, (time_ns, runs)))
+        let thread = format!("proc/{}/task/{tid}", named.pid);
+        let [time_ns, _, runs] = super::counters::schedstat(root, &thread)?;
+        Some((*tid, (time_ns, runs)))
     };
     names.iter().filter_map(read).collect()
 }

@@ -199,8 +199,8 @@ fn climb(
     threads: &[(usize, u32)],
 ) -> (Events, Option<String>) {
     let unasked = |level: Level| {
-        let next = Level::ALL.into_iter().find(|higher| *higher > level)?;
-        (at_most < next).then(|| format!("{} were not asked for", next.name()))
+        let next = *Level::ALL.iter().find(|higher| **higher > level)?;
+        (at_most < next).then(|| format!("{} were not asked for", next.text()))
     };
     let mut why_not = unasked(Level::Switches);
     if at_most >= Level::Tracepoints {

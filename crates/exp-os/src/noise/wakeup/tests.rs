@@ -1,5 +1,5 @@
 use super::*;
-use bench::experiment::Preset;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::{recorded, sites};
 use host::limits::{CpuQuota, Rlimit};
@@ -211,22 +211,11 @@ fn missed_points_are_those_that_had_passed() {
     assert_eq!(missed(&[]), 0);
 }
 
-/// A case as it is planned for two CPUs, with so many sleeps.
-fn case(text: &[(&str, &str)], spacing_ns: u64, sleeps: u64) -> Case {
-    let mut id = CaseId::new().with("spacing", spacing_ns);
-    for (name, value) in text {
-        id = id.with(name, *value);
-    }
-    let mut case = Case::new(id);
-    case.at.insert("sleeps".to_owned(), sleeps.into());
-    case
-}
-
 #[test]
 fn a_window_has_every_point_of_its_grid_on_either_clock() {
-    for clock in [Clock::MONOTONIC, Clock::REALTIME] {
-        let case = case(&[("slack", "least")], 200_000, 5);
-        let window = sleep_along(&case, clock, 200_000, 5).expect("sleeps");
+    for &clock in GridClock::ALL {
+        let sleep = Sleep { clock, slack: Some(Slack::Least), ..Sleep::plain(200_000) };
+        let window = sleep_along(&sleep, 5).expect("sleeps");
         assert_eq!((window.wakeups.len(), window.lead), (30, 25));
         assert_eq!(window.slack_ns, 1);
         for two in window.wakeups.windows(2) {
