@@ -44,7 +44,7 @@
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Param, Preset, Site, predicted, unknown};
-use bench::measure::{Bench, CoreClock, Windows};
+use bench::measure::{Bench, CoreClock, Declared, Values, Windows};
 use laws::Law;
 use laws::cpu::{core_clock, core_ratio, counter_clock};
 use metal::clock::{monotonic_raw_ns, ticks_start};
@@ -164,28 +164,28 @@ impl Experiment for Rate {
             true => REHEARSAL,
             false => windows(series),
         };
-        let calibration = bench.calibration().clone();
+        let calibration = bench.order().calibration.clone();
         let looks = match bench.order().rehearsal {
             true => Windows::REHEARSAL,
             false => Windows::FULL,
         };
-        let mut core = CoreClock::new(bench.clock(), looks);
+        let mut core = CoreClock::new(bench.order().clock(), looks);
         let mut blocks = Vec::new();
         let mut start = Anchor::now();
-        for done in 1..=windows {
+        for _ in 0..windows {
             let block = block(&mut core, start, window_ns);
             start = block.end;
             blocks.push(block);
-            bench.alive((window_ns * done) as f64 / 1e9);
+            bench.declare(Declared::Alive);
         }
         let values = |of: fn(&Block) -> f64| blocks.iter().map(of).collect::<Vec<_>>();
         let counter = values(|block| block.counter_hz);
         // Where the run's clock is not the counter, its calibration says nothing about drift.
         if calibration.source != "clock_gettime" {
             let drift = counter.iter().map(|hz| hz / calibration.counter_hz);
-            bench.record_batches(case, "drift", 0, drift.collect())?;
+            bench.record(case, "drift", Values::blocks(drift.collect()))?;
         }
-        bench.record_batches(case, "counter_frequency", 0, counter)?;
+        bench.record(case, "counter_frequency", Values::blocks(counter))?;
         let core_of = |of: fn(f64, &Block) -> f64| -> Vec<f64> {
             let known = blocks.iter().filter_map(|block| Some((block.core_hz?, block)));
             known.map(|(core_hz, block)| of(core_hz, block)).collect()
@@ -195,9 +195,9 @@ impl Experiment for Rate {
             !ratio.is_empty(),
             "in no window do the chains agree on a core clock: others use this CPU"
         );
-        bench.record_batches(case, "core_ratio", 0, ratio)?;
+        bench.record(case, "core_ratio", Values::blocks(ratio))?;
         let samples =
-            bench.record_batches(case, "core_frequency", 0, core_of(|core_hz, _| core_hz))?;
+            bench.record(case, "core_frequency", Values::blocks(core_of(|core_hz, _| core_hz)))?;
         let source = Value::from(core.source());
         samples.at.insert("source".to_owned(), source);
         let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
@@ -273,23 +273,9 @@ fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Block {
 #[cfg(test)]
 mod tests {
     use super::{Anchor, EXPERIMENT, REHEARSAL, block};
-    use bench::experiment::fixtures::sites;
-    use bench::experiment::{Experiment as _, Preset};
-    use bench::measure::{Clock, CoreClock, Windows};
-    use session::fixtures::{check, smoke};
-    use std::time::Duration;
 
-    #[test]
-    fn it_keeps_the_laws_of_the_catalogue() {
-        for site in sites() {
-            for (preset, least) in [(Preset::Quick, 1), (Preset::Standard, 2)] {
-                let offer = check(&EXPERIMENT, &site, preset);
-                assert_eq!(offer.series[0].cases.len(), 1);
-                let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-                assert!(cost >= Duration::from_secs(least) && cost < Duration::from_secs(3));
-            }
-        }
-    }
+    use bench::measure::{Clock, CoreClock, Windows};
+    use session::fixtures::smoke;
 
     #[test]
     fn a_block_is_as_long_as_asked_and_its_ends_move_on() {

@@ -191,7 +191,7 @@ impl Experiment for Call {
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         bench.each_of::<Called>(series, |bench, case, called| {
             let kind = kind(&called);
-            bench.try_time(case, "call", |n| {
+            bench.time(case, "call", |n| {
                 let sum = call(kind, n).context("so many arguments cannot be passed")?;
                 ensure!(
                     sum == call_sum(kind, n),

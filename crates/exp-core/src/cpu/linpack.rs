@@ -55,15 +55,17 @@
 //! R3, LINPACK; A. Petitet and others, HPL 2.0 (operation count, residual, threshold); S. Toledo,
 //! "Locality of reference in LU decomposition with partial pivoting" (1997) for the panels.
 
+use super::peak::load::cpus_of;
 use anyhow::{Context, Result, ensure};
 use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, bounded,
-    predicted,
+    Card, Claim, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    bounded, predicted,
 };
-use bench::measure::{Bench, WrongResult};
-use host::{format_cpus, parse_cpus};
+use bench::link::RoundOrder;
+use bench::measure::{Bench, Declared, WrongResult};
+use host::format_cpus;
 use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
@@ -146,6 +148,9 @@ impl Experiment for Linpack {
         Duration::from_nanos(all_ns as u64) + Duration::from_millis(30)
     };
 
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
+
     fn cases(_: &Site, preset: Preset) -> Vec<Solved> {
         let (sizes, counts): (&[u64], &[Threads]) = match preset {
             Preset::Rehearsal | Preset::Quick => (&[1000], &[Threads::Number(1)]),
@@ -205,31 +210,28 @@ impl Experiment for Linpack {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each_of::<Solved>(series, |bench, case, solved| {
-            bench.takes_memory_for([case]);
-            solve_case(case, &solved, bench)
-        });
+        bench.each_of::<Solved>(series, |bench, case, solved| solve_case(case, &solved, bench));
         Ok(())
     }
 }
 
 /// Solves systems of one case until its time is over, and writes down the rates and residuals.
 fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
-    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-    let mut cpus = parse_cpus(cpus);
+    let mut cpus = cpus_of(case);
     // The measuring thread is the first of them.
-    let own = cpus.iter().position(|cpu| *cpu == bench.cpu());
-    let own = own.with_context(|| format!("no thread is on the measuring CPU, {}", bench.cpu()))?;
+    let measuring = bench.order().cpu();
+    let own = cpus.iter().position(|cpu| *cpu == measuring);
+    let own = own.with_context(|| format!("no thread is on the measuring CPU, {measuring}"))?;
     cpus.swap(0, own);
     let threads = cpus.len();
-    bench.use_cpus(&cpus);
+    bench.declare(Declared::Cpus(&cpus));
     let n = match bench.order().rehearsal {
         true => REHEARSAL_N,
         false => usize::try_from(solved.n)?,
     };
     let block = block_columns(n, threads);
     let mut solver = Solver::new(n, block, &cpus)?;
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let (seed, round_ns) = (bench.order().seed, bench.order().case_ns as f64);
     let (mut rates, mut residuals) = (Vec::new(), Vec::new());
     let begin = clock.start();
@@ -248,7 +250,7 @@ fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
         rates.push(solve_operations(n as u64) / seconds);
         residuals.push(residual);
         let past_ns = clock.between_ns(begin, clock.end());
-        bench.alive(past_ns / 1e9);
+        bench.declare(Declared::Alive);
         // Another one must fit.
         let one_ns = past_ns / rates.len() as f64;
         if rates.len() >= SOLVES_MAX || past_ns + one_ns > round_ns {

@@ -77,7 +77,7 @@ use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::{Bench, Stretch};
+use bench::measure::{Bench, Stretch, Values};
 use laws::cpu;
 use laws::cpu::peak::{
     Arithmetic, CORES_HZ, Element, Op, Peak, Threads, Width, peak_bound, peak_efficiency,
@@ -85,7 +85,6 @@ use laws::cpu::peak::{
 };
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -234,8 +233,7 @@ impl Experiment for PeakRate {
             let threads = case.int("thread_count").unwrap_or(1) as usize;
             let cores = case.int("cores").context("the case was not resolved")?;
             ensure!(cores > 0, "{} has no core", case.id);
-            let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-            let times = window_times(threads, host::parse_cpus(cpus).len());
+            let times = window_times(threads, load::cpus_of(case).len());
             let load = load::run(bench, case, peak.arithmetic(), times * case_ns, true)
                 .with_context(|| format!("measuring {}", case.id))?;
             record(bench, case, peak.arithmetic(), load)
@@ -272,9 +270,9 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
         let possible = operations * cores_hz;
         let efficiency: Vec<Stretch> = stretches.iter().map(|one| one.over(possible)).collect();
-        bench.record_stretches(case, "efficiency", &efficiency, steady / possible)?;
+        bench.record(case, "efficiency", Values::stretches(&efficiency, steady / possible))?;
     }
-    let samples = bench.record_stretches(case, arithmetic.metric(), stretches, rate)?;
+    let samples = bench.record(case, arithmetic.metric(), Values::stretches(stretches, rate))?;
     for (name, value) in [
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),

@@ -61,11 +61,11 @@ use bench::experiment::{
     Card, Domain, Field as _, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
     ViewCard, unknown,
 };
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared, Values};
 use bench::{case, params};
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
-use host::{Outside, Root, parse_cpus};
+use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -238,7 +238,7 @@ impl Experiment for Sustained {
         let case = series.cases.first().context("a series has one case")?;
         let arithmetic = resolved(case).context("the case was not resolved")?;
         let (block_ns, blocks) = blocks(series, bench.order().rehearsal);
-        let cpus = parse_cpus(case.at.get("cpus").and_then(Value::text).unwrap_or(""));
+        let cpus = load::cpus_of(case);
         let begin = Instant::now();
         let mut seconds = Vec::with_capacity(blocks as usize);
         let mut notes = Vec::new();
@@ -251,7 +251,7 @@ impl Experiment for Sustained {
             seconds.push(Second::new(from_s, to_s, &load, &moved, cpus.len()));
             notes.extend(load.notes);
             before = after;
-            bench.alive(to_s);
+            bench.declare(Declared::Alive);
         }
         write(bench, case, arithmetic, &seconds, notes)
     }
@@ -275,7 +275,7 @@ fn write(
     bench.trace(case, "series", &columns, rows)?;
     let rates = seconds.iter().map(|second| second.rate).collect();
     let found = changes::find(seconds);
-    let samples = bench.record_batches(case, arithmetic.metric(), 0, rates)?;
+    let samples = bench.record(case, arithmetic.metric(), Values::blocks(rates))?;
     let named = found.iter().filter(|change| change.is_named()).count();
     samples.at.insert("changes".to_owned(), Value::Int(named as u64));
     let large = found.iter().filter(|change| change.is_named());

@@ -63,7 +63,7 @@ use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Domain, Fields as _, Known, Need, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared};
 use bench::{case, params, symbols};
 use host::format_cpus;
 use laws::noise::all as law;
@@ -221,8 +221,8 @@ impl Experiment for All {
             false => duration_ns,
         };
         let cpus = bench.order().cpus.clone();
-        let party = party::trace_all(&cpus, bench.clock(), duration_ns as f64, rehearsal)?;
-        bench.use_cpus(&cpus);
+        let party = party::trace_all(&cpus, bench.order().clock(), duration_ns as f64, rehearsal)?;
+        bench.declare(Declared::Cpus(&cpus));
         written::write(series, &party, bench);
         Ok(())
     }

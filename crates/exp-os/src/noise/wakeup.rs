@@ -92,7 +92,7 @@ use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Domain, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
 };
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared, Values};
 use bench::params;
 use hold::{Fifo, NoIdling};
 use laws::noise::wakeup::{self as law, GridClock, IdleStates, Load, Policy, Slack, Sleep};
@@ -245,13 +245,13 @@ fn measure(
     };
     let (window, ()) = (slept?, loaded?);
     ensure!(
-        place::current_cpu() == bench.cpu(),
+        place::current_cpu() == bench.order().cpu(),
         "the sleeper woke on another CPU than {}",
-        bench.cpu()
+        bench.order().cpu()
     );
     if sleep.load == Load::Same {
         // To lose the CPU to the spinner is what such a case is about.
-        bench.planned_switches(window.involuntary);
+        bench.declare(Declared::Switches(window.involuntary));
     }
     write(case, bench, &window, states)
 }
@@ -373,7 +373,7 @@ fn write(case: &Case, bench: &mut Bench, window: &Window, states: &NoIdling) -> 
         ));
     }
     let share = missed_ones as f64 / counted.len() as f64;
-    bench.record_batches(case, "missed", counted.len() as u64, vec![share])?;
+    bench.record(case, "missed", Values::batches(counted.len() as u64, vec![share]))?;
     Ok(())
 }
 

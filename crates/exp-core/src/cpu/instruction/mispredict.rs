@@ -1,7 +1,7 @@
 //! What a wrong guess of a conditional branch costs: random directions against alternating ones.
 
 use anyhow::{Result, ensure};
-use bench::measure::{Bench, Watch};
+use bench::measure::{Bench, Values, Watch};
 use metal::instruction::{self as body, BRANCHES_PER_WORD};
 use record::case::Case;
 use record::key::Value;
@@ -47,7 +47,7 @@ impl Patterns {
         };
         let quartets = bench.timer().repeat(&mut turn)?;
         let wrong = BATCH_WORDS as u64 * BRANCHES_PER_WORD / 2;
-        let samples = bench.record_quartets(case, metric, wrong, quartets)?;
+        let samples = bench.record(case, metric, Values::quartets(wrong, quartets))?;
         let text = body::BRANCH_TEXT.replace('\n', " ");
         samples.at.insert("body".to_owned(), Value::Text(text));
         samples.notes.push(format!(
@@ -73,7 +73,7 @@ impl Patterns {
         let (settle, batch) = table.split_at(SETTLE_WORDS);
         black_box(body::Bench::branches(black_box(settle)));
         let batch = black_box(batch);
-        let clock = bench.clock();
+        let clock = bench.order().clock();
         let start = clock.start();
         let taken = body::Bench::branches(batch);
         let end = clock.end();

@@ -4,7 +4,8 @@ use super::width::{Chains, clock_at_width};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Site;
 use bench::measure::{
-    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window, is_undisturbed,
+    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
+    is_undisturbed,
 };
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
@@ -93,6 +94,11 @@ pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: Thre
     }
 }
 
+/// The CPUs of a placed case.
+pub fn cpus_of(case: &Case) -> Vec<usize> {
+    case.at.get("cpus").and_then(Value::text).map(parse_cpus).unwrap_or_default()
+}
+
 /// The operations per cycle of a core that the case's resolution tells.
 pub fn ops_per_cycle(case: &Case) -> Option<f64> {
     case.at.get("ops_per_cycle")?.text()?.parse().ok()
@@ -136,20 +142,18 @@ pub fn run(
     again: bool,
 ) -> Result<Load> {
     let kernel = kernel(arithmetic);
-    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-    let cpus = parse_cpus(cpus);
+    let cpus = cpus_of(case);
     ensure!(!cpus.is_empty(), "the case was not given CPUs");
     let threads = case.int("thread_count").unwrap_or(1) as usize;
     let assigned: Vec<usize> = cpus.iter().copied().cycle().take(threads).collect();
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let rehearsal = bench.order().rehearsal;
     let window_ns = match rehearsal && threads > 1 {
         true => window_ns.max(REHEARSAL_NS),
         false => window_ns,
     };
     let is_crowded = threads > cpus.len();
-    let probe = bench.probe().filter(|_| again && is_probed(case));
-    let crew = bench.crew(&assigned, window_ns)?.probed(probe);
+    let crew = bench.crew(&assigned, window_ns)?.watched(again && is_probed(case));
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");
     let enlist = |_| {
@@ -174,7 +178,7 @@ pub fn run(
     let had = best_window(rehearsal, !again || is_crowded, || crew.run_probed(enlist))?;
     if is_crowded {
         // Members that share a CPU are switched by the scheduler: that is the case.
-        bench.planned_switches(rusage_self().nivcsw.saturating_sub(switches));
+        bench.declare(Declared::Switches(rusage_self().nivcsw.saturating_sub(switches)));
     }
     Ok(settle(bench, case, &had, is_crowded))
 }
@@ -200,7 +204,7 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     let known: Vec<f64> = shared
         .members
         .iter()
-        .filter_map(|member| member.core_hz(is_shared, bench.level_alone()))
+        .filter_map(|member| member.core_hz(is_shared, bench.order().level_alone()))
         .collect();
     let enough = known.len() as f64 >= KNOWN_SHARE * shared.members.len() as f64;
     let mut core_hz =
@@ -214,7 +218,7 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
                 .to_owned(),
         );
         if bench.order().rehearsal {
-            core_hz = Some(bench.calibration().core_hz);
+            core_hz = Some(bench.order().calibration.core_hz);
         }
     }
     notes.extend(shared.notes());

@@ -8,7 +8,7 @@ use super::seen::{Look, Seen};
 use super::ticking::Ticking;
 use anyhow::{Context, Result, anyhow};
 use bench::experiment::Field as _;
-use bench::measure::{Bench, Clock, CoreClock, Windows as ClockWindows};
+use bench::measure::{Bench, Clock, CoreClock, Declared, Windows as ClockWindows};
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
 use metal::gaps::Tracer;
@@ -45,9 +45,9 @@ impl Settings {
 /// One round of one case.
 pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     let asked = case.at.get("cpu").and_then(Value::int);
-    let cpu = asked.map_or(bench.cpu(), |cpu| cpu as usize);
+    let cpu = asked.map_or(bench.order().cpu(), |cpu| cpu as usize);
     let root = Root::live(Outside::default());
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let rehearsal = bench.order().rehearsal;
     let coarse_ns = metal::clock::getres_ns(metal::clock::Clock::MONOTONIC_COARSE);
     let look = Look { clock, cpu, duration_ns: settings.duration_ns, coarse_ns: coarse_ns as f64 };
@@ -59,9 +59,9 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
             .then(|| look.at(&mut tracer, &threshold, settings.at_most));
         Ok((threshold, plain, traced))
     })?;
-    bench.use_cpus(&[cpu]);
+    bench.declare(Declared::Cpus(&[cpu]));
     let involuntary = |seen: &Seen| seen.evidence.involuntary();
-    bench.planned_switches(involuntary(&plain) + traced.as_ref().map_or(0, involuntary));
+    bench.declare(Declared::Switches(involuntary(&plain) + traced.as_ref().map_or(0, involuntary)));
     let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
     let windows = Windows {
         // What was reached is said of the window that was to reach most, even if it did not.
@@ -96,10 +96,10 @@ fn on<T: Send>(
     bench: &Bench,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(T, Apart)> {
-    if cpu == bench.cpu() {
+    if cpu == bench.order().cpu() {
         return Ok((work()?, None));
     }
-    let (clock, rehearsal) = (bench.clock(), bench.order().rehearsal);
+    let (clock, rehearsal) = (bench.order().clock(), bench.order().rehearsal);
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;

@@ -4,7 +4,7 @@ use super::ticking::Ticking;
 use super::{CARD, EXPERIMENT, Settings, Where, cpu_of, shares};
 use crate::noise::attribution::{By, Evidence, Level, OfCpu, OfThread, RowCount};
 use crate::noise::trace::Traced;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use bench::experiment::{Experiment, Preset};
 use bench::measure::Clock;
 use host::Root;
@@ -12,22 +12,8 @@ use laws::noise::Cause;
 use metal::gaps::Gap;
 use record::case::Case;
 use record::key::{CaseId, Value};
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{params, smoke};
 use std::collections::BTreeMap;
-
-#[test]
-fn every_site_is_offered_its_quietest_cpu() {
-    for site in sites() {
-        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series.len(), 1);
-            let resolved =
-                EXPERIMENT.resolve(&site, &Default::default(), offer.series[0].clone()).unwrap();
-            let cpu = resolved.cases[0].at.get("cpu").and_then(Value::int);
-            assert_eq!(cpu, Some(site.cpus[0] as u64));
-        }
-    }
-}
 
 #[test]
 fn a_cpu_by_number_must_be_there() {
