@@ -70,7 +70,7 @@
 //!
 //! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on where
 //! the line lives, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean); the intervals' sources
-//! stand in `predict/cpu/coherence.rs`.
+//! stand in `crates/laws/src/cpu/coherence.rs`.
 
 mod cells;
 mod game;
@@ -212,6 +212,10 @@ impl Experiment for CoreToCore {
     }
 
     fn series(site: &Site, cases: Vec<Handed>, params: &Params) -> Result<Offer, Skip> {
+        if site.cpus.len() < 2 {
+            return Err(Skip::because("there is one CPU to measure on: nobody to hand a line to")
+                .needs("a second CPU, allowed and named by --cpu"));
+        }
         let mut offer = Offer::default();
         let classes =
             cases.into_iter().map(|case| (CLASSES, Self::absent(site, &case, params), case));

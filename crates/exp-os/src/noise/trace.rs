@@ -126,22 +126,12 @@ pub fn window(
     duration_ns: f64,
 ) -> Traced {
     let end = metal::clock::ticks_fenced() + clock.ticks(duration_ns);
-    window_until(tracer, threshold, clock, end)
-}
-
-/// As [`window`], until the counter shows `end_tick`; at least one read.
-pub fn window_until(
-    tracer: &mut Tracer,
-    threshold: &Threshold,
-    clock: Clock,
-    end_tick: u64,
-) -> Traced {
     tracer.begin();
     let kept = Kept::from(tracer.first());
-    trace(tracer, threshold, clock, end_tick, kept)
+    trace(tracer, threshold, clock, end, kept)
 }
 
-/// As [`window_until`], for a window that others share: the tracer has been reading since before the
+/// As [`window`], for a window that others share: the tracer has been reading since before the
 /// first of `ticks`, so that whoever keeps the thread from its CPU at that moment is seen. What lies
 /// before it is cut off. At most `gaps` are kept one by one.
 pub fn window_between(

@@ -65,7 +65,7 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
     let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
     let windows = Windows {
         // What was reached is said of the window that was to reach most, even if it did not.
-        reached: reached(traced.as_ref().unwrap_or(&plain)),
+        reached: traced.as_ref().unwrap_or(&plain).evidence.reached_without_figures(),
         traced: traced.filter(|traced| traced.evidence.level > Level::Counters),
         plain,
         threshold,
@@ -74,16 +74,6 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
     };
     let book = Book { case, cpu, apart, bench };
     book.write(&windows, settings.samples)
-}
-
-/// How far the evidence goes, without figures, which differ between rounds.
-fn reached(seen: &Seen) -> String {
-    let evidence = &seen.evidence;
-    let level = evidence.level.title();
-    match &evidence.why_not_higher {
-        Some(why) => format!("{level}; not further: {why}"),
-        None => level,
-    }
 }
 
 /// The core clock of another CPU than the round's, in Hz, if it could be taken.

@@ -310,25 +310,31 @@ impl Evidence {
         threads.filter_map(|thread| thread.involuntary).sum()
     }
 
-    /// How far the evidence goes, for a note: `level 1 (switches): …why not further`.
+    /// How far the evidence goes and why no further, without what differs between rounds.
+    pub fn reached_without_figures(&self) -> String {
+        self.reached_with("")
+    }
+
+    /// How far the evidence goes, what was lost of it, and why it goes no further.
     pub fn reached(&self) -> String {
-        let level = self.level.title();
-        let lost: u64 =
-            self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref()?.lost).sum();
+        let timelines = self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
+        let lost: u64 = timelines.filter_map(|timeline| timeline.lost).sum();
         let begin = |of_cpu: &OfCpu| Some(of_cpu.whole_until()?.saturating_sub(self.begin));
         let first = self.cpus.values().filter_map(begin).min();
         let since = first.map_or(String::new(), |ticks| {
             format!(" from {:.2} s on", ticks as f64 * self.tick_ns * 1e-9)
         });
-        let lost = match lost {
+        self.reached_with(&match lost {
             0 if first.is_none() => String::new(),
             0 => format!("; events may have been lost{since}"),
             _ => format!("; {lost} events were lost{since}"),
-        };
-        match &self.why_not_higher {
-            Some(why) => format!("{level}{lost}; not further: {why}"),
-            None => format!("{level}{lost}"),
-        }
+        })
+    }
+
+    fn reached_with(&self, lost: &str) -> String {
+        let why = self.why_not_higher.as_ref();
+        let why = why.map(|why| format!("; not further: {why}")).unwrap_or_default();
+        format!("{}{lost}{why}", self.level.title())
     }
 }
 

@@ -11,17 +11,10 @@ pub struct PlumbThread {
     /// `plumb session`, `plumb worker` or `plumb child`, with the thread's own name where it has
     /// another. As the causes of gaps name it.
     pub name: String,
-    /// Process.
-    pid: u32,
-    /// Thread.
-    tid: u32,
     /// Times it was given a CPU; `None` where the kernel keeps no statistics.
     pub runs: Option<u64>,
     /// Time on a CPU, in ns, as far as the kernel has booked it.
     pub time_ns: Option<u64>,
-    /// Stretches of it on the watched CPUs, and their time in ns, as tracepoints saw them; `None`
-    /// below that level.
-    pub seen: Option<(u64, f64)>,
 }
 
 /// Threads of plumb by number, with what each is called.
@@ -151,11 +144,8 @@ pub(super) fn plumb(
             };
             PlumbThread {
                 name: named.name.clone(),
-                pid: named.pid,
-                tid: *tid,
                 runs: since(|runs| runs.1),
                 time_ns: since(|runs| runs.0),
-                seen: None,
             }
         })
         .collect();
