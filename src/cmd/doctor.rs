@@ -306,8 +306,8 @@ fn attribution(ladder: &[Rung]) -> Said {
     let above = ladder.iter().rev().find_map(|rung| rung.why_not.as_deref());
     match (reached, above) {
         _ if ladder.is_empty() => Unknown,
-        (Some(rung), None) => Fine(format!("told by {}", rung.level.name())),
-        (Some(rung), Some(why)) => Inherent(format!("told by {}; {why}", rung.level.name())),
+        (Some(rung), None) => Fine(format!("told by {}", rung.level.text())),
+        (Some(rung), Some(why)) => Inherent(format!("told by {}; {why}", rung.level.text())),
         (None, _) => Inherent("not told: no counter can be read".to_owned()),
     }
 }

@@ -14,7 +14,7 @@ use bench::link::{CalibrateOrder, RoundOrder};
 use bench::measure::{Bench, Written, calibrate};
 use host::{Host, Outside, Root};
 use record::case::{Case, Series};
-use record::event::{Calibration, Samples};
+use record::event::{Calibration, Samples, Side};
 use record::key::CaseId;
 use record::metric::Metric;
 use std::collections::BTreeSet;
@@ -131,6 +131,12 @@ fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &M
     }
     if let Some(bound) = prediction.bound {
         assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
+        let is_in_cycles = bound.inputs == [("core_hz".to_owned(), -1)];
+        if let (Some(range), true, Side::AtLeast) = (prediction.range, is_in_cycles, bound.side) {
+            // At 6 GHz, faster than any core clock.
+            let least = bound.constant / 6e9 / (1.0 + bound.uncertainty);
+            assert!(range.low > least, "{about}: {range:?} below {bound:?}");
+        }
     }
 }
 

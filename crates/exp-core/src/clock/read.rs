@@ -55,7 +55,7 @@ use bench::measure::Bench;
 use bench::{case, rows};
 use host::Arch;
 use laws::cpu::{CounterRead, counter_clock, counter_read};
-use laws::{Law, os};
+use laws::{Law, os, range};
 use metal::clock::{
     Clock, syscall_clock_gettime, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp,
     ticks_start, vdso_clock_gettime,
@@ -255,7 +255,7 @@ fn of_ticks(site: &Site, read: ClockRead, step: Law) -> Law {
         let down = |ns: f64| whole(ns).floor().max(1.0);
         (down(low), down(likely), whole(high).ceil())
     };
-    Law::new(low, likely, high, step.because())
+    step.at(range(low, likely, high))
         .and(format!("a step is whole ticks of {} (CNTFRQ_EL0)", render(tick_ns, Unit::Ns)))
 }
 

@@ -70,7 +70,7 @@
 //!
 //! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on where
 //! the line lives, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean); the intervals' sources
-//! stand in `predict/cpu/coherence.rs`.
+//! stand in `crates/laws/src/cpu/coherence.rs`.
 
 mod cells;
 mod game;
@@ -81,7 +81,7 @@ use bench::experiment::{
     Card, Domain, Fields as _, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
     unknown,
 };
-use bench::measure::{Bench, Turns};
+use bench::measure::{Bench, Declared, Turns, Values};
 use bench::pair::{self, Class};
 use bench::{case, params, symbols};
 use game::Game;
@@ -259,7 +259,7 @@ impl Experiment for CoreToCore {
             let home = handed.home.unwrap_or(Home::First);
             let game =
                 Game { cpus, home, lines, case_ns: case_ns(series, bench.order().case_ns) as f64 };
-            bench.use_cpus(&cpus);
+            bench.declare(Declared::Cpus(&cpus));
             let played = game
                 .play(bench)
                 .with_context(|| format!("handing lines from CPU {} to {}", cpus[0], cpus[1]))?;
@@ -290,11 +290,11 @@ fn case_ns(series: &Series, case_ns: u64) -> u64 {
 
 /// Writes down what a game showed.
 fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played) -> Result<()> {
-    bench.planned_switches(played.switches);
-    let measures_elsewhere = cpus[0] != bench.cpu();
+    bench.declare(Declared::Switches(played.switches));
+    let measures_elsewhere = cpus[0] != bench.order().cpu();
     let spread = played.line_spread();
     let quartets = Turns::joined(played.lines);
-    let samples = bench.record_quartets(case, "transfer", played.k, quartets)?;
+    let samples = bench.record(case, "transfer", Values::quartets(played.k, quartets))?;
     samples.at.insert("instruction".to_owned(), Value::from(metal::line::method()));
     if let Some((low, high)) = spread {
         samples.quantities.insert("line_low".to_owned(), low);

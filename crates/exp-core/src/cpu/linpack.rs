@@ -55,6 +55,7 @@
 //! R3, LINPACK; A. Petitet and others, HPL 2.0 (operation count, residual, threshold); S. Toledo,
 //! "Locality of reference in LU decomposition with partial pivoting" (1997) for the panels.
 
+use super::peak::load::cpus_of;
 use anyhow::{Context, Result, ensure};
 use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
@@ -64,7 +65,7 @@ use bench::experiment::{
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared, WrongResult};
-use host::{format_cpus, parse_cpus};
+use host::format_cpus;
 use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
@@ -141,13 +142,14 @@ impl Experiment for Linpack {
     type Case = Solved;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("linpack.rs");
-    const HAZARDS: fn(&RoundOrder) -> Hazards =
-        |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let cases = series.cases.iter().filter_map(|case| Solved::of(&case.id));
         let all_ns: f64 = cases.map(|solved| case_cost_ns(site, &solved)).sum();
         Duration::from_nanos(all_ns as u64) + Duration::from_millis(30)
     };
+
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
 
     fn cases(_: &Site, preset: Preset) -> Vec<Solved> {
         let (sizes, counts): (&[u64], &[Threads]) = match preset {
@@ -215,12 +217,11 @@ impl Experiment for Linpack {
 
 /// Solves systems of one case until its time is over, and writes down the rates and residuals.
 fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
-    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-    let mut cpus = parse_cpus(cpus);
+    let mut cpus = cpus_of(case);
     // The measuring thread is the first of them.
-    let own = cpus.iter().position(|cpu| *cpu == bench.order().cpu());
-    let own =
-        own.with_context(|| format!("no thread is on the measuring CPU, {}", bench.order().cpu()))?;
+    let measuring = bench.order().cpu();
+    let own = cpus.iter().position(|cpu| *cpu == measuring);
+    let own = own.with_context(|| format!("no thread is on the measuring CPU, {measuring}"))?;
     cpus.swap(0, own);
     let threads = cpus.len();
     bench.declare(Declared::Cpus(&cpus));

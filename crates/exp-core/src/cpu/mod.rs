@@ -8,3 +8,6 @@ bench::family!("cpu", "what the processor core does: procedure calls, peak and s
     instruction,
     core_to_core,
 ]);
+
+#[cfg(test)]
+mod tests;

@@ -85,7 +85,6 @@ use laws::cpu::peak::{
 };
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -234,8 +233,7 @@ impl Experiment for PeakRate {
             let threads = case.int("thread_count").unwrap_or(1) as usize;
             let cores = case.int("cores").context("the case was not resolved")?;
             ensure!(cores > 0, "{} has no core", case.id);
-            let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-            let times = window_times(threads, host::parse_cpus(cpus).len());
+            let times = window_times(threads, load::cpus_of(case).len());
             let load = load::run(bench, case, peak.arithmetic(), times * case_ns, true)
                 .with_context(|| format!("measuring {}", case.id))?;
             record(bench, case, peak.arithmetic(), load)

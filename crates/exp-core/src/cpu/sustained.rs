@@ -65,7 +65,7 @@ use bench::measure::{Bench, Declared, Values};
 use bench::{case, params};
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
-use host::{Outside, Root, parse_cpus};
+use host::{Outside, Root};
 use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, sustained_rate};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -238,7 +238,7 @@ impl Experiment for Sustained {
         let case = series.cases.first().context("a series has one case")?;
         let arithmetic = resolved(case).context("the case was not resolved")?;
         let (block_ns, blocks) = blocks(series, bench.order().rehearsal);
-        let cpus = parse_cpus(case.at.get("cpus").and_then(Value::text).unwrap_or(""));
+        let cpus = load::cpus_of(case);
         let begin = Instant::now();
         let mut seconds = Vec::with_capacity(blocks as usize);
         let mut notes = Vec::new();

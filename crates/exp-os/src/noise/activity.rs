@@ -81,13 +81,16 @@ mod traces;
 
 use super::attribution::{Level, cost};
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Domain, Field as _, Fields as _, Known, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
 use bench::measure::Bench;
+use bench::{case, params, symbols};
 use host::Arch;
-use laws::noise::activity as law;
-use record::case::{Case, Order, Series};
+use laws::noise::{Cause, activity as law};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric, Over};
@@ -106,6 +109,18 @@ const REHEARSAL_NS: u64 = 30_000_000;
 /// What a case takes beyond its windows and what watches them: the threshold, the room for gaps, the core
 /// clock.
 const AROUND: Duration = Duration::from_millis(30);
+
+symbols! {
+    /// A CPU.
+    pub enum Where { Quietest = "quietest"; Number(0, 8191, Count) }
+}
+case! {
+    /// A CPU that is watched.
+    pub struct Watched {
+        /// where: quietest (the first of the CPUs to measure on) or a number
+        cpu: Where,
+    }
+}
 
 const fn share(name: &'static str, doc: &'static str) -> Metric {
     Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
@@ -155,36 +170,29 @@ static CARD: Card = Card {
         ),
         time("other_gap", "median gap of that period", Better::Lower),
     ],
-    params: &[
-        Param {
-            name: "cpu",
-            doc: "where: quietest (the first of the CPUs to measure on) or a number",
-            domain: Domain::Either(&["quietest"], 0, 8191, Unit::Count),
-            defaults: ["quietest"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "duration",
-            doc: "length of each of a round's two windows",
-            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
-            defaults: ["100ms", "350ms", "9s"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "samples",
-            doc: "active and inactive periods in the table, and at least as many in the picture",
-            domain: Domain::Integer { low: 1, high: 10_000, unit: Unit::Count },
-            defaults: ["10", "30", "30"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "attribution",
-            doc: "how far causes are looked for: auto (as far as permissions go) or at most so far; quick's \
-                  rounds are too short for more than counters",
-            domain: Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
-            defaults: ["counters", "auto", "auto"],
-            role: Role::Setting,
-        },
+    params: params![
+        Watched::PARAMS,
+        &[
+            Param::setting(
+                "duration",
+                "length of each of a round's two windows",
+                Domain::ns(1_000_000, 86_400_000_000_000),
+                ["100ms", "350ms", "9s"],
+            ),
+            Param::setting(
+                "samples",
+                "active and inactive periods in the table, and at least as many in the picture",
+                Domain::count(1, 10_000),
+                ["10", "30", "30"],
+            ),
+            Param::setting(
+                "attribution",
+                "how far causes are looked for: auto (as far as permissions go) or at most so far; quick's \
+                 rounds are too short for more than counters",
+                Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
+                ["counters", "auto", "auto"],
+            ),
+        ]
     ],
     after: &["clock.rate", "clock.read"],
     views: &[ViewCard::spans("timeline", "periods")],
@@ -192,48 +200,28 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Activity {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("activity.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        for cpu in params.get("cpu") {
-            let id = CaseId::new().with("cpu", cpu.clone());
-            match cpu_of(site, cpu) {
-                Ok(_) => cases.push(Case::new(id)),
-                Err(skip) => offer.skipped.push((id, skip)),
-            }
-        }
-        if cases.is_empty() {
-            return Err(offer
-                .skipped
-                .pop()
-                .map_or_else(|| Skip::because("no CPU was asked for"), |(_, skip)| skip));
-        }
-        let setting = |name: &str| {
-            let value = params.get(name).first()?;
-            Some((name.to_owned(), value.clone()))
-        };
-        offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Shuffled,
-            cases,
-            settings: ["duration", "samples", "attribution"]
-                .into_iter()
-                .filter_map(setting)
-                .collect(),
-        });
-        Ok(offer)
-    }
-
-    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
+    type Case = Watched;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("activity.rs");
+    // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A cause
+    // that the level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
+    const MAY_LACK: &'static [&'static str] = &[
+        "gap",
+        "active",
+        "longest_gap",
+        "gap_rate_1us",
+        "tick_period",
+        "other_period",
+        "other_gap",
+        "lost_timer",
+        "lost_interrupt",
+        "lost_softirq",
+        "lost_thread",
+        "lost_plumb",
+        "lost_throttled",
+        "lost_steal",
+    ];
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| {
         let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
         let Settings { duration_ns, at_most, .. } = Settings::of(series, false);
         let window = Duration::from_nanos(duration_ns as u64);
@@ -242,12 +230,20 @@ impl Experiment for Activity {
             case += window + cost(at_most);
         }
         case.saturating_mul(cases)
+    };
+
+    fn cases(_: &Site, _: Preset) -> Vec<Watched> {
+        vec![Watched { cpu: Where::Quietest }]
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn absent(site: &Site, case: &Watched, _: &Params) -> Option<Skip> {
+        cpu_of(site, case.cpu).err()
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let cpu = case.id.get("cpu").cloned().unwrap_or(Value::from("quietest"));
-            let cpu = cpu_of(site, &cpu)?;
+            let cpu = Watched::of(&case.id).map_or(Where::Quietest, |watched| watched.cpu);
+            let cpu = cpu_of(site, cpu)?;
             case.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
             let virtualisation = &site.host.kernel.virtualisation;
             let machine = match (virtualisation.is_guest, &virtualisation.hypervisor) {
@@ -261,21 +257,16 @@ impl Experiment for Activity {
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if let Some(known) = known {
+    fn law(facts: Facts, case: &Watched, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let site = facts.site;
+        if facts.known.is_some() {
             // No earlier figure says what an interrupt costs, or who comes.
-            let is_read = metric.name == "read_to_read";
-            let read_ns = is_read.then(|| read_alone_ns(site, known)).flatten()?;
+            let read_ns =
+                (metric.name == "read_to_read").then(|| read_alone_ns(facts)).flatten()?;
             return Some(law::read_to_read_by_read_ns(read_ns).prediction());
         }
-        let cpu = case.id.get("cpu").and_then(|cpu| cpu_of(site, cpu).ok());
-        let estimate = match metric.name.as_ref() {
+        let cpu = cpu_of(site, case.cpu).ok();
+        let law = match metric.name.as_ref() {
             "read_to_read" => law::read_to_read_ns(site),
             "threshold" => law::threshold_ns(site),
             "gap" => law::gap_ns(site, cpu),
@@ -286,33 +277,19 @@ impl Experiment for Activity {
             "lost" => law::lost(site, cpu),
             "lost_timer" => law::lost_timer(site, cpu),
             "tick_period" => law::tick_period_ns(site, cpu),
-            "other_period" | "other_gap" => {
-                return Some(unknown(
-                    "unknown: nothing in a machine's description says who wakes there regularly",
-                ));
-            }
-            other => law::lost_other(site, other.strip_prefix("lost_").unwrap_or(other)),
+            other => match Cause::of(other.strip_prefix("lost_").map(Value::from).as_ref()) {
+                Some(cause) => law::lost_other(site, cause),
+                None => {
+                    return Some(unknown(
+                        "unknown: nothing in a machine's description says who wakes there regularly",
+                    ));
+                }
+            },
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn may_lack(&self, metric: &Metric) -> bool {
-        // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A cause
-        // that the level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
-        let found = [
-            "gap",
-            "active",
-            "longest_gap",
-            "gap_rate_1us",
-            "tick_period",
-            "other_period",
-            "other_gap",
-        ];
-        let name = metric.name.as_ref();
-        found.contains(&name) || (name.starts_with("lost_") && name != "lost_unattributed")
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let settings = Settings::of(series, bench.order().rehearsal);
         bench.each(series, |bench, case| measure(case, settings, bench));
         Ok(())
@@ -320,18 +297,18 @@ impl Experiment for Activity {
 }
 
 /// The loop's read of the counter alone, in ns, as clock.read found it.
-fn read_alone_ns(site: &Site, known: &Known) -> Option<f64> {
-    let clock = match site.host.cpu.arch {
+fn read_alone_ns(facts: Facts) -> Option<f64> {
+    let clock = match facts.site.host.cpu.arch {
         Arch::X86_64 => "lfence_rdtsc",
         Arch::Aarch64 => "cntvct_isb",
     };
-    known.get("clock.read", &CaseId::new().with("clock", clock), "cost")
+    facts.known?.get("clock.read", &CaseId::new().with("clock", clock), "cost")
 }
 
 /// The CPU that a value of the parameter stands for.
-fn cpu_of(site: &Site, value: &Value) -> Result<usize, Skip> {
+fn cpu_of(site: &Site, cpu: Where) -> Result<usize, Skip> {
     let first = site.cpus.first().copied();
-    let Some(asked) = value.int() else {
+    let Where::Number(asked) = cpu else {
         return first.ok_or_else(|| Skip::because("there is no CPU to measure on"));
     };
     site.cpus.iter().copied().find(|cpu| *cpu as u64 == asked).ok_or_else(|| {

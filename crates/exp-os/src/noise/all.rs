@@ -59,16 +59,17 @@ mod party;
 mod written;
 
 use anyhow::Result;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, Domain, Fields as _, Known, Need, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared};
+use bench::{case, params, symbols};
 use host::format_cpus;
 use laws::noise::all as law;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use std::time::Duration;
@@ -79,16 +80,33 @@ pub static EXPERIMENT: All = All;
 /// `noise.all`.
 pub struct All;
 
-/// The case of all CPUs together.
-const TOGETHER: &str = "all";
-/// CPUs that have a case each, at most.
-const EACH_MAX: [(Preset, usize); 2] = [(Preset::Quick, 4), (Preset::Rehearsal, 4)];
-const EACH_MAX_ELSE: usize = 16;
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 3_000_000;
 /// What a round takes beyond its window: the thresholds and the counters' files, and making a thread.
 const AROUND: Duration = Duration::from_millis(45);
 const PER_CPU: Duration = Duration::from_micros(300);
+
+symbols! {
+    /// All CPUs together, or one of them.
+    pub enum Whose { All = "all"; Number(0, 8191, Count) }
+}
+case! {
+    /// Of whom a figure is, while all work.
+    pub struct AtWork {
+        /// all (together), or the number of one among all at work; by default all, and each where they are few
+        cpu: Whose,
+    }
+}
+
+impl AtWork {
+    /// The one CPU, if it is of one.
+    fn one(&self) -> Option<usize> {
+        match self.cpu {
+            Whose::All => None,
+            Whose::Number(cpu) => Some(cpu as usize),
+        }
+    }
+}
 
 const fn time(name: &'static str, doc: &'static str) -> Metric {
     Metric::new(name, doc, Unit::Ns, Better::Lower, Kind::Os).over(Over::All)
@@ -109,22 +127,14 @@ static CARD: Card = Card {
         time("longest_gap", "longest gap of all rounds, of any CPU").over(Over::Greatest),
         share("lost_plumb", "CPU time of plumb's own other threads over the CPUs' time"),
     ],
-    params: &[
-        Param {
-            name: "cpu",
-            doc: "all (together), or the number of one among all at work; auto: all, and each where \
-                  they are few",
-            domain: Domain::Either(&[TOGETHER], 0, 8191, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "duration",
-            doc: "length of the window",
-            domain: Domain::Integer { low: 1_000_000, high: 86_400_000_000_000, unit: Unit::Ns },
-            defaults: ["50ms", "440ms", "10s"],
-            role: Role::Setting,
-        },
+    params: params![
+        AtWork::PARAMS,
+        &[Param::setting(
+            "duration",
+            "length of the window",
+            Domain::ns(1_000_000, 86_400_000_000_000),
+            ["50ms", "440ms", "10s"],
+        )]
     ],
     after: &["clock.rate", "noise.activity"],
     needs: &[Need::TwoCpus],
@@ -133,57 +143,43 @@ static CARD: Card = Card {
 };
 
 impl Experiment for All {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("all.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        if site.cpus.len() < 2 {
-            return Err(Skip::because(
-                "one CPU only: noise.activity measures it, and nothing runs beside it",
-            )
-            .needs("two CPUs that this process may use"));
-        }
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        for cpu in asked(site, params) {
-            let id = CaseId::new().with("cpu", cpu.clone());
-            match cpu.int().filter(|cpu| !is_used(site, *cpu)) {
-                None => cases.push(Case::new(id)),
-                Some(cpu) => offer.skipped.push((id, not_used(site, cpu))),
-            }
-        }
-        if cases.is_empty() {
-            return Err(Skip::because("none of the CPUs asked for is among those to measure on"));
-        }
-        let duration = params.get("duration").first();
-        offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name: String::new(),
-            order: Order::Fixed,
-            cases,
-            settings: duration
-                .map(|duration| ("duration".to_owned(), duration.clone()))
-                .into_iter()
-                .collect(),
-        });
-        Ok(offer)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = AtWork;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("all.rs");
+    const ORDER: Order = Order::Fixed;
+    // No gap at all is a finding; and a kernel may keep no scheduler statistics.
+    const MAY_LACK: &'static [&'static str] = &["gap", "longest_gap", "lost_plumb"];
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let cpus = u32::try_from(site.cpus.len()).unwrap_or(u32::MAX);
         let window = Duration::from_nanos(series.setting("duration").unwrap_or(REHEARSAL_NS));
         window + AROUND + PER_CPU.saturating_mul(cpus)
+    };
+
+    /// All together, and each where they are few.
+    fn cases(site: &Site, preset: Preset) -> Vec<AtWork> {
+        let each_max = if preset <= Preset::Quick { 4 } else { 16 };
+        let mut cases = vec![AtWork { cpu: Whose::All }];
+        if site.cpus.len() <= each_max {
+            cases.extend(site.cpus.iter().map(|cpu| AtWork { cpu: Whose::Number(*cpu as u64) }));
+        }
+        cases
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+    fn absent(site: &Site, case: &AtWork, _: &Params) -> Option<Skip> {
+        let asked = case.one().filter(|cpu| !site.cpus.contains(cpu))?;
+        let reason = match site.host.cpu.cpu(asked) {
+            None => format!("there is no CPU {asked}"),
+            Some(cpu) if !cpu.online => format!("CPU {asked} is offline"),
+            Some(cpu) if !cpu.allowed => format!("this process may not use CPU {asked}"),
+            Some(_) => format!("CPU {asked} is left out of those to measure on"),
+        };
+        Some(Skip::because(reason).needs(format!("one of CPUs {}", format_cpus(&site.cpus))))
+    }
+
+    fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
         let nobody = super::attribution::unattributed(&site.host.kernel.virtualisation);
         for case in &mut series.cases {
-            let cpus = match case.id.get("cpu").and_then(Value::int) {
+            let cpus = match AtWork::of(&case.id).and_then(|at_work| at_work.one()) {
                 Some(cpu) => cpu.to_string(),
                 None => format_cpus(&site.cpus),
             };
@@ -193,17 +189,10 @@ impl Experiment for All {
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let name = metric.name.as_ref();
-        let cpu = case.id.get("cpu").and_then(Value::int);
+    fn law(facts: Facts, case: &AtWork, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let (site, name, cpu) = (facts.site, metric.name.as_ref(), case.one());
         if name == "lost_plumb" {
-            return known.is_none().then(|| match cpu {
+            return facts.known.is_none().then(|| match cpu {
                 None => law::lost_plumb().prediction(),
                 Some(_) => unknown(
                     "unknown: the scheduler counts a thread's time, not on which CPU: that is a figure of \
@@ -211,29 +200,20 @@ impl Experiment for All {
                 ),
             });
         }
-        let alone = match known {
+        let alone = match facts.known {
             Some(known) => Some(known.of("noise.activity", name).next()?.1),
             None => None,
         };
-        let index = cpu.map(|cpu| cpu as usize);
-        let estimate = match name {
-            "lost" => law::lost(site, alone, index),
-            "gap_rate" => law::gap_rate_hz(site, alone, index),
-            "gap" => law::gap_ns(site, alone, index),
-            _ => {
-                let cpus = cpu.map_or(site.cpus.len(), |_| 1);
-                law::longest_gap_ns(site, alone, cpus)
-            }
+        let law = match name {
+            "lost" => law::lost(site, alone, cpu),
+            "gap_rate" => law::gap_rate_hz(site, alone, cpu),
+            "gap" => law::gap_ns(site, alone, cpu),
+            _ => law::longest_gap_ns(site, alone, cpu.map_or(site.cpus.len(), |_| 1)),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
-    fn may_lack(&self, metric: &Metric) -> bool {
-        // No gap at all is a finding; and a kernel may keep no scheduler statistics.
-        ["gap", "longest_gap", "lost_plumb"].contains(&metric.name.as_ref())
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let rehearsal = bench.order().rehearsal;
         let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
         let duration_ns = match rehearsal {
@@ -241,41 +221,11 @@ impl Experiment for All {
             false => duration_ns,
         };
         let cpus = bench.order().cpus.clone();
-        let party = party::trace_all(&cpus, bench.clock(), duration_ns as f64, rehearsal)?;
-        bench.use_cpus(&cpus);
+        let party = party::trace_all(&cpus, bench.order().clock(), duration_ns as f64, rehearsal)?;
+        bench.declare(Declared::Cpus(&cpus));
         written::write(series, &party, bench);
         Ok(())
     }
-}
-
-/// The values of `cpu`: those asked for, or all together and each where they are few.
-fn asked(site: &Site, params: &Params) -> Vec<Value> {
-    if let Some(chosen) = params.chosen("cpu") {
-        return chosen.to_vec();
-    }
-    let limit = EACH_MAX.iter().find(|(preset, _)| *preset == params.preset);
-    let each_max = limit.map_or(EACH_MAX_ELSE, |(_, most)| *most);
-    let mut values = vec![Value::from(TOGETHER)];
-    if site.cpus.len() <= each_max {
-        values.extend(site.cpus.iter().map(|cpu| Value::Int(*cpu as u64)));
-    }
-    values
-}
-
-fn is_used(site: &Site, asked: u64) -> bool {
-    site.cpus.iter().any(|cpu| *cpu as u64 == asked)
-}
-
-/// Why a CPU has no case.
-fn not_used(site: &Site, asked: u64) -> Skip {
-    let known = site.host.cpu.cpus.iter().find(|cpu| cpu.id as u64 == asked);
-    let reason = match known {
-        None => format!("there is no CPU {asked}"),
-        Some(cpu) if !cpu.online => format!("CPU {asked} is offline"),
-        Some(cpu) if !cpu.allowed => format!("this process may not use CPU {asked}"),
-        Some(_) => format!("CPU {asked} is left out of those to measure on"),
-    };
-    Skip::because(reason).needs(format!("one of CPUs {}", format_cpus(&site.cpus)))
 }
 
 #[cfg(test)]

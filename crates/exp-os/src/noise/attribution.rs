@@ -43,88 +43,29 @@ mod tests;
 mod tracing;
 mod watch;
 
-pub use evidence::{Evidence, OfCpu, OfThread, RowCount, Throttling};
+pub use evidence::{Evidence, Moved, OfCpu, OfThread, RowCount, Throttling};
 pub use own::PlumbThread;
 pub use watch::{Rung, Watch, cost, ladder};
 
 use host::kernel::Virtualisation;
+use laws::noise::Cause;
 
-/// How far the evidence goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Counters that everyone may read.
-    Counters,
-    /// And when the traced threads were switched out and in.
-    Switches,
-    /// And the kernel's tracepoints.
-    Tracepoints,
+bench::symbols! {
+    /// How far the evidence goes, lowest first.
+    pub enum Level {
+        /// Counters that everyone may read.
+        Counters = "counters",
+        /// And when the traced threads were switched out and in.
+        Switches = "switches",
+        /// And the kernel's tracepoints.
+        Tracepoints = "tracepoints",
+    }
 }
 
 impl Level {
-    /// All, lowest first.
-    pub const ALL: [Level; 3] = [Level::Counters, Level::Switches, Level::Tracepoints];
-
-    /// Name, as a parameter's value.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::Counters => "counters",
-            Level::Switches => "switches",
-            Level::Tracepoints => "tracepoints",
-        }
-    }
-
-    /// Its place on the ladder, from 0.
-    pub fn number(self) -> u32 {
-        self as u32
-    }
-}
-
-/// What took the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The timer's interrupt: the scheduler's tick, and timers that ran out.
-    Timer,
-    /// Another interrupt: a device's, or one from another CPU.
-    Interrupt,
-    /// A soft interrupt, after an interrupt or in a thread of its own.
-    Softirq,
-    /// Another thread.
-    Thread,
-    /// A thread of plumb itself.
-    Plumb,
-    /// A quota of CPU time: the thread was ready and did not run.
-    Throttled,
-    /// The hypervisor says that it ran something else.
-    Steal,
-    /// No evidence names it.
-    Unattributed,
-}
-
-impl Cause {
-    /// All, in the order in which tables show them.
-    pub const ALL: [Cause; 8] = [
-        Cause::Timer,
-        Cause::Interrupt,
-        Cause::Softirq,
-        Cause::Thread,
-        Cause::Plumb,
-        Cause::Throttled,
-        Cause::Steal,
-        Cause::Unattributed,
-    ];
-
-    /// Name, as tables and metrics use it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::Timer => "timer",
-            Cause::Interrupt => "interrupt",
-            Cause::Softirq => "softirq",
-            Cause::Thread => "thread",
-            Cause::Plumb => "plumb",
-            Cause::Throttled => "throttled",
-            Cause::Steal => "steal",
-            Cause::Unattributed => "unattributed",
-        }
+    /// Its place on the ladder, from 0, and its name.
+    pub fn title(self) -> String {
+        format!("level {} ({})", self as u32, self.text())
     }
 }
 
@@ -135,7 +76,9 @@ pub enum By {
     Time,
     /// A counter that moved by as many in the whole window.
     Count,
-    /// Nothing: unattributed.
+    /// Nothing, though the evidence is whole: unattributed, what the kernel does not know of.
+    Outside,
+    /// Nothing: unattributed for want of evidence, or the loop's own.
     Nothing,
 }
 
@@ -178,6 +121,10 @@ impl Attributed {
 
     fn nobody(why: impl Into<String>) -> Attributed {
         Attributed::new(Cause::Unattributed, why, By::Nothing)
+    }
+
+    fn outside(why: impl Into<String>) -> Attributed {
+        Attributed::new(Cause::Unattributed, why, By::Outside)
     }
 }
 

@@ -9,4 +9,5 @@ bench::family!(
     [activity, all, wakeup]
 );
 
+mod moved;
 pub mod trace;

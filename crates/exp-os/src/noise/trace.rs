@@ -126,22 +126,12 @@ pub fn window(
     duration_ns: f64,
 ) -> Traced {
     let end = metal::clock::ticks_fenced() + clock.ticks(duration_ns);
-    window_until(tracer, threshold, clock, end)
-}
-
-/// As [`window`], until the counter shows `end_tick`; at least one read.
-pub fn window_until(
-    tracer: &mut Tracer,
-    threshold: &Threshold,
-    clock: Clock,
-    end_tick: u64,
-) -> Traced {
     tracer.begin();
     let kept = Kept::from(tracer.first());
-    trace(tracer, threshold, clock, end_tick, kept)
+    trace(tracer, threshold, clock, end, kept)
 }
 
-/// As [`window_until`], for a window that others share: the tracer has been reading since before the
+/// As [`window`], for a window that others share: the tracer has been reading since before the
 /// first of `ticks`, so that whoever keeps the thread from its CPU at that moment is seen. What lies
 /// before it is cut off. At most `gaps` are kept one by one.
 pub fn window_between(
@@ -203,6 +193,27 @@ impl Traced {
             turns: 0,
             backward: 0,
         }
+    }
+
+    /// Share of the traced time that gaps took.
+    pub fn lost(&self) -> f64 {
+        self.lost_ticks as f64 / self.traced_ticks.max(1) as f64
+    }
+
+    /// Gaps a second.
+    pub fn rate_hz(&self, clock: Clock) -> f64 {
+        self.count as f64 * 1e9 / clock.ns(self.traced_ticks.max(1))
+    }
+
+    /// When the gaps that are held one by one began, in ns from the window's begin.
+    pub fn starts_ns(&self, clock: Clock) -> Vec<f64> {
+        let begin = self.segments.first().map_or(0, |segment| segment.0);
+        self.gaps.iter().map(|gap| clock.between_ns(begin, gap.start)).collect()
+    }
+
+    /// How long they were, in ns.
+    pub fn lengths_ns(&self, clock: Clock) -> Vec<f64> {
+        self.gaps.iter().map(|gap| clock.ns(gap.ticks())).collect()
     }
 
     /// Which part of the window the gaps are that are held one by one.

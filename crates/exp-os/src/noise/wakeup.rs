@@ -88,12 +88,14 @@ pub(crate) mod load;
 mod plan;
 
 use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
 };
-use bench::measure::Bench;
-use hold::{Fifo, IdleStates};
-use laws::noise::wakeup as law;
+use bench::measure::{Bench, Declared, Values};
+use bench::params;
+use hold::{Fifo, NoIdling};
+use laws::noise::wakeup::{self as law, GridClock, IdleStates, Load, Policy, Slack, Sleep};
 use load::Loads;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::deadline::Deadline;
@@ -137,61 +139,14 @@ static CARD: Card = Card {
             Kind::Os,
         ).over(Over::All),
     ],
-    params: &[
-        Param {
-            name: "spacing",
-            doc: "from one point of the grid to the next",
-            domain: Domain::Integer {
-                low: 50_000,
-                high: 10_000_000_000,
-                unit: Unit::Ns,
-            },
-            defaults: ["1ms", "1ms,100ms", "1ms,100ms"],
-            role: Role::Case,
-        },
-        Param {
-            name: "load",
-            doc: "what else runs: nothing, a process that spins on the sleeper's CPU, or one on each \
-                  other CPU",
-            domain: Domain::Symbols(&["idle", "same", "others"]),
-            defaults: ["idle,same", "idle,same,others", "idle,same,others"],
-            role: Role::Case,
-        },
-        Param {
-            name: "clock",
-            doc: "the clock of the grid, the sleep and the reading",
-            domain: Domain::Symbols(&["monotonic", "realtime"]),
-            defaults: ["monotonic", "monotonic,realtime", "monotonic,realtime"],
-            role: Role::Case,
-        },
-        Param {
-            name: "policy",
-            doc: "the sleeper's scheduling policy: SCHED_OTHER, or SCHED_FIFO with priority 80",
-            domain: Domain::Symbols(&["other", "fifo"]),
-            defaults: ["other", "other", "other,fifo"],
-            role: Role::Case,
-        },
-        Param {
-            name: "slack",
-            doc: "the sleeper's timer slack: as the process was given it, or 1 ns; fifo has none",
-            domain: Domain::Symbols(&["default", "least"]),
-            defaults: ["default", "default,least", "default,least"],
-            role: Role::Case,
-        },
-        Param {
-            name: "idle_states",
-            doc: "as the machine has them, or held off by 0 µs in /dev/cpu_dma_latency",
-            domain: Domain::Symbols(&["allowed", "held_off"]),
-            defaults: ["allowed", "allowed", "allowed,held_off"],
-            role: Role::Case,
-        },
-        Param {
-            name: "sleeps",
-            doc: "points that a case has in a round; auto: what fits the preset's time, 2 at least",
-            domain: Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
-            defaults: ["auto"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Sleep::PARAMS,
+        &[Param::setting(
+            "sleeps",
+            "points that a case has in a round; auto: what fits the preset's time, 2 at least",
+            Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
+            ["auto"; 3],
+        )]
     ],
     after: &["clock.rate", "os.switch"],
     views: &[ViewCard::bars("latency").each(&["spacing"])],
@@ -199,81 +154,89 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Wakeups {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Sleep;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("wakeup.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| plan::round_cost(series);
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Sleep> {
+        plan::sleeps(preset)
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("wakeup.rs")
+    /// A real-time policy has no slack to choose.
+    fn complete(sleep: Sleep) -> Option<Sleep> {
+        Some(match sleep.policy {
+            Policy::Fifo => Sleep { slack: None, ..sleep },
+            Policy::Other => sleep,
+        })
     }
 
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        plan::offer(CARD.id, site, params)
+    fn absent(site: &Site, sleep: &Sleep, _: &Params) -> Option<Skip> {
+        plan::refused(site, sleep)
     }
 
-    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
-        plan::round_cost(series)
+    fn series(site: &Site, cases: Vec<Sleep>, params: &Params) -> Result<Offer, Skip> {
+        plan::offer(site, cases, params)
     }
 
-    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+    fn resolve(_: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         // All cases of a series ask for the same rights.
-        if let Some(case) = series.cases.first() {
-            if case.text("policy") == Some("fifo") {
+        if let Some(sleep) = series.cases.first().and_then(|case| Sleep::of(&case.id)) {
+            if sleep.policy == Policy::Fifo {
                 hold::may_be_fifo()?;
             }
-            if case.text("idle_states") == Some("held_off") {
+            if sleep.idle_states == IdleStates::HeldOff {
                 hold::may_hold_off()?;
             }
         }
         Ok(series)
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        // What is missed follows from delays that no switch tells of.
-        if known.is_some_and(|known| metric.name == "missed" || !law::tells(known)) {
+    fn law(facts: Facts, sleep: &Sleep, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let is_missed = metric.name == "missed";
+        // What is missed follows from delays that no switch says anything of.
+        if facts.known.is_some_and(|known| is_missed || !law::tells(known)) {
             return None;
         }
-        let sleep = plan::sleep(case);
-        let latency = law::latency(site, known, &sleep);
-        Some(match metric.name.as_ref() {
-            "missed" => law::missed(site, &latency, &sleep).prediction(),
-            _ => latency.prediction(),
+        let latency = law::latency(facts, sleep);
+        Some(match is_missed {
+            true => law::missed(facts.site, &latency, sleep).prediction(),
+            false => latency.prediction(),
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        let held_off = series.cases.iter().any(|case| case.text("idle_states") == Some("held_off"));
-        let states = match held_off {
-            true => IdleStates::held_off()?,
-            false => IdleStates::allowed(),
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        let is_held_off = |case: &Case| {
+            Sleep::of(&case.id).is_some_and(|sleep| sleep.idle_states == IdleStates::HeldOff)
+        };
+        let states = match series.cases.iter().any(is_held_off) {
+            true => NoIdling::asked_for()?,
+            false => NoIdling::not_asked_for(),
         };
         let mut loads = Loads::default();
-        bench.each(series, |bench, case| measure(case, bench, &mut loads, &states));
+        bench.each_of::<Sleep>(series, |bench, case, sleep| {
+            measure(case, &sleep, bench, &mut loads, &states)
+        });
         Ok(())
     }
 }
 
-fn measure(case: &Case, bench: &mut Bench, loads: &mut Loads, states: &IdleStates) -> Result<()> {
-    let spacing_ns = case.int("spacing").context("a case has a spacing")?;
+fn measure(
+    case: &Case,
+    sleep: &Sleep,
+    bench: &mut Bench,
+    loads: &mut Loads,
+    states: &NoIdling,
+) -> Result<()> {
     let sleeps = match bench.order().rehearsal {
         true => plan::REHEARSAL_SLEEPS,
         false => usize::try_from(case.int("sleeps").context("the case was not planned")?)?,
-    };
-    let clock = match case.text("clock") {
-        Some("realtime") => Clock::REALTIME,
-        _ => Clock::MONOTONIC,
     };
     let cpus = plan::load_cpus(case);
     if !cpus.is_empty() {
         loads.start(&cpus)?;
     }
-    let slept = sleep_along(case, clock, spacing_ns, sleeps);
+    let slept = sleep_along(sleep, sleeps);
     // Whatever became of the sleeper: the next case begins without this one's load.
     let loaded = match loads.stop(&cpus) {
         // Of a rehearsal's few ms on a busy machine none need be the spinner's.
@@ -282,13 +245,13 @@ fn measure(case: &Case, bench: &mut Bench, loads: &mut Loads, states: &IdleState
     };
     let (window, ()) = (slept?, loaded?);
     ensure!(
-        place::current_cpu() == bench.cpu(),
+        place::current_cpu() == bench.order().cpu(),
         "the sleeper woke on another CPU than {}",
-        bench.cpu()
+        bench.order().cpu()
     );
-    if case.text("load") == Some("same") {
+    if sleep.load == Load::Same {
         // To lose the CPU to the spinner is what such a case is about.
-        bench.planned_switches(window.involuntary);
+        bench.declare(Declared::Switches(window.involuntary));
     }
     write(case, bench, &window, states)
 }
@@ -307,16 +270,21 @@ struct Window {
 }
 
 /// Sleeps along the grid under the case's policy and slack.
-fn sleep_along(case: &Case, clock: Clock, spacing_ns: u64, sleeps: usize) -> Result<Window> {
+fn sleep_along(sleep: &Sleep, sleeps: usize) -> Result<Window> {
+    let spacing_ns = sleep.spacing;
+    let clock = match sleep.clock {
+        GridClock::Realtime => Clock::REALTIME,
+        GridClock::Monotonic => Clock::MONOTONIC,
+    };
     let lead = usize::try_from((LEAD_NS / spacing_ns).max(1))?;
     let mut wakeups = vec![Wakeup::default(); lead + sleeps];
-    let slack = match case.text("slack") {
-        Some("least") => Some(TimerSlack::set(1).context("setting the timer slack")?),
+    let slack = match sleep.slack {
+        Some(Slack::Least) => Some(TimerSlack::set(1).context("setting the timer slack")?),
         _ => None,
     };
-    let fifo = match case.text("policy") {
-        Some("fifo") => Some(Fifo::enter()?),
-        _ => None,
+    let fifo = match sleep.policy {
+        Policy::Fifo => Some(Fifo::enter()?),
+        Policy::Other => None,
     };
     let slack_ns = match &fifo {
         Some(_) => 0,
@@ -374,7 +342,7 @@ impl Parted {
     }
 }
 
-fn write(case: &Case, bench: &mut Bench, window: &Window, states: &IdleStates) -> Result<()> {
+fn write(case: &Case, bench: &mut Bench, window: &Window, states: &NoIdling) -> Result<()> {
     let counted = &window.wakeups[window.lead..];
     // Whether the first of them had passed depends on the point before.
     let missed_ones = missed(&window.wakeups[window.lead - 1..]);
@@ -405,7 +373,7 @@ fn write(case: &Case, bench: &mut Bench, window: &Window, states: &IdleStates) -
         ));
     }
     let share = missed_ones as f64 / counted.len() as f64;
-    bench.record_batches(case, "missed", counted.len() as u64, vec![share])?;
+    bench.record(case, "missed", Values::batches(counted.len() as u64, vec![share]))?;
     Ok(())
 }
 

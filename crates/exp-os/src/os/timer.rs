@@ -181,7 +181,7 @@ impl Experiment for Timer {
     }
 
     fn law(facts: Facts, case: &Timed, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let Facts { site, known } = facts;
+        let known = facts.known;
         let law = match (case.delay, &*metric.name) {
             (None, "arm") => {
                 if let Some(known) = known {
@@ -193,19 +193,17 @@ impl Experiment for Timer {
             }
             (Some(delay), "lateness") if known.is_none_or(law::tells) => {
                 let sleep = Sleep {
-                    spacing_ns: delay as f64,
                     load: match case.load {
                         Some(Load::Same) => law::Load::Same,
                         _ => law::Load::Idle,
                     },
-                    fifo: false,
-                    slack: match case.slack {
+                    slack: Some(match case.slack {
                         Some(Put::Default) => Slack::Default,
                         _ => Slack::Least,
-                    },
-                    held_off: false,
+                    }),
+                    ..Sleep::plain(delay)
                 };
-                law::latency(site, known, &sleep)
+                law::latency(facts, &sleep)
             }
             _ if known.is_some() => return None,
             (None, _) => return Some(unknown("not measured: it is cancelled and wakes nobody")),

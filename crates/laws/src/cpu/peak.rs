@@ -189,11 +189,6 @@ impl Arithmetic {
     }
 }
 
-/// The design of a CPU's core.
-fn core_of(site: &Site, cpu: usize) -> Core {
-    site.host.cpu.core_of(cpu)
-}
-
 /// The least CPU of a CPU's core.
 fn core_key(site: &Site, cpu: usize) -> usize {
     let siblings = site.host.cpu.cpu(cpu).map(|cpu| &cpu.smt_siblings);
@@ -225,8 +220,8 @@ pub fn distinct_cores(site: &Site, cpus: &[usize]) -> usize {
 
 /// The design of all these CPUs' cores, where it is one.
 pub fn design_of(site: &Site, cpus: &[usize]) -> Option<Core> {
-    let core = core_of(site, *cpus.first()?);
-    let is_same = |cpu: &usize| core_of(site, *cpu) == core;
+    let core = site.host.cpu.core_of(*cpus.first()?);
+    let is_same = |cpu: &usize| site.host.cpu.core_of(*cpu) == core;
     cpus.iter().all(is_same).then_some(core)
 }
 
@@ -299,7 +294,7 @@ pub fn peak_rate(facts: Facts, arithmetic: Arithmetic, threads: usize) -> Law {
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let designs: Vec<Option<Range>> = cpus
         .iter()
-        .map(|cpu| starts(core_of(site, *cpu), arithmetic).map(|(range, _)| range))
+        .map(|cpu| starts(site.host.cpu.core_of(*cpu), arithmetic).map(|(range, _)| range))
         .collect();
     let clock = clock_at_width(best_core_clock(facts), arithmetic);
     let one = mean_units(&designs, arithmetic).by(clock.range).with(&clock);

@@ -1,7 +1,7 @@
 //! Laws of what every CPU loses while all of them run a program that never waits: what one CPU loses
 //! alone, and the work that an idle CPU would have done for the others.
 
-use super::activity;
+use super::{activity, is_bare};
 use crate::{Law, range};
 use bench::experiment::Site;
 use record::event::{Condition, Range};
@@ -23,12 +23,12 @@ pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     if let Some(throttled) = throttled(site) {
         return throttled;
     }
-    let Some(alone) = alone else {
-        let mut estimate = activity::lost(site, cpu);
-        estimate.range.high = (2.0 * estimate.range.high + HOUSEKEEPING).min(1.0);
-        return estimate.and("no CPU is idle that could do the kernel's work for the others");
-    };
-    measured(alone, HOUSEKEEPING, format!("noise.activity lost {:.3} % on one CPU", 100.0 * alone))
+    if let Some(alone) = alone {
+        return beside(alone, HOUSEKEEPING, format!("{:.3} % lost", 100.0 * alone));
+    }
+    let mut law = activity::lost(site, cpu);
+    law.range.high = (2.0 * law.range.high + HOUSEKEEPING).min(1.0);
+    law.and("no CPU is idle that could do the kernel's work for the others")
 }
 
 /// What a quota that is less than the CPUs takes from all of them at work, if it is.
@@ -37,15 +37,11 @@ fn throttled(site: &Site) -> Option<Law> {
     let cpus = site.cpus.len() as f64;
     let share = 1.0 - quota.cpus() / cpus;
     (share > 0.0).then(|| {
-        Law::new(
-            0.0,
-            share,
-            1.0,
+        Law::software(
+            range(0.0, share, 1.0),
             format!(
-                "base hardware: none; software overhead: a quota of {} CPUs for {cpus} at work, unevenly \
-                 over windows that are not whole periods of {} ms",
-                quota.cpus(),
-                quota.period_us as f64 / 1e3
+                "a quota of {} CPUs for {cpus} at work, unevenly over windows that are not whole periods",
+                quota.cpus()
             ),
         )
     })
@@ -53,71 +49,56 @@ fn throttled(site: &Site) -> Option<Law> {
 
 /// Gaps a second of one CPU.
 pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
-    let Some(alone) = alone else {
-        let mut estimate = activity::gap_rate_hz(site, cpu);
-        let unseen = match site.host.kernel.virtualisation.is_guest {
-            Some(false) => 0.0,
-            _ => UNSEEN_HZ,
-        };
-        estimate.range.high = 2.0 * estimate.range.high + EVENTS_HZ + unseen;
-        let told = estimate.and("CPUs at work interrupt each other");
-        return match unseen > 0.0 {
-            true => told
-                .and("a hypervisor comes unseen, up to thousands of times a second")
-                .counting(Condition::Hypervisor),
-            false => told,
-        };
-    };
-    measured(alone, EVENTS_HZ, format!("noise.activity found {alone:.0} gaps a second on one CPU"))
+    if let Some(alone) = alone {
+        return beside(alone, EVENTS_HZ, format!("{alone:.0} gaps a second"));
+    }
+    let mut law = activity::gap_rate_hz(site, cpu);
+    law.range.high = 2.0 * law.range.high + EVENTS_HZ;
+    law = law.and("CPUs at work interrupt each other");
+    if is_bare(site) {
+        return law;
+    }
+    law.range.high += UNSEEN_HZ;
+    law.and("a hypervisor comes unseen, up to thousands of times a second")
+        .counting(Condition::Hypervisor)
 }
 
 /// The median gap, in ns.
 pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Law {
     match alone {
         None => activity::gap_ns(site, cpu).widened(1.5, 2.0, "all CPUs at once"),
-        Some(alone) => {
-            measured(alone, 0.0, format!("noise.activity's median gap on one CPU is {alone:.0} ns"))
-        }
+        Some(alone) => beside(alone, 0.0, format!("a median gap of {alone:.0} ns")),
     }
 }
 
 /// The longest gap of `cpus` CPUs in a window, in ns.
 pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Law {
-    // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
-    let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
-    let estimate = match alone {
+    let law = match alone {
         None => activity::longest_gap_ns(site).widened(1.0, 5.0, "no CPU is idle for the others"),
-        Some(alone) => Law::of(
+        Some(alone) => Law::software(
             range(0.1 * alone, alone, 20.0 * alone),
-            format!(
-                "software overhead: noise.activity's longest gap on one CPU is {alone:.0} ns, and the \
-                 longest of few is no steady figure"
-            ),
+            format!("noise.activity's longest gap of {alone:.0} ns on one CPU, no steady figure"),
         ),
     };
-    let Range { low, likely, high } = estimate.range;
-    estimate.at(range(low, likely * more, high * more)).and(format!("the longest of {cpus} CPUs"))
+    // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
+    let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
+    let Range { low, likely, high } = law.range;
+    law.at(range(low, likely * more, high * more)).and(format!("the longest of {cpus} CPUs"))
 }
 
 /// Share of the CPUs' time that plumb's own other threads take.
 pub fn lost_plumb() -> Law {
-    Law::new(
-        0.0,
-        0.0,
-        1e-3,
-        "base hardware: none; software overhead: the session sleeps while a window is open, and the \
-         worker has no thread that does not trace",
-    )
+    let because = "the session sleeps while a window is open, and all threads of the worker trace";
+    Law::software(range(0.0, 0.0, 1e-3), because)
 }
 
-fn measured(alone: f64, more: f64, from: String) -> Law {
-    Law::of(
+/// What noise.activity measured on one CPU, for each of all at work.
+fn beside(alone: f64, more: f64, what: String) -> Law {
+    Law::software(
         range(BESIDE.low * alone, BESIDE.likely * alone, BESIDE.high * alone + more),
-        format!(
-            "software overhead: {from}; all at work at once interrupt each other, and none is idle to \
-             do the kernel's work"
-        ),
+        format!("{what} on one CPU (noise.activity)"),
     )
+    .and("all at work interrupt each other, and none is idle to do the kernel's work")
 }
 
 #[cfg(test)]

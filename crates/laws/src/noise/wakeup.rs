@@ -5,9 +5,11 @@
 //! values for Linux 6.x from memory of usual figures (cyclictest under a real-time policy on idle
 //! server cores of 3 GHz: 2 to 5 µs without deep idle states), adjusted to no machine.
 
+use super::is_bare;
 use crate::os::schedule;
-use crate::{Law, around, cpu, range, scaled, sum};
-use bench::experiment::{Known, Site};
+use crate::{Facts, Law, cpu, range};
+use bench::experiment::{Domain, Known, Site};
+use bench::{case, symbols};
 use host::cpu::IdleState;
 use record::event::{Condition, Range};
 use record::key::CaseId;
@@ -21,39 +23,57 @@ const HOST_SLEEPS_NS: f64 = 5e6;
 
 /// What leaving them takes, in ns: servers state 100 to 170 µs (intel_idle's C6).
 const HOST_WAKES: Range = range(0.0, 20_000.0, 150_000.0);
-/// What else runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// Nothing of plumb's.
-    Idle,
-    /// A process that spins on the sleeper's CPU.
-    Same,
-    /// One on every other CPU.
-    Others,
+
+symbols! {
+    /// What else runs: nothing of plumb's, a process that spins on the sleeper's CPU, or one on every other.
+    pub enum Load { Idle = "idle", Same = "same", Others = "others" }
+}
+symbols! {
+    /// The clock of the grid.
+    pub enum GridClock { Monotonic = "monotonic", Realtime = "realtime" }
+}
+symbols! {
+    /// The sleeper's scheduling policy.
+    pub enum Policy { Other = "other", Fifo = "fifo" }
+}
+symbols! {
+    /// The slack that a sleeper has: what the process was given, or 1 ns.
+    pub enum Slack { Default = "default", Least = "least" }
+}
+symbols! {
+    /// Idle states as the machine has them, or none: no exit latency at all is asked for.
+    pub enum IdleStates { Allowed = "allowed", HeldOff = "held_off" }
+}
+case! {
+    /// A sleep in the grid.
+    pub struct Sleep {
+        /// from one point of the grid to the next
+        spacing: u64 = Domain::ns(50_000, 10_000_000_000),
+        /// what else runs: nothing, a process that spins on the sleeper's CPU, or one on each other CPU
+        load: Load,
+        /// the clock of the grid, the sleep and the reading
+        clock: GridClock,
+        /// the sleeper's scheduling policy: SCHED_OTHER, or SCHED_FIFO with priority 80
+        policy: Policy,
+        /// the sleeper's timer slack: as the process was given it, or 1 ns; fifo has none
+        slack: Option<Slack>,
+        /// as the machine has them, or held off by 0 µs in /dev/cpu_dma_latency
+        idle_states: IdleStates,
+    }
 }
 
-/// The slack that a sleeper has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slack {
-    /// What the process was given.
-    Default,
-    /// 1 ns, or none under a real-time policy.
-    Least,
-}
-
-/// A sleep in the grid.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sleep {
-    /// Distance of two points, in ns.
-    pub spacing_ns: f64,
-    /// What else runs.
-    pub load: Load,
-    /// Under SCHED_FIFO.
-    pub fifo: bool,
-    /// Slack, where the policy has one.
-    pub slack: Slack,
-    /// The kernel was asked for no exit latency at all.
-    pub held_off: bool,
+impl Sleep {
+    /// One of a spacing in ns with nothing else chosen.
+    pub fn plain(spacing: u64) -> Sleep {
+        Sleep {
+            spacing,
+            load: Load::Idle,
+            clock: GridClock::Monotonic,
+            policy: Policy::Other,
+            slack: Some(Slack::Default),
+            idle_states: IdleStates::Allowed,
+        }
+    }
 }
 
 /// Whether earlier figures add anything to a sleep: the switch on one CPU is known, or the wake-up of
@@ -63,80 +83,71 @@ pub fn tells(known: &Known) -> bool {
 }
 
 /// Lateness of a sleep, in ns.
-pub fn latency(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
-    let slack = slack(site, sleep);
-    let path = path(site, known, sleep);
-    let from_idle = match (sleep.load, sleep.held_off) {
-        (Load::Same, _) => None,
-        (_, true) => Some(Law::new(0.0, 50.0, 1_000.0, "no idle state to leave: the CPU polls")),
-        _ => Some(idle_exit(site, known, sleep)),
+pub fn latency(facts: Facts, sleep: &Sleep) -> Law {
+    let slack = slack(facts.site, sleep);
+    let late = match (sleep.load, sleep.idle_states) {
+        (Load::Same, _) => slack,
+        (_, IdleStates::HeldOff) => {
+            slack
+                + Law::hardware(range(0.0, 50.0, 1_000.0), "no idle state to leave: the CPU polls")
+        }
+        _ => slack + idle_exit(facts, sleep),
     };
-    let total = match from_idle {
-        Some(from_idle) => slack + from_idle + path,
-        None => slack + path,
-    };
-    preempting(site, sleep, total)
+    preempting(facts.site, sleep, late + path(facts, sleep))
 }
 
 /// By how much the kernel puts the timer off, in ns.
 fn slack(site: &Site, sleep: &Sleep) -> Law {
-    if sleep.fifo {
-        return Law::new(0.0, 0.0, 0.0, "software: a real-time policy has no timer slack");
+    if sleep.policy == Policy::Fifo {
+        return Law::software(range(0.0, 0.0, 0.0), "a real-time policy has no timer slack");
     }
-    let told = site.host.kernel.timer_slack_ns.map(|ns| ns as f64);
-    let (slack_ns, from) = match (sleep.slack, told) {
-        (Slack::Least, _) => (1.0, "asked for"),
-        (Slack::Default, Some(ns)) => (ns, "/proc/self/timerslack_ns"),
-        (Slack::Default, None) => (USUAL_SLACK_NS, "the usual one; this kernel does not tell"),
+    let stated = site.host.kernel.timer_slack_ns.map(|ns| ns as f64);
+    let is_least = sleep.slack == Some(Slack::Least);
+    let (slack_ns, from) = match (is_least, stated) {
+        (true, _) => (1.0, "asked for"),
+        (false, Some(ns)) => (ns, "/proc/self/timerslack_ns"),
+        (false, None) => (USUAL_SLACK_NS, "the usual one"),
     };
-    let estimate = Law::new(
+    let law = Law::software(
         // Another timer's interrupt in the meantime serves this one too.
-        0.9 * slack_ns,
-        slack_ns,
-        slack_ns,
-        format!("software: the timer is put off by its slack of {:.0} µs ({from})", slack_ns / 1e3),
+        range(0.9 * slack_ns, slack_ns, slack_ns),
+        format!("the timer is put off by its slack of {:.0} µs ({from})", slack_ns / 1e3),
     );
-    match (sleep.slack, told) {
-        (Slack::Default, None) => estimate.widened(20.0, 1.0, "perhaps none"),
-        _ => estimate,
+    match !is_least && stated.is_none() {
+        true => law.widened(20.0, 1.0, "perhaps none"),
+        false => law,
     }
 }
 
 /// From the timer's interrupt on a CPU that runs to the clock read after the sleep, in ns.
-fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
+fn path(facts: Facts, sleep: &Sleep) -> Law {
     // Beside a spinner the CPU is awake and its caches are as the sleeper left them.
     let is_awake = sleep.load == Load::Same;
-    let (mut cycles, mut what) = (
-        match is_awake {
-            true => range(2_500.0, 6_500.0, 14_000.0),
-            false => range(1_800.0, 6_500.0, 18_000.0),
-        },
-        "software: the timer's interrupt, a wake-up, a switch and the way out of the kernel",
-    );
-    let mut switch = None;
-    if let Some(ns) = known.and_then(|known| measured_switch(known, "same")) {
-        cycles = match is_awake {
-            true => range(1_200.0, 3_500.0, 10_000.0),
-            false => range(900.0, 3_500.0, 13_000.0),
-        };
-        what = "software: the timer's interrupt and the way out of the kernel";
-        switch = Some(Law::of(
-            scaled(around(ns, 0.5), 1.1),
-            format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)"),
-        ));
-    }
-    let work = cpu::time_of(crate::Facts { site, known }, cycles, "");
-    let mut path = Law::of(
-        work.range,
-        format!("{what}, {:.0} to {:.0} cycles{}", cycles.low, cycles.high, work.because()),
-    );
-    if let Some(switch) = switch {
-        path = Law::of(
-            sum(path.range, switch.range),
-            format!("{}; {}", path.because(), switch.because()),
-        );
-    }
-    let path = delivered(site, by_thread(site, known, sleep, path));
+    let work = match facts.known.and_then(|known| measured_switch(known, "same")) {
+        Some(ns) => {
+            let cycles = match is_awake {
+                true => range(1_200.0, 3_500.0, 10_000.0),
+                false => range(900.0, 3_500.0, 13_000.0),
+            };
+            let switch = Law::measured(
+                ns,
+                0.5,
+                format!("a wake-up and a switch took {ns:.0} ns (measured by os.switch)"),
+            );
+            let around =
+                Law::software(cycles, "the timer's interrupt and the way out of the kernel");
+            cpu::clocked(facts, around) + switch.times(1.1)
+        }
+        None => {
+            let cycles = match is_awake {
+                true => range(2_500.0, 6_500.0, 14_000.0),
+                false => range(1_800.0, 6_500.0, 18_000.0),
+            };
+            let what = "the timer's interrupt, a wake-up, a switch and the way out of the kernel";
+            cpu::clocked(facts, Law::software(cycles, what))
+        }
+    };
+    let path = delivered(facts.site, by_thread(facts, sleep, work));
     match sleep.load {
         Load::Others => path.widened(
             1.2,
@@ -148,27 +159,23 @@ fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
 }
 
 /// Adds the way through a thread of the kernel's, by which real-time kernels end ordinary threads' sleeps.
-fn by_thread(site: &Site, known: Option<&Known>, sleep: &Sleep, path: Law) -> Law {
-    if sleep.fifo || site.host.kernel.preemption.as_deref() != Some("rt") {
+fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
+    let is_realtime = facts.site.host.kernel.preemption.as_deref() == Some("rt");
+    if sleep.policy == Policy::Fifo || !is_realtime {
         return path;
     }
-    let hop = cpu::time_of(crate::Facts { site, known }, range(1_500.0, 7_000.0, 30_000.0), "");
-    let range = sum(path.range, hop.range);
-    path.at(range).and(
-        "a real-time kernel (PREEMPT_RT) ends the sleeps of ordinary threads in a softirq's thread: 1500 \
-         to 30000 cycles more",
-    )
+    let hop =
+        "a real-time kernel (PREEMPT_RT) ends sleeps of ordinary threads in a softirq's thread";
+    path + cpu::clocked(facts, Law::software(range(1_500.0, 7_000.0, 30_000.0), hop))
 }
 
 /// Adds the hypervisor's part in an interrupt of the timer.
 fn delivered(site: &Site, path: Law) -> Law {
     match site.host.kernel.virtualisation.is_guest {
         Some(true) => {
-            let exit = range(500.0, 8_000.0, 45_000.0);
-            let range = sum(path.range, exit);
-            path.at(range)
-                .and("the timer is the hypervisor's, which has to interrupt this CPU: 0.5 to 45 µs")
-                .counting(Condition::Hypervisor)
+            let exit = "the hypervisor's timer has to interrupt this CPU: 0.5 to 45 µs";
+            let exit = Law::software(range(500.0, 8_000.0, 45_000.0), exit);
+            path + exit.counting(Condition::Hypervisor)
         }
         Some(false) => path,
         None => path.widened(1.0, 4.0, "perhaps a virtual machine"),
@@ -177,56 +184,48 @@ fn delivered(site: &Site, path: Law) -> Law {
 
 /// From the timer's interrupt to the first instruction of a CPU that was idle since the last point,
 /// in ns.
-fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Law {
-    if cpu::is_guest(site) {
-        let halted = known.and_then(measured_wake);
-        let halt = match halted {
-            Some(ns) => Law::new(
+fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
+    let spacing_ns = sleep.spacing as f64;
+    if cpu::is_guest(facts.site) {
+        let halt = match facts.known.and_then(measured_wake) {
+            Some(ns) => Law::hardware(
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
-                0.1 * ns,
-                0.7 * ns,
-                2.0 * ns + 10_000.0,
+                range(0.1 * ns, 0.7 * ns, 2.0 * ns + 10_000.0),
                 format!(
-                    "base hardware: a halt that leaves to the hypervisor; waking another CPU took \
-                     {ns:.0} ns (measured by os.switch)"
+                    "a halt leaves to the hypervisor; waking another CPU took {ns:.0} ns (os.switch)"
                 ),
             ),
-            None => Law::new(
-                500.0,
-                10_000.0,
-                90_000.0,
-                "base hardware: a halt that leaves to the hypervisor, which may poll or not: 0.5 to \
-                 90 µs",
+            None => Law::hardware(
+                range(500.0, 10_000.0, 90_000.0),
+                "a halt leaves to the hypervisor, which may poll or not: 0.5 to 90 µs",
             ),
-        }
-        .counting(Condition::Hypervisor);
-        if sleep.spacing_ns < HOST_SLEEPS_NS {
-            return halt;
-        }
-        let range = sum(halt.range, HOST_WAKES);
-        return halt
-            .at(range)
-            .and("its host may sleep deeply for so long a gap: up to 150 µs more");
+        };
+        let halt = halt.counting(Condition::Hypervisor);
+        return match spacing_ns < HOST_SLEEPS_NS {
+            true => halt,
+            false => {
+                halt + Law::hardware(HOST_WAKES, "its host may sleep deeply for so long a gap")
+            }
+        };
     }
-    let states = &site.host.cpu.idle_states;
-    let Some((state, shallowest)) = chosen(states, sleep.spacing_ns) else {
-        return Law::new(
-            100.0,
-            1_200.0,
-            40_000.0,
-            "base hardware: an exit from an idle state that the kernel does not tell",
+    let Some((state, shallowest)) = chosen(&facts.site.host.cpu.idle_states, spacing_ns) else {
+        return Law::hardware(
+            range(100.0, 1_200.0, 40_000.0),
+            "an exit from an unknown idle state",
         );
     };
     let (deep_ns, shallow_ns) = (state.latency_us as f64 * 1e3, shallowest as f64 * 1e3);
-    Law::new(
-        100.0 + 0.15 * shallow_ns.min(deep_ns),
-        300.0 + 0.6 * deep_ns,
-        1_500.0 + 1.6 * deep_ns,
+    Law::hardware(
+        range(
+            100.0 + 0.15 * shallow_ns.min(deep_ns),
+            300.0 + 0.6 * deep_ns,
+            1_500.0 + 1.6 * deep_ns,
+        ),
         format!(
-            "base hardware: an exit from {} ({} µs stated), the deepest state that pays within {} µs",
+            "an exit from {} ({} µs stated), the deepest state that pays within {} µs",
             state.name,
             state.latency_us,
-            sleep.spacing_ns / 1e3
+            spacing_ns / 1e3
         ),
     )
 }
@@ -247,7 +246,7 @@ fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
 /// For how long a fair scheduler may leave the CPU to the spinner when the sleeper is due: a slice, looked
 /// at by ticks. In ns, with what decides.
 fn blocked(site: &Site, sleep: &Sleep) -> Option<Law> {
-    let beside = sleep.load == Load::Same && !sleep.fifo;
+    let beside = sleep.load == Load::Same && sleep.policy != Policy::Fifo;
     beside.then(|| schedule::slice(site, 2))
 }
 
@@ -257,53 +256,48 @@ fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
     let Some(slice) = blocked(site, sleep) else {
         return at_once;
     };
-    let told = &site.host.kernel.scheduler;
-    let high_ms = slice.range.high / 1e6;
-    if told.feature("WAKEUP_PREEMPTION") == Some(false) || told.extension.is_some() {
+    let scheduler = &site.host.kernel.scheduler;
+    if scheduler.feature("WAKEUP_PREEMPTION") == Some(false) || scheduler.extension.is_some() {
         let Range { low, likely, high } = at_once.range;
-        return Law::of(range(low, likely + 0.5 * slice.range.likely, high + slice.range.high), at_once.because())
-        .and(format!(
-            "wake-ups need not take the CPU here (WAKEUP_PREEMPTION off, or a scheduler of sched_ext), and \
-             the spinner may keep it for {high_ms:.1} ms"
-        ));
+        return at_once
+            .at(range(low, likely + 0.5 * slice.range.likely, high + slice.range.high))
+            .and(
+                "wake-ups need not take the CPU here (WAKEUP_PREEMPTION off, or a scheduler of sched_ext): \
+                 the spinner may keep it for its slice",
+            )
+            .with(&slice);
     }
-    at_once.widened(
-        1.0,
-        1.5,
-        &format!(
-            "the spinner is preempted at once as a rule, single times only when its slice is used up, at \
-             most {high_ms:.1} ms later ({})",
-            slice.because()
-        ),
-    )
+    let why = format!(
+        "the spinner is preempted at once as a rule, single times only when its slice is used up, at most \
+         {:.1} ms later",
+        slice.range.high / 1e6
+    );
+    at_once.widened(1.0, 1.5, why).with(&slice)
 }
 
 /// Share of the grid's points that had passed when the sleeper was free for them: one that comes
 /// back m spacings late misses m of m + 1.
 pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
     let share = |late_ns: f64| {
-        let passed = (late_ns / sleep.spacing_ns).floor().max(0.0);
+        let passed = (late_ns / sleep.spacing as f64).floor().max(0.0);
         passed / (passed + 1.0)
     };
     let Range { low, likely, high } = latency.range;
     let longest = high + blocked(site, sleep).map_or(0.0, |slice| slice.range.high);
     // The figure is of the usual round, and a single long delay misses several points.
-    let (stray, whose) = match site.host.kernel.virtualisation.is_guest {
-        Some(false) => (0.02, "the kernel's other work"),
-        _ => (0.1, "others of the same hypervisor, perhaps"),
+    let (stray, whose) = match is_bare(site) {
+        true => (0.02, "by the kernel's other work"),
+        false => (0.1, "by others of the same hypervisor, perhaps"),
     };
-    Law::new(
-        share(low),
-        share(likely),
-        share(longest).max(stray),
+    Law::software(
+        range(share(low), share(likely), share(longest).max(stray)),
         format!(
-            "a wake-up that comes {:.0} to {:.0} µs late misses the points within; single ones are \
-             later than that (by {whose}), at most {:.0} %",
+            "a wake-up {:.0} to {:.0} µs late misses the points within; single ones are later ({whose})",
             low / 1e3,
             longest / 1e3,
-            stray * 100.0
         ),
     )
+    .counting_if(!is_bare(site), Condition::Hypervisor)
 }
 
 /// What os.switch found beyond the calls for two parties at a distance, in ns: threads by futex, else

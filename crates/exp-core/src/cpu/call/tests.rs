@@ -1,22 +1,9 @@
 use super::*;
 use bench::experiment::Experiment as _;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::sites;
 use metal::kernel::Frame as Stack;
 use record::key::Key;
-use session::fixtures::{check, params, smoke};
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for (preset, cases, lines) in [(Preset::Quick, 9, 2), (Preset::Standard, 107, 8)] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(
-                (offer.series[0].cases.len(), EXPERIMENT.derivable(&site, &offer.series).len()),
-                (cases, lines)
-            );
-        }
-    }
-}
+use session::fixtures::params;
 
 #[test]
 fn every_case_names_a_call_of_the_instruments() {
@@ -26,20 +13,6 @@ fn every_case_names_a_call_of_the_instruments() {
     for case in &offer.series[0].cases {
         let kind = kind(&Called::decode(case).unwrap());
         assert_eq!(call(kind, 9), Some(call_sum(kind, 9)), "{}", case.id);
-    }
-}
-
-#[test]
-fn no_prediction_reaches_below_its_bound() {
-    for site in sites() {
-        for case in &check(&EXPERIMENT, &site, Preset::Standard).series[0].cases {
-            let prediction = EXPERIMENT
-                .predict(&site, None, case, &CARD.metrics[0])
-                .expect("every case has a prior");
-            let (range, bound) = (prediction.range.expect("told"), prediction.bound.expect("told"));
-            // At 6 GHz, faster than any core clock.
-            assert!(range.low > bound.constant / 6e9, "{}: {range:?}", case.id);
-        }
     }
 }
 
@@ -79,24 +52,4 @@ fn the_line_is_derived_per_type_and_frame_from_direct_calls_only() {
     let case = "type=i32,frame=spilled".to_owned();
     assert_eq!(told, [(case.clone(), "slope"), (case, "linearity")]);
     assert!((derived[0].value - 0.25).abs() < 1e-12 && (derived[1].value - 1.0).abs() < 1e-12);
-}
-
-#[test]
-fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
-    let site = &recorded("vm-granite-rapids");
-    let case = Case::new(Called { arguments: 4, ..ONE_ARGUMENT }.id());
-    let mut known = Known::default();
-    assert!(EXPERIMENT.predict(site, Some(&known), &case, &CARD.metrics[0]).is_none());
-    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
-    let width = |known| {
-        let prediction = EXPERIMENT.predict(site, known, &case, &CARD.metrics[0]).expect("told");
-        let range = prediction.range.expect("told");
-        range.high / range.low
-    };
-    assert!(width(Some(&known)) < width(None));
-}
-
-#[test]
-fn it_measures() {
-    assert!(!smoke(&EXPERIMENT).is_empty());
 }

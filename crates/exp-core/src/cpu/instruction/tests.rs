@@ -1,32 +1,7 @@
 use super::*;
-use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{Experiment as _, Field as _, Known, Offer};
-use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series.len(), 1);
-        }
-    }
-}
-
-#[test]
-fn it_keeps_to_its_share_of_the_time() {
-    for site in sites() {
-        for (preset, most, longest_ms) in [(Preset::Quick, 8, 250), (Preset::Standard, 46, 1_240)] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let mut site = recorded("vm-granite-rapids");
-            site.case_ns = session::plan::case_ns(preset);
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-            assert!(offer.series[0].cases.len() <= most);
-            assert!(cost <= Duration::from_millis(longest_ms), "{cost:?}");
-        }
-    }
-}
+use bench::experiment::fixtures::{bare_site, recorded};
+use bench::experiment::{Experiment as _, Field as _, Offer};
+use session::fixtures::{params, smoke};
 
 /// What the card, the table of operations and the bodies say of this architecture is the same.
 #[test]
@@ -77,41 +52,6 @@ fn what_a_processor_lacks_is_skipped_with_the_feature() {
     let none = params(&CARD, Preset::Standard, &[("instruction", "fma_f64x8")]);
     let nothing = EXPERIMENT.series(&recorded("graviton3"), &none).expect("reasons");
     assert!(nothing.series.is_empty() && nothing.skipped.len() == 1);
-}
-
-#[test]
-fn no_prediction_reaches_below_its_bound() {
-    for site in sites() {
-        for case in &check(&EXPERIMENT, &site, Preset::Thorough).series[0].cases {
-            for metric in CARD.metrics {
-                let prediction =
-                    EXPERIMENT.predict(&site, None, case, metric).expect("every case has a prior");
-                if let (Some(range), Some(bound)) = (prediction.range, prediction.bound) {
-                    // At 6 GHz, faster than any core clock.
-                    let least = bound.constant / 6e9;
-                    assert!(range.low > least / (1.0 + bound.uncertainty), "{}", case.id);
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
-    let site = &recorded("vm-granite-rapids");
-    let case = Case::new(CaseId::new().with("instruction", "mul_i64"));
-    let mut known = Known::default();
-    let told = |known: Option<&Known>| EXPERIMENT.predict(site, known, &case, &CARD.metrics[0]);
-    let nothing = Known::default();
-    assert!(told(Some(&nothing)).is_none());
-    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
-    let width = |prediction: Option<Prediction>| {
-        let range = prediction.and_then(|told| told.range).expect("told");
-        range.high / range.low
-    };
-    assert!(width(told(Some(&known))) < width(told(None)));
-    let range = told(Some(&known)).and_then(|told| told.range).expect("told");
-    assert!(range.low < 3.0 / 3.6 && 3.0 / 3.6 < range.high);
 }
 
 #[test]

@@ -4,14 +4,13 @@ use super::residual::scaled_residual;
 use super::solve::{Solver, System, block_columns};
 use anyhow::Result;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use bench::experiment::{Experiment, Known, Preset};
 use laws::cpu::peak::distinct_cores;
-use record::key::{CaseId, Value};
-use session::fixtures::{check, params, smoke};
+use record::key::CaseId;
+use session::fixtures::{params, smoke};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
-use std::time::Duration;
 
 /// Solves a system given row by row, the right-hand side last in each row.
 fn solve(rows: &[&[f64]], block: usize) -> Result<Vec<f64>> {
@@ -160,8 +159,7 @@ fn threads_take_one_cpu_of_each_core_first() {
     let series = offer.series.into_iter().next().unwrap();
     let resolved = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
     for case in &resolved.cases {
-        let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-        let cpus = host::parse_cpus(cpus);
+        let cpus = crate::cpu::peak::load::cpus_of(case);
         let threads = case.int("threads").unwrap_or(256) as usize;
         assert_eq!(cpus.len(), threads);
         assert_eq!(distinct_cores(&site, &cpus), threads.min(128));
@@ -194,33 +192,6 @@ fn blocks_are_several_for_each_thread_and_never_empty() {
             assert!(block == 16 || blocks >= 3 * threads, "{n} {threads}: {block}");
         }
     }
-}
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-            let most = match preset {
-                Preset::Thorough => Duration::from_secs(41),
-                _ => Duration::from_millis(1300),
-            };
-            let params = params(EXPERIMENT.card(), preset, &[]);
-            if EXPERIMENT.series(&site, &params).is_err() {
-                continue;
-            }
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert!(EXPERIMENT.round_cost(&site, &offer.series[0]) <= most);
-        }
-    }
-    // The allotment on a machine like the one it was made on.
-    let site = recorded("vm-granite-rapids");
-    for (preset, cases, most) in [(Preset::Quick, 1, 120), (Preset::Standard, 4, 700)] {
-        let offer = check(&EXPERIMENT, &site, preset);
-        assert_eq!(offer.series[0].cases.len(), cases);
-        let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-        assert!(cost < Duration::from_millis(most), "{cost:?}");
-    }
-    assert_eq!(check(&EXPERIMENT, &site, Preset::Thorough).series[0].cases.len(), 10);
 }
 
 #[test]

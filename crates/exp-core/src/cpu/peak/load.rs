@@ -94,6 +94,11 @@ pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: Thre
     }
 }
 
+/// The CPUs of a placed case.
+pub fn cpus_of(case: &Case) -> Vec<usize> {
+    case.at.get("cpus").and_then(Value::text).map(parse_cpus).unwrap_or_default()
+}
+
 /// The operations per cycle of a core that the case's resolution tells.
 pub fn ops_per_cycle(case: &Case) -> Option<f64> {
     case.at.get("ops_per_cycle")?.text()?.parse().ok()
@@ -137,8 +142,7 @@ pub fn run(
     again: bool,
 ) -> Result<Load> {
     let kernel = kernel(arithmetic);
-    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
-    let cpus = parse_cpus(cpus);
+    let cpus = cpus_of(case);
     ensure!(!cpus.is_empty(), "the case was not given CPUs");
     let threads = case.int("thread_count").unwrap_or(1) as usize;
     let assigned: Vec<usize> = cpus.iter().copied().cycle().take(threads).collect();

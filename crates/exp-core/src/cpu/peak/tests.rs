@@ -1,34 +1,13 @@
 use super::EXPERIMENT;
-use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Fields as _, Known, Preset, Site};
+use bench::experiment::fixtures::recorded;
+use bench::experiment::{Experiment, Fields as _, Preset, Site};
 use laws::cpu::peak::{Arithmetic, Threads};
 use record::case::Case;
-use record::key::{CaseId, Key};
 use session::fixtures::{check, params, smoke};
-use std::time::Duration;
 
 fn cases(site: &Site, preset: Preset) -> Vec<Case> {
     let offer = check(&EXPERIMENT, site, preset);
     offer.series.into_iter().flat_map(|series| series.cases).collect()
-}
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for site in sites() {
-        for (preset, most, seconds) in [
-            (Preset::Rehearsal, 6, 0.3),
-            (Preset::Quick, 6, 0.3),
-            (Preset::Standard, 30, 1.2),
-            (Preset::Thorough, 500, 60.0),
-        ] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let count: usize = offer.series.iter().map(|series| series.cases.len()).sum();
-            assert!(count <= most, "{count} cases in {}", preset.name());
-            let cost: Duration =
-                offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series)).sum();
-            assert!(cost.as_secs_f64() <= seconds, "{cost:?} in {}", preset.name());
-        }
-    }
 }
 
 #[test]
@@ -64,25 +43,6 @@ fn what_is_asked_for_is_measured_or_skipped_with_its_reason() {
     EXPERIMENT
         .series(&site, &params(EXPERIMENT.card(), Preset::Quick, &nothing))
         .expect_err("no Arm");
-}
-
-#[test]
-fn the_measured_clock_narrows_the_prediction() {
-    let site = recorded("vm-granite-rapids");
-    let card = EXPERIMENT.card();
-    let case = cases(&site, Preset::Quick)
-        .into_iter()
-        .find(|case| case.text("op") == Some("fma") && case.int("threads") == Some(1))
-        .unwrap();
-    let rate = card.metrics.iter().find(|metric| metric.name == "flop_rate").unwrap();
-    let prior = EXPERIMENT.predict(&site, None, &case, rate).unwrap();
-    assert!(prior.bound.is_some_and(|bound| !bound.warns_only));
-    let mut known = Known::default();
-    assert!(EXPERIMENT.predict(&site, Some(&known), &case, rate).is_none());
-    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
-    let derived = EXPERIMENT.predict(&site, Some(&known), &case, rate).unwrap();
-    let width = |range: record::event::Range| range.high / range.low;
-    assert!(width(derived.range.unwrap()) < width(prior.range.unwrap()));
 }
 
 #[test]

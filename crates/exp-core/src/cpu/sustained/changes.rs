@@ -36,14 +36,17 @@ pub(super) struct Second {
 /// A column of the trace: its name, what it is called in notes, and its value in a block.
 type Column = (&'static str, &'static str, fn(&Second) -> Option<f64>);
 
-/// The columns of the trace after time and rate, whose values may not be known.
-pub(super) const COLUMNS: [Column; 5] = [
-    ("core_hz", "core clock at this width", |second| second.core_hz),
+const CORE_HZ: Column = ("core_hz", "core clock at this width", |second| second.core_hz);
+const THERMAL: Column = ("thermal_events", "thermal throttling", |second| second.thermal_events);
+/// Shares of time that were lost.
+const LOST: [Column; 3] = [
     ("steal_share", "steal", |second| second.steal),
     ("throttled_share", "throttling by the control group", |second| second.throttled),
     ("taken_share", "other load on the CPUs", |second| second.taken),
-    ("thermal_events", "thermal throttling", |second| second.thermal_events),
 ];
+
+/// The columns of the trace after time and rate, whose values may not be known.
+pub(super) const COLUMNS: [Column; 5] = [CORE_HZ, LOST[0], LOST[1], LOST[2], THERMAL];
 
 impl Second {
     /// A block from one time to another with what the counters of `cpus` CPUs did over it.
@@ -96,8 +99,17 @@ pub(super) struct Change {
     pub from: f64,
     /// Level after.
     pub to: f64,
-    /// What moved with it, in words.
-    pub cause: String,
+    /// What moved with it.
+    pub causes: Causes,
+}
+
+/// What moved with a change of level.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Causes {
+    /// Columns that moved in its direction by at least half its size, and how; each explains what it explains.
+    moved: Vec<(&'static str, String)>,
+    /// What is not known in either level.
+    unknown: Vec<&'static str>,
 }
 
 impl Change {
@@ -114,7 +126,7 @@ impl Change {
             render(self.from, unit),
             render(self.to, unit),
             100.0 * (self.to / self.from - 1.0),
-            self.cause
+            self.causes.text()
         )
     }
 }
@@ -135,7 +147,7 @@ pub(super) fn find(seconds: &[Second]) -> Vec<Change> {
                 at_s: f64::midpoint(before.last()?.at_s, after.first()?.at_s),
                 from,
                 to,
-                cause: cause(before, after, to / from - 1.0),
+                causes: Causes::of(before, after, to / from - 1.0),
             })
         })
         .collect()
@@ -150,65 +162,65 @@ fn mean(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> 
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// The counters that moved in the direction of a relative change by at least half its size; each
-/// explains what it explains, so there may be several.
-fn cause(before: &[Second], after: &[Second], change: f64) -> String {
-    let mut causes = Vec::new();
-    let mut untold = Vec::new();
-    // A share of time that was lost is so much less rate of what is left.
-    let mut lost = |name: &'static str, of: fn(&Second) -> Option<f64>| match (
-        mean(before, of),
-        mean(after, of),
-    ) {
-        (Some(from), Some(to)) => {
+impl Causes {
+    /// Of a relative change from some blocks to others.
+    fn of(before: &[Second], after: &[Second], change: f64) -> Causes {
+        let mut causes = Causes::default();
+        for (column, name, of) in LOST {
+            let (Some(from), Some(to)) = (mean(before, of), mean(after, of)) else {
+                causes.unknown.push(name);
+                continue;
+            };
+            // A share of time that was lost is so much less rate of what is left.
             let effect = (1.0 - to) / (1.0 - from).max(1e-9) - 1.0;
             if effect / change >= EXPLAINS {
-                causes.push(format!("{name} {:.1} to {:.1} %", 100.0 * from, 100.0 * to));
+                let moved = format!("{name} {:.1} to {:.1} %", 100.0 * from, 100.0 * to);
+                causes.moved.push((column, moved));
             }
         }
-        _ => untold.push(name),
-    };
-    lost("steal", |second| second.steal);
-    lost("throttling by the control group", |second| second.throttled);
-    lost("other load on these CPUs", |second| second.taken);
-    match (level(before, |second| second.core_hz), level(after, |second| second.core_hz)) {
-        (Some(from), Some(to)) if (to / from - 1.0) / change >= EXPLAINS => {
-            let heat = heat(before, after, change);
-            causes.push(format!("{heat}core clock {:.2} to {:.2} GHz", from / 1e9, to / 1e9));
+        let (column, name, of) = CORE_HZ;
+        let clocks = level(before, of).zip(level(after, of));
+        let is_explained = clocks.is_none_or(|(from, to)| (to / from - 1.0) / change >= EXPLAINS);
+        let heat = heat(before, after, change).filter(|_| is_explained);
+        match clocks {
+            Some((from, to)) if is_explained => {
+                let clock = format!("core clock {:.2} to {:.2} GHz", from / 1e9, to / 1e9);
+                causes.moved.extend(heat.map(|heat| (THERMAL.0, heat)));
+                causes.moved.push((column, clock));
+            }
+            Some(_) => {}
+            None => match heat {
+                Some(heat) => causes.moved.push((THERMAL.0, heat)),
+                None => causes.unknown.push(name),
+            },
         }
-        (Some(_), Some(_)) => {}
-        _ => match heat(before, after, change) {
-            heat if heat.is_empty() => untold.push("core clock"),
-            heat => causes.push(format!("{heat}core clock not known")),
-        },
+        causes
     }
-    match (causes.is_empty(), untold.is_empty()) {
-        (false, _) => causes.join(", "),
-        (true, true) => {
-            "unexplained: neither steal, throttling, other load nor the core clock moved with it"
-                .to_owned()
+
+    fn text(&self) -> String {
+        let moved: Vec<&str> = self.moved.iter().map(|(_, how)| how.as_str()).collect();
+        match (moved.is_empty(), self.unknown.is_empty()) {
+            (false, _) => moved.join(", "),
+            (true, true) => {
+                "unexplained: neither steal, throttling, other load nor the core clock moved with it"
+                    .to_owned()
+            }
+            (true, false) => format!("unexplained; not known: {}", self.unknown.join(", ")),
         }
-        (true, false) => format!("unexplained; not known: {}", untold.join(", ")),
     }
 }
 
-/// `thermal throttling (12 events): ` if a drop of the clock came with throttling events: more of them
-/// in a block than before it.
-fn heat(before: &[Second], after: &[Second], change: f64) -> String {
-    let events = |second: &Second| second.thermal_events;
-    match (mean(before, events), mean(after, events)) {
-        (Some(from), Some(to)) if change < 0.0 && to > from => {
-            let sum: f64 = after.iter().filter_map(events).sum();
-            format!("thermal throttling ({sum} events): ")
-        }
-        _ => String::new(),
-    }
+/// Throttling events, if a drop came with more of them in a block than before it.
+fn heat(before: &[Second], after: &[Second], change: f64) -> Option<String> {
+    let (_, name, of) = THERMAL;
+    let (from, to) = mean(before, of).zip(mean(after, of))?;
+    let sum: f64 = after.iter().filter_map(of).sum();
+    (change < 0.0 && to > from).then(|| format!("{name} ({sum} events)"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{COLUMNS, Second, find, untold};
-    use record::unit::Unit;
 
     /// A minute at 1e9 with a little scatter, which `change` alters from second 30 on.
     fn minute(change: impl Fn(&mut Second)) -> Vec<Second> {
@@ -231,74 +243,62 @@ mod tests {
             .collect()
     }
 
-    fn only(seconds: &[Second]) -> String {
-        let found = find(seconds);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!((found[0].at_s - 30.0).abs() < 1e-9 && found[0].is_named());
-        found[0].text(Unit::OpPerS)
-    }
-
     #[test]
-    fn a_steady_minute_has_no_change() {
+    fn a_steady_minute_has_no_change_and_a_small_one_is_not_named() {
         assert_eq!(find(&minute(|_| {})), []);
         assert_eq!(find(&[]), []);
+        let found = find(&minute(|second| second.rate *= 0.993));
+        assert!(found.len() == 1 && !found[0].is_named(), "{found:?}");
     }
 
     #[test]
-    fn what_moved_with_a_change_is_named() {
-        let clock = only(&minute(|second| {
-            second.rate *= 0.9;
-            second.core_hz = Some(3.24e9);
-        }));
-        assert!(clock.contains("core clock 3.60 to 3.24 GHz"), "{clock}");
-        assert!(clock.starts_with("after 30.0 s") && clock.contains("-10.0 %"), "{clock}");
-        let steal = only(&minute(|second| {
-            second.rate *= 0.8;
-            second.steal = Some(0.2);
-        }));
-        assert!(steal.contains("steal 0.0 to 20.0 %"), "{steal}");
-        let others = only(&minute(|second| {
-            second.rate *= 0.6;
-            second.taken = Some(0.4);
-        }));
-        assert!(others.contains("other load on these CPUs 1.0 to 40.0 %"), "{others}");
-        let quota = only(&minute(|second| {
-            second.rate *= 0.5;
-            second.throttled = Some(0.5);
-        }));
-        assert!(quota.contains("throttling"), "{quota}");
-    }
-
-    #[test]
-    fn a_clock_that_falls_with_throttling_events_is_named_so() {
-        let hot = |change: f64, events: f64| {
-            only(&minute(|second| {
-                second.rate *= change;
-                second.core_hz = Some(3.6e9 * change);
-                second.thermal_events = Some(events);
-            }))
-        };
-        let throttled = hot(0.8, 2.0);
-        assert!(
-            throttled.contains("thermal throttling (60 events): core clock 3.60 to 2.88 GHz"),
-            "{throttled}"
-        );
-        // Without events, and upwards, it is the clock alone.
-        for clock in [hot(0.8, 0.0), hot(1.2, 2.0)] {
-            assert!(!clock.contains("thermal") && clock.contains("core clock"));
+    fn what_moved_with_a_change_by_half_its_size_explains_it() {
+        type Row = (f64, fn(&mut Second), &'static [&'static str], &'static [&'static str]);
+        let rows: &[Row] = &[
+            (0.9, |second| second.core_hz = Some(3.24e9), &["core_hz"], &[]),
+            (1.2, |second| second.core_hz = Some(4.32e9), &["core_hz"], &[]),
+            (0.8, |second| second.steal = Some(0.2), &["steal_share"], &[]),
+            (0.6, |second| second.taken = Some(0.4), &["taken_share"], &[]),
+            (0.5, |second| second.throttled = Some(0.5), &["throttled_share"], &[]),
+            // A clock that falls with throttling events; upwards they explain nothing, nor while it stayed.
+            (
+                0.8,
+                |second| (second.core_hz, second.thermal_events) = (Some(2.88e9), Some(2.0)),
+                &["thermal_events", "core_hz"],
+                &[],
+            ),
+            (
+                1.2,
+                |second| (second.core_hz, second.thermal_events) = (Some(4.32e9), Some(2.0)),
+                &["core_hz"],
+                &[],
+            ),
+            (
+                0.8,
+                |second| (second.core_hz, second.thermal_events) = (None, Some(1.0)),
+                &["thermal_events"],
+                &[],
+            ),
+            (0.8, |second| second.thermal_events = Some(2.0), &[], &[]),
+            (0.9, |_| {}, &[], &[]),
+            // What moved the other way, or by little.
+            (0.8, |second| (second.core_hz, second.steal) = (Some(3.7e9), Some(0.02)), &[], &[]),
+            (0.8, |second| second.steal = None, &[], &["steal"]),
+        ];
+        for (number, (rate, change, moved, unknown)) in rows.iter().enumerate() {
+            let found = find(&minute(|second| {
+                second.rate *= rate;
+                change(second);
+            }));
+            let [found] = &found[..] else { panic!("row {number}: {found:?}") };
+            assert!((found.at_s - 30.0).abs() < 1e-9 && found.is_named());
+            let columns: Vec<&str> = found.causes.moved.iter().map(|(column, _)| *column).collect();
+            assert_eq!(
+                (&columns[..], &found.causes.unknown[..]),
+                (*moved, *unknown),
+                "row {number}"
+            );
         }
-        let blind = only(&minute(|second| {
-            second.rate *= 0.8;
-            second.core_hz = None;
-            second.thermal_events = Some(1.0);
-        }));
-        assert!(blind.contains("thermal throttling (30 events): core clock not known"), "{blind}");
-        // Events while the clock stayed explain nothing.
-        let steady = only(&minute(|second| {
-            second.rate *= 0.8;
-            second.thermal_events = Some(2.0);
-        }));
-        assert!(steady.contains("unexplained"), "{steady}");
     }
 
     #[test]
@@ -312,33 +312,7 @@ mod tests {
         seconds[3].core_hz = None;
         let notes = untold(&seconds);
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].contains("1 of 60 blocks") && notes[0].contains("`core_hz`"));
-        assert!(notes[1].contains("not known in any block") && notes[1].contains("`steal_share`"));
+        assert!(notes[0].contains("`core_hz`") && notes[1].contains("`steal_share`"));
         assert_eq!(seconds[3].row()[2], 0.0);
-    }
-
-    #[test]
-    fn what_nothing_moved_with_is_unexplained() {
-        let silent = only(&minute(|second| second.rate *= 0.9));
-        assert!(silent.contains("unexplained: neither"), "{silent}");
-        // A counter that moved the other way, or by little, explains nothing.
-        let other = only(&minute(|second| {
-            second.rate *= 0.8;
-            second.core_hz = Some(3.7e9);
-            second.steal = Some(0.02);
-        }));
-        assert!(other.contains("unexplained"), "{other}");
-        let blind = only(&minute(|second| {
-            second.rate *= 0.8;
-            second.steal = None;
-        }));
-        assert!(blind.contains("not known: steal"), "{blind}");
-    }
-
-    #[test]
-    fn a_small_change_is_found_and_not_named() {
-        let seconds = minute(|second| second.rate *= 0.993);
-        let found = find(&seconds);
-        assert!(found.len() == 1 && !found[0].is_named(), "{found:?}");
     }
 }

@@ -1,25 +1,8 @@
 use super::{EXPERIMENT, blocks, window_ns};
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use bench::experiment::{Experiment, Known, Preset};
 use record::key::{CaseId, Key, Value};
 use session::fixtures::{check, params, smoke};
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for site in sites() {
-        for (preset, seconds) in [(Preset::Standard, 41.0), (Preset::Thorough, 1442.0)] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cost: f64 = offer
-                .series
-                .iter()
-                .map(|series| EXPERIMENT.round_cost(&site, series).as_secs_f64())
-                .sum();
-            assert!(cost <= seconds, "{cost} s in {}", preset.name());
-        }
-        let many = check(&EXPERIMENT, &site, Preset::Thorough);
-        assert_eq!(many.series.len() + many.skipped.len(), 6);
-    }
-}
 
 #[test]
 fn quick_skips_with_a_way_out_that_leads_out() {

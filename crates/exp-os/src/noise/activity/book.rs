@@ -1,6 +1,5 @@
 //! The figures of a round, with what a reader must know of each.
 
-use super::super::attribution::Cause;
 use super::super::trace::Threshold;
 use super::round::Apart;
 use super::seen::Seen;
@@ -8,12 +7,12 @@ use super::shares;
 use super::ticking::Ticking;
 use super::traces;
 use anyhow::Result;
-use bench::measure::Bench;
+use bench::measure::{Bench, Values};
 use host::kernel::Virtualisation;
+use laws::noise::Cause;
 use record::case::Case;
 use record::event::Samples;
 use record::key::Value;
-use stats::histogram::Histogram;
 
 /// Gaps from here on, in ns, are counted alike whatever the threshold.
 const LONG_NS: f64 = 1_000.0;
@@ -65,36 +64,20 @@ impl Book<'_> {
         self.bench.order().round
     }
 
-    /// One value of the round.
-    fn one(&mut self, metric: &str, value: f64) -> Result<&mut Samples> {
-        let samples = match self.apart {
-            None => self.bench.record_batches(self.case, metric, 0, vec![value])?,
-            Some(_) => self.bench.record_apart(self.case, metric, vec![value])?,
+    /// Values of the round, and where they were measured.
+    fn record(&mut self, metric: &str, values: Values<'_>) -> Result<&mut Samples> {
+        let values = match self.apart {
+            None => values,
+            Some(_) => values.apart(),
         };
+        let samples = self.bench.record(self.case, metric, values)?;
         there(samples, self.cpu, self.apart);
         Ok(samples)
     }
 
-    /// Single events, of which `all` has more, if any.
-    fn events(
-        &mut self,
-        metric: &str,
-        values: Vec<f64>,
-        all: Option<&Histogram>,
-    ) -> Result<&mut Samples> {
-        let (bench, case) = (&mut *self.bench, self.case);
-        let samples = match (self.apart, all) {
-            (None, None) => bench.record(case, metric, values)?,
-            (None, Some(all)) => bench.record_counted(case, metric, values, all)?,
-            (Some(_), Some(all)) => bench.record_counted_apart(case, metric, values, all)?,
-            (Some(_), None) => {
-                let mut all = Histogram::default();
-                values.iter().for_each(|value| all.record(*value));
-                bench.record_counted_apart(case, metric, values, &all)?
-            }
-        };
-        there(samples, self.cpu, self.apart);
-        Ok(samples)
+    /// One value of the round.
+    fn one(&mut self, metric: &str, value: f64) -> Result<&mut Samples> {
+        self.record(metric, Values::block(value))
     }
 
     /// The loop's resolution and the threshold.
@@ -117,14 +100,18 @@ impl Book<'_> {
     fn lengths(&mut self, seen: &Seen) -> Result<Option<f64>> {
         let mut core_hz = None;
         if !seen.lengths_ns.is_empty() {
-            let all = (seen.traced.dropped > 0).then_some(&seen.traced.lengths);
-            core_hz = self.events("gap", seen.lengths_ns.clone(), all)?.core_hz;
+            let lengths_ns = seen.lengths_ns.clone();
+            let values = match seen.traced.dropped {
+                0 => Values::events(lengths_ns),
+                _ => Values::counted(lengths_ns, &seen.traced.lengths),
+            };
+            core_hz = self.record("gap", values)?.core_hz;
             let longest_ns = seen.clock.ns(seen.traced.longest_ticks);
             self.one("longest_gap", longest_ns)?;
         }
         let active = seen.active_ns();
         if !active.is_empty() {
-            self.events("active", active, None)?;
+            self.record("active", Values::events(active))?;
         }
         Ok(core_hz)
     }
@@ -133,7 +120,7 @@ impl Book<'_> {
     fn rates(&mut self, windows: &Windows) -> Result<()> {
         let (seen, threshold_ns) = (&windows.plain, windows.threshold.ns);
         let are_all_seen = threshold_ns <= LONG_NS;
-        let samples = self.one("gap_rate", seen.rate_hz())?;
+        let samples = self.one("gap_rate", seen.traced.rate_hz(seen.clock))?;
         samples.quantities.insert("threshold_ns".to_owned(), threshold_ns);
         if !are_all_seen {
             let note = "no rate of gaps of 1 us where the threshold is above that";
@@ -183,7 +170,7 @@ impl Book<'_> {
         let shown = traces::told(plain, windows.traced.as_ref());
         notes.push(shown.to_owned());
         notes.extend(warnings(plain, best));
-        let samples = self.one("lost", plain.lost())?;
+        let samples = self.one("lost", plain.traced.lost())?;
         samples.quantities.extend(windows.ticking.quantities());
         samples.quantities.extend(best.counted());
         samples.notes.extend(notes);
@@ -196,12 +183,12 @@ impl Book<'_> {
         let round = self.round();
         let cost = shares::tracing(plain, windows.traced.as_ref());
         let (by_cause, beside) = best.lost_by_cause();
-        for cause in Cause::ALL {
+        for &cause in Cause::ALL {
             if !best.evidence.tells(self.cpu, cause) {
                 continue;
             }
             let lost = by_cause.get(&cause).copied().unwrap_or(0.0);
-            let samples = self.one(&format!("lost_{}", cause.name()), lost)?;
+            let samples = self.one(&format!("lost_{}", cause.text()), lost)?;
             samples.quantities.extend(cost.quantities.clone());
             samples.notes.extend(cost.note(round));
             if cause == Cause::Unattributed {

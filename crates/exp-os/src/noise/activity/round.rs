@@ -7,7 +7,8 @@ use super::book::{Book, Windows};
 use super::seen::{Look, Seen};
 use super::ticking::Ticking;
 use anyhow::{Context, Result, anyhow};
-use bench::measure::{Bench, Clock, CoreClock, Windows as ClockWindows};
+use bench::experiment::Field as _;
+use bench::measure::{Bench, Clock, CoreClock, Declared, Windows as ClockWindows};
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
 use metal::gaps::Tracer;
@@ -33,12 +34,10 @@ impl Settings {
             true => duration_ns.min(REHEARSAL_NS),
             false => duration_ns,
         };
-        let symbol = series.settings.get("attribution").and_then(Value::text);
-        let asked = |level: &Level| Some(level.name()) == symbol;
         Settings {
             duration_ns: duration_ns as f64,
             samples: series.setting("samples").unwrap_or(10) as usize,
-            at_most: Level::ALL.into_iter().find(asked).unwrap_or(Level::Tracepoints),
+            at_most: Level::of(series.settings.get("attribution")).unwrap_or(Level::Tracepoints),
         }
     }
 }
@@ -46,9 +45,9 @@ impl Settings {
 /// One round of one case.
 pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     let asked = case.at.get("cpu").and_then(Value::int);
-    let cpu = asked.map_or(bench.cpu(), |cpu| cpu as usize);
+    let cpu = asked.map_or(bench.order().cpu(), |cpu| cpu as usize);
     let root = Root::live(Outside::default());
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let rehearsal = bench.order().rehearsal;
     let coarse_ns = metal::clock::getres_ns(metal::clock::Clock::MONOTONIC_COARSE);
     let look = Look { clock, cpu, duration_ns: settings.duration_ns, coarse_ns: coarse_ns as f64 };
@@ -60,12 +59,13 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
             .then(|| look.at(&mut tracer, &threshold, settings.at_most));
         Ok((threshold, plain, traced))
     })?;
-    bench.use_cpus(&[cpu]);
-    bench.planned_switches(plain.involuntary() + traced.as_ref().map_or(0, Seen::involuntary));
+    bench.declare(Declared::Cpus(&[cpu]));
+    let involuntary = |seen: &Seen| seen.evidence.involuntary();
+    bench.declare(Declared::Switches(involuntary(&plain) + traced.as_ref().map_or(0, involuntary)));
     let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
     let windows = Windows {
         // What was reached is said of the window that was to reach most, even if it did not.
-        reached: reached(traced.as_ref().unwrap_or(&plain)),
+        reached: traced.as_ref().unwrap_or(&plain).evidence.reached_without_figures(),
         traced: traced.filter(|traced| traced.evidence.level > Level::Counters),
         plain,
         threshold,
@@ -74,16 +74,6 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
     };
     let book = Book { case, cpu, apart, bench };
     book.write(&windows, settings.samples)
-}
-
-/// How far the evidence goes, without figures, which differ between rounds.
-fn reached(seen: &Seen) -> String {
-    let evidence = &seen.evidence;
-    let level = format!("level {} ({})", evidence.level.number(), evidence.level.name());
-    match &evidence.why_not_higher {
-        Some(why) => format!("{level}; not further: {why}"),
-        None => level,
-    }
 }
 
 /// The core clock of another CPU than the round's, in Hz, if it could be taken.
@@ -96,10 +86,10 @@ fn on<T: Send>(
     bench: &Bench,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(T, Apart)> {
-    if cpu == bench.cpu() {
+    if cpu == bench.order().cpu() {
         return Ok((work()?, None));
     }
-    let (clock, rehearsal) = (bench.clock(), bench.order().rehearsal);
+    let (clock, rehearsal) = (bench.order().clock(), bench.order().rehearsal);
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;

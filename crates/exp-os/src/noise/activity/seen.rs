@@ -1,10 +1,11 @@
 //! One window of the loop with the evidence around it.
 
-use super::super::attribution::{Attributed, Cause, Evidence, Level, Watch};
+use super::super::attribution::{Attributed, Evidence, Level, Watch};
 use super::super::trace::{Threshold, Traced, window};
 use super::ticking;
 use bench::measure::Clock;
 use host::kernel::Virtualisation;
+use laws::noise::Cause;
 use metal::gaps::{Gap, Tracer};
 use stats::histogram::STEPS_PER_UNIT;
 use stats::phase::{Periodic, Tick, periodic, tick_by_length};
@@ -58,10 +59,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn new(traced: Traced, evidence: Evidence, look: &Look) -> Seen {
         let clock = look.clock;
-        let begin = traced.segments.first().map_or(0, |segment| segment.0);
-        let starts_ns: Vec<f64> =
-            traced.gaps.iter().map(|gap| clock.between_ns(begin, gap.start)).collect();
-        let lengths_ns: Vec<f64> = traced.gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
+        let (starts_ns, lengths_ns) = (traced.starts_ns(clock), traced.lengths_ns(clock));
         let tick_of = |periods_ns: &[f64]| tick_by_length(&starts_ns, &lengths_ns, periods_ns);
         let (tick, foreign) = match tick_of(&[look.coarse_ns]) {
             Some(tick) if evidence.could_be_interrupts(look.cpu, tick.on_grid) => {
@@ -99,16 +97,6 @@ impl Seen {
         self.clock.ns(self.traced.traced_ticks) * 1e-9
     }
 
-    /// Share of the time that gaps took.
-    pub(super) fn lost(&self) -> f64 {
-        self.traced.lost_ticks as f64 / self.traced.traced_ticks.max(1) as f64
-    }
-
-    /// Gaps a second.
-    pub(super) fn rate_hz(&self) -> f64 {
-        self.traced.count as f64 / self.seconds()
-    }
-
     /// Gaps of at least so many ns a second.
     pub(super) fn rate_of_hz(&self, least_ns: f64) -> f64 {
         let buckets = self.traced.lengths.sparse().buckets;
@@ -120,7 +108,7 @@ impl Seen {
     /// The time that gaps took by cause, as shares of all time; and what of it lies in no event though
     /// the gap's cause is known by events.
     pub(super) fn lost_by_cause(&self) -> (BTreeMap<Cause, f64>, f64) {
-        let (gaps, lost) = (&self.traced.gaps, self.lost());
+        let (gaps, lost) = (&self.traced.gaps, self.traced.lost());
         let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);
         let by_cause = shares.by_cause.into_iter();
         let by_cause = by_cause.map(|(cause, share)| (cause, share * lost));
@@ -172,7 +160,7 @@ impl Seen {
         let named = [
             ("events_whole_ns", whole_ns),
             ("backward_count", backward),
-            ("involuntary_count", Some(self.involuntary())),
+            ("involuntary_count", Some(self.evidence.involuntary())),
             ("run_delay_ns", delays),
             ("steal_ns", steal),
             ("throttled_count", throttling.map(|of| of.periods)),
@@ -180,12 +168,6 @@ impl Seen {
         ];
         let told = named.into_iter();
         told.filter_map(|(name, count)| Some((name.to_owned(), count? as f64))).collect()
-    }
-
-    /// How often the scheduler took the CPU from the loop.
-    pub(super) fn involuntary(&self) -> u64 {
-        let threads = self.evidence.cpus.values().flat_map(|cpu| &cpu.threads);
-        threads.filter_map(|thread| thread.involuntary).sum()
     }
 
     /// Median length of the gaps on the tick.

@@ -1,7 +1,8 @@
 //! Who took how much, in words.
 
-use super::super::attribution::{Attributed, By, Cause, Level};
+use super::super::attribution::{Attributed, By, Level};
 use super::seen::Seen;
+use laws::noise::Cause;
 use record::quantity::render;
 use record::unit::Unit;
 use stats::phase::Periodic;
@@ -26,7 +27,7 @@ pub(super) struct Row {
 pub(super) fn rows(seen: &Seen) -> Vec<Row> {
     let mut lengths: BTreeMap<(&'static str, String), Vec<f64>> = BTreeMap::new();
     for (attributed, length_ns) in seen.attributed.iter().zip(&seen.lengths_ns) {
-        let key = (attributed.cause.name(), name(attributed));
+        let key = (attributed.cause.text(), name(attributed));
         lengths.entry(key).or_default().push(*length_ns);
     }
     let row = |((cause, name), lengths): ((&'static str, String), Vec<f64>)| Row {
@@ -43,7 +44,7 @@ pub(super) fn rows(seen: &Seen) -> Vec<Row> {
 
 /// A cause and its name: `thread kworker/0:1`. What is only matched by number says so.
 pub(super) fn name(attributed: &Attributed) -> String {
-    let cause = attributed.cause.name();
+    let cause = attributed.cause.text();
     if attributed.cause == Cause::Unattributed {
         // Why nobody is named is told once, not with every gap.
         return cause.to_owned();
@@ -58,13 +59,13 @@ pub(super) fn name(attributed: &Attributed) -> String {
 
 /// The cause alone, and whether it is only matched by number.
 pub(super) fn state(attributed: &Attributed) -> String {
-    by_count(attributed, attributed.cause.name().to_owned())
+    by_count(attributed, attributed.cause.text().to_owned())
 }
 
 fn by_count(attributed: &Attributed, name: String) -> String {
     match attributed.by {
         By::Count => format!("{name} (by count)"),
-        By::Time | By::Nothing => name,
+        _ => name,
     }
 }
 
@@ -122,7 +123,7 @@ pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
         quantities.insert("tick_gap_traced_ns".to_owned(), with_ns);
     }
     if let Some(traced) = traced {
-        quantities.insert("lost_traced_ratio".to_owned(), traced.lost());
+        quantities.insert("lost_traced_ratio".to_owned(), traced.traced.lost());
     }
     Tracing { quantities, level: traced.map(|traced| traced.evidence.level), gaps_ns }
 }
@@ -141,7 +142,7 @@ impl Tracing {
         };
         Some(format!(
             "of a window in which {} were recorded, which may change the gaps: {cost}",
-            level.name()
+            level.text()
         ))
     }
 }

@@ -14,6 +14,18 @@ const TICKLESS: f64 = 0.5;
 const FEWER: f64 = 0.9;
 /// … and above which there are others beside the tick's.
 const MORE: f64 = 1.2;
+/// What the three disagree about.
+const TICKLESS_CPU: &str = "tickless, there is no tick to find";
+const HIDDEN: &str =
+    "timer interrupts come, but gaps do not keep their phase: too few, or hidden by others";
+const UNKNOWN: &str = "no tick among the gaps, and nothing counts the timer's interrupts: whether the CPU is \
+                       tickless is not known";
+const FOREIGN: &str = "gaps keep another's period, which is not this kernel's: another timer, or the \
+                       hypervisor's tick";
+const FEWER_INTERRUPTS: &str =
+    "fewer timer interrupts than ticks: some come as others than the timer's";
+const MORE_INTERRUPTS: &str = "more timer interrupts than ticks: other timers run out here";
+
 /// A window may begin and end beside a tick, and the counters are read a little before and after it.
 const AT_THE_ENDS: f64 = 2.0;
 
@@ -68,7 +80,7 @@ impl Ticking {
             timer_hz: timers.map(|count| count / (seen.evidence.counted_ns * 1e-9).max(1e-9)),
             nohz_full: list.filter(|list| !parse_cpus(list).is_empty()),
             steal_ns: of_cpu.and_then(|cpu| cpu.steal_ns),
-            lost: seen.lost(),
+            lost: seen.traced.lost(),
         }
     }
 
@@ -94,8 +106,8 @@ impl Ticking {
     pub(super) fn told(&self, round: u32) -> Vec<String> {
         let disagreement = self.disagreement();
         if round > 1 {
-            let short = |text: &String| text.split(" (").next().unwrap_or(text).to_owned();
-            return disagreement.as_ref().map(short).into_iter().collect();
+            let words: Vec<&str> = disagreement.iter().map(|(words, _)| *words).collect();
+            return (!words.is_empty()).then(|| words.join("; ")).into_iter().collect();
         }
         let phase = match &self.tick {
             Some(tick) => format!(
@@ -121,84 +133,76 @@ impl Ticking {
             Some(_) => "the three agree",
             None => "the two agree",
         };
-        let verdict = disagreement.unwrap_or_else(|| agree.to_owned());
+        let verdict = match disagreement.is_empty() {
+            true => agree.to_owned(),
+            false => {
+                let with_figures = |(words, figures): &(&str, String)| match figures.is_empty() {
+                    true => (*words).to_owned(),
+                    false => format!("{words} ({figures})"),
+                };
+                disagreement.iter().map(with_figures).collect::<Vec<_>>().join("; ")
+            }
+        };
         vec![format!(
             "{phase}; {:.4} ms by clock_getres(CLOCK_MONOTONIC_COARSE); {timers}: {verdict} (round 1)",
             self.coarse_ns * 1e-6
         )]
     }
 
-    /// Why they do not say the same, if so. Figures stand in brackets.
-    fn disagreement(&self) -> Option<String> {
+    /// Why they do not say the same, if so, with figures.
+    fn disagreement(&self) -> Vec<(&'static str, String)> {
         let coarse_hz = 1e9 / self.coarse_ns;
-        if self.tick.is_none() {
-            return Some(self.no_tick(coarse_hz));
-        }
-        let timer_hz = self.timer_hz?;
         let ends_hz = AT_THE_ENDS / self.seconds.max(1e-9);
-        if timer_hz < FEWER * coarse_hz - ends_hz {
-            return Some(format!(
-                "fewer timer interrupts than ticks: some come as others than the timer's ({timer_hz:.0} a \
-                 second)"
-            ));
+        match (&self.tick, self.timer_hz) {
+            (None, _) => {
+                let foreign = self.foreign.as_ref().map(|foreign| {
+                    let (ms, p) = (foreign.period_ns * 1e-6, probability(foreign.p));
+                    (FOREIGN, format!("{ms:.4} ms, by chance p {p}"))
+                });
+                [Some(self.no_tick(coarse_hz)), foreign].into_iter().flatten().collect()
+            }
+            (Some(_), Some(hz)) if hz < FEWER * coarse_hz - ends_hz => {
+                vec![(FEWER_INTERRUPTS, format!("{hz:.0} a second"))]
+            }
+            (Some(_), Some(hz)) if hz > MORE * coarse_hz + ends_hz => {
+                let beside = format!("{:.0} a second beside the tick", hz - coarse_hz);
+                vec![(MORE_INTERRUPTS, beside)]
+            }
+            (Some(_), _) => Vec::new(),
         }
-        (timer_hz > MORE * coarse_hz + ends_hz).then(|| {
-            format!(
-                "more timer interrupts than ticks: other timers run out here ({:.0} a second beside the \
-                 tick)",
-                timer_hz - coarse_hz
-            )
-        })
     }
 
     /// Why the gaps have no tick.
-    fn no_tick(&self, coarse_hz: f64) -> String {
-        let is_tickless = self.timer_hz.is_some_and(|hz| hz < TICKLESS * coarse_hz);
-        let why = match (self.timer_hz, is_tickless) {
-            (Some(hz), true) => self.tickless(hz, coarse_hz),
-            (Some(_), false) => format!(
-                "timer interrupts come, but gaps do not keep their phase: too few, or hidden by others \
-                 (who took {:.1} % of the time in all, steal {})",
-                100.0 * self.lost,
-                self.steal()
+    fn no_tick(&self, coarse_hz: f64) -> (&'static str, String) {
+        match self.timer_hz {
+            None => (UNKNOWN, String::new()),
+            Some(hz) if hz < TICKLESS * coarse_hz => (
+                TICKLESS_CPU,
+                format!(
+                    "{hz:.1} timer interrupts a second on CPU {}, not {coarse_hz:.0}; {}",
+                    self.cpu,
+                    self.listed()
+                ),
             ),
-            (None, _) => {
-                "no tick among the gaps, and nothing counts the timer's interrupts: whether the \
-                          CPU is tickless is not known"
-                    .to_owned()
+            Some(_) => {
+                let steal = match self.steal_ns {
+                    Some(ns) => format!("{:.0} ms", ns as f64 * 1e-6),
+                    None => "unknown".to_owned(),
+                };
+                let lost = 100.0 * self.lost;
+                (HIDDEN, format!("they took {lost:.1} % of the time in all, steal {steal}"))
             }
-        };
-        match &self.foreign {
-            Some(foreign) => format!(
-                "{why}; they keep another's period, which is not this kernel's: another timer, or the \
-                 hypervisor's tick ({:.4} ms, by chance p {})",
-                foreign.period_ns * 1e-6,
-                probability(foreign.p)
-            ),
-            None => why,
         }
     }
 
-    /// No tick to find, and the evidence.
-    fn tickless(&self, timer_hz: f64, coarse_hz: f64) -> String {
-        let list = match &self.nohz_full {
+    /// Whether the list of tickless CPUs has this one.
+    fn listed(&self) -> String {
+        match &self.nohz_full {
             Some(list) if parse_cpus(list).contains(&self.cpu) => {
                 format!("nohz_full lists CPU {}: {list}", self.cpu)
             }
             Some(list) => format!("though nohz_full, {list}, does not list CPU {}", self.cpu),
             None => "though there is no nohz_full list".to_owned(),
-        };
-        format!(
-            "tickless, there is no tick to find ({timer_hz:.1} timer interrupts a second on CPU {}, not \
-             {coarse_hz:.0}; {list})",
-            self.cpu
-        )
-    }
-
-    fn steal(&self) -> String {
-        match self.steal_ns {
-            Some(ns) => format!("{:.0} ms", ns as f64 * 1e-6),
-            None => "not told".to_owned(),
         }
     }
 }
@@ -214,7 +218,10 @@ pub(super) fn probability(p: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ticking, foreign_ns, probability};
+    use super::{
+        FEWER_INTERRUPTS, FOREIGN, HIDDEN, MORE_INTERRUPTS, TICKLESS_CPU, Ticking, UNKNOWN,
+        foreign_ns, probability,
+    };
     use stats::phase::tick;
 
     fn ticking(period_ms: Option<f64>, timer_hz: Option<f64>, nohz_full: Option<&str>) -> Ticking {
@@ -235,47 +242,37 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn says(ticking: &Ticking, words: &str) {
-        let told = ticking.told(1).join(" ");
-        assert!(told.contains(words), "{told}");
-    }
-
     #[test]
-    fn all_three_are_told_and_agree() {
-        let three = ticking(Some(4.0), Some(251.0), None);
-        for words in
-            ["4.0000 ms: 50 cycles", "251 timer interrupts", "4.0000 ms by clock", "three agree"]
-        {
-            says(&three, words);
+    fn each_disagreement_has_its_kind_and_later_rounds_have_no_figures() {
+        let tick = Some(4.0);
+        for (ticking, kinds) in [
+            (ticking(tick, Some(251.0), None), &[][..]),
+            (ticking(tick, None, None), &[]),
+            // A window of 200 ms may miss a tick at each end.
+            (ticking(tick, Some(216.0), None), &[]),
+            (ticking(tick, Some(600.0), None), &[MORE_INTERRUPTS]),
+            (ticking(tick, Some(2.0), None), &[FEWER_INTERRUPTS]),
+            (ticking(tick, Some(200.0), None), &[FEWER_INTERRUPTS]),
+            (ticking(None, Some(1.0), None), &[TICKLESS_CPU]),
+            (ticking(None, Some(250.0), None), &[HIDDEN]),
+            (ticking(None, None, None), &[UNKNOWN]),
+            (ticking(Some(10.0), Some(100.0), None), &[TICKLESS_CPU, FOREIGN]),
+            (ticking(Some(10.0), Some(250.0), None), &[HIDDEN, FOREIGN]),
+        ] {
+            let found = ticking.disagreement();
+            let words: Vec<&str> = found.iter().map(|(words, _)| *words).collect();
+            assert_eq!(words, kinds);
+            assert_eq!(ticking.told(1).len(), 1);
+            let later = if kinds.is_empty() { Vec::new() } else { vec![kinds.join("; ")] };
+            assert_eq!(ticking.told(2), later);
         }
-        assert!(three.told(2).is_empty());
     }
 
     #[test]
-    fn a_tickless_cpu_is_said_to_be_one_with_the_evidence() {
-        let with_list = ticking(None, Some(1.0), Some("2-3"));
-        says(&with_list, "tickless, there is no tick to find (1.0 timer interrupts");
-        says(&with_list, "nohz_full lists CPU 3: 2-3");
-        says(&ticking(None, Some(1.0), Some("1")), "does not list CPU 3");
-        says(&ticking(None, Some(1.0), None), "no nohz_full list");
-        assert_eq!(with_list.told(2), ["tickless, there is no tick to find"]);
-    }
-
-    #[test]
-    fn each_disagreement_has_its_reason() {
-        says(&ticking(None, Some(250.0), None), "do not keep their phase");
-        says(&ticking(None, None, None), "is not known");
-        says(
-            &ticking(Some(10.0), Some(100.0), None),
-            "they keep another's period, which is not this kernel's",
-        );
-        says(&ticking(Some(4.0), Some(600.0), None), "350 a second beside the tick");
-        says(&ticking(Some(4.0), Some(2.0), None), "fewer timer interrupts than ticks");
-        says(&ticking(Some(4.0), Some(200.0), None), "fewer timer interrupts than ticks");
-        // A window of 200 ms may miss a tick at each end.
-        says(&ticking(Some(4.0), Some(216.0), None), "the three agree");
-        says(&ticking(Some(4.0), None, None), "the two agree");
+    fn a_tickless_cpu_has_the_list_as_evidence() {
+        let listed = |list| ticking(None, Some(1.0), list).listed();
+        assert!(listed(Some("2-3")).contains("2-3") && listed(Some("1")).contains("does not"));
+        assert_ne!(listed(None), listed(Some("1")));
     }
 
     /// The kernel says what its tick is: what keeps another usual period is not that.
@@ -286,9 +283,6 @@ mod tests {
         assert_eq!(foreign_ns(2e6).len(), 4);
         let foreign = ticking(Some(10.0), Some(250.0), None);
         assert!(foreign.tick.is_none() && foreign.foreign.is_some());
-        says(&foreign, "(10.0000 ms, by chance p");
-        // In later rounds without figures.
-        assert!(!foreign.told(2)[0].contains("10.0"), "{:?}", foreign.told(2));
     }
 
     #[test]

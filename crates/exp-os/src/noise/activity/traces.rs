@@ -1,6 +1,7 @@
 //! The raw list of gaps, the timeline, the table of periods and the causes of a round.
 
 use super::super::attribution::Level;
+use super::super::moved::{self, Names};
 use super::seen::Seen;
 use super::shares::{self, name, state};
 use anyhow::Result;
@@ -9,21 +10,6 @@ use record::case::Case;
 
 /// The state in which the loop runs.
 const RUNNING: &str = "running";
-
-/// Names in the order of their numbers.
-#[derive(Default)]
-struct Names(Vec<String>);
-
-impl Names {
-    fn number(&mut self, name: &str) -> f64 {
-        let at = self.0.iter().position(|known| known == name);
-        let at = at.unwrap_or_else(|| {
-            self.0.push(name.to_owned());
-            self.0.len() - 1
-        });
-        at as f64
-    }
-}
 
 /// Rows of a list of gaps, in the first round and in each other one: of a row of 25 bytes, a megabyte and
 /// a tenth of one.
@@ -47,7 +33,7 @@ pub(super) fn write(
     timeline(bench, case, shown, samples)?;
     periods(bench, case, shown, samples, core_hz)?;
     causes(bench, case, traced.unwrap_or(plain))?;
-    counters(bench, case, plain)
+    moved::write(bench, case, &plain.evidence, false)
 }
 
 /// The window of picture and table: the one in which causes are known by time, where there is one.
@@ -201,18 +187,5 @@ fn causes(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     let trace = bench.trace(case, "causes", &columns, rows)?;
     trace.names.insert("cause".to_owned(), causes.0);
     trace.names.insert("who".to_owned(), names.0);
-    Ok(())
-}
-
-/// What the kernel counted of interrupts and soft interrupts around the first window.
-fn counters(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
-    let (mut kinds, mut names) = (Names::default(), Names::default());
-    let mut rows = Vec::new();
-    for moved in seen.evidence.moved() {
-        rows.push(vec![kinds.number(moved.kind), names.number(moved.row), moved.count as f64]);
-    }
-    let trace = bench.trace(case, "counters", &["kind", "row", "count"], rows)?;
-    trace.names.insert("kind".to_owned(), kinds.0);
-    trace.names.insert("row".to_owned(), names.0);
     Ok(())
 }

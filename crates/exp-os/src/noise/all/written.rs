@@ -1,17 +1,20 @@
 //! What the party saw, as figures, notes and the table of CPUs.
 
-use super::TOGETHER;
+use super::AtWork;
 use super::party::{Party, Seen};
-use crate::noise::attribution::{Cause, Evidence};
-use crate::noise::trace::Traced;
+use crate::noise::attribution::Evidence;
+use crate::noise::moved;
 use anyhow::{Result, anyhow};
-use bench::measure::{Bench, Clock};
+use bench::experiment::Fields as _;
+use bench::measure::{Bench, Clock, Declared, Values};
+use laws::noise::Cause;
 use metal::clock::{Clock as KernelClock, getres_ns};
 use record::case::{Case, Series};
 use record::key::Value;
 use stats::histogram::Histogram;
 use stats::phase::tick_by_length;
 use stats::quantile::median;
+use std::collections::BTreeMap;
 
 /// Gaps that are listed one by one of all CPUs together.
 const LISTED_MAX: usize = 20_000;
@@ -21,13 +24,14 @@ const WORST: usize = 3;
 const COLUMNS: [&str; 6] =
     ["cpu", "lost_ratio", "gaps_per_second", "gap_median_ns", "gap_longest_ns", "threshold_ns"];
 
+type ByCause = BTreeMap<Cause, f64>;
+
 /// What one CPU lost.
 struct Loss<'party> {
     cpu: usize,
     seen: &'party Seen,
-    /// By cause, in the order of [`Cause::ALL`], as a share of the traced time; `None` where the evidence
-    /// cannot tell it.
-    by_cause: Vec<Option<f64>>,
+    /// By cause that the evidence can name, as a share of the traced time.
+    by_cause: ByCause,
     /// Something is unattributed for want of evidence only.
     is_untold: bool,
     median_ns: Option<f64>,
@@ -35,21 +39,21 @@ struct Loss<'party> {
 
 /// Writes every case of the series.
 pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let losses: Vec<Loss<'_>> = party
         .members
         .iter()
         .filter_map(|(cpu, seen)| Some(Loss::of(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
         .collect();
     // They are what is measured here.
-    bench.planned_switches(switches(&party.evidence));
+    bench.declare(Declared::Switches(party.evidence.involuntary()));
     for case in &series.cases {
-        let written = match case.id.get("cpu").and_then(Value::int) {
-            Some(cpu) => write_one(case, cpu as usize, party, &losses, bench),
+        let written = AtWork::decode(case).and_then(|at_work| match at_work.one() {
+            Some(cpu) => write_one(case, cpu, party, &losses, bench),
             None => write_all(case, party, &losses, bench),
-        };
+        });
         if let Err(error) = written {
-            bench.fail(case, &error);
+            bench.give_up([case], &error);
         }
     }
 }
@@ -68,16 +72,16 @@ fn write_one(
             _ => anyhow!("CPU {cpu} is not among those that the round was given"),
         });
     };
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let traced = &loss.seen.traced;
     if traced.count > 0 {
         let excerpt = lengths_ns(loss, clock, usize::MAX);
-        bench.record_counted_apart(case, "gap", excerpt, &traced.lengths)?;
+        bench.record(case, "gap", Values::counted(excerpt, &traced.lengths).apart())?;
         let longest_ns = clock.ns(traced.longest_ticks);
-        bench.record_apart(case, "longest_gap", vec![longest_ns])?;
+        bench.record(case, "longest_gap", Values::block(longest_ns).apart())?;
     }
-    bench.record_apart(case, "gap_rate", vec![loss.rate_hz(clock)])?;
-    let samples = bench.record_apart(case, "lost", vec![loss.share()])?;
+    bench.record(case, "gap_rate", Values::block(loss.seen.traced.rate_hz(clock)).apart())?;
+    let samples = bench.record(case, "lost", Values::block(loss.seen.traced.lost()).apart())?;
     let threshold = &loss.seen.threshold;
     let quantities = [
         ("threshold_ns", threshold.ns),
@@ -97,7 +101,7 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     if losses.is_empty() {
         return Err(anyhow!("no CPU could be traced: {}", absent.join("; ")));
     }
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     let mut lengths = Histogram::default();
     losses.iter().for_each(|loss| lengths.merge(&loss.seen.traced.lengths));
     if lengths.count() > 0 {
@@ -106,34 +110,31 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
             false => LISTED_MAX / losses.len(),
         };
         let excerpt = losses.iter().flat_map(|loss| lengths_ns(loss, clock, share));
-        bench.record_counted_apart(case, "gap", excerpt.collect(), &lengths)?;
+        bench.record(case, "gap", Values::counted(excerpt.collect(), &lengths).apart())?;
         let longest = losses.iter().map(|loss| loss.seen.traced.longest_ticks);
         let longest_ns = clock.ns(longest.max().unwrap_or(0));
-        bench.record_apart(case, "longest_gap", vec![longest_ns])?;
+        bench.record(case, "longest_gap", Values::block(longest_ns).apart())?;
     }
     let traced_ns: f64 = losses.iter().map(|loss| clock.ns(loss.seen.traced.traced_ticks)).sum();
-    let rates: f64 = losses.iter().map(|loss| loss.rate_hz(clock)).sum();
+    let rates: f64 = losses.iter().map(|loss| loss.seen.traced.rate_hz(clock)).sum();
     let count = losses.len() as f64;
-    bench.record_apart(case, "gap_rate", vec![rates / count])?;
+    bench.record(case, "gap_rate", Values::block(rates / count).apart())?;
     write_plumb(case, &party.evidence, traced_ns, bench)?;
 
-    let is_told = |at: &usize| losses.iter().all(|loss| loss.by_cause[*at].is_some());
-    let told: Vec<usize> = (0..Cause::ALL.len()).filter(is_told).collect();
+    let in_all = |cause: &Cause| losses.iter().all(|loss| loss.by_cause.contains_key(cause));
+    let known: Vec<Cause> = Cause::ALL.iter().copied().filter(in_all).collect();
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
-    columns.extend(told.iter().map(|at| format!("{}_ratio", Cause::ALL[*at].name())));
+    columns.extend(known.iter().map(|cause| format!("{}_ratio", cause.text())));
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let rows = losses.iter().map(|loss| loss.row(clock, &told)).collect();
+    let rows = losses.iter().map(|loss| loss.row(clock, &known)).collect();
     bench.trace(case, "cpus", &columns, rows)?;
-    write_counters(case, &party.evidence, bench)?;
+    moved::write(bench, case, &party.evidence, true)?;
 
-    let shares: f64 = losses.iter().map(Loss::share).sum();
-    let samples = bench.record_apart(case, "lost", vec![shares / count])?;
+    let shares: f64 = losses.iter().map(|loss| loss.seen.traced.lost()).sum();
+    let samples = bench.record(case, "lost", Values::block(shares / count).apart())?;
     samples.quantities.insert("cpus_count".to_owned(), count);
-    let mean = |cause: usize| {
-        let of_all: Option<f64> = losses.iter().map(|loss| loss.by_cause[cause]).sum();
-        Some(of_all? / count)
-    };
-    let by_cause: Vec<Option<f64>> = (0..Cause::ALL.len()).map(mean).collect();
+    let mean = |cause: &Cause| losses.iter().map(|loss| loss.by_cause[cause]).sum::<f64>() / count;
+    let by_cause = known.iter().map(|cause| (*cause, mean(cause))).collect();
     let is_untold = losses.iter().all(|loss| loss.is_untold);
     samples.notes.push(causes(case, &by_cause, is_untold));
     samples.notes.push(worst(losses, clock));
@@ -143,38 +144,16 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     Ok(())
 }
 
-/// Every line of interrupts and soft interrupts that moved.
-fn write_counters(case: &Case, evidence: &Evidence, bench: &mut Bench) -> Result<()> {
-    let (mut kinds, mut names): (Vec<String>, Vec<String>) = Default::default();
-    let number = |names: &mut Vec<String>, name: &str| {
-        let at = names.iter().position(|known| known == name);
-        at.unwrap_or_else(|| {
-            names.push(name.to_owned());
-            names.len() - 1
-        }) as f64
-    };
-    let moved = evidence.moved();
-    let rows = moved.iter().map(|one| {
-        let (kind, row) = (number(&mut kinds, one.kind), number(&mut names, one.row));
-        vec![one.cpu as f64, kind, row, one.count as f64]
-    });
-    let rows = rows.collect();
-    let trace = bench.trace(case, "counters", &["cpu", "kind", "row", "count"], rows)?;
-    trace.names.insert("kind".to_owned(), kinds);
-    trace.names.insert("row".to_owned(), names);
-    Ok(())
-}
-
 /// The harness's own wake-ups, by name.
 fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
-    let threads = evidence.plumb();
+    let threads = &evidence.plumb;
     let times: Vec<u64> = threads.iter().filter_map(|thread| thread.time_ns).collect();
     if times.is_empty() && !threads.is_empty() {
         // A kernel without scheduler statistics.
         return Ok(());
     }
     let time_ns = times.iter().sum::<u64>() as f64;
-    let samples = bench.record_apart(case, "lost_plumb", vec![time_ns / traced_ns])?;
+    let samples = bench.record(case, "lost_plumb", Values::block(time_ns / traced_ns).apart())?;
     samples.quantities.insert("plumb_ns".to_owned(), time_ns);
     let ran: Vec<String> = threads
         .iter()
@@ -203,11 +182,8 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
 impl<'party> Loss<'party> {
     fn of(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
         let gaps = &seen.traced.gaps;
-        let first = seen.traced.segments.first().map_or(0, |(first, _)| *first);
-        let starts_ns: Vec<f64> =
-            gaps.iter().map(|gap| clock.ns(gap.start.saturating_sub(first))).collect();
+        let (starts_ns, lengths_ns) = (seen.traced.starts_ns(clock), seen.traced.lengths_ns(clock));
         let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
-        let lengths_ns: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
         let tick = tick_by_length(&starts_ns, &lengths_ns, &[nominal_ns]);
         let on_tick: Vec<bool> = starts_ns
             .iter()
@@ -215,48 +191,33 @@ impl<'party> Loss<'party> {
             .collect();
         let found = evidence.attribute(cpu, gaps, &on_tick, seen.traced.held());
         let shares = evidence.shares(cpu, gaps, &found);
-        let lost = share(&seen.traced);
-        let of = |cause: &Cause| {
-            let share = shares.by_cause.get(cause).copied().unwrap_or(0.0);
-            evidence.tells(cpu, *cause).then_some(share * lost)
+        let lost = seen.traced.lost();
+        let of = |&cause: &Cause| {
+            let share = shares.by_cause.get(&cause).copied().unwrap_or(0.0);
+            evidence.tells(cpu, cause).then_some((cause, share * lost))
         };
         Loss {
             cpu,
             seen,
-            by_cause: Cause::ALL.iter().map(of).collect(),
+            by_cause: Cause::ALL.iter().filter_map(of).collect(),
             is_untold: shares.outside <= 0.0,
             median_ns: median(&lengths_ns),
         }
     }
 
-    fn share(&self) -> f64 {
-        share(&self.seen.traced)
-    }
-
-    fn rate_hz(&self, clock: Clock) -> f64 {
-        let traced = &self.seen.traced;
-        traced.count as f64 * 1e9 / clock.ns(traced.traced_ticks.max(1))
-    }
-
-    /// A row of the table, with these causes, by their places in [`Cause::ALL`].
-    fn row(&self, clock: Clock, told: &[usize]) -> Vec<f64> {
+    /// A row of the table, with these causes.
+    fn row(&self, clock: Clock, causes: &[Cause]) -> Vec<f64> {
         let mut row = vec![
             self.cpu as f64,
-            self.share(),
-            self.rate_hz(clock),
+            self.seen.traced.lost(),
+            self.seen.traced.rate_hz(clock),
             self.median_ns.unwrap_or(0.0),
             clock.ns(self.seen.traced.longest_ticks),
             self.seen.threshold.ns,
         ];
-        let shares = told.iter().map(|at| self.by_cause[*at].unwrap_or(0.0));
-        row.extend(shares);
+        row.extend(causes.iter().map(|cause| self.by_cause[cause]));
         row
     }
-}
-
-/// Share of the traced time that was lost.
-fn share(traced: &Traced) -> f64 {
-    traced.lost_ticks as f64 / (traced.traced_ticks as f64).max(1.0)
 }
 
 /// Lengths of the first so many gaps.
@@ -267,22 +228,15 @@ fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
 
 /// What the lost time went to, largest part first. Who is likely behind the unattributed part is said only
 /// where it is not for want of evidence.
-fn causes(case: &Case, by_cause: &[Option<f64>], is_untold: bool) -> String {
-    let all: f64 = by_cause.iter().flatten().sum();
-    let nobody = case.at.get("nobody").and_then(Value::text);
-    let nobody = nobody.filter(|_| !is_untold);
-    let mut parts: Vec<(f64, &str)> = Cause::ALL
-        .into_iter()
-        .zip(by_cause)
-        .filter_map(|(cause, share)| Some((cause, share.filter(|share| *share > 0.0)?)))
-        .map(|(cause, share)| {
-            let name = match cause {
-                Cause::Unattributed => nobody.unwrap_or(cause.name()),
-                _ => cause.name(),
-            };
-            (share, name)
-        })
-        .collect();
+fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
+    let all: f64 = by_cause.values().sum();
+    let nobody = case.at.get("nobody").and_then(Value::text).filter(|_| !is_untold);
+    let name = |cause: &Cause| match cause {
+        Cause::Unattributed => nobody.unwrap_or(cause.text()),
+        _ => cause.text(),
+    };
+    let parts = by_cause.iter().filter(|(_, share)| **share > 0.0);
+    let mut parts: Vec<(f64, &str)> = parts.map(|(cause, share)| (*share, name(cause))).collect();
     if parts.is_empty() {
         return "no gap".to_owned();
     }
@@ -297,7 +251,7 @@ fn causes(case: &Case, by_cause: &[Option<f64>], is_untold: bool) -> String {
 /// The CPUs that lost most.
 fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
     let mut order: Vec<&Loss<'_>> = losses.iter().collect();
-    order.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    order.sort_by(|a, b| b.seen.traced.lost().total_cmp(&a.seen.traced.lost()));
     let worst: Vec<String> = order
         .iter()
         .take(WORST)
@@ -305,7 +259,7 @@ fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
             format!(
                 "CPU {} {:.3} % (longest {:.1} µs)",
                 loss.cpu,
-                100.0 * loss.share(),
+                100.0 * loss.seen.traced.lost(),
                 clock.ns(loss.seen.traced.longest_ticks) / 1e3
             )
         })
@@ -346,18 +300,12 @@ fn throttling(evidence: &Evidence) -> Option<String> {
 /// The CPUs that could not be traced, each with its reason.
 fn absent(party: &Party) -> Vec<String> {
     let failed = party.members.iter().filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
-    failed.map(|(cpu, error)| format!("{TOGETHER} but CPU {cpu}: {error:#}")).collect()
-}
-
-/// Times that the tracing threads were switched out though they could run.
-fn switches(evidence: &Evidence) -> u64 {
-    let threads = evidence.cpus.values().flat_map(|cpu| &cpu.threads);
-    threads.filter_map(|thread| thread.involuntary).sum()
+    failed.map(|(cpu, error)| format!("all but CPU {cpu}: {error:#}")).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cause, Loss, causes};
+    use super::{ByCause, Cause, Loss, causes};
     use crate::noise::all::party::Seen;
     use crate::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
     use crate::noise::trace::{Threshold, Traced};
@@ -412,16 +360,13 @@ mod tests {
         for held in [200, 40] {
             let seen = seen(held);
             let loss = Loss::of(3, &seen, &evidence(), clock);
-            let sum: f64 = loss.by_cause.iter().flatten().sum();
-            assert!((sum - loss.share()).abs() < 1e-12, "{sum}");
-            let of = |cause: Cause| {
-                let at = Cause::ALL.iter().position(|of| *of == cause);
-                loss.by_cause[at.expect("it is one")]
-            };
+            let sum: f64 = loss.by_cause.values().sum();
+            assert!((sum - loss.seen.traced.lost()).abs() < 1e-12, "{sum}");
+            let of = |cause: Cause| loss.by_cause.get(&cause).copied();
             let half = of(Cause::Thread).expect("switches are counted");
-            assert!((half / loss.share() - 0.5).abs() < 1e-9, "{half}");
+            assert!((half / loss.seen.traced.lost() - 0.5).abs() < 1e-9, "{half}");
             let quarter = of(Cause::Timer).expect("interrupts are counted");
-            assert!((quarter / loss.share() - 0.25).abs() < 0.026, "{quarter}");
+            assert!((quarter / loss.seen.traced.lost() - 0.25).abs() < 0.026, "{quarter}");
             // No counter tells these.
             for unknown in [Cause::Softirq, Cause::Plumb, Cause::Steal] {
                 assert_eq!(of(unknown), None);
@@ -431,14 +376,16 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_named() {
-        let mut by_cause = vec![None; Cause::ALL.len()];
+        let mut by_cause = ByCause::new();
         let mut case = Case::new(CaseId::new());
         let likely = Value::Text("likely the hypervisor".to_owned());
         case.at.insert("nobody".to_owned(), likely);
         assert_eq!(causes(&case, &by_cause, true), "no gap");
-        by_cause[0] = Some(0.03);
-        by_cause[1] = Some(0.0);
-        by_cause[Cause::ALL.len() - 1] = Some(0.01);
+        by_cause.extend([
+            (Cause::Timer, 0.03),
+            (Cause::Interrupt, 0.0),
+            (Cause::Unattributed, 0.01),
+        ]);
         let told =
             |nobody: &str| format!("of the lost time, by counters: timer 75 %, {nobody} 25 %");
         assert_eq!(causes(&case, &by_cause, true), told("unattributed"));

@@ -89,21 +89,25 @@ fn moved(now: &Lines, then: &Lines, cpu: usize) -> Option<Vec<RowCount>> {
     Some(moved.collect())
 }
 
-/// Counts of a thread so far. A kernel without scheduler statistics prints zeros for all of them.
+/// What the scheduler counted of a thread by its directory: time on a CPU and time that it waited for one, in ns,
+/// and times it was given one. A kernel without scheduler statistics prints zeros, also for a thread that has
+/// run.
+pub(super) fn schedstat(root: &Root, thread: &str) -> Option<[u64; 3]> {
+    let text = root.line(&format!("{thread}/schedstat"))?;
+    let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
+    let [time_ns, delay_ns, runs] = [words.next()??, words.next()??, words.next()??];
+    (time_ns > 0 || runs > 0).then_some([time_ns, delay_ns, runs])
+}
+
+/// Counts of a thread so far.
 fn thread(root: &Root, tid: u32) -> OfThread {
     let status = root.read(&format!("proc/{tid}/status")).unwrap_or_default();
     let involuntary =
         status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-    let delay = || {
-        let text = root.line(&format!("proc/{tid}/schedstat"))?;
-        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
-        let (time_ns, delay_ns, runs) = (words.next()??, words.next()??, words.next()??);
-        (time_ns > 0 || runs > 0).then_some(delay_ns)
-    };
     OfThread {
         tid,
         involuntary: involuntary.and_then(|count| count.trim().parse().ok()),
-        run_delay_ns: delay(),
+        run_delay_ns: schedstat(root, &format!("proc/{tid}")).map(|[_, delay_ns, _]| delay_ns),
     }
 }
 

@@ -9,16 +9,6 @@ use super::spans::{self, Timeline};
 use super::{Attributed, By, Cause, Held, Level, counts, unattributed};
 use host::kernel::Virtualisation;
 
-/// Why a gap is nobody's that the kernel's events could tell.
-const NO_EVENT: &str = "no event of the kernel touches it";
-/// Why it is nobody's where counters are all there is.
-const COUNTED_OUT: &str = "more gaps than the counters counted";
-
-/// Whether a gap is nobody's for this reason though the evidence is whole.
-fn is_outside(why: &str) -> bool {
-    why == NO_EVENT || why == COUNTED_OUT || why.starts_with(spans::BESIDE)
-}
-
 /// What was seen between [`super::Watch::begin`] and its end. Plain data: it can be made by hand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
@@ -203,7 +193,7 @@ impl Evidence {
                 counts.interrupts();
             }
         }
-        let nobody = Attributed::nobody(self.why_nobody(of_cpu));
+        let nobody = self.nobody(of_cpu);
         let found = counts.found.into_iter();
         found.map(|cause| cause.unwrap_or_else(|| nobody.clone())).collect()
     }
@@ -233,7 +223,9 @@ impl Evidence {
             }
             *shares.by_cause.entry(found.cause).or_default() += rest_ns / all_ns;
             match found.cause {
-                Cause::Unattributed if is_outside(&found.who) => shares.outside += rest_ns / all_ns,
+                Cause::Unattributed if found.by == By::Outside => {
+                    shares.outside += rest_ns / all_ns
+                }
                 Cause::Unattributed => {}
                 _ => shares.beside += found.beside_ns.unwrap_or(0.0) / all_ns,
             }
@@ -298,42 +290,51 @@ impl Evidence {
         format!("events were lost from {after_s:.2} s on: more than the ring holds")
     }
 
-    fn why_nobody(&self, of_cpu: &OfCpu) -> String {
+    /// A gap without a cause.
+    fn nobody(&self, of_cpu: &OfCpu) -> Attributed {
         if self.level == Level::Tracepoints && of_cpu.timeline.is_some() {
-            return NO_EVENT.to_owned();
+            return Attributed::outside("no event of the kernel touches it");
         }
         let unreadable = of_cpu.unreadable();
         match unreadable.is_empty() {
-            true => COUNTED_OUT.to_owned(),
-            false => format!("counters not readable: {}", unreadable.join(", ")),
+            true => Attributed::outside("more gaps than the counters counted"),
+            false => {
+                Attributed::nobody(format!("counters not readable: {}", unreadable.join(", ")))
+            }
         }
     }
 
-    /// Threads of plumb beside the traced ones, by what they ran in the window, most first: the
-    /// harness's own wake-ups.
-    pub fn plumb(&self) -> &[PlumbThread] {
-        &self.plumb
+    /// How often the scheduler took the CPU from the traced threads.
+    pub fn involuntary(&self) -> u64 {
+        let threads = self.cpus.values().flat_map(|cpu| &cpu.threads);
+        threads.filter_map(|thread| thread.involuntary).sum()
     }
 
-    /// How far the evidence goes, for a note: `level 1 (switches): …why not further`.
+    /// How far the evidence goes and why no further, without what differs between rounds.
+    pub fn reached_without_figures(&self) -> String {
+        self.reached_with("")
+    }
+
+    /// How far the evidence goes, what was lost of it, and why it goes no further.
     pub fn reached(&self) -> String {
-        let level = format!("level {} ({})", self.level.number(), self.level.name());
-        let lost: u64 =
-            self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref()?.lost).sum();
+        let timelines = self.cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
+        let lost: u64 = timelines.filter_map(|timeline| timeline.lost).sum();
         let begin = |of_cpu: &OfCpu| Some(of_cpu.whole_until()?.saturating_sub(self.begin));
         let first = self.cpus.values().filter_map(begin).min();
         let since = first.map_or(String::new(), |ticks| {
             format!(" from {:.2} s on", ticks as f64 * self.tick_ns * 1e-9)
         });
-        let lost = match lost {
+        self.reached_with(&match lost {
             0 if first.is_none() => String::new(),
             0 => format!("; events may have been lost{since}"),
             _ => format!("; {lost} events were lost{since}"),
-        };
-        match &self.why_not_higher {
-            Some(why) => format!("{level}{lost}; not further: {why}"),
-            None => format!("{level}{lost}"),
-        }
+        })
+    }
+
+    fn reached_with(&self, lost: &str) -> String {
+        let why = self.why_not_higher.as_ref();
+        let why = why.map(|why| format!("; not further: {why}")).unwrap_or_default();
+        format!("{}{lost}{why}", self.level.title())
     }
 }
 

@@ -11,17 +11,10 @@ pub struct PlumbThread {
     /// `plumb session`, `plumb worker` or `plumb child`, with the thread's own name where it has
     /// another. As the causes of gaps name it.
     pub name: String,
-    /// Process.
-    pid: u32,
-    /// Thread.
-    tid: u32,
     /// Times it was given a CPU; `None` where the kernel keeps no statistics.
     pub runs: Option<u64>,
     /// Time on a CPU, in ns, as far as the kernel has booked it.
     pub time_ns: Option<u64>,
-    /// Stretches of it on the watched CPUs, and their time in ns, as tracepoints saw them; `None`
-    /// below that level.
-    pub seen: Option<(u64, f64)>,
 }
 
 /// Threads of plumb by number, with what each is called.
@@ -129,11 +122,9 @@ fn is_below(pid: u32, top: u32, parents: &BTreeMap<u32, u32>) -> bool {
 /// What the scheduler counted of the threads so far.
 pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
     let read = |(tid, named): (&u32, &Named)| {
-        let text = root.line(&format!("proc/{}/task/{tid}/schedstat", named.pid))?;
-        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
-        let (time_ns, _, runs) = (words.next()??, words.next()??, words.next()??);
-        // A kernel without scheduler statistics prints zeros, also for a thread that has run.
-        (time_ns > 0 || runs > 0).then_some((*tid, (time_ns, runs)))
+        let thread = format!("proc/{}/task/{tid}", named.pid);
+        let [time_ns, _, runs] = super::counters::schedstat(root, &thread)?;
+        Some((*tid, (time_ns, runs)))
     };
     names.iter().filter_map(read).collect()
 }
@@ -153,11 +144,8 @@ pub(super) fn plumb(
             };
             PlumbThread {
                 name: named.name.clone(),
-                pid: named.pid,
-                tid: *tid,
                 runs: since(|runs| runs.1),
                 time_ns: since(|runs| runs.0),
-                seen: None,
             }
         })
         .collect();

@@ -23,9 +23,6 @@ pub(super) fn slack_ns(is_guest: Option<bool>) -> f64 {
 /// kernel's clock to the counter.
 pub(super) const EDGE_NS: f64 = 1e3;
 
-/// Why a gap is nobody's though events touch it: this, and their cause.
-pub(super) const BESIDE: &str = "most of it beside";
-
 /// What begins and ends in pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -232,7 +229,7 @@ impl Timeline {
         let residue_ns = gap.ticks().saturating_sub(seen) as f64 * tick_ns;
         let is_beside = residue_ns > slack_ns && residue_ns > most as f64 * tick_ns;
         let mut found = match cause {
-            _ if is_beside => Attributed::nobody(format!("{BESIDE} {}", cause.name())),
+            _ if is_beside => Attributed::outside(format!("most of it beside {}", cause.text())),
             Cause::Unattributed => Attributed::nobody(who),
             _ => Attributed::new(cause, who, By::Time),
         };

@@ -46,7 +46,7 @@ fn evidence(level: Level, of_cpu: OfCpu, throttling: Option<Throttling>) -> Evid
 
 /// `cause who` of each.
 fn told(found: &[Attributed]) -> Vec<String> {
-    let told = |one: &Attributed| format!("{} {}", one.cause.name(), one.who);
+    let told = |one: &Attributed| format!("{} {}", one.cause.text(), one.who);
     found.iter().map(told).collect()
 }
 
@@ -85,7 +85,7 @@ fn counters_give_every_cause_that_they_count() {
         [Timer, Timer, Unattributed, Unattributed, Unattributed, Unattributed, Interrupt];
     assert_eq!(causes(&found), expected);
     assert_eq!(found[6].who, "virtio1-req.0 (interrupt 36)");
-    assert_eq!(found[2].by, By::Nothing);
+    assert_eq!(found[2].by, By::Outside);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn own_switches_are_known_by_time_and_the_rest_by_count() {
     // The counters have switches left, but none happened at the last gap.
     assert_eq!(causes(&found), [Timer, Thread, Throttled, Unattributed]);
     let by: Vec<By> = found.iter().map(|one| one.by).collect();
-    assert_eq!(by, [By::Count, By::Time, By::Count, By::Nothing]);
+    assert_eq!(by, [By::Count, By::Time, By::Count, By::Outside]);
 
     // Unless events may be missing there.
     let timeline = of_cpu.timeline.as_mut().expect("it has one");
@@ -228,11 +228,11 @@ fn throttled_time_of_a_group_is_shared_by_the_cpus_that_trace() {
 #[test]
 fn what_cannot_be_told_is_unknown() {
     let tells = |evidence: &Evidence| -> Vec<&str> {
-        let told = Cause::ALL.into_iter();
+        let told = Cause::ALL.iter().copied();
         let told = told.filter(|cause| evidence.tells(0, *cause));
-        told.map(Cause::name).collect()
+        told.map(Cause::text).collect()
     };
-    let all: Vec<&str> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+    let all: Vec<&str> = Cause::ALL.iter().map(|cause| cause.text()).collect();
     let seen = evidence(Level::Tracepoints, counters(&[], 0, None), None);
     assert_eq!(tells(&seen), all);
     let counted = evidence(Level::Counters, counters(&[], 0, None), None);
@@ -271,7 +271,7 @@ fn what_nobody_claims_is_named_by_the_machine() {
 #[test]
 fn no_one_is_on_the_ladder_twice_and_names_differ() {
     assert!(Level::ALL.is_sorted_by(|a, b| a < b));
-    let names: BTreeSet<&str> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+    let names: BTreeSet<&str> = Cause::ALL.iter().map(|cause| cause.text()).collect();
     assert_eq!(names.len(), Cause::ALL.len());
 }
 

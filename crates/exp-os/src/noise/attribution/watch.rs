@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::counters::Reading;
 use super::spans::Threads;
 use super::tracing::{KEPT_MOST, Switches, Tie, Tracing, tie};
-use super::{Cause, Evidence, Level, OfCpu, PlumbThread, own};
+use super::{Evidence, Level, OfCpu, own};
 use bench::measure::Clock;
 use host::kernel::virtualisation;
 use host::{Outside, Root};
@@ -172,21 +172,16 @@ impl Watch {
             Level::Tracepoints => virtualisation(&self.root).is_guest,
             Level::Counters | Level::Switches => None,
         };
-        let mut plumb = own::plumb(&self.names, &self.runs, &runs, &traced);
-        let tick_ns = self.clock.ns(1);
-        if level == Level::Tracepoints {
-            plumb.iter_mut().for_each(|thread| see(thread, &cpus, tick_ns));
-        }
         Evidence {
             level,
             why_not_higher: self.why_not_higher,
-            tick_ns,
+            tick_ns: self.clock.ns(1),
             begin: self.begin.0,
             counted_ns,
             is_guest,
             throttling: after.throttling_since(&self.before),
             cpus,
-            plumb,
+            plumb: own::plumb(&self.names, &self.runs, &runs, &traced),
         }
     }
 }
@@ -199,8 +194,8 @@ fn climb(
     threads: &[(usize, u32)],
 ) -> (Events, Option<String>) {
     let unasked = |level: Level| {
-        let next = Level::ALL.into_iter().find(|higher| *higher > level)?;
-        (at_most < next).then(|| format!("{} were not asked for", next.name()))
+        let next = *Level::ALL.iter().find(|higher| **higher > level)?;
+        (at_most < next).then(|| format!("{} were not asked for", next.text()))
     };
     let mut why_not = unasked(Level::Switches);
     if at_most >= Level::Tracepoints {
@@ -219,16 +214,6 @@ fn climb(
         }
     }
     (Events::None, unasked(Level::Counters))
-}
-
-/// What the tracepoints saw of a thread of plumb. Threads of one name are not told apart.
-fn see(thread: &mut PlumbThread, cpus: &BTreeMap<usize, OfCpu>, tick_ns: f64) {
-    let timelines = cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
-    let spans = timelines.flat_map(|timeline| &timeline.spans);
-    let own = spans.filter(|span| span.cause == Cause::Plumb && *span.who == thread.name);
-    let (count, ticks) =
-        own.fold((0, 0), |(count, ticks), span| (count + 1, ticks + (span.end - span.start)));
-    thread.seen = Some((count, ticks as f64 * tick_ns));
 }
 
 fn who_is_who(cpu: usize, threads: &[(usize, u32)], names: &own::Names) -> Threads {

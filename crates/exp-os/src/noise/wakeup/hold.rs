@@ -73,33 +73,33 @@ pub(super) fn may_hold_off() -> Result<(), Skip> {
     })
 }
 
-/// The idle states during a round.
-pub(super) struct IdleStates {
+/// The request that CPUs shall not go idle in a round, or none.
+pub(super) struct NoIdling {
     /// The request, as long as the file is open.
     _request: Option<File>,
     /// The least exit latency that anybody asks for, in µs, where it can be read.
     target_us: Option<i32>,
 }
 
-impl IdleStates {
+impl NoIdling {
     /// As the machine has them.
-    pub(super) fn allowed() -> IdleStates {
+    pub(super) fn not_asked_for() -> NoIdling {
         let target_us = File::open(DEVICE).ok().and_then(|mut file| target_us(&mut file).ok());
-        IdleStates { _request: None, target_us }
+        NoIdling { _request: None, target_us }
     }
 
     /// Held off until this is dropped, or the process ends.
     ///
     /// # Errors
     /// The device cannot be written, or does not take the request.
-    pub(super) fn held_off() -> Result<IdleStates> {
+    pub(super) fn asked_for() -> Result<NoIdling> {
         let context = || format!("holding idle states off by {DEVICE}");
         let mut file =
             OpenOptions::new().read(true).write(true).open(DEVICE).with_context(context)?;
         file.write_all(&0_i32.to_ne_bytes()).with_context(context)?;
         let target_us = target_us(&mut file).with_context(context)?;
         ensure!(target_us == 0, "{DEVICE} was set to 0 and says {target_us} µs");
-        Ok(IdleStates { _request: Some(file), target_us: Some(target_us) })
+        Ok(NoIdling { _request: Some(file), target_us: Some(target_us) })
     }
 
     /// What a reader must know: somebody else holds states off.
@@ -123,11 +123,11 @@ fn target_us(file: &mut File) -> io::Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEVICE, Fifo, IdleStates, may_be_fifo, may_hold_off};
+    use super::{DEVICE, Fifo, NoIdling, may_be_fifo, may_hold_off};
 
     #[test]
     fn another_ones_request_is_told_and_the_kernels_none_is_not() {
-        let states = |target_us| IdleStates { _request: None, target_us };
+        let states = |target_us| NoIdling { _request: None, target_us };
         assert_eq!(states(None).note(), None);
         assert_eq!(states(Some(2_000_000_000)).note(), None);
         let note = states(Some(70)).note().expect("is told");
@@ -152,10 +152,10 @@ mod tests {
         }
         match may_hold_off() {
             Ok(()) => {
-                let held = IdleStates::held_off().expect("is allowed");
+                let held = NoIdling::asked_for().expect("is allowed");
                 assert_eq!((held.target_us, held.note()), (Some(0), None));
                 // This one sees the other's request.
-                let note = IdleStates::allowed().note();
+                let note = NoIdling::not_asked_for().note();
                 assert!(note.is_none_or(|note| note.contains("more than 0 µs")));
             }
             Err(skip) => assert!(skip.reason.contains(DEVICE), "{}", skip.reason),

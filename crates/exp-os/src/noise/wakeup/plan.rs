@@ -1,12 +1,11 @@
 //! Which sleeps are measured where, and for how long.
 
-use super::load;
-use bench::experiment::{Offer, Params, Preset, Site, Skip};
+use super::{CARD, load};
+use bench::experiment::{Fields as _, Offer, Params, Preset, Site, Skip};
 use host::{format_cpus, parse_cpus};
-use laws::noise::wakeup::{Load, Slack, Sleep};
+use laws::noise::wakeup::{GridClock, IdleStates, Load, Policy, Slack, Sleep};
 use record::case::{Case, Order, Series};
-use record::key::{CaseId, Value};
-use std::collections::BTreeMap;
+use record::key::Value;
 use std::time::Duration;
 
 /// Sleeps of a case in a rehearsal.
@@ -19,104 +18,93 @@ const AROUND: Duration = Duration::from_millis(3);
 /// Making, starting and ending one spinner.
 const SPINNER: Duration = Duration::from_micros(500);
 
-/// Parameters of which the shorter presets vary one at a time.
-const VARIED: [&str; 4] = ["clock", "policy", "slack", "idle_states"];
+/// The sleeps of a preset: the plain one, and those that differ from it in one of clock, policy, slack and idle
+/// states, these at the first spacing; in thorough every combination.
+pub(super) fn sleeps(preset: Preset) -> Vec<Sleep> {
+    let [spacings, clocks, slacks, policies, states] = match preset {
+        Preset::Rehearsal | Preset::Quick => [1, 1, 1, 1, 1],
+        Preset::Standard => [2, 2, 2, 1, 1],
+        Preset::Thorough => [2, 2, 2, 2, 2],
+    };
+    let loads = if preset <= Preset::Quick { &Load::ALL[..2] } else { Load::ALL };
+    let mut all: Vec<Sleep> =
+        [MS, 100 * MS][..spacings].iter().map(|ns| Sleep::plain(*ns)).collect();
+    all = each(all, loads, |sleep, load| Sleep { load, ..sleep });
+    all = each(all, &GridClock::ALL[..clocks], |sleep, clock| Sleep { clock, ..sleep });
+    all = each(all, &Policy::ALL[..policies], |sleep, policy| Sleep { policy, ..sleep });
+    all = each(all, &Slack::ALL[..slacks], |sleep, slack| Sleep { slack: Some(slack), ..sleep });
+    all =
+        each(all, &IdleStates::ALL[..states], |sleep, idle_states| Sleep { idle_states, ..sleep });
+    all.retain(|sleep| preset == Preset::Thorough || is_near(sleep));
+    all
+}
 
-/// Every case that the parameters ask for and the site allows.
+const MS: u64 = 1_000_000;
+
+/// Every sleep with every value.
+fn each<T: Copy>(sleeps: Vec<Sleep>, values: &[T], with: fn(Sleep, T) -> Sleep) -> Vec<Sleep> {
+    let sleeps = sleeps.into_iter();
+    sleeps.flat_map(|sleep| values.iter().map(move |value| with(sleep.clone(), *value))).collect()
+}
+
+/// Whether a sleep is plain, or differs from that in one, at the first spacing.
+fn is_near(sleep: &Sleep) -> bool {
+    let plain = Sleep::plain(MS);
+    let is_away = [
+        sleep.clock != plain.clock,
+        sleep.policy != plain.policy,
+        sleep.slack != plain.slack,
+        sleep.idle_states != plain.idle_states,
+    ];
+    match is_away.iter().filter(|is_away| **is_away).count() {
+        0 => true,
+        1 => sleep.spacing == plain.spacing,
+        _ => false,
+    }
+}
+
+/// Every case that the site allows, in series of those that need the same rights: a series is refused as a
+/// whole.
 ///
 /// # Errors
 /// None of them is allowed.
-pub(super) fn offer(experiment: &str, site: &Site, params: &Params) -> Result<Offer, Skip> {
+pub(super) fn offer(site: &Site, sleeps: Vec<Sleep>, params: &Params) -> Result<Offer, Skip> {
     let mut offer = Offer::default();
-    for id in asked(params) {
-        if let Some(skip) = refused(site, &id) {
-            offer.skipped.push((id, skip));
+    for sleep in sleeps {
+        if let Some(skip) = refused(site, &sleep) {
+            offer.skipped.push((sleep.id(), skip));
             continue;
         }
-        let name = series_name(&id);
-        let mut case = Case::new(id);
-        let sleeps = sleeps(params, case.int("spacing").unwrap_or(1));
-        case.at.insert("sleeps".to_owned(), Value::Int(sleeps));
-        let cpus = cpus_of_load(site, case.text("load").unwrap_or_default());
+        let mut case = Case::new(sleep.id());
+        case.at.insert("sleeps".to_owned(), Value::Int(count(params, sleep.spacing)));
+        let cpus = cpus_of_load(site, sleep.load);
         if !cpus.is_empty() {
-            let cpus = Value::Text(format_cpus(&cpus));
-            case.at.insert("load_cpus".to_owned(), cpus);
+            case.at.insert("load_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
         }
-        match offer.series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.cases.push(case),
-            None => offer.series.push(Series {
-                experiment: experiment.to_owned(),
-                name,
-                order: Order::Shuffled,
-                cases: vec![case],
-                settings: BTreeMap::new(),
-            }),
-        }
+        let name = format!("{}-{}", sleep.policy.text(), sleep.idle_states.text());
+        offer.of(&CARD, &name, Order::Shuffled).cases.push(case);
     }
-    match offer.series.is_empty() {
-        true => Err(offer
-            .skipped
-            .into_iter()
-            .next()
-            .map_or_else(|| Skip::because("no sleep is asked for"), |(_, skip)| skip)),
-        false => Ok(offer),
+    if offer.series.is_empty() {
+        let first = offer.skipped.into_iter().next();
+        return Err(first.map_or_else(|| Skip::because("no sleep is asked for"), |(_, skip)| skip));
     }
-}
-
-/// Cases that need the same rights share a round: a series is refused as a whole.
-fn series_name(id: &CaseId) -> String {
-    let parts = [id.text("policy"), id.text("idle_states")];
-    let parts: Vec<&str> = parts.into_iter().flatten().collect();
-    parts.join("-")
-}
-
-/// The combinations that the parameters ask for.
-fn asked(params: &Params) -> Vec<CaseId> {
-    let mut ids = vec![CaseId::new()];
-    for name in ["spacing", "load", "clock", "policy", "slack", "idle_states"] {
-        let mut longer = Vec::new();
-        for id in ids {
-            // A real-time policy has no slack to choose.
-            if name == "slack" && id.text("policy") == Some("fifo") {
-                longer.push(id);
-                continue;
-            }
-            for value in params.get(name) {
-                longer.push(id.clone().with(name, value.clone()));
-            }
-        }
-        ids = longer;
-    }
-    if params.preset != Preset::Thorough {
-        ids.retain(|id| is_near(params, id));
-    }
-    ids
-}
-
-/// Whether a combination is plain (the first value of each varied parameter), or differs from that in
-/// one, at the first spacing.
-fn is_near(params: &Params, id: &CaseId) -> bool {
-    let is_first =
-        |name: &str| id.get(name).is_none_or(|value| params.get(name).first() == Some(value));
-    let away = VARIED.iter().filter(|name| !is_first(name)).count();
-    away == 0 || (away == 1 && is_first("spacing"))
+    Ok(offer)
 }
 
 /// Why a site does not allow a case.
-fn refused(site: &Site, id: &CaseId) -> Option<Skip> {
-    if id.text("policy") == Some("fifo")
+pub(super) fn refused(site: &Site, sleep: &Sleep) -> Option<Skip> {
+    if sleep.policy == Policy::Fifo
         && let Some(skip) = no_fifo(site)
     {
         return Some(skip);
     }
     let states = &site.host.cpu.idle_states;
     let can_idle = states.iter().any(|state| state.name != "POLL" && !state.disabled);
-    if id.text("idle_states") == Some("held_off") && !can_idle {
-        return Some(Skip::because("the kernel tells no idle states that could be held off"));
+    if sleep.idle_states == IdleStates::HeldOff && !can_idle {
+        return Some(Skip::because("the kernel lists no idle states that could be held off"));
     }
-    let load = id.text("load").unwrap_or_default();
-    let spinning = cpus_of_load(site, load).len();
-    if load == "others" && spinning == 0 {
+    let spinning = cpus_of_load(site, sleep.load).len();
+    if sleep.load == Load::Others && spinning == 0 {
         return Some(
             Skip::because("there is one CPU to measure on, and no other that could be loaded")
                 .needs("a second CPU, allowed and named by --cpu"),
@@ -155,11 +143,11 @@ fn no_fifo(site: &Site) -> Option<Skip> {
 }
 
 /// The CPUs on which a load spins.
-fn cpus_of_load(site: &Site, load: &str) -> Vec<usize> {
+fn cpus_of_load(site: &Site, load: Load) -> Vec<usize> {
     match load {
-        "same" => site.cpus.iter().take(1).copied().collect(),
-        "others" => site.cpus.iter().skip(1).copied().collect(),
-        _ => Vec::new(),
+        Load::Same => site.cpus.iter().take(1).copied().collect(),
+        Load::Others => site.cpus.iter().skip(1).copied().collect(),
+        Load::Idle => Vec::new(),
     }
 }
 
@@ -170,7 +158,7 @@ pub(super) fn load_cpus(case: &Case) -> Vec<usize> {
 }
 
 /// Sleeps of a case in a round.
-fn sleeps(params: &Params, spacing_ns: u64) -> u64 {
+fn count(params: &Params, spacing_ns: u64) -> u64 {
     if let Some(count) = params.ints("sleeps").first() {
         return *count;
     }
@@ -192,22 +180,4 @@ pub(super) fn round_cost(series: &Series) -> Duration {
     });
     let spinners = load::count(series.cases.iter().map(load_cpus));
     WORKER + sleeps.sum::<Duration>() + SPINNER * u32::try_from(spinners).unwrap_or(u32::MAX)
-}
-
-/// A case in the words of the law.
-pub(super) fn sleep(case: &Case) -> Sleep {
-    Sleep {
-        spacing_ns: case.int("spacing").unwrap_or(1) as f64,
-        load: match case.text("load") {
-            Some("same") => Load::Same,
-            Some("others") => Load::Others,
-            _ => Load::Idle,
-        },
-        fifo: case.text("policy") == Some("fifo"),
-        slack: match case.text("slack") {
-            Some("least") => Slack::Least,
-            _ => Slack::Default,
-        },
-        held_off: case.text("idle_states") == Some("held_off"),
-    }
 }

@@ -1,11 +1,11 @@
 use super::*;
-use bench::experiment::Preset;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use host::limits::{CpuQuota, Rlimit};
 use record::event::Raw;
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{params, smoke};
 
 fn ids(offer: &Offer) -> Vec<String> {
     let cases = offer.series.iter().flat_map(|series| &series.cases);
@@ -17,54 +17,7 @@ fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
 }
 
 #[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for site in sites() {
-        for (preset, most, most_s) in [
-            (Preset::Rehearsal, 2, 0.10),
-            (Preset::Quick, 2, 0.11),
-            (Preset::Standard, 12, 1.5),
-            (Preset::Thorough, 72, 20.0),
-        ] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cases = ids(&offer).len();
-            assert!((2..=most).contains(&cases), "{cases} in {}", preset.name());
-            let costs = offer.series.iter();
-            let cost: Duration = costs.map(|series| EXPERIMENT.round_cost(&site, series)).sum();
-            assert!(cost.as_secs_f64() <= most_s, "{cost:?} in {}", preset.name());
-        }
-    }
-}
-
-#[test]
-fn quick_has_the_plain_sleep_idle_and_beside_a_spinner() {
-    let offer = offered(&recorded("vm-granite-rapids"), Preset::Quick, &[]);
-    let plain = "clock=monotonic,policy=other,slack=default,idle_states=allowed";
-    assert_eq!(
-        ids(&offer),
-        [
-            format!("spacing=1000000,load=idle,{plain}"),
-            format!("spacing=1000000,load=same,{plain}"),
-        ]
-    );
-}
-
-#[test]
-fn standard_goes_away_from_the_plain_sleep_one_step_at_a_time() {
-    let offer = offered(&recorded("vm-granite-rapids"), Preset::Standard, &[]);
-    let ids = ids(&offer);
-    assert_eq!(ids.len(), 12);
-    for load in ["idle", "same", "others"] {
-        for rest in [
-            "1000000,load=LOAD,clock=monotonic,policy=other,slack=default",
-            "1000000,load=LOAD,clock=monotonic,policy=other,slack=least",
-            "1000000,load=LOAD,clock=realtime,policy=other,slack=default",
-            "100000000,load=LOAD,clock=monotonic,policy=other,slack=default",
-        ] {
-            let id = format!("spacing={rest},idle_states=allowed").replace("LOAD", load);
-            assert!(ids.contains(&id), "{id}");
-        }
-    }
-    // What a user asks for is where the steps begin.
+fn what_a_user_asks_for_is_where_the_steps_begin() {
     let asked = offered(
         &recorded("vm-granite-rapids"),
         Preset::Standard,
@@ -211,22 +164,11 @@ fn missed_points_are_those_that_had_passed() {
     assert_eq!(missed(&[]), 0);
 }
 
-/// A case as it is planned for two CPUs, with so many sleeps.
-fn case(text: &[(&str, &str)], spacing_ns: u64, sleeps: u64) -> Case {
-    let mut id = CaseId::new().with("spacing", spacing_ns);
-    for (name, value) in text {
-        id = id.with(name, *value);
-    }
-    let mut case = Case::new(id);
-    case.at.insert("sleeps".to_owned(), sleeps.into());
-    case
-}
-
 #[test]
 fn a_window_has_every_point_of_its_grid_on_either_clock() {
-    for clock in [Clock::MONOTONIC, Clock::REALTIME] {
-        let case = case(&[("slack", "least")], 200_000, 5);
-        let window = sleep_along(&case, clock, 200_000, 5).expect("sleeps");
+    for &clock in GridClock::ALL {
+        let sleep = Sleep { clock, slack: Some(Slack::Least), ..Sleep::plain(200_000) };
+        let window = sleep_along(&sleep, 5).expect("sleeps");
         assert_eq!((window.wakeups.len(), window.lead), (30, 25));
         assert_eq!(window.slack_ns, 1);
         for two in window.wakeups.windows(2) {

@@ -84,7 +84,7 @@ fn a_sleep_of_the_loop_is_found_at_its_time() {
         tracer.run(clock.ticks(2_000.0), 1_000);
         let evidence = watch.end();
         if evidence.level != level {
-            skips::part("perf", format!("{}: {}", level.name(), evidence.reached()));
+            skips::part("perf", format!("{}: {}", level.text(), evidence.reached()));
             continue;
         }
         let gaps = tracer.gaps();
