@@ -55,10 +55,10 @@ fn what_the_user_chooses_takes_the_place_of_the_preset_s_values() {
     assert_eq!(
         ids(&chosen),
         [
-            "via=eventfd,pair=same,size=8",
-            "via=eventfd,pair=llc,size=8",
             "via=mqueue,pair=same,size=4096",
             "via=mqueue,pair=llc,size=4096",
+            "via=eventfd,pair=same,size=8",
+            "via=eventfd,pair=llc,size=8",
         ]
     );
 }

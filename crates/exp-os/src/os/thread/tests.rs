@@ -130,7 +130,7 @@ fn it_measures_lives_in_order_and_sequences_whole() {
     for id in ["pair=same,stack=cached", "pair=same,stack=fresh"] {
         let [returned, first, joined] =
             ["return", "first_instruction", "create_join"].map(|metric| values(id, metric));
-        assert_eq!((returned.len(), joined.len()), (REHEARSAL_EVENTS, first.len()));
+        assert_eq!((returned.len(), joined.len()), (EVENTS.rehearsal, first.len()));
         for at in 0..joined.len() {
             assert!(0.0 < returned[at] && returned[at] <= joined[at]);
             assert!(0.0 < first[at] && first[at] < joined[at]);
