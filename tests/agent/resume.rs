@@ -1,7 +1,8 @@
 //! What a record starts that is resumed: nothing that whoever resumes it has not asked for, and nothing against
 //! another far end than it had.
 
-use crate::lab::{Answer, ECHO, Lab, end, of, plumb, rounds};
+use crate::lab::{ECHO, Lab, plumb, rounds};
+use crate::plumb::{Ended, end, of};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -23,7 +24,7 @@ fn write(file: &Path, events: &[Value]) {
     fs::write(file, lines.concat()).unwrap();
 }
 
-fn refused(answer: &Answer, words: &str) {
+fn refused(answer: &Ended, words: &str) {
     assert_eq!(answer.code, Some(2), "{answer:?}");
     assert!(answer.said.contains(words), "no `{words}`: {answer:?}");
 }

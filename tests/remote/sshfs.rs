@@ -1,6 +1,7 @@
 //! A mounted file system of another machine: SSHFS, with a server of its own.
 
-use crate::lab::{Lab, Program, SERVER, names, plumb};
+use crate::lab::{Lab, SERVER, plumb};
+use crate::plumb::{Ended, Program, names};
 use crate::{measured, quantity, samples, take_events, text_of};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -51,14 +52,14 @@ fn mounted(lab: &Lab, place: &str, arguments: &str) -> Program {
          exit $code",
         plumb(arguments)
     );
-    lab.client("plumb", &script)
+    lab.client(&script)
 }
 
 #[test]
 fn files_below_a_mount_are_made_read_and_removed() {
     let lab = Lab::new();
     let _server = serve(&lab);
-    let (code, said) = mounted(
+    let Ended { code, said, .. } = mounted(
         &lab,
         "",
         "run fs.remote --preset rehearsal --set fs.remote.mode=direct,cold,cached",
@@ -101,9 +102,9 @@ fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
     let lab = Lab::new();
     let mut server = serve(&lab);
     let run = mounted(&lab, "", "run fs.remote clock.read --preset quick");
-    lab.wait_for_event("round", "fs.remote");
+    lab.wait_for_round("fs.remote");
     server.kill();
-    let (code, said) = run.wait();
+    let Ended { code, said, .. } = run.wait();
     println!("{code:?}: {said}");
     let events = take_events(&lab);
     let words: Vec<&str> = said.split_whitespace().collect();
@@ -121,7 +122,8 @@ fn a_link_that_leads_back_to_this_machine_is_no_remote_place() {
     let elsewhere = lab.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     symlink(&elsewhere, lab.export().join("link")).unwrap();
-    let (code, said) = mounted(&lab, "/link", "run fs.remote --preset rehearsal").wait();
+    let Ended { code, said, .. } =
+        mounted(&lab, "/link", "run fs.remote --preset rehearsal").wait();
     let events = take_events(&lab);
     assert_eq!(samples(&events, "latency").len(), 0, "{said}");
     assert_ne!(code, Some(0), "{said}");
@@ -142,7 +144,7 @@ fn what_is_not_remote_is_refused_with_the_way_out() {
         ("'nfs://server/exp/file?version=4&readahead=65536'", "readahead=65536 is none"),
         ("none", "no remote directory was named"),
     ] {
-        let (_, said) = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));
+        let Ended { said, .. } = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));
         assert!(said.contains(word), "{path}: {said}");
         assert!(said.contains("--set fs.remote.path="), "{path}: {said}");
     }
