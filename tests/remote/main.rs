@@ -44,6 +44,12 @@ fn text_of(events: &[Value], kind: &str) -> String {
     of.map(|event| format!("{event}\n")).collect()
 }
 
+/// Rounds of an experiment that do not count.
+fn lost_rounds(events: &[Value], experiment: &str) -> usize {
+    let void = plumb::of(events, "round").into_iter().filter(|round| round["status"] == "void");
+    void.filter(|round| round["series"].as_str().unwrap().starts_with(experiment)).count()
+}
+
 /// Whether some case of an experiment was measured.
 fn measured(events: &[Value], experiment: &str) -> bool {
     let mut outcomes = events.iter().filter(|event| event["event"] == "outcome");
