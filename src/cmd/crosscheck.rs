@@ -9,13 +9,14 @@ use crate::cmd::{Failure, output, usage};
 use analysis::crosscheck::{JUDGED_FROM, Verdict, rows};
 use anyhow::{Context, Result};
 use bench::experiment::Preset;
-use crosscheck::turns::{self, Made, Observer, Setting, Wanted};
-use crosscheck::{Conditions, RIVALS, Rival};
+use crosscheck::Conditions;
+use crosscheck::chosen::chosen;
+use crosscheck::turns::{self, Made, Observer, Setting};
 use record::crosscheck::{Began, CROSSCHECK};
 use record::event::{End, Event, Footer, Options};
 use record::run::Run;
 use session::header::{header_alone, now};
-use session::select::glob;
+use session::resume::add_to;
 use session::setup::{Setup, run_name, site_here};
 use session::store::journal::{self, WorkDir};
 use session::store::{self, RecordFile, Store};
@@ -105,7 +106,7 @@ fn seconds(preset: Preset) -> f64 {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let rivals = chosen(&args.rivals)?;
+    let rivals = chosen(&args.rivals).map_err(usage)?;
     if let Some(page) = &args.report {
         store::check_writable(page).context("--report").map_err(usage)?;
     }
@@ -244,53 +245,6 @@ fn nothing(setting: &Setting, run: &Run) -> String {
     }
 }
 
-/// The rivals that were named, each with its pairings; all without names.
-fn chosen(names: &[String]) -> Result<Vec<(&'static Rival, Wanted)>, Failure> {
-    let rules: Vec<(bool, String, String)> = names
-        .iter()
-        .map(|text| {
-            let (is_refused, rest) = match text.strip_prefix('!') {
-                Some(rest) => (true, rest),
-                None => (false, text.as_str()),
-            };
-            let (name, pairing) = rest.split_once(':').unwrap_or((rest, "*"));
-            (is_refused, name.to_owned(), pairing.to_owned())
-        })
-        .collect();
-    for (_, name, _) in &rules {
-        if !RIVALS.iter().any(|rival| glob(name, rival.name)) {
-            let known: Vec<&str> = RIVALS.iter().map(|rival| rival.name).collect();
-            return Err(Failure::Usage(format!(
-                "there is no rival `{name}`; plumb knows {}",
-                known.join(", ")
-            )));
-        }
-    }
-    let asks_all = rules.iter().all(|(is_refused, ..)| *is_refused);
-    let mut chosen: Vec<(&'static Rival, Wanted)> = Vec::new();
-    for rival in RIVALS {
-        let of = |refused: bool| -> Vec<String> {
-            let own = rules
-                .iter()
-                .filter(|(is_refused, name, _)| *is_refused == refused && glob(name, rival.name));
-            own.map(|(_, _, pairing)| pairing.clone()).collect()
-        };
-        let (mut asked, refused) = (of(false), of(true));
-        if asks_all {
-            asked = vec!["*".to_owned()];
-        }
-        if asked.is_empty() || refused.iter().any(|pairing| pairing == "*") {
-            continue;
-        }
-        let is_wanted = move |name: &str| {
-            asked.iter().any(|pattern| glob(pattern, name))
-                && !refused.iter().any(|pattern| glob(pattern, name))
-        };
-        chosen.push((rival, Box::new(is_wanted)));
-    }
-    Ok(chosen)
-}
-
 /// The machine and the options, as of a run that measures nothing itself.
 fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure> {
     let preset = Preset::from(args.preset);
@@ -314,28 +268,7 @@ fn record(
     stop: &AtomicBool,
 ) -> Result<(RecordFile, Run), Failure> {
     if let Some(name) = &args.into {
-        let path = store.find(name).map_err(usage)?;
-        let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
-        let run = recording.run;
-        if run.header.is_crosscheck() {
-            return Err(Failure::Usage(format!(
-                "{} is a crosscheck, no run: leave --into out",
-                path.display()
-            )));
-        }
-        if run.header.identity != setup.site.host.identity.hash {
-            return Err(Failure::Usage(format!(
-                "{} was measured on another machine: leave --into out, or compare there",
-                path.display()
-            )));
-        }
-        if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {
-            return Err(Failure::Usage(format!(
-                "{} has no end yet: `plumb run --resume {name}` first",
-                path.display()
-            )));
-        }
-        return Ok((file, run));
+        return Ok(add_to(store, name, &setup.site.host.identity.hash)?);
     }
     let path = args.out.clone().unwrap_or_else(|| store.path(&setup.name));
     let mut file = RecordFile::create(&path).map_err(usage)?;

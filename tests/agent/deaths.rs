@@ -2,9 +2,9 @@
 //! goes on.
 
 use crate::lab::{
-    ECHO, Lab, PATIENCE, end, halted, is_measuring, is_there, offspring, plumb, rounds, signal,
-    wait_for,
+    ECHO, Lab, PATIENCE, halted, is_measuring, is_there, offspring, plumb, rounds, wait_for,
 };
+use crate::plumb::{end, signal};
 use crate::relay::Relay;
 use std::net::TcpListener;
 use std::process::Command;
@@ -52,7 +52,7 @@ fn an_agent_that_comes_back_is_waited_for() {
     drop((asked, meanwhile));
     let listen = address.to_string();
     let args = ["agent", "--listen", &listen, "--key-file", &key];
-    let _again = lab.start(Command::new(plumb()).args(args));
+    let _again = lab.start(lab.other(plumb()).args(args));
     let answer = run.wait();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();
@@ -185,15 +185,15 @@ fn a_run_goes_on_against_the_same_far_end() {
     let listen = format!("127.0.0.1:{port}");
     let key = lab.text("key");
     let args = ["agent", "--listen", &listen, "--key-file", &key];
-    let agent = lab.start(Command::new(plumb()).args(args));
+    let agent = lab.start(lab.other(plumb()).args(args));
     wait_for("the agent", || agent.said().contains("listening").then_some(()));
     let answer = lab.plumb(&resume);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();
     assert_eq!(end(&events), "complete");
     assert!(rounds(&events).0 > before, "{before}");
-    let header = &crate::lab::of(&events, "header")[0]["peers"][0];
-    let segment = &crate::lab::of(&events, "segment")[0]["peers"][0];
+    let header = &crate::plumb::of(&events, "header")[0]["peers"][0];
+    let segment = &crate::plumb::of(&events, "segment")[0]["peers"][0];
     for fact in ["name", "identity", "cpus", "address"] {
         assert_eq!(header[fact], segment[fact], "{fact}");
     }

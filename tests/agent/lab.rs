@@ -1,16 +1,14 @@
 //! An agent that listens on loopback, the built binary against it, and what is around them: a directory with a
 //! store and a key. All of it goes with its value.
 
+use crate::plumb::{Ended, Here, Program, is, of, wait_within, whole_events};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::process::Command;
+use std::time::Duration;
 
 /// No step of a test waits longer; none is expected to come near it.
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -23,32 +21,18 @@ const STOP: i32 = 19;
 
 /// A directory with a store and a key.
 pub struct Lab {
-    dir: TempDir,
-}
-
-/// A program that was started, and what it says. It is killed with its value.
-pub struct Program {
-    child: Child,
-    log: PathBuf,
-}
-
-/// What a program answered.
-#[derive(Debug)]
-pub struct Answer {
-    pub code: Option<i32>,
-    pub said: String,
-    pub took: Duration,
+    here: Here,
 }
 
 impl Lab {
     pub fn new() -> Lab {
-        let lab = Lab { dir: tempfile::tempdir().unwrap() };
+        let lab = Lab { here: Here::new() };
         lab.new_key("key");
         lab
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.here.path(name)
     }
 
     /// A path as text.
@@ -62,26 +46,18 @@ impl Lab {
         assert_eq!(answer.code, Some(0), "{answer:?}");
     }
 
-    /// Starts a command in this directory, with this store.
+    /// Another program in this directory, with this store.
+    pub fn other(&self, program: impl AsRef<Path>) -> Command {
+        self.here.other(program.as_ref().to_str().unwrap())
+    }
+
     pub fn start(&self, command: &mut Command) -> Program {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let log = self.path(&format!("{number}.log"));
-        let out = File::create(&log).unwrap();
-        let child = command
-            .env("PLUMB_STORE", self.path("store"))
-            .current_dir(self.dir.path())
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().unwrap())
-            .stderr(out)
-            .spawn()
-            .unwrap();
-        Program { child, log }
+        self.here.start(command)
     }
 
     /// Runs the binary to its end.
-    pub fn plumb(&self, args: &[&str]) -> Answer {
-        self.start(Command::new(plumb()).args(args)).wait()
+    pub fn plumb(&self, args: &[&str]) -> Ended {
+        self.start(&mut self.here.command(args)).wait()
     }
 
     /// Arguments of a run against an address, for all of which the key of this directory holds.
@@ -95,23 +71,23 @@ impl Lab {
     /// Starts a run of [`ECHO`] against an agent.
     pub fn start_echo(&self, address: SocketAddr, preset: &str) -> Program {
         let args = [&["run"], &ECHO[..], &["--preset", preset]].concat();
-        self.start(Command::new(plumb()).args(self.against(address, &args)))
+        self.start(self.other(plumb()).args(self.against(address, &args)))
     }
 
     /// The same with so much time.
     pub fn start_echo_for(&self, address: SocketAddr, preset: &str, budget: &str) -> Program {
         let options = ["--preset", preset, "--budget", budget];
         let args = [&["run"], &ECHO[..], &options].concat();
-        self.start(Command::new(plumb()).args(self.against(address, &args)))
+        self.start(self.other(plumb()).args(self.against(address, &args)))
     }
 
     /// A short run against an agent.
-    pub fn rehearse(&self, address: SocketAddr) -> Answer {
+    pub fn rehearse(&self, address: SocketAddr) -> Ended {
         self.start_echo(address, "rehearsal").wait()
     }
 
     /// A plan against an agent.
-    pub fn plan(&self, address: SocketAddr) -> Answer {
+    pub fn plan(&self, address: SocketAddr) -> Ended {
         let args = [&["plan"], &ECHO[..]].concat();
         let args = self.against(address, &args);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -122,7 +98,7 @@ impl Lab {
     pub fn agent(&self) -> (Program, SocketAddr) {
         let key = self.text("key");
         let args = ["agent", "--listen", "127.0.0.1:0", "--key-file", &key];
-        let agent = self.start(Command::new(plumb()).args(args));
+        let agent = self.start(self.other(plumb()).args(args));
         let address = wait_for("the agent to listen", || {
             let said = agent.said();
             let (_, after) = said.split_once("127.0.0.1:")?;
@@ -132,56 +108,22 @@ impl Lab {
         (agent, address)
     }
 
-    /// The events of the last record.
+    /// The whole events of the last record.
     pub fn events(&self) -> Vec<Value> {
-        let record = self.records().pop().expect("a run was stored");
-        let text = fs::read_to_string(record).unwrap();
-        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+        whole_events(&self.records().pop().expect("a run was stored"))
     }
 
     /// The records, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path("store"));
-        let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
-        let mut records: Vec<PathBuf> =
-            paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect();
-        // Two of one second have names of which the later one's comes first.
-        records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
-        records
+        self.here.records()
     }
 }
 
 impl Program {
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    /// Sends a signal, by the shell's own `kill`.
-    pub fn signal(&self, name: &str) {
-        signal(name, self.pid());
-    }
-
     /// Its end.
-    pub fn wait(mut self) -> Answer {
-        let begin = Instant::now();
-        let code = wait_for("a program to end", || Some(self.child.try_wait().unwrap()?.code()));
-        let said = self.said();
-        assert!(!said.contains("panicked at"), "{said}");
-        assert!(!said.contains("internal error"), "{said}");
-        Answer { code, said, took: begin.elapsed() }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    #[track_caller]
+    pub fn wait(self) -> Ended {
+        self.ended_within(PATIENCE)
     }
 }
 
@@ -190,22 +132,10 @@ pub fn plumb() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_plumb"))
 }
 
-pub fn signal(name: &str, pid: u32) {
-    let kill = format!("kill -{name} {pid}");
-    let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
-    assert!(sent.success(), "{kill}");
-}
-
 /// Waits for something to be there.
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "waited in vain for {what}");
-        sleep(Duration::from_millis(5));
-    }
+#[track_caller]
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, look)
 }
 
 /// Processes that a process made, with those that these made, that have not ended.
@@ -240,8 +170,8 @@ pub fn offspring(pid: u32) -> BTreeSet<u32> {
 /// Waits until a round of the run has ended and another one is under way.
 pub fn is_measuring(lab: &Lab) {
     wait_for("a round", || {
-        let text = fs::read_to_string(lab.records().pop()?).ok()?;
-        text.contains("\"event\":\"round\"").then_some(())
+        let events = whole_events(&lab.records().pop()?);
+        events.iter().any(|event| is(event, "round")).then_some(())
     });
 }
 
@@ -268,11 +198,6 @@ pub fn is_there(pid: u32) -> bool {
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Events of a kind.
-pub fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
-    events.iter().filter(|event| event["event"] == kind).collect()
-}
-
 /// Rounds that count, and the reasons of those that do not.
 pub fn rounds(events: &[Value]) -> (usize, Vec<String>) {
     let rounds = of(events, "round");
@@ -282,10 +207,4 @@ pub fn rounds(events: &[Value]) -> (usize, Vec<String>) {
         .map(|round| round["reason"].as_str().unwrap().to_owned());
     let void: Vec<String> = void.collect();
     (rounds.len() - void.len(), void)
-}
-
-/// How it ended.
-pub fn end(events: &[Value]) -> &str {
-    let footer = of(events, "footer").pop().expect("the run has ended");
-    footer["end"].as_str().unwrap()
 }

@@ -5,6 +5,9 @@
 
 mod deaths;
 mod lab;
+#[expect(dead_code, reason = "the other crates' tests use the rest")]
+#[path = "../harness/plumb.rs"]
+mod plumb;
 mod relay;
 mod resume;
 mod ssh;

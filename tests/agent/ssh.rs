@@ -1,7 +1,8 @@
 //! An OpenSSH server on a free port of loopback with keys of its own, and the `ssh` that plumb finds: the
 //! system's, with a configuration that knows them.
 
-use crate::lab::{Lab, Program, wait_for};
+use crate::lab::{Lab, wait_for};
+use crate::plumb::Program;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -46,7 +47,7 @@ impl Sshd {
         fs::write(lab.path("known"), format!("[127.0.0.1]:{port} {host_key}")).unwrap();
         lab.ssh("ssh", "id", "known");
         let server = lab.start(
-            Command::new("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(lab.path("sshd_config")),
+            lab.other("/usr/sbin/sshd").args(["-D", "-e", "-f"]).arg(lab.path("sshd_config")),
         );
         wait_for("the ssh server", || TcpStream::connect(("127.0.0.1", port)).ok());
         Sshd { server, port }
@@ -81,7 +82,7 @@ impl Lab {
     /// A command that finds that `ssh` first.
     pub fn with_ssh(&self, dir: &str, args: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
-        let mut command = Command::new(crate::lab::plumb());
+        let mut command = self.other(crate::lab::plumb());
         command
             .env("PATH", format!("{}:{path}", self.text(dir)))
             .env_remove("SSH_AUTH_SOCK")

@@ -1,8 +1,7 @@
 //! Nobody gets in without the key, whatever they say and however many they are, and who has it does.
 
-use crate::lab::{
-    Answer, ECHO, Lab, PATIENCE, Program, end, is_measuring, plumb, rounds, wait_for,
-};
+use crate::lab::{ECHO, Lab, PATIENCE, is_measuring, plumb, rounds, wait_for};
+use crate::plumb::{Ended, Program, end};
 use crate::relay::Relay;
 use std::fs;
 use std::io::{Read, Write};
@@ -35,11 +34,11 @@ fn say(agent: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-fn works(answer: &Answer) {
+fn works(answer: &Ended) {
     assert_eq!(answer.code, Some(0), "{answer:?}");
 }
 
-fn refused(answer: &Answer, words: &[&str]) {
+fn refused(answer: &Ended, words: &[&str]) {
     assert_eq!(answer.code, Some(3), "{answer:?}");
     // Well within its time.
     assert!(answer.took < Duration::from_secs(60), "{answer:?}");
@@ -148,7 +147,7 @@ fn an_agent_on_standard_input_takes_no_oversize_frame() {
         (r"printf '\004\000\000'", "closed"),
     ] {
         let line = format!("({hello}; {frame}) | '{}' agent", plumb().display());
-        let answer = lab.start(Command::new("bash").args(["-c", &line])).wait();
+        let answer = lab.start(lab.other("bash").args(["-c", &line])).wait();
         assert_eq!(answer.code, Some(3), "{answer:?}");
         assert!(answer.said.contains(words), "{answer:?}");
     }
@@ -167,7 +166,7 @@ fn a_thousand_connections_at_once() {
         "ulimit -n 4096; for i in {{1..1000}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{port}; \
          [ $((i % 3)) -gt 0 ] || printf PLUMBS >&$fd; done; echo all open; sleep 100"
     );
-    let crowd = lab.start(Command::new("bash").args(["-c", &script]));
+    let crowd = lab.start(lab.other("bash").args(["-c", &script]));
     wait_for("the crowd", || crowd.said().contains("all open").then_some(()));
     works(&run.wait());
     let events = lab.events();

@@ -1,8 +1,7 @@
 //! Agents that are started elsewhere: by a command, and by a real ssh.
 
-use crate::lab::{
-    Answer, ECHO, Lab, end, is_measuring, is_there, of, offspring, plumb, rounds, signal, wait_for,
-};
+use crate::lab::{ECHO, Lab, is_measuring, is_there, offspring, plumb, rounds, wait_for};
+use crate::plumb::{Ended, end, of, signal};
 use crate::ssh::Sshd;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +14,7 @@ fn rehearsal(peer: &str) -> Vec<&str> {
     args
 }
 
-fn failed(answer: &Answer, words: &str) {
+fn failed(answer: &Ended, words: &str) {
     assert_eq!(answer.code, Some(3), "{answer:?}");
     assert!(answer.said.contains(words), "no `{words}`: {answer:?}");
 }

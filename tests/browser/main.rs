@@ -11,7 +11,7 @@ mod odd;
 mod pages;
 mod plots;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
-#[path = "../binary/plumb.rs"]
+#[path = "../harness/plumb.rs"]
 mod plumb;
 mod print;
 mod quiet;

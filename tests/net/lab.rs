@@ -1,7 +1,7 @@
 //! Two hosts: network namespaces with addresses of their own, joined by a cable that can be slow, long, lossy
 //! or cut. All of it has this process's number in its name and goes with its value.
 
-use crate::plumb::{Answer, Here, answer, wait_for};
+use crate::plumb::{Answer, Here, answer, names, records, wait_for};
 use crate::relay::{Log, Relay};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -232,15 +232,7 @@ impl Lab {
 
     /// The records of the near end's store, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.dir(End::Near).join("store"));
-        let mut records: Vec<PathBuf> = entries
-            .into_iter()
-            .flatten()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-            .collect();
-        records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
-        records
+        records(&self.dir(End::Near).join("store"))
     }
 
     /// Processes that run at an end.
@@ -355,13 +347,4 @@ fn told(command: &mut Command) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// The names in a directory, sorted; none where there is no directory.
-fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }

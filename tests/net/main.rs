@@ -13,7 +13,7 @@ mod lab;
 mod launchers;
 mod lossy;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
-#[path = "../binary/plumb.rs"]
+#[path = "../harness/plumb.rs"]
 mod plumb;
 mod relay;
 mod shaped;

@@ -4,11 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod noise;
+#[expect(dead_code, reason = "the other crates' tests use the rest")]
+#[path = "../harness/plumb.rs"]
+mod plumb;
 mod schedule;
 
+use plumb::Here;
 use serde_json::Value;
-use std::fs::{self, File};
-use std::process::Command;
+use std::fs::File;
 
 /// Attempts of a test.
 const ATTEMPTS: usize = 3;
@@ -38,24 +41,12 @@ fn samples_with(cases: &str, settings: &[&str]) -> Vec<Value> {
 
 /// All that a quick run of some cases wrote down, with settings.
 fn events_with(cases: &str, settings: &[&str]) -> Vec<Value> {
-    let here = tempfile::tempdir().unwrap();
-    let store = here.path().join("store");
-    let output = Command::new(env!("CARGO_BIN_EXE_plumb"))
-        .args(["run", cases, "--preset", "quick", "--json"])
-        .args(settings)
-        .env("PLUMB_STORE", &store)
-        .current_dir(here.path())
-        .output()
-        .unwrap();
+    let here = Here::new();
+    let run = [&["run", cases, "--preset", "quick", "--json"], settings].concat();
+    let answer = here.plumb(&run);
     // Cases that others disturbed may have failed: that is for the test to judge.
-    assert!(output.status.code().is_some(), "{cases}: {output:?}");
-    let record = fs::read_dir(&store)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-        .expect("a run was stored");
-    let text = fs::read_to_string(record).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    assert!(answer.code.is_some(), "{cases}: {answer:?}");
+    plumb::events(&here.record())
 }
 
 /// The sets of values of a metric.

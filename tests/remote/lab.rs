@@ -1,13 +1,12 @@
 //! Two network namespaces joined by a cable of software: a server in one, plumb in the other. All of it
 //! has this process's number in its name and goes with its value.
 
+use crate::plumb::{Ended, Here, Program, is, wait_within, whole_events};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::time::Duration;
 
 /// The server's address; nobody outside of the namespaces sees it.
 pub const SERVER: &str = "10.78.1.1";
@@ -19,13 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Lab {
     server_net: String,
     client_net: String,
-    dir: TempDir,
-}
-
-/// A program with all that it started, in a process namespace of its own: it dies as a whole.
-pub struct Program {
-    child: Child,
-    log: PathBuf,
+    here: Here,
 }
 
 impl Lab {
@@ -36,7 +29,7 @@ impl Lab {
         let lab = Lab {
             server_net: format!("{name}-s"),
             client_net: format!("{name}-c"),
-            dir: tempfile::tempdir().unwrap(),
+            here: Here::new(),
         };
         let (server, client) = (&lab.server_net, &lab.client_net);
         for net in [server, client] {
@@ -62,78 +55,58 @@ impl Lab {
 
     /// A path beside it.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.here.path(name)
     }
 
     /// Starts a shell script in the server's namespace, with a `/run` of its own, and waits until
     /// somebody listens at `port`.
     pub fn serve(&self, name: &str, script: &str, port: u16) -> Program {
         let script = format!("mount -t tmpfs tmpfs /run; {script}");
-        let program = self.start(&self.server_net, name, &script);
-        let begin = Instant::now();
+        let program = self.start(&self.server_net, &script);
         let knock = format!("exec 3<>/dev/tcp/{SERVER}/{port}");
-        loop {
+        wait_within(PATIENCE, name, || {
             let mut shell = Command::new("ip");
             shell.args(["netns", "exec", &self.client_net, "bash", "-c", &knock]);
-            if shell.stderr(Stdio::null()).status().unwrap().success() {
-                return program;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{name} does not listen:\n{}", program.said());
-            sleep(Duration::from_millis(50));
-        }
+            shell.stderr(Stdio::null()).status().unwrap().success().then_some(())
+        });
+        program
     }
 
     /// Starts a shell script in the client's namespace.
-    pub fn client(&self, name: &str, script: &str) -> Program {
-        let store = self.path("store");
-        let script = format!("export PLUMB_STORE='{}'; {script}", store.display());
-        self.start(&self.client_net, name, &script)
+    pub fn client(&self, script: &str) -> Program {
+        self.start(&self.client_net, script)
     }
 
-    fn start(&self, net: &str, name: &str, script: &str) -> Program {
-        let log = self.path(&format!("{name}.log"));
-        let out = fs::File::create(&log).unwrap();
-        let child = Command::new("ip")
+    /// With all that it starts, in a process namespace of its own: it dies as a whole.
+    fn start(&self, net: &str, script: &str) -> Program {
+        let mut command = self.here.other("ip");
+        command
             .args(["netns", "exec", net])
             .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
-            .args(["bash", "-c", script])
-            .current_dir(self.dir.path())
-            .stdin(Stdio::null())
-            .stdout(out.try_clone().unwrap())
-            .stderr(out)
-            .spawn()
-            .expect("scripts/test installs iproute2");
-        Program { child, log }
+            .args(["bash", "-c", script]);
+        self.here.start(&mut command)
     }
 
     /// A run of plumb in the client's namespace: what it said.
-    pub fn plumb(&self, arguments: &str) -> (Option<i32>, String) {
-        self.client("plumb", &plumb(arguments)).wait()
+    pub fn plumb(&self, arguments: &str) -> Ended {
+        self.client(&plumb(arguments)).wait()
     }
 
     /// The records that were written so far.
     pub fn records(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.path("store"));
-        let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect()
+        self.here.records()
     }
 
-    /// Waits until the only record holds an event of this kind and experiment.
-    pub fn wait_for_event(&self, kind: &str, experiment: &str) {
-        let begin = Instant::now();
-        let (kind, experiment) = (format!("\"event\":\"{kind}\""), format!("\"{experiment}"));
-        loop {
-            let records = self.records().into_iter();
-            let mut texts = records.filter_map(|record| fs::read_to_string(record).ok());
-            let is_there = texts.any(|text| {
-                text.lines().any(|line| line.contains(&kind) && line.contains(&experiment))
+    /// Waits until a round of an experiment was recorded.
+    pub fn wait_for_round(&self, experiment: &str) {
+        let of_experiment = |series: &str| series.split('/').next() == Some(experiment);
+        wait_within(PATIENCE, "a round", || {
+            let mut events = self.records().into_iter().flat_map(|record| whole_events(&record));
+            let is_it = events.any(|event| {
+                is(&event, "round") && event["series"].as_str().is_some_and(of_experiment)
             });
-            if is_there {
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "no {kind} of {experiment}");
-            sleep(Duration::from_millis(20));
-        }
+            is_it.then_some(())
+        });
     }
 }
 
@@ -143,39 +116,15 @@ pub fn plumb(arguments: &str) -> String {
 }
 
 impl Program {
-    /// What it said so far.
-    pub fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    /// Waits for its end.
-    pub fn wait(mut self) -> (Option<i32>, String) {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), self.said());
-            }
-            assert!(
-                begin.elapsed() < PATIENCE * 2,
-                "not at its end after {:?}:\n{}",
-                begin.elapsed(),
-                self.said()
-            );
-            sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Ends it and all that it started.
-    pub fn kill(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        self.child.wait().unwrap();
+    /// Its end.
+    pub fn wait(self) -> Ended {
+        self.ended_within(2 * PATIENCE)
     }
 
     /// Holds it, and all that it started, without ending anything: its connections stay and nobody
     /// answers.
     pub fn hold(&self) {
-        let mut all = vec![self.child.id()];
+        let mut all = vec![self.pid()];
         let mut at = 0;
         while at < all.len() {
             all.extend(children(all[at]));
@@ -192,12 +141,6 @@ fn children(process: u32) -> Vec<u32> {
     let list = format!("/proc/{process}/task/{process}/children");
     let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().map(|word| word.parse().unwrap()).collect()
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 impl Drop for Lab {
@@ -217,13 +160,4 @@ fn ip(arguments: &[&str]) {
         "ip {arguments:?} (namespaces need root): {}",
         String::from_utf8_lossy(&stderr)
     );
-}
-
-/// The names in a directory, sorted.
-pub fn names(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }

@@ -6,6 +6,9 @@
 
 mod lab;
 mod nfs;
+#[expect(dead_code, reason = "the other crates' tests use the rest")]
+#[path = "../harness/plumb.rs"]
+mod plumb;
 mod sshfs;
 
 use lab::Lab;
@@ -16,10 +19,9 @@ use std::fs;
 fn take_events(lab: &Lab) -> Vec<Value> {
     let records = lab.records();
     assert_eq!(records.len(), 1, "{records:?}");
-    let text = fs::read_to_string(&records[0]).unwrap();
+    let events = plumb::events(&records[0]);
     fs::remove_file(&records[0]).unwrap();
-    let lines = text.lines();
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    events
 }
 
 /// Samples of a metric of fs.remote, of all its cases.
@@ -40,6 +42,12 @@ fn quantity(samples: &Value, name: &str) -> f64 {
 fn text_of(events: &[Value], kind: &str) -> String {
     let of = events.iter().filter(|event| event["event"] == kind);
     of.map(|event| format!("{event}\n")).collect()
+}
+
+/// Rounds of an experiment that do not count.
+fn lost_rounds(events: &[Value], experiment: &str) -> usize {
+    let void = plumb::of(events, "round").into_iter().filter(|round| round["status"] == "void");
+    void.filter(|round| round["series"].as_str().unwrap().starts_with(experiment)).count()
 }
 
 /// Whether some case of an experiment was measured.

@@ -1,7 +1,8 @@
 //! Files of an NFS server (Ganesha, over a directory of this machine) that libnfs reads.
 
-use crate::lab::{Lab, Program, SERVER, names, plumb};
-use crate::{measured, quantity, samples, take_events, text_of};
+use crate::lab::{Lab, SERVER, plumb};
+use crate::plumb::{Ended, Program, names};
+use crate::{lost_rounds, measured, quantity, samples, take_events, text_of};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -48,7 +49,7 @@ fn serve(lab: &Lab, versions: &str) -> Program {
 
 /// One run against the file: both patterns, and everything that stands beside them.
 fn check_run(lab: &Lab, version: u32) {
-    let (code, said) = lab.plumb(&format!(
+    let Ended { code, said, .. } = lab.plumb(&format!(
         "run fs.remote --preset rehearsal --set 'fs.remote.path=nfs://{SERVER}/exp/data?version={version}'"
     ));
     assert_eq!(code, Some(0), "{said}");
@@ -93,7 +94,7 @@ fn a_file_is_read_without_a_mount_and_never_written() {
     for (name, word) in
         [("directory", "ISDIR"), ("pipe", "INVAL"), ("small", "100 B"), ("none", "NOENT")]
     {
-        let (code, said) = lab.plumb(&format!(
+        let Ended { code, said, .. } = lab.plumb(&format!(
             "run fs.remote --preset rehearsal --set 'fs.remote.path=nfs://{SERVER}/exp/{name}?version=4'"
         ));
         let events = take_events(&lab);
@@ -108,25 +109,21 @@ fn a_file_is_read_without_a_mount_and_never_written() {
 fn check_lost(hold: bool) {
     let lab = Lab::new();
     let mut server = serve(&lab, "4");
-    let run = lab.client(
-        "plumb",
-        &plumb(&format!(
-            "run fs.remote clock.read --preset quick --set 'fs.remote.path=nfs://{SERVER}/exp/data?version=4'"
-        )),
-    );
-    lab.wait_for_event("round", "fs.remote");
+    let run = lab.client(&plumb(&format!(
+        "run fs.remote clock.read --preset quick --set 'fs.remote.path=nfs://{SERVER}/exp/data?version=4'"
+    )));
+    lab.wait_for_round("fs.remote");
     let begin = Instant::now();
     match hold {
         true => server.hold(),
         false => server.kill(),
     }
-    let (code, said) = run.wait();
+    let Ended { code, said, .. } = run.wait();
     println!("{code:?} after {:?}: {said}", begin.elapsed());
     let events = take_events(&lab);
     // In the middle of a round, or between two: then the next one cannot begin.
-    let words: Vec<&str> = said.split_whitespace().collect();
-    let expected = format!("3 rounds do not count: {SERVER}");
-    assert!(words.join(" ").contains(&expected), "{said}");
+    assert_eq!(lost_rounds(&events, "fs.remote"), 3, "{said}");
+    assert!(said.contains(SERVER), "{said}");
     assert!(measured(&events, "clock.read"), "{said}");
 }
 

@@ -10,7 +10,7 @@ mod faulty;
 mod files;
 mod hang;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
-#[path = "../binary/plumb.rs"]
+#[path = "../harness/plumb.rs"]
 mod plumb;
 mod refused;
 mod runs;

@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod binary;
+pub mod chosen;
 mod estimate;
 mod load;
 mod ours;

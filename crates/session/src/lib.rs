@@ -14,6 +14,7 @@ pub mod live;
 pub mod params;
 pub mod passes;
 pub mod plan;
+pub mod resume;
 pub mod round;
 pub mod select;
 pub mod setup;

@@ -313,18 +313,17 @@ impl Experiment for Ipc {
     }
 
     fn law(facts: Facts, way: &Way, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let Facts { site, known } = facts;
         if let Some(why) = untold(way, &metric.name) {
-            return known.is_none().then(|| unknown(format!("unknown: {why}")));
+            return facts.known.is_none().then(|| unknown(format!("unknown: {why}")));
         }
-        if known.is_some_and(|known| !ipc::adds(known)) {
+        if facts.known.is_some_and(|known| !ipc::adds(known)) {
             return None;
         }
-        let estimate = match &*metric.name {
-            "round_trip" => ipc::round_trip(Facts { site, known }, way),
-            _ => ipc::bandwidth(Facts { site, known }, way),
+        let law = match &*metric.name {
+            "round_trip" => ipc::round_trip(facts, way),
+            _ => ipc::bandwidth(facts, way),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -374,11 +373,8 @@ fn untold(way: &Way, metric: &str) -> Option<&'static str> {
 fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -> Result<()> {
     let size = way.size;
     let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
-    ensure!(
-        bench.order().cpu() == mine,
-        "the round is on CPU {}, the case on {mine}",
-        bench.order().cpu()
-    );
+    let here = bench.order().cpu();
+    ensure!(here == mine, "the round is on CPU {here}, the case on {mine}");
     bench.declare(Declared::Cpus(&[mine, theirs]));
     let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
     let mut messages = 0;

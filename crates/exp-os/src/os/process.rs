@@ -101,13 +101,14 @@
 
 mod apparatus;
 mod derive;
+mod reports;
 
 use anyhow::Result;
 use apparatus::Parent;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site,
-    Skip, ViewCard, unknown,
+    Card, Claim, DerivedValue, Domain, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
@@ -197,30 +198,7 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: params![
-        Creation::PARAMS,
-        &[
-            Param::setting(
-                "areas",
-                "areas of memory (lines of /proc/self/maps) that the parent has at least; 0: its own",
-                Domain::count(0, 30_000),
-                ["0"; 3],
-            ),
-            Param::setting(
-                "written",
-                "bytes that the parent writes before each process, beside its resident memory",
-                Domain::bytes(0, 1 << 30),
-                ["0"; 3],
-            ),
-            Param::setting(
-                "steady",
-                "time for which processes are made at least before those that are timed, and at least \
-                 while they are",
-                Domain::ns(0, 60_000_000_000),
-                ["0"; 3],
-            ),
-        ],
-    ],
+    params: params![Creation::PARAMS, reports::SETTINGS,],
     after: &["os.syscall", "os.thread"],
     views: &[ViewCard::line("resident", "reaped").beside(&["return"]).log()],
     ..Card::PLAIN
@@ -318,9 +296,9 @@ impl Experiment for Process {
             // Without the measured mapping, earlier figures add nothing.
             return None;
         }
-        if ["areas", "written"].iter().any(|name| at.at.contains_key(*name)) {
+        if reports::are_given(at) {
             return Some(unknown(
-                "unknown: the parent was given areas or writes, which no law takes into account",
+                "unknown: no law takes the parent's areas or writes into account",
             ));
         }
         let huge = case.pages == Kept::Huge;
@@ -394,7 +372,7 @@ fn sizes(preset: Preset, call: Call, pages: Kept) -> &'static [u64] {
 
 /// How long processes are made before those that are timed, and at least while they are, in ns.
 fn windows(site: &Site, params: &Params) -> [(&'static str, u64); 2] {
-    let steady_ns = params.ints("steady").first().copied().unwrap_or(0);
+    let steady_ns = reports::steady_ns(params);
     let hz = site.host.kernel.hz.filter(|hz| *hz > 0);
     let tick_ns = hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz)).max(TICK_NS);
     WINDOWS.map(|(name, ticks)| (name, steady_ns.max(ticks * tick_ns)))

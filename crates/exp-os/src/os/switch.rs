@@ -83,19 +83,19 @@ mod circle;
 mod timing;
 mod token;
 
+use super::events::{Events, Number, too_few_files};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, DerivedValue, Domain, Fields, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, shared_round_cost, unknown,
 };
-use bench::measure::{Bench, Clock, Declared, Values};
+use bench::measure::{Bench, Clock, Declared};
 use bench::pair::{self, Class};
 use bench::{case, params, symbols};
 use circle::{Circle, Plan};
 use host::refused;
 use laws::os::switch::{self as law, Mechanism, Via};
-use metal::clock::monotonic_raw_ns;
 use metal::handover::first_run;
 use metal::memory::SharedWords;
 use record::case::{Case, Order, Series};
@@ -111,8 +111,6 @@ pub static EXPERIMENT: Switch = Switch;
 /// `os.switch`.
 pub struct Switch;
 
-/// Descriptors that the worker keeps beside the ring's.
-const OTHER_DESCRIPTORS: u64 = 64;
 /// Making and ending one process, for the cost that is stated.
 const PROCESS: Duration = Duration::from_micros(400);
 /// Laps in a row that may be asked for: two such batches must end before a party counts as lost.
@@ -122,11 +120,8 @@ const ROW_MAX: u64 = 1 << 14;
 const TURNS: u64 = 6;
 const NEAR: Duration = Duration::from_micros(2);
 const FAR: Duration = Duration::from_micros(40);
-/// First runs in a round, at most and at least, and in a rehearsal.
-const CHILDREN_MAX: usize = 5_000;
-const CHILDREN_MIN: usize = 16;
-const REHEARSAL_CHILDREN: usize = 4;
-
+/// First runs in a round.
+const CHILDREN: Number = Number { rehearsal: 4, least: 16, most: 5_000 };
 const KIB: u64 = 1 << 10;
 
 symbols! {
@@ -273,19 +268,15 @@ impl Experiment for Switch {
             return pair::of(site, pair).err();
         }
         let (size, working_set) = (of.size?, of.working_set?);
-        let files = 2 * size + OTHER_DESCRIPTORS;
         let memory = size.saturating_mul(working_set);
-        match site.host.limits.open_files.and_then(|limit| limit.soft) {
-            Some(limit) if limit < files => Some(
-                Skip::because(format!("{limit} files may be open, the pipes need {files}"))
-                    .needs(format!("`ulimit -n {files}`, or a smaller os.switch.size")),
-            ),
-            _ if memory > site.memory_bytes => Some(Skip::because(format!(
+        let too_much = || {
+            Skip::because(format!(
                 "the working sets are {memory} B, {} B may be touched",
                 site.memory_bytes
-            ))),
-            _ => None,
-        }
+            ))
+        };
+        too_few_files(site, 2 * size, "a smaller os.switch.size")
+            .or_else(|| (memory > site.memory_bytes).then(too_much))
     }
 
     fn series(site: &Site, cases: Vec<Handover>, params: &Params) -> Result<Offer, Skip> {
@@ -461,30 +452,21 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
         "a child reads the counter, which cannot be trusted here"
     );
     let words = SharedWords::new(1)?;
-    let rehearsal = bench.order().rehearsal;
-    let least = [CHILDREN_MIN, REHEARSAL_CHILDREN][usize::from(rehearsal)];
-    let until = monotonic_raw_ns() + bench.order().case_ns;
-    let (mut values, mut width, mut early, mut made) = (Vec::new(), Vec::new(), 0_u64, 0);
-    let mut probes = bench.watch();
     first_run(&words).map_err(refused::told).context("the first child, which is not counted")?;
-    while made < least || (!rehearsal && made < CHILDREN_MAX && monotonic_raw_ns() < until) {
-        probes.begin();
+    let events = Events::of(bench, CHILDREN, || {
         let run = first_run(&words).map_err(refused::told)?;
-        made += 1;
         let handover = run.child_begins.checked_sub(run.parent_waits);
-        let handover_ns = probes.batch(bench.ns(handover.unwrap_or(0)));
-        let seen = probes.end().filter(|_| handover.is_some());
-        width.extend(seen.map(|(additions, _)| additions));
-        values.extend(handover.map(|_| handover_ns));
-        early += u64::from(handover.is_none());
-    }
+        Ok((handover, bench.ns(handover.unwrap_or(0))))
+    })?;
+    let (made, early) = (events.made, events.made - events.kept.len());
     // A child that runs first takes the CPU from its parent.
-    bench.declare(Declared::Switches(early));
+    bench.declare(Declared::Switches(early as u64));
     ensure!(
-        !values.is_empty(),
+        early < made,
         "each of {made} children ran before its parent waited: there is no hand-over to measure"
     );
-    let samples = bench.record(case, "handover", Values::events(values).watched(width))?;
+    let handovers = events.values(|ticks| bench.ns(*ticks));
+    let samples = bench.record(case, "handover", handovers)?;
     if early > 0 {
         samples.notes.push(format!(
             "{early} of {made} children ran before their parent waited and are not counted"

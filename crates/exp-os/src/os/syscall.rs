@@ -55,21 +55,23 @@
 
 mod apparatus;
 
+use super::events::{Events, Number, too_few_files};
 use anyhow::{Context, Result, bail, ensure};
-use apparatus::{Calls, PAGE_BYTES, Pools, Quartet, clocks, read, serve};
+use apparatus::{Calls, PAGE_BYTES, Pools, read, serve};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Fields, Offer, Param, Params, Preset, Site, Skip, ViewCard};
-use bench::measure::{Bench, Clock, Turns};
+use bench::measure::{Bench, Clock, Values};
 use bench::{case, params, rows};
 use host::{Arch, refused};
 use laws::os::{self, Service};
 use laws::{Law, range};
-use metal::clock::{monotonic_raw_ns, time_syscall};
-use metal::kernel::ClockRead;
+use metal::clock::time_syscall;
+use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::metric::{Kind, Metric};
+use std::hint::black_box;
 use std::os::fd::AsFd;
 
 /// The experiment.
@@ -80,11 +82,8 @@ pub struct Syscall;
 
 /// First kernel whose io_uring has empty operations.
 const URING_SINCE: (u64, u64) = (5, 1);
-/// Children of a round, at most and in a rehearsal.
-const CHILDREN_MAX: usize = 10_000;
-const REHEARSAL_CHILDREN: usize = 8;
-/// Descriptors that the worker keeps beside the pools.
-const OTHER_DESCRIPTORS: u64 = 64;
+/// Children of a round.
+const CHILDREN: Number = Number { rehearsal: 8, least: 16, most: 10_000 };
 
 /// All that is to be known of a call.
 pub struct Row {
@@ -96,7 +95,7 @@ pub struct Row {
 
 /// What a call should take.
 enum Work {
-    /// Ways into the kernel and back, and a service.
+    /// A way into the kernel and back, and a service.
     Service(Service),
     /// What clock.read calls the same.
     Clock(&'static str, fn(Facts) -> Law),
@@ -110,117 +109,105 @@ enum Time {
     Repeat(fn(&mut Calls, &mut Bench, &Case) -> Result<()>),
     /// Repeated, by the body that clock.read times too.
     Clock(ClockRead),
-    /// In pools of descriptors, of which it is one side.
-    Pools(fn(Quartet) -> (f64, f64)),
+    /// In pools of descriptors: opening is the first side, closing the second.
+    Pools(usize),
     /// In batches of a ring.
     Ring,
     /// Once in each of many children.
     Child,
 }
 
-/// Ways into the kernel, cycles of the service, and what it does.
-const fn service(ways: f64, cycles: [f64; 3], what: &'static str) -> Work {
-    let [low, likely, high] = cycles;
-    Work::Service(Service::new(ways, range(low, likely, high), what))
-}
-
-/// A call that every preset measures.
-const fn quick(law: Work, time: Time) -> Row {
-    let from = Preset::Quick;
+/// A row, from a preset on.
+const fn row(from: Preset, law: Work, time: Time) -> Row {
     Row { from, law, time }
 }
 
-/// One that standard measures first.
-const fn standard(law: Work, time: Time) -> Row {
-    let from = Preset::Standard;
-    Row { from, law, time }
+/// One way into the kernel, cycles of the service beyond it, and what it does.
+const fn service(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
+    Work::Service(Service::new(1.0, range(low, likely, high), what))
 }
+
+/// A call that cannot fail, in a loop of its own.
+macro_rules! reads {
+    ($calls:ident, $once:expr) => {
+        Time::Repeat(|$calls, bench, case| read(bench, case, $once))
+    };
+}
+
+/// A call that returns a number each time, in a loop of its own.
+macro_rules! serves {
+    ($calls:ident, $returns:expr, $once:expr) => {
+        Time::Repeat(|$calls, bench, case| serve(bench, case, $returns, || $once))
+    };
+}
+
+use Preset::{Quick, Standard};
+use Work::Service as Served;
 
 rows! {
     /// the system call, or what the C library answers without one
     pub enum Call: Row {
-        Getpid = "getpid" => quick( service(1.0, [0.0; 3], "no service"),
-            Time::Repeat(|_, bench, case| read(bench, case, raw::getpid))),
-        Getppid = "getppid" => standard(
-            service(1.0, [0.0, 8.0, 40.0], "a pointer followed under RCU"),
-            Time::Repeat(|_, bench, case| read(bench, case, raw::getppid))),
-        ClockGettimeVdso = "clock_gettime_vdso" => quick(
-            Work::Clock("clock_gettime_vdso", os::clock_by_library),
-            Time::Clock(ClockRead::ClockGettimeVdso)),
-        ClockGettimeRaw = "clock_gettime_raw" => quick(
-            Work::Clock("clock_gettime_syscall", os::clock_by_call),
-            Time::Clock(ClockRead::ClockGettimeSyscall)),
-        TimeVdso = "time_vdso" => standard( Work::Clock("time", os::seconds_by_library),
+        Getpid = "getpid" => row(Quick, service(0.0, 0.0, 0.0, "no service"),
+            reads!(_calls, raw::getpid)),
+        Getppid = "getppid" => row(Standard, service(0.0, 8.0, 40.0, "a pointer followed under RCU"),
+            reads!(_calls, raw::getppid)),
+        ClockGettimeVdso = "clock_gettime_vdso" => row(Quick,
+            Work::Clock("clock_gettime_vdso", os::clock_by_library), Time::Clock(ClockRead::ClockGettimeVdso)),
+        ClockGettimeRaw = "clock_gettime_raw" => row(Quick,
+            Work::Clock("clock_gettime_syscall", os::clock_by_call), Time::Clock(ClockRead::ClockGettimeSyscall)),
+        TimeVdso = "time_vdso" => row(Standard, Work::Clock("time", os::seconds_by_library),
             Time::Clock(ClockRead::Time)),
-        TimeRaw = "time_raw" => standard( service(1.0, [0.0, 10.0, 60.0], "a word read"),
-            Time::Repeat(|_, bench, case| read(bench, case, time_syscall))),
-        Open = "open" => quick(
-            service(1.0, [800.0, 1450.0, 2700.0],
-                "a path of two components walked, a file made, a descriptor taken"),
-            Time::Pools(|quartet| quartet.open)),
-        Close = "close" => quick(
-            service(1.0, [140.0, 310.0, 620.0],
-                "a descriptor given back and the file put off to the exit"),
-            Time::Pools(|quartet| quartet.close)),
-        Stat = "stat" => quick(
-            service(1.0, [350.0, 650.0, 1200.0],
-                "a path of two components walked, attributes copied out"),
-            Time::Repeat(|_, bench, case| serve(bench, case, 0, || {
-                raw::newfstatat(None, c"/dev/null").map(|_| 0)
-            }))),
-        ReadZero = "read_zero" => quick(
-            service(1.0, [50.0, 115.0, 300.0], "a read dispatched, a byte cleared"),
-            Time::Repeat(|calls, bench, case| serve(bench, case, 1, || {
-                raw::read(calls.zero.as_fd(), &mut calls.page[..1])
-            }))),
-        WriteNull = "write_null" => quick(
-            service(1.0, [25.0, 70.0, 190.0], "a write dispatched"),
-            Time::Repeat(|calls, bench, case| serve(bench, case, 1, || {
-                raw::write(calls.null.as_fd(), &calls.page[..1])
-            }))),
-        PreadCached = "pread_cached" => quick( Work::Service(Service::READ_PAGE),
-            Time::Repeat(|calls, bench, case| serve(bench, case, PAGE_BYTES, || {
-                raw::pread64(calls.program.as_fd(), &mut calls.page, 0)
-            }))),
-        SchedYield = "sched_yield" => standard( Work::Service(Service::YIELD),
-            Time::Repeat(|_, bench, case| serve(bench, case, 0, || raw::sched_yield().map(|()| 0)))),
-        MmapMunmap = "mmap_munmap" => quick( Work::Service(Service::MAP),
-            Time::Repeat(|_, bench, case| serve(bench, case, 0, || {
-                raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0)
-            }))),
-        FutexWake = "futex_wake" => quick( Work::Service(Service::FUTEX_WAKE),
-            Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
-                raw::futex_wake(&calls.word, 1, raw::Scope::Process)
-            }))),
-        EpollWait = "epoll_wait" => standard(
-            service(1.0, [5.0, 40.0, 160.0], "an empty list looked at"),
-            Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
-                raw::epoll_wait(calls.epoll.as_fd(), 0)
-            }))),
-        Ioctl = "ioctl" => standard(
-            service(1.0, [50.0, 125.0, 300.0],
-                "dispatch, a pipe locked, a number copied out"),
-            Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
-                raw::ioctl_fionread(calls.reader.as_fd())
-            }))),
-        FcntlGetfl = "fcntl_getfl" => standard(
-            service(1.0, [10.0, 45.0, 160.0], "a descriptor looked up, a command told"),
-            Time::Repeat(|calls, bench, case| read(bench, case, || raw::fcntl_getfl(calls.null.as_fd()))),
-        ),
-        UringNop = "uring_nop" => quick( Work::Other(os::ring_nop), Time::Ring),
-        FirstInChild = "first_in_child" => quick(
+        TimeRaw = "time_raw" => row(Standard, service(0.0, 10.0, 60.0, "a word read"),
+            reads!(_calls, time_syscall)),
+        Open = "open" => row(Quick, service(800.0, 1450.0, 2700.0,
+            "a path of two components walked, a file made, a descriptor taken"), Time::Pools(0)),
+        Close = "close" => row(Quick, service(140.0, 310.0, 620.0,
+            "a descriptor given back and the file put off to the exit"), Time::Pools(1)),
+        Stat = "stat" => row(Quick, service(350.0, 650.0, 1200.0,
+            "a path of two components walked, attributes copied out"),
+            serves!(_calls, 0, raw::newfstatat(None, c"/dev/null").map(|_| 0))),
+        ReadZero = "read_zero" => row(Quick, service(50.0, 115.0, 300.0, "a read dispatched, a byte cleared"),
+            serves!(calls, 1, raw::read(calls.zero.as_fd(), &mut calls.page[..1]))),
+        WriteNull = "write_null" => row(Quick, service(25.0, 70.0, 190.0, "a write dispatched"),
+            serves!(calls, 1, raw::write(calls.null.as_fd(), &calls.page[..1]))),
+        PreadCached = "pread_cached" => row(Quick, Served(Service::READ_PAGE),
+            serves!(calls, PAGE_BYTES, raw::pread64(calls.program.as_fd(), &mut calls.page, 0))),
+        SchedYield = "sched_yield" => row(Standard, Served(Service::YIELD),
+            serves!(_calls, 0, raw::sched_yield().map(|()| 0))),
+        MmapMunmap = "mmap_munmap" => row(Quick, Served(Service::MAP),
+            serves!(_calls, 0, raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0))),
+        FutexWake = "futex_wake" => row(Quick, Served(Service::FUTEX_WAKE),
+            serves!(calls, 0, raw::futex_wake(&calls.word, 1, raw::Scope::Process))),
+        EpollWait = "epoll_wait" => row(Standard, service(5.0, 40.0, 160.0, "an empty list looked at"),
+            serves!(calls, 0, raw::epoll_wait(calls.epoll.as_fd(), 0))),
+        Ioctl = "ioctl" => row(Standard, service(50.0, 125.0, 300.0,
+            "dispatch, a pipe locked, a number copied out"),
+            serves!(calls, 0, raw::ioctl_fionread(calls.reader.as_fd()))),
+        FcntlGetfl = "fcntl_getfl" => row(Standard, service(10.0, 45.0, 160.0,
+            "a descriptor looked up, a command told apart"),
+            reads!(calls, || raw::fcntl_getfl(calls.null.as_fd()))),
+        UringNop = "uring_nop" => row(Quick, Work::Other(os::ring_nop), Time::Ring),
+        FirstInChild = "first_in_child" => row(Quick,
             Work::Other(|facts, _| os::first_call_of_child(facts)), Time::Child),
     }
 }
 
-impl Time {
+impl Call {
     /// The series of its apparatus, and the setting of that.
-    fn series(&self) -> (&'static str, Option<&'static str>) {
-        match self {
+    fn series(self) -> (&'static str, Option<&'static str>) {
+        match self.row().time {
             Time::Repeat(_) | Time::Clock(_) => ("calls", None),
             Time::Pools(_) => ("descriptors", Some("pool")),
             Time::Ring => ("uring", Some("depth")),
             Time::Child => ("child", None),
+        }
+    }
+
+    /// What it runs of clock.read's bodies.
+    pub fn clock(self) -> Option<ClockRead> {
+        match self.row().time {
+            Time::Clock(clock) => Some(clock),
+            _ => None,
         }
     }
 }
@@ -236,29 +223,19 @@ case! {
     }
 }
 
+const LATENCY: &str = "one call (uring_nop: one operation; mmap_munmap: the pair)";
+const POOL: &str = "descriptors in the short pool of open and close";
+const DEPTH: &str = "operations that one call of uring_nop submits";
+
 static CARD: Card = Card {
     id: "os.syscall",
     title: "System calls",
-    metrics: &[Metric::time(
-        "latency",
-        "one call (uring_nop: one operation; mmap_munmap: the pair)",
-        Kind::Os,
-    )],
+    metrics: &[Metric::time("latency", LATENCY, Kind::Os)],
     params: params![
         Called::PARAMS,
         &[
-            Param::setting(
-                "pool",
-                "descriptors in the short pool of open and close",
-                Domain::count(1, 100_000),
-                ["64"; 3],
-            ),
-            Param::setting(
-                "depth",
-                "operations that one call of uring_nop submits",
-                Domain::count(1, 4096),
-                ["32"; 3],
-            ),
+            Param::setting("pool", POOL, Domain::count(1, 100_000), ["64"; 3]),
+            Param::setting("depth", DEPTH, Domain::count(1, 4096), ["32"; 3]),
         ],
     ],
     after: &["clock.rate", "clock.read"],
@@ -273,23 +250,41 @@ impl Experiment for Syscall {
 
     fn cases(_: &Site, preset: Preset) -> Vec<Called> {
         let all = Call::ALL.iter().copied();
-        let of_preset = all.filter(|call| call.row().from <= preset.max(Preset::Quick));
+        let of_preset = all.filter(|call| call.row().from <= preset.max(Quick));
         of_preset.map(|call| Called { call }).collect()
+    }
+
+    fn absent(site: &Site, case: &Called, params: &Params) -> Option<Skip> {
+        let kernel = &site.host.kernel;
+        match case.call {
+            Call::TimeRaw if site.host.cpu.arch == Arch::Aarch64 => {
+                Some(Skip::because("aarch64 has no system call `time`"))
+            }
+            Call::UringNop if kernel.numbers()? < URING_SINCE => {
+                Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
+            }
+            Call::UringNop if kernel.container.runtime.as_deref() == Some("gvisor") => {
+                Some(Skip::because("gVisor offers no io_uring by default"))
+            }
+            Call::Open | Call::Close => {
+                let pools = 2 * params.ints("pool").first()?;
+                too_few_files(site, pools, "a smaller os.syscall.pool")
+            }
+            _ => None,
+        }
     }
 
     fn series(site: &Site, cases: Vec<Called>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
         for called in cases {
-            if let Some(skip) = absent(site, called.call, params) {
+            if let Some(skip) = Self::absent(site, &called, params) {
                 offer.skipped.push((called.id(), skip));
                 continue;
             }
-            let (name, setting) = called.call.row().time.series();
+            let (name, setting) = called.call.series();
             let series = offer.of(&CARD, name, Order::Shuffled);
-            if let Some(setting) = setting {
-                let value = params.get(setting)[0].clone();
-                series.settings.insert(setting.to_owned(), value);
-            }
+            let value = |name: &str| (name.to_owned(), params.get(name)[0].clone());
+            series.settings.extend(setting.map(value));
             let mut case = Case::new(called.id());
             case.at.extend(series.settings.clone());
             series.cases.push(case);
@@ -298,21 +293,21 @@ impl Experiment for Syscall {
     }
 
     fn law(facts: Facts, case: &Called, at: &Case, _: &Metric) -> Option<Prediction> {
-        let law = &case.call.row().law;
-        let estimate = match (law, facts.known) {
-            (Work::Clock(clock, _), Some(known)) => {
-                let ns = os::measured_read(known, clock)?;
+        let measured = |clock| facts.known.and_then(|known| os::measured_read(known, clock));
+        let law = match &case.call.row().law {
+            Work::Clock(_, law) if facts.known.is_none() => law(facts),
+            Work::Clock(clock, _) => {
+                let ns = measured(clock)?;
                 Law::measured(ns, 0.15, format!("{ns:.1} ns (measured by clock.read)"))
             }
-            (Work::Clock(_, law), None) => law(facts),
             // Without the measured entry, earlier figures add nothing.
-            (_, Some(known)) if os::measured_read(known, "clock_gettime_syscall").is_none() => {
+            _ if facts.known.is_some() && measured("clock_gettime_syscall").is_none() => {
                 return None;
             }
-            (Work::Service(service), _) => os::system_call(facts, *service),
-            (Work::Other(law), _) => law(facts, at.int("depth").unwrap_or(1)),
+            Work::Service(service) => os::system_call(facts, *service),
+            Work::Other(law) => law(facts, at.int("depth").unwrap_or(1)),
         };
-        Some(estimate.prediction())
+        Some(law.prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -326,41 +321,6 @@ impl Experiment for Syscall {
     }
 }
 
-impl Call {
-    /// What it runs of clock.read's bodies.
-    pub fn clock(self) -> Option<ClockRead> {
-        match self.row().time {
-            Time::Clock(clock) => Some(clock),
-            _ => None,
-        }
-    }
-}
-
-/// Why a call cannot be made here.
-fn absent(site: &Site, call: Call, params: &Params) -> Option<Skip> {
-    let kernel = &site.host.kernel;
-    match call {
-        Call::TimeRaw if site.host.cpu.arch == Arch::Aarch64 => {
-            Some(Skip::because("aarch64 has no system call `time`"))
-        }
-        Call::UringNop if kernel.numbers()? < URING_SINCE => {
-            Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
-        }
-        Call::UringNop if kernel.container.runtime.as_deref() == Some("gvisor") => {
-            Some(Skip::because("gVisor offers no io_uring by default"))
-        }
-        Call::Open | Call::Close => {
-            let limit = site.host.limits.open_files.and_then(|limit| limit.soft)?;
-            let wanted = 2 * params.ints("pool").first()? + OTHER_DESCRIPTORS;
-            (limit < wanted).then(|| {
-                Skip::because(format!("{limit} files may be open, the pools need {wanted}"))
-                    .needs(format!("`ulimit -n {wanted}`, or a smaller os.syscall.pool"))
-            })
-        }
-        _ => None,
-    }
-}
-
 fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
     let mut calls = Calls::new()?;
     ensure!(
@@ -370,7 +330,11 @@ fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
     // A call that a sandbox forbids takes none of the others with it.
     bench.each_of::<Called>(series, |bench, case, Called { call }| {
         match call.row().time {
-            Time::Clock(clock) => clocks(bench, case, clock),
+            Time::Clock(clock) => bench
+                .time(case, "latency", |n| {
+                    black_box(clock_read(clock, n));
+                })
+                .map(|_| ()),
             Time::Repeat(time) => time(&mut calls, bench, case),
             _ => bail!("it is not repeated"),
         }
@@ -380,24 +344,20 @@ fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
 }
 
 fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
-    let pool = usize::try_from(series.setting("pool").context("a pool")?)?;
-    let quartets = pool_quartets(pool, series.cases.len(), bench)?;
+    let pool = series.setting("pool").context("a pool")?;
+    let mut pools = Pools::new(usize::try_from(pool)?)?;
+    let mut timer = bench.timer();
+    // Both figures come from the same pools, which share the time of their cases.
+    timer.goal.case_ns *= series.cases.len() as f64;
+    let quartets = timer.repeat(&mut |watch| pools.quartet(watch).map(Some))?;
     for case in &series.cases {
-        let Time::Pools(of) = Called::decode(case)?.call.row().time else {
+        let Time::Pools(side) = Called::decode(case)?.call.row().time else {
             bail!("{} opens and closes nothing", case.id);
         };
-        bench.record_quartets(case, "latency", pool as u64, quartets.map(|one| of(*one)))?;
+        let side = quartets.map(|sides| sides[side]);
+        bench.record(case, "latency", Values::quartets(pool, side))?;
     }
     Ok(())
-}
-
-/// Quartets of pools for the time of `cases` cases, which share it, because both figures come from
-/// the same pools.
-fn pool_quartets(pool: usize, cases: usize, bench: &Bench) -> Result<Turns<Quartet>> {
-    let mut timer = bench.timer();
-    timer.goal.case_ns *= cases as f64;
-    let mut pools = Pools::new(pool)?;
-    timer.repeat(&mut |watch| pools.quartet(watch).map(Some))
 }
 
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -406,7 +366,7 @@ fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
         "io_uring is not available: kernel.io_uring_disabled, seccomp or a container forbids it",
     )?;
     bench.each(series, |bench, case| {
-        bench.try_time(case, "latency", |n| {
+        bench.time(case, "latency", |n| {
             let done = ring.submit_nops(n)?;
             ensure!(done == n, "{done} of {n} empty operations were done");
             Ok(())
@@ -416,35 +376,22 @@ fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
+/// The parent's waits are voluntary switches, and the children's are not its own: none of the involuntary
+/// ones is planned.
 fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let case = series.cases.first().context("one case")?;
     ensure!(
-        matches!(bench.clock(), Clock::Counter { .. }),
+        matches!(bench.order().clock(), Clock::Counter { .. }),
         "a child reads the counter, which cannot be trusted here"
     );
-    let until = monotonic_raw_ns() + bench.order().case_ns;
-    let least = if bench.order().rehearsal { REHEARSAL_CHILDREN } else { 2 * REHEARSAL_CHILDREN };
     let child = || {
         let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
-        ticks.context("a child of vfork")
+        ticks.context("a child of vfork").map(|ticks| bench.ns(ticks))
     };
-    let (mut ticks, mut width) = (Vec::new(), Vec::new());
-    let mut probes = bench.watch();
     // Not timed: the first child pays for what all share.
     child()?;
-    while ticks.len() < least
-        || (monotonic_raw_ns() < until && ticks.len() < CHILDREN_MAX && !bench.order().rehearsal)
-    {
-        probes.begin();
-        let took = child()?;
-        probes.batch(bench.ns(took));
-        width.extend(probes.end().map(|(additions, _)| additions));
-        ticks.push(took);
-    }
-    // The parent's waits are voluntary switches, and the children's are not its own: none of the
-    // involuntary ones is planned.
-    let values = ticks.iter().map(|ticks| bench.ns(*ticks)).collect();
-    bench.record_watched(case, "latency", values, &width)?;
+    let events = Events::of(bench, CHILDREN, || child().map(|ns| (Some(ns), ns)))?;
+    bench.record(case, "latency", events.values(|ns| *ns))?;
     Ok(())
 }
 

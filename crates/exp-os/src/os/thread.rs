@@ -100,6 +100,7 @@
 //! `stress-pthread.c` of stress-ng. Cycles of clone and exit are written from memory of usual
 //! figures and adjusted on one virtual machine.
 
+use super::events::{Events, Number};
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -107,7 +108,7 @@ use bench::experiment::{
     ViewCard, shared_round_cost, unknown,
 };
 use bench::link::RoundOrder;
-use bench::measure::{Bench, Clock};
+use bench::measure::{Bench, Clock, Declared, Values};
 use bench::pair::{self, Class};
 use bench::{case, params, symbols};
 use host::refused;
@@ -128,11 +129,8 @@ pub struct Thread;
 
 /// Size of a stack unless set otherwise: glibc's default, from the usual RLIMIT_STACK.
 const STACK_BYTES: u64 = 8 << 20;
-/// Threads whose life is timed one by one: at least, and at most.
-const EVENTS_LEAST: usize = 16;
-const EVENTS_MOST: usize = 20_000;
-/// The same in a rehearsal.
-const REHEARSAL_EVENTS: usize = 8;
+/// Threads whose life is timed one by one.
+const EVENTS: Number = Number { rehearsal: 8, least: 16, most: 20_000 };
 /// Threads before the first that is timed: caches of the library and the kernel fill.
 const COLD: u64 = 16;
 /// Threads that tell how long a first instruction takes, before clocks of two CPUs are compared.
@@ -373,10 +371,10 @@ fn watch(clock: Clock) -> Watch {
 /// A maker for a case, tried: its threads begin where they should, and the first, which are cold,
 /// are over.
 fn maker(case: &Case, made: &Made, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
-    let here = bench.cpu();
+    let here = bench.order().cpu();
     let cpus = pair::cpus(case).unwrap_or([here, here]);
     ensure!(cpus[0] == here, "the maker is on CPU {here}, not on {}", cpus[0]);
-    bench.use_cpus(&cpus);
+    bench.declare(Declared::Cpus(&cpus));
     let stack = match made.stack {
         Some(Stack::Fresh) => MakerStack::Fresh,
         Some(Stack::Bare) => MakerStack::Bare,
@@ -403,7 +401,7 @@ fn clock_of(
     bench: &mut Bench,
 ) -> Result<(Clock, Option<f64>)> {
     if cpus[0] == cpus[1] {
-        return Ok((bench.clock(), None));
+        return Ok((bench.order().clock(), None));
     }
     let mut lengths = Vec::with_capacity(TRIALS);
     for _ in 0..TRIALS {
@@ -413,7 +411,7 @@ fn clock_of(
     lengths.sort_unstable();
     let offset = bench.offset(cpus[0], cpus[1])?;
     let clock = match offset.allows(lengths[TRIALS / 2] as f64) {
-        true => bench.clock(),
+        true => bench.order().clock(),
         false => Clock::Monotonic,
     };
     Ok((clock, Some(offset.bound_ns())))
@@ -430,33 +428,22 @@ const MOMENTS: [(&str, End); 3] = [
 ];
 
 fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> Result<()> {
-    let rehearsal = bench.order().rehearsal;
     let (mut maker, cpus) = maker(case, &made, bytes, bench)?;
     let (clock, bound_ns) = clock_of(&mut maker, cpus, bench)?;
-    let mut lives: Vec<Life> = Vec::with_capacity(EVENTS_MOST);
-    let mut width = Vec::with_capacity(EVENTS_MOST);
-    let mut probes = bench.watch();
     let faults = process::rusage_self().minflt;
-    let least = if rehearsal { REHEARSAL_EVENTS } else { EVENTS_LEAST };
-    let until = monotonic_raw_ns() + bench.order().case_ns;
-    while lives.len() < least
-        || (!rehearsal && lives.len() < EVENTS_MOST && monotonic_raw_ns() < until)
-    {
-        probes.begin();
+    let lives = Events::of(bench, EVENTS, || {
         let life = maker.one(watch(clock))?;
-        probes.batch(clock.between_ns(life.call, life.joined));
-        width.extend(probes.end().map(|(additions, _)| additions));
-        lives.push(life);
-    }
-    let faults = Faults::since(faults, lives.len() as u64);
-    let early = lives.iter().filter(|life| began_early(life)).count();
+        Ok((Some(life), clock.between_ns(life.call, life.joined)))
+    })?;
+    let faults = Faults::since(faults, lives.made as u64);
+    let early = lives.kept.iter().filter(|life| began_early(life)).count();
     if cpus[0] == cpus[1] {
-        bench.planned_switches(early as u64);
+        bench.declare(Declared::Switches(early as u64));
     }
     for (metric, moment) in MOMENTS {
-        let values = lives.iter().map(|life| clock.between_ns(life.call, moment(life)));
-        let samples = bench.record_watched(case, metric, values.collect(), &width)?;
-        let share = early as f64 / lives.len() as f64;
+        let values = lives.values(|life| clock.between_ns(life.call, moment(life)));
+        let samples = bench.record(case, metric, values)?;
+        let share = early as f64 / lives.made as f64;
         samples.quantities.insert("first_before_return".to_owned(), share);
         faults.tell(&made, samples);
         if let Some(bound_ns) = bound_ns {
@@ -520,7 +507,7 @@ fn measure_batches(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> 
         true => maker.together(count, work),
         false => maker.in_sequence(count),
     };
-    let clock = bench.clock();
+    let clock = bench.order().clock();
     if together {
         window(&mut maker)?;
     }
@@ -545,9 +532,9 @@ fn measure_batches(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> 
     let preempted = threads * early / TRIALS as u64;
     let threads_ns: f64 = values.iter().sum::<f64>() * count as f64;
     let slices = if together { slices(used_ns) } else { 0 };
-    bench.planned_switches(preempted + slices);
+    bench.declare(Declared::Switches(preempted + slices));
     let samples = bench
-        .record_batches(case, "create_join", count, values)
+        .record(case, "create_join", Values::batches(count, values))
         .context("threads in one window")?;
     faults.tell(&made, samples);
     // Maker and thread hand the CPU over by waiting, which lets others in without an involuntary

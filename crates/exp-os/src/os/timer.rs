@@ -41,7 +41,7 @@ use crate::noise::wakeup::load::{DidNotRun, Loads};
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Params, Preset, Site, Skip, ViewCard, unknown};
-use bench::measure::Bench;
+use bench::measure::{Bench, Declared};
 use bench::{case, symbols};
 use laws::noise::wakeup::{self as law, Slack, Sleep};
 use laws::os::{self, Service};
@@ -146,23 +146,23 @@ impl Experiment for Timer {
             if !is_main && preset <= Preset::Quick {
                 continue;
             }
-            let slacks = match timer {
-                Via::Timerfd | Via::Setitimer => vec![None],
-                _ => vec![Some(Put::Default), Some(Put::Least)],
+            let slacks: &[Option<Put>] = match timer {
+                Via::Timerfd | Via::Setitimer => &[None],
+                _ => &[Some(Put::Default), Some(Put::Least)],
             };
             if slacks == [None] {
                 cases.push(Timed { timer, delay: None, load: None, slack: None });
             }
-            // Off the plain case in one, at the first delay of the main timers; in thorough in all.
-            let all =
-                delays.iter().flat_map(|delay| [Load::Idle, Load::Same].map(|load| (delay, load)));
-            for ((delay, load), slack) in
-                all.flat_map(|one| slacks.iter().map(move |slack| (one, *slack)))
-            {
-                let away = usize::from(load == Load::Same) + usize::from(slack == Some(Put::Least));
-                let is_near = away == 0 || (away == 1 && is_main && *delay == delays[0]);
-                if is_near || preset == Preset::Thorough {
-                    cases.push(Timed { timer, delay: Some(*delay), load: Some(load), slack });
+            for &delay in delays {
+                for (&load, &slack) in
+                    Load::ALL.iter().flat_map(|load| slacks.iter().map(move |slack| (load, slack)))
+                {
+                    // Off the plain case in one, at the first delay of the main timers; in thorough in all.
+                    let away = u8::from(load == Load::Same) + u8::from(slack == Some(Put::Least));
+                    let is_near = away == 0 || (away == 1 && is_main && delay == delays[0]);
+                    if is_near || preset == Preset::Thorough {
+                        cases.push(Timed { timer, delay: Some(delay), load: Some(load), slack });
+                    }
                 }
             }
         }
@@ -182,25 +182,18 @@ impl Experiment for Timer {
 
     fn law(facts: Facts, case: &Timed, _: &Case, metric: &Metric) -> Option<Prediction> {
         let known = facts.known;
+        let is_known = |call| known.is_none() || os::measured_call(known, call).is_some();
         let law = match (case.delay, &*metric.name) {
-            (None, "arm") => {
-                if let Some(known) = known {
-                    os::measured_call(known, "getpid")?;
-                }
+            (None, "arm") if is_known("getpid") => {
                 let what = "a timer put into the tree and taken out";
-                let pair = Service::new(2.0, range(150.0, 450.0, 1_800.0), what);
-                os::system_call(facts, pair)
+                os::system_call(facts, Service::new(2.0, range(150.0, 450.0, 1_800.0), what))
             }
             (Some(delay), "lateness") if known.is_none_or(law::tells) => {
+                let is_loaded = case.load == Some(Load::Same);
+                let has_slack = case.slack == Some(Put::Default);
                 let sleep = Sleep {
-                    load: match case.load {
-                        Some(Load::Same) => law::Load::Same,
-                        _ => law::Load::Idle,
-                    },
-                    slack: Some(match case.slack {
-                        Some(Put::Default) => Slack::Default,
-                        _ => Slack::Least,
-                    }),
+                    load: if is_loaded { law::Load::Same } else { law::Load::Idle },
+                    slack: Some(if has_slack { Slack::Default } else { Slack::Least }),
                     ..Sleep::plain(delay)
                 };
                 law::latency(facts, &sleep)
@@ -233,10 +226,10 @@ fn count(delay: u64) -> u64 {
 fn arm(bench: &mut Bench, case: &Case, timer: Via) -> Result<()> {
     let fd = TimerFd::new().context("a timer")?;
     match timer {
-        Via::Timerfd => bench.try_time(case, "arm", |n| {
+        Via::Timerfd => bench.time(case, "arm", |n| {
             (0..n).try_for_each(|_| Ok(fd.arm(FAR_AHEAD_NS).and_then(|()| fd.arm(0))?))
         })?,
-        Via::Setitimer => bench.try_time(case, "arm", |n| {
+        Via::Setitimer => bench.time(case, "arm", |n| {
             (0..n).try_for_each(|_| Ok(arm_alarm(FAR_AHEAD_NS).and_then(|()| arm_alarm(0))?))
         })?,
         _ => bail!("{} is not armed apart from its wait", timer.text()),
@@ -248,7 +241,7 @@ fn arm(bench: &mut Bench, case: &Case, timer: Via) -> Result<()> {
 fn wake(bench: &mut Bench, case: &Case, of: &Timed, delay: u64, loads: &mut Loads) -> Result<()> {
     let rehearsal = bench.order().rehearsal;
     let count = if rehearsal { WAKE_UPS.0 } else { count(delay) };
-    let cpus = [bench.cpu()];
+    let cpus = [bench.order().cpu()];
     let is_loaded = of.load == Some(Load::Same);
     if is_loaded {
         loads.start(&cpus)?;
@@ -265,7 +258,7 @@ fn wake(bench: &mut Bench, case: &Case, of: &Timed, delay: u64, loads: &mut Load
             stopped => stopped?,
         }
         // To lose the CPU to the spinner is what such a case is about.
-        bench.planned_switches(2 * count);
+        bench.declare(Declared::Switches(2 * count));
     }
     bench.record(case, "lateness", woken?)?;
     Ok(())
@@ -329,19 +322,10 @@ fn waits(delay: u64, count: u64, mut wait: impl FnMut(u64) -> Result<()>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::experiment::fixtures::sites;
-    use session::fixtures::{check, smoke};
+    use session::fixtures::smoke;
 
     #[test]
     fn every_timer_is_late_and_those_that_can_be_are_armed() {
-        for site in sites() {
-            for (preset, cases) in
-                [(Preset::Quick, 6), (Preset::Standard, 15), (Preset::Thorough, 66)]
-            {
-                let offer = check(&EXPERIMENT, &site, preset);
-                assert_eq!(offer.series[0].cases.len() + offer.skipped.len(), cases);
-            }
-        }
         for &timer in Via::ALL {
             let late = wake_ups(timer, 200 * US, 3).expect("wakes");
             assert!(late.len() == 3 && late.iter().all(|ns| *ns >= 0.0), "{timer:?}: {late:?}");

@@ -1,6 +1,7 @@
 //! The parent with its resident memory, and the programs that its children become.
 
 use super::LEAST_EVENTS;
+use super::reports::{Given, count_areas};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::placed::verify_pages;
 use bench::measure::{Bench, Clock, Declared, Values};
@@ -25,10 +26,9 @@ const SHELL: &std::ffi::CStr = c"/bin/sh";
 pub(super) struct Parent {
     /// Held, and not written to: what fork copies the tables of.
     _memory: Mapping,
-    /// Likewise, for their number.
-    _areas: Vec<Mapping>,
-    /// What is written before each process.
-    written: Option<Mapping>,
+    given: Given,
+    /// Areas of memory that it has.
+    areas: usize,
     /// For how long processes are made before those that are timed, and at least while they are.
     lead_in_ns: u64,
     window_ns: u64,
@@ -36,8 +36,6 @@ pub(super) struct Parent {
     programs: Programs,
     /// The first fork after the memory was written, in ns until it returned.
     first_fork_ns: f64,
-    /// Areas of memory that it has.
-    areas: usize,
 }
 
 impl Parent {
@@ -53,12 +51,7 @@ impl Parent {
             _ => Pages::Base,
         };
         let memory = resident(usize::try_from(bytes)?, pages)?;
-        let least = usize::try_from(series.setting("areas").unwrap_or(0))?;
-        let areas = more_areas(least).context("areas of memory")?;
-        let written = match series.setting("written").unwrap_or(0) {
-            0 => None,
-            bytes => Some(resident(usize::try_from(bytes)?, Pages::Base)?),
-        };
+        let given = Given::new(series)?;
         let now = match bench.order().clock() {
             Clock::Counter { .. } => ticks_start,
             Clock::Monotonic => monotonic_ns,
@@ -67,12 +60,11 @@ impl Parent {
         let first = watch.fork(Then::Exit).map_err(refused::told)?;
         Ok(Parent {
             _memory: memory,
-            _areas: areas,
-            written,
+            given,
+            areas: count_areas().context("the worker's own areas")?,
             lead_in_ns: series.setting("lead_in").unwrap_or(0),
             window_ns: series.setting("window").unwrap_or(0),
-            areas: count_areas().context("the worker's own areas")?,
-            first_fork_ns: bench.order().clock().ns(first.returned.wrapping_sub(first.called)),
+            first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
             watch,
         })
@@ -123,9 +115,7 @@ impl Parent {
 
     /// One process, after what the parent writes before each.
     fn write_and_create(&mut self, call: Call, value: u8) -> Result<Moments> {
-        if let Some(written) = &mut self.written {
-            written.as_mut_slice().fill(value);
-        }
+        self.given.write(value);
         self.create(call)
     }
 
@@ -180,33 +170,11 @@ impl Parent {
 }
 
 /// Memory of which every page is there, in pages of the kind asked for.
-fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
+pub(super) fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
     let mut memory = Mapping::new(bytes, pages).context("the parent's memory")?;
     memory.touch();
     verify_pages(&memory, None)?;
     Ok(memory)
-}
-
-/// Areas of memory that this process has.
-fn count_areas() -> io::Result<usize> {
-    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
-}
-
-/// Maps and touches pages apart from each other until this process has `least` areas.
-fn more_areas(least: usize) -> io::Result<Vec<Mapping>> {
-    let mut areas = Vec::new();
-    loop {
-        let lacking = least.saturating_sub(count_areas()?);
-        if lacking == 0 {
-            return Ok(areas);
-        }
-        // A page between two that cannot be accessed makes one area to three.
-        for _ in 0..lacking.div_ceil(3) {
-            let mut area = Mapping::new(1, Pages::Base)?;
-            area.touch();
-            areas.push(area);
-        }
-    }
 }
 
 /// What children execute, as far as it was needed.
@@ -300,21 +268,5 @@ impl Home {
             Home::Memory => "a file in memory (memfd)".to_owned(),
             Home::Directory(path) => format!("a file of {}", path.display()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{count_areas, more_areas};
-
-    #[test]
-    fn a_parent_has_the_areas_that_are_asked_for() {
-        let before = count_areas().expect("proc is mounted");
-        let areas = more_areas(before + 100).expect("pages can be mapped");
-        assert!((34..=100).contains(&areas.len()), "{}", areas.len());
-        let after = count_areas().expect("proc is mounted");
-        // Other tests map and unmap meanwhile.
-        assert!(after + 20 >= before + 100, "{before} {after}");
-        assert!(more_areas(0).expect("nothing to map").is_empty());
     }
 }

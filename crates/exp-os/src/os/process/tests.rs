@@ -1,8 +1,8 @@
 use super::*;
 use bench::experiment::Experiment as _;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use record::key::Key;
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{params, smoke};
 
 fn ids(offer: &Offer) -> Vec<String> {
     let cases = offer.series.iter().flat_map(|series| &series.cases);
@@ -12,58 +12,6 @@ fn ids(offer: &Offer) -> Vec<String> {
 fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
     let offer = EXPERIMENT.series(site, &params(&CARD, preset, set));
     offer.expect("something is always measurable")
-}
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for (preset, most) in [
-            (Preset::Rehearsal, 5),
-            (Preset::Quick, 5),
-            (Preset::Standard, 20),
-            (Preset::Thorough, 50),
-        ] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            let cases: usize = offer.series.iter().map(|series| series.cases.len()).sum();
-            assert!((1..=most).contains(&cases), "{cases} in {}", preset.name());
-        }
-    }
-}
-
-#[test]
-fn rounds_keep_their_allotment() {
-    let allotted_ms = [(Preset::Quick, 250), (Preset::Standard, 1300), (Preset::Thorough, 30_000)];
-    for mut site in sites() {
-        for (preset, most_ms) in allotted_ms {
-            site.case_ns = session::plan::case_ns(preset);
-            let series = offered(&site, preset, &[]).series;
-            let costs = series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
-            let cost: Duration = costs.sum();
-            // What processes leave is freed by the tick, whatever a preset allots to a case.
-            let cases: usize = series.iter().map(|series| series.cases.len()).sum();
-            let freed = windows(&site, &params(&CARD, preset, &[]))
-                .iter()
-                .map(|(_, ns)| Duration::from_nanos(*ns))
-                .sum::<Duration>()
-                * cases as u32;
-            assert!(cost < freed + Duration::from_millis(most_ms), "{cost:?} in {}", preset.name());
-        }
-    }
-}
-
-#[test]
-fn thorough_has_every_call_at_every_size() {
-    let site = recorded("vm-granite-rapids");
-    let offer = offered(&site, Preset::Thorough, &[]);
-    let have = ids(&offer);
-    for call in Call::ALL {
-        for size in [1, 16, 64, 256, 1024] {
-            let id = format!("call={},resident={},pages=base", call.text(), size * MIB);
-            assert!(have.contains(&id), "{id} of {have:?}");
-        }
-    }
-    // A parent is one apparatus: a series per size and kind of pages.
-    assert_eq!(offer.series.len(), 5 + 4);
 }
 
 #[test]

@@ -1,27 +1,11 @@
 use super::{CARD, EXPERIMENT};
-use bench::experiment::fixtures::{bare_site, recorded, sites};
+use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{Experiment as _, Known, Preset, Site};
 use record::case::Case;
 use record::event::Range;
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{params, smoke};
 use std::time::Duration;
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for (preset, cases, most_ms) in
-            [(Preset::Quick, 1, 400), (Preset::Standard, 3, 2_000), (Preset::Thorough, 5, 12_000)]
-        {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!((offer.series.len(), offer.skipped.len()), (1, 0));
-            let series = &offer.series[0];
-            assert_eq!(series.cases.len(), cases);
-            let cost = EXPERIMENT.round_cost(&site, series);
-            assert!(cost <= Duration::from_millis(most_ms), "{cost:?}");
-        }
-    }
-}
 
 #[test]
 fn processes_whose_gaps_have_no_room_are_skipped() {

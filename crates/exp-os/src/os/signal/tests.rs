@@ -1,19 +1,8 @@
 use super::*;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use bench::experiment::{Experiment as _, Known};
-use record::key::CaseId;
-use record::key::Key;
-use session::fixtures::{check, smoke};
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for (preset, cases) in [(Preset::Quick, 4), (Preset::Standard, 6), (Preset::Thorough, 6)] {
-            let offer = check(&EXPERIMENT, &site, preset);
-            assert_eq!(offer.series[0].cases.len(), cases);
-        }
-    }
-}
+use record::key::{CaseId, Key};
+use session::fixtures::smoke;
 
 #[test]
 fn the_derived_prediction_comes_from_the_measured_call() {
@@ -26,9 +15,8 @@ fn the_derived_prediction_comes_from_the_measured_call() {
     assert!(of("catch", &known).is_none());
     let getpid = CaseId::new().with("call", "getpid");
     known.insert(Key::new("os.syscall", &getpid, "latency"), 95.0);
-    let told = of("catch", &known).expect("told");
-    assert!(told.because.contains("95 ns"), "{}", told.because);
-    assert!(told.range.expect("a range").low > 2.0 * 90.0);
+    let range = of("catch", &known).and_then(|catch| catch.range);
+    assert!(range.expect("derived").low > 2.0 * 90.0);
     assert!(of("nothing", &known).is_none());
 }
 

@@ -1,32 +1,12 @@
 use super::*;
 use bench::experiment::Experiment as _;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use host::limits::Rlimit;
 use record::event::Raw;
 use record::key::Key;
 use record::key::Value;
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{params, smoke};
 use std::os::fd::AsFd;
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
-    for (preset, case_ns, cases, seconds) in [
-        (Preset::Rehearsal, 12_000_000, 6, 0.35),
-        (Preset::Quick, 12_000_000, 6, 0.35),
-        (Preset::Standard, 12_000_000, 32, 1.3),
-        (Preset::Thorough, 25_000_000, 90, 30.0),
-    ] {
-        for mut site in sites() {
-            site.case_ns = case_ns;
-            let offer = check(&EXPERIMENT, &site, preset);
-            let count = ids(&offer).len();
-            assert!((5..=cases).contains(&count), "{count} in {}", preset.name());
-            let costs = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
-            let cost: Duration = costs.sum();
-            assert!(cost.as_secs_f64() <= seconds, "{cost:?} in {}", preset.name());
-        }
-    }
-}
 
 fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
     EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("offers")
@@ -53,23 +33,6 @@ fn quick_has_what_matters_most() {
         ]
     );
     assert_eq!(EXPERIMENT.derivable(&site, &offer.series), [ratio_of()]);
-}
-
-#[test]
-fn thorough_has_the_whole_grid_and_every_distance() {
-    let site = recorded("epyc-7763-2s");
-    let offer = offered(&site, Preset::Thorough, &[]);
-    let ids = ids(&offer);
-    let rings = ids.iter().filter(|id| id.starts_with("via=ring"));
-    assert_eq!(rings.count(), 8 * 6);
-    for via in ["pipe", "futex", "eventfd"] {
-        for parties in ["processes", "threads"] {
-            for pair in ["same", "smt", "llc", "socket", "remote"] {
-                assert!(ids.contains(&format!("via={via},parties={parties},pair={pair}")));
-            }
-        }
-    }
-    assert!(ids.contains(&"via=first_run".to_owned()));
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! What the system calls work on: files, a pipe, an epoll set, pools of descriptors.
 
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Watch};
+use bench::measure::{Bench, Quartet, Watch};
 use metal::clock::monotonic_raw_ns;
-use metal::kernel::{ClockRead, clock_read};
 use metal::raw;
 use record::case::Case;
 use std::fs::{File, OpenOptions};
@@ -29,19 +28,16 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Opens everything.
-    ///
-    /// # Errors
-    /// What could not be opened.
+    /// Opens everything, or says what could not be opened.
     pub(super) fn new() -> Result<Calls> {
-        let program = File::open("/proc/self/exe").context("plumb's own program file")?;
         let (reader, writer) = std::io::pipe().context("a pipe")?;
         let epoll = raw::epoll_create().context("an epoll set")?;
         raw::epoll_add(epoll.as_fd(), reader.as_fd()).context("a pipe in an epoll set")?;
+        let null = OpenOptions::new().write(true).open("/dev/null");
         Ok(Calls {
             zero: File::open("/dev/zero").context("/dev/zero")?,
-            null: OpenOptions::new().write(true).open("/dev/null").context("/dev/null")?,
-            program,
+            null: null.context("/dev/null")?,
+            program: File::open("/proc/self/exe").context("plumb's own program file")?,
             page: vec![1; PAGE_BYTES],
             word: AtomicU32::new(0),
             epoll,
@@ -49,14 +45,6 @@ impl Calls {
             _writer: writer,
         })
     }
-}
-
-/// Times a read of a clock, as clock.read does.
-pub(super) fn clocks(bench: &mut Bench, case: &Case, clock: ClockRead) -> Result<()> {
-    bench.time(case, "latency", |n| {
-        black_box(clock_read(clock, n));
-    })?;
-    Ok(())
 }
 
 /// Times a call that cannot fail.
@@ -76,7 +64,7 @@ pub(super) fn serve(
     expected: usize,
     mut once: impl FnMut() -> std::io::Result<usize>,
 ) -> Result<()> {
-    bench.try_time(case, "latency", |n| {
+    bench.time(case, "latency", |n| {
         for _ in 0..n {
             let returned = once()?;
             ensure!(returned == expected, "it returned {returned}, not {expected}");
@@ -84,25 +72,6 @@ pub(super) fn serve(
         Ok(())
     })?;
     Ok(())
-}
-
-/// Lengths of one quartet of pools, in ns: the sums of the two short and of the two long pools.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Quartet {
-    pub(super) open: (f64, f64),
-    pub(super) close: (f64, f64),
-}
-
-impl Quartet {
-    /// From opening and closing a short, a long, a long and a short pool.
-    pub(super) fn of([first, second, third, fourth]: [(u64, u64); 4]) -> Quartet {
-        let sums = |of: fn((u64, u64)) -> u64| {
-            let short = of(first) + of(fourth);
-            let long = of(second) + of(third);
-            (short as f64, long as f64)
-        };
-        Quartet { open: sums(|(open, _)| open), close: sums(|(_, close)| close) }
-    }
 }
 
 /// Descriptors that are opened in one go and closed in one go.
@@ -123,22 +92,27 @@ impl Pools {
         Ok(pools)
     }
 
-    /// A quartet of pools: short, long, long, short.
+    /// A quartet of pools: short, long, long, short. Of opening and of closing, the sums of the two short
+    /// and of the two long ones, in ns.
     ///
     /// # Errors
     /// Those of open(2) and close(2).
-    pub(super) fn quartet(&mut self, watch: &mut Watch) -> Result<Quartet> {
+    pub(super) fn quartet(&mut self, watch: &mut Watch) -> Result<[Quartet; 2]> {
         let short = self.short;
-        let mut batches = [(0, 0); 4];
-        for (batch, count) in batches.iter_mut().zip([short, 2 * short, 2 * short, short]) {
-            *batch = self.once(count)?;
-            watch.batch((batch.0 + batch.1) as f64);
+        let mut pools = [[0; 2]; 4];
+        for (pool, count) in pools.iter_mut().zip([short, 2 * short, 2 * short, short]) {
+            *pool = self.once(count)?;
+            watch.batch((pool[0] + pool[1]) as f64);
         }
-        Ok(Quartet::of(batches))
+        let [first, second, third, fourth] = pools;
+        let sums = |side: usize| {
+            ((first[side] + fourth[side]) as f64, (second[side] + third[side]) as f64)
+        };
+        Ok([sums(0), sums(1)])
     }
 
     /// Opens `count` descriptors and closes them; ns of both.
-    fn once(&mut self, count: usize) -> Result<(u64, u64)> {
+    fn once(&mut self, count: usize) -> Result<[u64; 2]> {
         let start = monotonic_raw_ns();
         for _ in 0..count {
             let fd = raw::openat(None, c"/dev/null", 0).context("open of /dev/null")?;
@@ -149,6 +123,6 @@ impl Pools {
             raw::close(fd).context("close of /dev/null")?;
         }
         let closed = monotonic_raw_ns();
-        Ok((opened - start, closed - opened))
+        Ok([opened - start, closed - opened])
     }
 }

@@ -1,10 +1,10 @@
 use super::*;
 use bench::experiment::Experiment as _;
 use bench::experiment::Preset;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::recorded;
 use record::event::Raw;
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
+use session::fixtures::{params, smoke};
 use std::collections::BTreeSet;
 
 fn cases(site: &Site, preset: Preset, set: &[(&str, &str)]) -> BTreeSet<String> {
@@ -12,20 +12,6 @@ fn cases(site: &Site, preset: Preset, set: &[(&str, &str)]) -> BTreeSet<String> 
         EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("threads are everywhere");
     let cases = offer.series.iter().flat_map(|series| &series.cases);
     cases.map(|case| case.id.to_string()).collect()
-}
-
-#[test]
-fn it_keeps_the_laws_of_the_catalogue() {
-    for site in sites() {
-        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-            for series in check(&EXPERIMENT, &site, preset).series {
-                let resolved = EXPERIMENT.resolve(&site, &Known::default(), series);
-                for case in resolved.expect("every pair offered is there").cases {
-                    assert_eq!(pair::cpus(&case).map(|cpus| cpus[0]), site.cpus.first().copied());
-                }
-            }
-        }
-    }
 }
 
 #[test]
@@ -66,20 +52,6 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     assert_eq!(skipped(&site), ["pair=llc,stack=bare", "pair=remote,stack=bare"]);
     site.cpus.truncate(1);
     assert_eq!(cases(&site, Preset::Standard, &[]).len(), 5, "one CPU: the same alone");
-}
-
-#[test]
-fn windows_are_planned_with_their_threads() {
-    let site = recorded("vm-granite-rapids");
-    for (preset, most) in
-        [(Preset::Quick, 0.15), (Preset::Standard, 0.35), (Preset::Thorough, 20.0)]
-    {
-        let offer =
-            EXPERIMENT.series(&site, &params(&CARD, preset, &[])).expect("threads are everywhere");
-        let costs =
-            offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series).as_secs_f64());
-        assert!(costs.sum::<f64>() <= most, "{}", preset.name());
-    }
 }
 
 #[test]
@@ -130,7 +102,7 @@ fn it_measures_lives_in_order_and_sequences_whole() {
     for id in ["pair=same,stack=cached", "pair=same,stack=fresh"] {
         let [returned, first, joined] =
             ["return", "first_instruction", "create_join"].map(|metric| values(id, metric));
-        assert_eq!((returned.len(), joined.len()), (REHEARSAL_EVENTS, first.len()));
+        assert_eq!((returned.len(), joined.len()), (EVENTS.rehearsal, first.len()));
         for at in 0..joined.len() {
             assert!(0.0 < returned[at] && returned[at] <= joined[at]);
             assert!(0.0 < first[at] && first[at] < joined[at]);

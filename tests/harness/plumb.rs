@@ -1,7 +1,8 @@
-//! Running the built binary in a directory of its own, and reading the records that it writes.
+//! Running the built binary in a directory of its own, and reading the records that it writes: what all
+//! crates of integration tests share.
 
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -73,17 +74,19 @@ impl Here {
         events(&self.record())
     }
 
-    /// The records in the store.
+    /// The records in the store, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.path("store")) else {
-            return Vec::new();
-        };
-        let mut records: Vec<PathBuf> = entries
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
-            .collect();
-        records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
-        records
+        records(&self.path("store"))
+    }
+
+    /// Starts a command with a log of what it says.
+    pub fn start(&self, command: &mut Command) -> Program {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = self.path(&format!("{number}.log"));
+        let out = File::create(&log).unwrap();
+        let child = command.stdout(out.try_clone().unwrap()).stderr(out).spawn().unwrap();
+        Program { child, log }
     }
 
     /// The last record of the store.
@@ -94,20 +97,88 @@ impl Here {
     /// The last record once it is there and has an event that fits.
     pub fn wait_for(&self, fits: impl Fn(&Value) -> bool) {
         wait_for("an event in the record", || {
-            let record = self.records().pop()?;
-            let text = fs::read_to_string(record).ok()?;
-            let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-            lines
-                .map(|line| serde_json::from_str(line).unwrap())
-                .any(|event| fits(&event))
-                .then_some(())
+            whole_events(&self.records().pop()?).iter().any(&fits).then_some(())
         });
     }
 
     /// Entries of a directory.
     pub fn entries(&self, name: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.path(name)).into_iter().flatten();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        names(&self.path(name))
+    }
+}
+
+/// The names in a directory, sorted; none where there is no directory.
+pub fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// The records of a store, the last one last: two of one second have names of which the later one's comes
+/// first.
+pub fn records(store: &Path) -> Vec<PathBuf> {
+    let mut records: Vec<PathBuf> = names(store)
+        .iter()
+        .filter(|name| name.ends_with(".jsonl"))
+        .map(|name| store.join(name))
+        .collect();
+    records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
+    records
+}
+
+/// A program that was started, and what it says. It is killed with its value.
+pub struct Program {
+    child: Child,
+    log: PathBuf,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub said: String,
+    pub took: Duration,
+}
+
+impl Program {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it said so far.
+    pub fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(name, self.pid());
+    }
+
+    /// Its end, which comes within a time.
+    #[track_caller]
+    pub fn ended_within(mut self, patience: Duration) -> Ended {
+        let begin = Instant::now();
+        let code = wait_within(patience, "a program to end", || {
+            Some(self.child.try_wait().unwrap()?.code())
+        });
+        let said = self.said();
+        assert!(!said.contains("panicked at"), "{said}");
+        assert!(!said.contains("internal error"), "{said}");
+        Ended { code, said, took: begin.elapsed() }
+    }
+
+    /// Ends it. It may have ended by itself.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -188,6 +259,13 @@ fn processes(fits: impl Fn(u32) -> Option<bool>) -> Vec<u32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid| fits(*pid) == Some(true))
         .collect()
+}
+
+/// The events of a record that is being written: all whole lines.
+pub fn whole_events(record: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(record).unwrap_or_default();
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The events of a record, each line of which must parse.

@@ -1,0 +1,72 @@
+//! Events that are timed one by one, for the time of a case; and what several experiments lack alike.
+
+use anyhow::Result;
+use bench::experiment::{Site, Skip};
+use bench::measure::{Bench, Values};
+use metal::clock::monotonic_raw_ns;
+
+/// Descriptors that the worker keeps beside those of a case.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// How many events of a case there are.
+pub(super) struct Number {
+    pub(super) rehearsal: usize,
+    pub(super) least: usize,
+    pub(super) most: usize,
+}
+
+/// Those that count, with the readings of the width probe.
+pub(super) struct Events<T> {
+    pub(super) kept: Vec<T>,
+    width: Vec<f64>,
+    /// Those that do not count too.
+    pub(super) made: usize,
+}
+
+impl<T> Events<T> {
+    /// Makes events for the time of a case. `once` makes one and says how long it took, in ns; none where it
+    /// does not count.
+    ///
+    /// # Errors
+    /// The first error of `once`.
+    pub(super) fn of(
+        bench: &Bench,
+        number: Number,
+        mut once: impl FnMut() -> Result<(Option<T>, f64)>,
+    ) -> Result<Events<T>> {
+        let Number { rehearsal, least, most } = number;
+        let (least, most) = match bench.order().rehearsal {
+            true => (rehearsal, rehearsal),
+            false => (least, most),
+        };
+        let room = || (Vec::with_capacity(most), Vec::with_capacity(most));
+        let ((mut kept, mut width), mut made) = (room(), 0);
+        let mut probes = bench.watch();
+        let until = monotonic_raw_ns() + bench.order().case_ns;
+        while made < least || (made < most && monotonic_raw_ns() < until) {
+            probes.begin();
+            let (event, took_ns) = once()?;
+            probes.batch(took_ns);
+            made += 1;
+            let seen = probes.end().filter(|_| event.is_some());
+            width.extend(seen.map(|(additions, _)| additions));
+            kept.extend(event);
+        }
+        Ok(Events { kept, width, made })
+    }
+
+    /// Lengths of the events, in ns.
+    pub(super) fn values(&self, ns: impl FnMut(&T) -> f64) -> Values<'static> {
+        Values::events(self.kept.iter().map(ns).collect()).watched(self.width.clone())
+    }
+}
+
+/// Why so many descriptors beside the worker's own cannot be open.
+pub(super) fn too_few_files(site: &Site, own: u64, way: &str) -> Option<Skip> {
+    let limit = site.host.limits.open_files.and_then(|limit| limit.soft)?;
+    let needed = own + OTHER_DESCRIPTORS;
+    (limit < needed).then(|| {
+        Skip::because(format!("{limit} files may be open, {needed} are needed"))
+            .needs(format!("`ulimit -n {needed}`, or {way}"))
+    })
+}

@@ -1,0 +1,178 @@
+//! A run that goes on, and a record that is added to.
+
+use crate::agent::url::{PeerUrl, Way};
+use crate::header::Build;
+use crate::setup::{Setup, Usage, Wanted, root, usage};
+use crate::store::{RecordFile, Store};
+use anyhow::{Result, bail};
+use bench::experiment::Catalogue;
+use host::Host;
+use record::FORMAT;
+use record::event::{End, Plan, PlannedSeries};
+use record::run::Run;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// A run that goes on: the session's setup, its file, and what it holds. Nobody elsewhere is reached, and nothing
+/// that the record names is started, before it is clear that the record is this machine's and that whoever
+/// resumes it means its far ends; `peers` are those on the command line.
+///
+/// # Errors
+/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or plan.
+pub fn resume(
+    store: &Store,
+    name: &str,
+    peers: &[String],
+    build: Build,
+    catalogue: Catalogue,
+    stop: &AtomicBool,
+) -> Result<(Setup, RecordFile, Run)> {
+    let path = store.find(name).map_err(usage)?;
+    let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
+    let (run, header) = (&recording.run, &recording.run.header);
+    let shown = path.display();
+    if matches!(run.footer.as_ref().map(|footer| footer.end), Some(End::Complete | End::Budget)) {
+        bail!(Usage(format!(
+            "{shown} is complete; `plumb report {name}` shows it, `plumb run` measures anew"
+        )));
+    }
+    let identity = Host::read(&root(None)?).identity.hash;
+    if identity != header.identity {
+        bail!(Usage(format!(
+            "{shown} was measured on another machine (identity {}, here {identity}); resume it there, or `plumb \
+             run` here",
+            header.identity
+        )));
+    }
+    if header.is_crosscheck() {
+        bail!(Usage(format!(
+            "{shown} is a crosscheck, which has no rounds to resume; start a new `plumb crosscheck`"
+        )));
+    }
+    if header.format != FORMAT {
+        bail!(Usage(format!(
+            "{shown} was begun by an earlier plumb, whose figures are estimated in another way (format {}, here \
+             {FORMAT}); start a new `plumb run`",
+            header.format
+        )));
+    }
+    let Some(plan) = &run.plan else {
+        bail!(Usage(format!(
+            "{shown} was killed before its plan was written: nothing was measured; start a new `plumb run`"
+        )));
+    };
+    meant(store, &path, &header.options.peers, peers)?;
+    let wanted = Wanted {
+        build,
+        catalogue,
+        options: header.options.clone(),
+        dir: header.options.dir.as_deref().map(Path::new),
+        seed: Some(header.seed),
+        name: Some(header.run.clone()),
+        then: &header.peers,
+        host_tree: None,
+    };
+    let mut setup = Setup::new(wanted, stop)?;
+    if let Some(difference) = difference(plan, &setup.planned.plan) {
+        bail!(Usage(format!(
+            "{shown} has another plan than this plumb makes here ({difference}); start a new `plumb run`"
+        )));
+    }
+    // The quietest CPU of today may be another one: a run stays where it began.
+    let usable = setup.site.host.cpu.usable();
+    if let Some(gone) = header.cpus.iter().find(|cpu| !usable.contains(cpu)) {
+        bail!(Usage(format!(
+            "{shown} was measured on CPU {gone}, which this process may not use now; allow it, or start a new \
+             `plumb run`"
+        )));
+    }
+    setup.site.cpus.clone_from(&header.cpus);
+    Ok((setup, file, recording.run))
+}
+
+/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end that is
+/// started is a command: what lies outside of the store starts none that is not on the command line as well.
+fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<()> {
+    if !now.is_empty() && now != then {
+        bail!(Usage(format!(
+            "a resumed run keeps its far ends ({}): leave --peer out, or start a new `plumb run`",
+            then.join(", ")
+        )));
+    }
+    if !now.is_empty() || store.holds(path) {
+        return Ok(());
+    }
+    let peers = PeerUrl::parse_all(then).map_err(usage)?;
+    if peers.iter().all(|peer| matches!(peer.way, Way::Tcp { .. })) {
+        return Ok(());
+    }
+    let repeated: Vec<String> =
+        then.iter().map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''"))).collect();
+    bail!(Usage(format!(
+        "{} is no file of the store, and would start far ends by its own words; if you mean them, repeat them: \
+         plumb run --resume {} {}",
+        path.display(),
+        quoted(path),
+        repeated.join(" ")
+    )))
+}
+
+/// Where two plans differ in what they measure and how often, stated costs aside.
+fn difference(then: &Plan, now: &Plan) -> Option<String> {
+    if then.looks != now.looks {
+        return Some(format!("looks after {:?} rounds then, {:?} now", then.looks, now.looks));
+    }
+    let series = |plan: &Plan| -> Vec<(String, PlannedSeries)> {
+        let of = plan.experiments.iter().flat_map(|planned| {
+            planned.series.iter().map(|series| {
+                let alike = PlannedSeries { round_cost_s: 0.0, ..series.clone() };
+                (format!("{}/{}", planned.id, series.name), alike)
+            })
+        });
+        of.collect()
+    };
+    let (then, now) = (series(then), series(now));
+    if then.len() != now.len() {
+        return Some(format!("{} series then, {} now", then.len(), now.len()));
+    }
+    then.iter().zip(&now).find(|(then, now)| then != now).map(|((label, then), (fresh, now))| {
+        if label != fresh {
+            format!("{label} then, {fresh} now")
+        } else if then.settings != now.settings {
+            format!("{label} has other settings")
+        } else {
+            let (then, now) = (then.cases.len(), now.cases.len());
+            format!("{label}: {then} cases then, {now} now, or others")
+        }
+    })
+}
+
+/// The record of a run of this machine (its identity) that has its end, to which a crosscheck is added.
+///
+/// # Errors
+/// [`Usage`]: there is no such record, or nothing may be added to it.
+pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, Run)> {
+    let path = store.find(name).map_err(usage)?;
+    let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
+    let run = recording.run;
+    let shown = path.display();
+    if run.header.is_crosscheck() {
+        bail!(Usage(format!("{shown} is a crosscheck, no run: leave --into out")));
+    }
+    if run.header.identity != identity {
+        bail!(Usage(format!(
+            "{shown} was measured on another machine: leave --into out, or compare there"
+        )));
+    }
+    if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {
+        bail!(Usage(format!("{shown} has no end yet: `plumb run --resume {name}` first")));
+    }
+    Ok((file, run))
+}
+
+/// A path as a shell takes it back.
+pub fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
