@@ -456,7 +456,7 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     let events = Events::of(bench, CHILDREN, || {
         let run = first_run(&words).map_err(refused::told)?;
         let handover = run.child_begins.checked_sub(run.parent_waits);
-        Ok((handover, bench.ns(handover.unwrap_or(0))))
+        Ok((handover, bench.order().clock().ns(handover.unwrap_or(0))))
     })?;
     let (made, early) = (events.made, events.made - events.kept.len());
     // A child that runs first takes the CPU from its parent.
@@ -465,7 +465,7 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
         early < made,
         "each of {made} children ran before its parent waited: there is no hand-over to measure"
     );
-    let handovers = events.values(|ticks| bench.ns(*ticks));
+    let handovers = events.values(|ticks| bench.order().clock().ns(*ticks));
     let samples = bench.record(case, "handover", handovers)?;
     if early > 0 {
         samples.notes.push(format!(

@@ -386,7 +386,7 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     );
     let child = || {
         let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
-        ticks.context("a child of vfork").map(|ticks| bench.ns(ticks))
+        ticks.context("a child of vfork").map(|ticks| bench.order().clock().ns(ticks))
     };
     // Not timed: the first child pays for what all share.
     child()?;

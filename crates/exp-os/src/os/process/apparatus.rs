@@ -64,7 +64,7 @@ impl Parent {
             areas: count_areas().context("the worker's own areas")?,
             lead_in_ns: series.setting("lead_in").unwrap_or(0),
             window_ns: series.setting("window").unwrap_or(0),
-            first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
+            first_fork_ns: bench.order().clock().ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
             watch,
         })
