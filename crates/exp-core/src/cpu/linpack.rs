@@ -148,9 +148,6 @@ impl Experiment for Linpack {
         Duration::from_nanos(all_ns as u64) + Duration::from_millis(30)
     };
 
-    const HAZARDS: fn(&RoundOrder) -> Hazards =
-        |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
-
     fn cases(_: &Site, preset: Preset) -> Vec<Solved> {
         let (sizes, counts): (&[u64], &[Threads]) = match preset {
             Preset::Rehearsal | Preset::Quick => (&[1000], &[Threads::Number(1)]),
