@@ -305,6 +305,10 @@ impl Experiment for Latency {
         if !is_chosen {
             offer.skipped = walks::without_line(site, params.preset, &cases);
         }
+        if let Some(chosen) = params.chosen("stride") {
+            // Not the one that `complete` gave a walk of a preset that had none.
+            cases.retain(|of| of.stride.is_none_or(|stride| chosen.contains(&stride.into())));
+        }
         // A ladder ascends.
         cases.sort_by_key(|of| (of.pages, of.footprint, of.load, of.pattern, of.stride));
         for is_random in [true, false] {
