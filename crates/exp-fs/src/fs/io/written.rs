@@ -3,7 +3,7 @@
 use super::crew::{Did, Task};
 use super::watch::Seen;
 use crate::fs::latencies::in_ns;
-use crate::fs::offered::describe_place;
+use crate::fs::offered::{describe_place, put};
 use crate::fs::window;
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values};
@@ -28,14 +28,18 @@ pub(super) fn down(
     let did = did.as_slice();
     let clock = task.clock;
     let (listed, all) = in_ns(clock, did.iter().map(|did| &did.log));
-    let samples = match did.len() {
-        1 => bench.record(case, "latency", Values::counted(listed, &all))?,
-        _ => bench.record(case, "latency", Values::counted(listed, &all).apart())?,
-    };
+    let is_alone = did.len() == 1;
+    let latencies = Values::counted(listed, &all);
+    let latencies = if is_alone { latencies } else { latencies.apart() };
+    let samples = bench.record(case, "latency", latencies)?;
     describe_place(samples, case, settled);
     describe(samples, task, seen);
     samples.notes.extend(notes(task, cpus, did));
     let operations: u64 = did.iter().map(|did| did.ran.operations).sum();
+    let of_all = |value: f64| match is_alone {
+        true => Values::batches(operations, vec![value]),
+        false => Values::block(value).apart(),
+    };
     let steady = task.is_rate.then(|| window::settled(windows)).transpose()?;
     let rate = match (did, &steady) {
         (_, Some(steady)) => steady.rate(),
@@ -44,25 +48,26 @@ pub(super) fn down(
     };
     let block = task.work.block as f64;
     let [per_second, bytes] = window::names(case);
-    let samples = rated(bench, case, per_second, operations, rate, did.len())?;
+    let samples = bench.record(case, per_second, of_all(rate))?;
     if let Some(steady) = &steady {
         steady.describe(samples, block);
     }
-    let quantities = &mut samples.quantities;
-    let mean: f64 = did.iter().map(|did| did.ran.mean_in_flight).sum();
     let most: u32 = did.iter().map(|did| did.ran.most_in_flight).sum();
-    quantities.insert("in_flight_mean".to_owned(), mean);
-    quantities.insert("in_flight_most".to_owned(), f64::from(most));
-    quantities.insert("operations".to_owned(), operations as f64);
-    if let Some(at_device) = at_device(clock, did, seen).filter(|_| task.work.is_direct()) {
-        quantities.insert("device_in_flight".to_owned(), at_device);
-        samples.notes.extend(queue_note(at_device, task.work.depth * task.work.threads));
-    }
-    rated(bench, case, bytes, operations, rate * block, did.len())?;
+    let at_device = at_device(clock, did, seen).filter(|_| task.work.is_direct());
+    let quantities = [
+        ("in_flight_mean", Some(did.iter().map(|did| did.ran.mean_in_flight).sum())),
+        ("in_flight_most", Some(f64::from(most))),
+        ("operations", Some(operations as f64)),
+        ("device_in_flight", at_device),
+    ];
+    put(samples, quantities);
+    let asked = task.work.depth * task.work.threads;
+    samples.notes.extend(at_device.and_then(|at_device| queue_note(at_device, asked)));
+    bench.record(case, bytes, of_all(rate * block))?;
     let threads_ns: u64 = did.iter().map(|did| did.ran.thread_cpu_ns).sum();
     let cpu_ns = threads_ns + seen.workers_ns.unwrap_or(0);
     let each = cpu_ns as f64 / operations as f64;
-    let samples = rated(bench, case, "cpu", operations, each, did.len())?;
+    let samples = bench.record(case, "cpu", of_all(each))?;
     match seen.workers_ns {
         Some(ns) if task.work.is_ring() => {
             samples.quantities.insert("workers_ns".to_owned(), ns as f64);
@@ -74,20 +79,6 @@ pub(super) fn down(
         Some(_) => {}
     }
     Ok(())
-}
-
-fn rated<'bench>(
-    bench: &'bench mut Bench,
-    case: &Case,
-    metric: &str,
-    operations: u64,
-    value: f64,
-    threads: usize,
-) -> Result<&'bench mut Samples> {
-    match threads {
-        1 => bench.record(case, metric, Values::batches(operations, vec![value])),
-        _ => bench.record(case, metric, Values::block(value).apart()),
-    }
 }
 
 /// Operations per second of a thread with a full queue; of all that it did where that was never so long.
