@@ -94,14 +94,7 @@ pub(super) fn receive(
     line: &mut Line,
 ) -> Result<(Received, Sent)> {
     let plan = Plan::of(ask, line.least_round_trip().unwrap_or_default());
-    let watch = Watch {
-        began: Instant::now(),
-        step: plan.block / POINTS,
-        draining: AtomicBool::new(false),
-        sent: sockets.iter().map(|_| AtomicU64::new(u64::MAX)).collect(),
-        cancelled: AtomicBool::new(false),
-        logs: sockets.iter().map(|_| Mutex::new(Log::with_room(ROOM))).collect(),
-    };
+    let watch = Watch::new(sockets.len(), plan.block / POINTS);
     let gate = Gate::default();
     let (streams, steady, sent, used) = thread::scope(|scope| {
         let cancelling = Cancelling(&watch, sockets);
@@ -235,6 +228,18 @@ impl Plan {
 }
 
 impl Watch {
+    /// From now on.
+    fn new(streams: usize, step: Duration) -> Watch {
+        Watch {
+            began: Instant::now(),
+            step,
+            draining: AtomicBool::new(false),
+            sent: (0..streams).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            cancelled: AtomicBool::new(false),
+            logs: (0..streams).map(|_| Mutex::new(Log::with_room(ROOM))).collect(),
+        }
+    }
+
     fn now(&self) -> Duration {
         self.began.elapsed()
     }

@@ -94,7 +94,7 @@ pub fn round(
     let near = |far: Endpoint| {
         let order = RoundOrder { far: Some(far), ..order.clone() };
         let mut bench = Bench::new(order.clone()).expect("the CPU is allowed");
-        let measured = experiment.measure(&order.series, &mut bench);
+        let measured = bench::experiment::measure(experiment, &order.series, &mut bench);
         measured.map(|()| bench.finish().expect("nothing is sent"))
     };
     let (served, written) = with_far(order, serve, near);

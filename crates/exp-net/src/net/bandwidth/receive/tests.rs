@@ -1,24 +1,12 @@
 use super::{
-    AtomicBool, AtomicU64, Log, Mutex, Numbers, Ordering, Plan, Watch, catch, is_new, pull,
+    Numbers, Ordering, Plan, Watch, catch, is_new, pull,
 };
 use crate::net::ends::tests::streams;
 use crate::net::bandwidth::shape::{Ask, RUN_MAX};
 use metal::socket::Wait;
 use std::io::Write;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
-
-/// That of one stream.
-fn watch(step: Duration) -> Watch {
-    Watch {
-        began: Instant::now(),
-        step,
-        draining: AtomicBool::new(false),
-        sent: vec![AtomicU64::new(u64::MAX)],
-        cancelled: AtomicBool::new(false),
-        logs: vec![Mutex::new(Log::with_room(16))],
-    }
-}
+use std::time::Duration;
 
 #[test]
 fn what_a_slow_way_still_holds_is_no_loss() {
@@ -28,7 +16,7 @@ fn what_a_slow_way_still_holds_is_no_loss() {
     sender.connect(receiver.local_addr().expect("bound")).expect("connects");
     // Far shorter than the gaps.
     receiver.set_read_timeout(Some(Duration::from_millis(2))).expect("sets");
-    let watch = watch(Duration::from_millis(1));
+    let watch = Watch::new(1, Duration::from_millis(1));
     let stream = std::thread::scope(|scope| {
         let caught = scope.spawn(|| catch(&receiver, &mut [0; 17], 0, 0, &watch));
         for number in 0..8_u64 {
@@ -49,7 +37,7 @@ fn what_a_slow_way_still_holds_is_no_loss() {
 
 #[test]
 fn whole_messages_are_waited_for_where_they_come_between_two_points() {
-    let watch = watch(Duration::from_millis(1));
+    let watch = Watch::new(1, Duration::from_millis(1));
     let second = Duration::from_secs(1);
     assert_eq!(watch.wait_for(4096, 4_096_000, second), Wait::Whole);
     assert_eq!(watch.wait_for(4096, 4_095_999, second), Wait::Block);
@@ -61,7 +49,7 @@ fn a_stream_counts_to_its_last_byte_however_it_comes() {
     const ROOM: usize = 4096;
     let (mut sender, receiver) = streams();
     // So long that every call waits for a whole buffer.
-    let watch = watch(Duration::from_secs(1000));
+    let watch = Watch::new(1, Duration::from_secs(1000));
     let stream = std::thread::scope(|scope| {
         let pulled = scope.spawn(|| pull(&receiver, &mut [0; ROOM], &watch.logs[0], &watch));
         // Pieces that make whole buffers only together, and a rest.
