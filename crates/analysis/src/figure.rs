@@ -165,7 +165,6 @@ pub struct Stats {
     pub median_undisturbed: Option<f64>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn is_none_of_them(count: &u64) -> bool {
     *count == 0
 }

@@ -1,7 +1,7 @@
 //! Comparisons of the synthetic run with changed copies of itself.
 
 use super::conditions::Class;
-use super::{Direction, Measured, Outcome, Source, Untested, Why, compare};
+use super::{Comparison, Direction, Measured, Outcome, Source, Untested, Why, compare};
 use crate::figure::Figure;
 use crate::figures;
 use crate::history::{Earlier, History, used_rounds};
@@ -19,6 +19,12 @@ fn with_header(change: impl Fn(&mut Header)) -> Run {
 
 fn measured(run: &Run) -> Measured<'_> {
     Measured { run, figures: figures(run) }
+}
+
+/// Two runs compared; their figures live as long as the runs do.
+fn compared<'run>(base: &'run Run, new: &'run Run, history: &History) -> Comparison<'run> {
+    let runs = Box::leak(Box::new([base, new].map(measured)));
+    compare(runs, history).unwrap()
 }
 
 /// Multiplies what the samples of a series say.
@@ -43,8 +49,7 @@ fn scale(event: &mut Event, series: &str, factor: f64) {
 #[test]
 fn a_run_with_itself_is_quiet_and_nothing_differs_around_it() {
     let run = sample::run();
-    let runs = [measured(&run), measured(&run)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&run, &run, &History::default());
     let against = &comparison.against[0];
     assert!(!comparison.has_finding());
     assert!(against.conditions.is_empty(), "{:?}", against.conditions);
@@ -55,15 +60,14 @@ fn a_run_with_itself_is_quiet_and_nothing_differs_around_it() {
         assert!(one.ratio().is_none_or(|ratio| ratio == 1.0), "{one:?}");
         assert!(one.p.is_none_or(|p| p == 1.0), "{one:?}");
     }
-    assert!(compare(&runs[..1], &History::default()).is_none());
+    assert!(compare(&[measured(&run)], &History::default()).is_none());
 }
 
 #[test]
 fn a_slower_ladder_is_found_and_named() {
     let base = sample::run();
     let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let findings = comparison.against[0].findings();
     assert_eq!(findings.len(), sample::ladder().len());
     for one in &findings {
@@ -99,8 +103,7 @@ fn stored_runs_widen_the_band() {
         let stored = sample::changed(|event| scale(event, "memory.latency", factor));
         add(&mut history, &figures(&stored));
     }
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &history).unwrap();
+    let comparison = compared(&base, &new, &history);
     assert!(!comparison.has_finding());
     let key = Key::new("memory.latency", &sample::rung(65536), "latency");
     let of_key = |one: &&super::Compared| one.base.key().as_ref() == Some(&key);
@@ -126,8 +129,7 @@ fn another_size_is_not_tested() {
     };
     let (small, large) = (sized(1 << 26, 1), sized(1 << 28, 0));
     for (base, new, untested) in [(&small, &large, true), (&base, &small, false)] {
-        let runs = [measured(base), measured(new)];
-        let comparison = compare(&runs, &History::default()).unwrap();
+        let comparison = compared(base, new, &History::default());
         let of_size = comparison.against[0].untested(Untested::OtherSize).len();
         assert_eq!(of_size >= sample::ladder().len(), untested, "{of_size}");
         assert_eq!(comparison.has_finding(), !untested);
@@ -149,8 +151,7 @@ fn a_cpu_that_others_took_is_told() {
             round.environment.insert("run_delay_ns".into(), 0.0);
         }
     });
-    let runs = [measured(&quiet), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&quiet, &new, &History::default());
     let against = &comparison.against[0];
     let told = against.conditions.iter().find(|one| one.name.contains("run delay"));
     assert_eq!(told.unwrap().new, "40 %");
@@ -158,8 +159,7 @@ fn a_cpu_that_others_took_is_told() {
     let expected = "other programs had its CPU (run delay) for 0 → 40 % of the time";
     assert!(reasons.iter().any(|one| one == expected), "{reasons:?}");
     // A run that does not record it says nothing of it.
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let conditions = &comparison.against[0].conditions;
     assert!(!conditions.iter().any(|one| one.name.contains("run delay")));
 }
@@ -170,8 +170,7 @@ fn stored_runs_that_agree_leave_a_band() {
     let new = sample::changed(|event| scale(event, "memory.latency", 1.004));
     let mut history = History::default();
     (0..5).for_each(|_| add(&mut history, &figures(&base)));
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &history).unwrap();
+    let comparison = compared(&base, &new, &history);
     let all = &comparison.against[0].figures;
     assert!(all.iter().any(|one| one.band.source == Source::Stored(5)));
     // Half of the default: 2.1 % of hardware, 5.9 % of the system.
@@ -196,8 +195,7 @@ fn another_machine_s_history_says_nothing() {
 fn what_cannot_be_tested_says_why() {
     let base = sample::run();
     let comparison_of = |new: &Run| {
-        let runs = [measured(&base), measured(new)];
-        let comparison = compare(&runs, &History::default()).unwrap();
+        let comparison = compared(&base, new, &History::default());
         let against = &comparison.against[0];
         Untested::ALL.map(|why| against.untested(why).len())
     };
@@ -223,8 +221,7 @@ fn what_has_no_partner_is_named_with_its_reason() {
         }
         _ => {}
     });
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let told: Vec<(String, String)> = comparison.against[0]
         .incomparable
         .iter()
@@ -237,8 +234,7 @@ fn what_has_no_partner_is_named_with_its_reason() {
     let expected = expected.map(|(label, why)| (label.to_owned(), why.to_owned()));
     assert_eq!(told, expected);
     // The other way round.
-    let runs = [measured(&new), measured(&base)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&new, &base, &History::default());
     let whys: Vec<&Why> = comparison.against[0].incomparable.iter().map(|one| &one.why).collect();
     assert!(whys.contains(&&Why::OnlyNew), "{whys:?}");
     assert!(whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))), "{whys:?}");
@@ -263,8 +259,7 @@ fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
         })
     };
     let (base, new) = (placed(OTHER), placed(FREE));
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let whys = comparison.against[0].incomparable.iter();
     let whys: Vec<&Why> = whys.map(|one| &one.why).collect();
     let pipe = || "os.pipe".to_owned();
@@ -282,8 +277,7 @@ fn another_unit_is_never_compared() {
             pipe.unwrap().metrics[0].unit = Unit::OpPerS;
         }
     });
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let incomparable = &comparison.against[0].incomparable;
     assert_eq!(incomparable[0].why, Why::Units("ns", "op/s"));
     assert_eq!(incomparable.len(), 1);
@@ -327,8 +321,7 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
         header.host["cpu"]["turbo"]["enabled"] = false.into();
         header.host["memory"]["available_bytes"] = 1.into();
     });
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let told: Vec<String> = comparison.against[0]
         .conditions
         .iter()
@@ -361,8 +354,7 @@ fn what_is_recorded_beside_a_finding_is_told() {
             _ => {}
         }
     });
-    let runs = [measured(&base), measured(&new)];
-    let comparison = compare(&runs, &History::default()).unwrap();
+    let comparison = compared(&base, &new, &History::default());
     let findings = comparison.against[0].findings();
     let reasons = &findings[0].reasons;
     assert_eq!(reasons[0], "cpu: 1 → 0");
