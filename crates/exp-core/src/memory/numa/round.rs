@@ -187,7 +187,7 @@ fn seat(case: &Case, sizes: Sizes, seed: u64) -> Result<Seat> {
         Ok(cpus)
     };
     let mut alone = list("node_cpus")?;
-    Rng::with_seed(seed.wrapping_add(pair.cpu_node as u64)).shuffle(&mut alone);
+    Rng::with_seed(seed.wrapping_add(pair.cpu_node)).shuffle(&mut alone);
     alone.truncate(usize::try_from(sizes.cpus)?.max(1));
     Ok(Seat { pair, alone, team: list("team")? })
 }
