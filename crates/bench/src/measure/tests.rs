@@ -4,6 +4,7 @@
 use super::clock::CLOCK_GETTIME;
 use super::{Bench, FarEnd, Turns, WrongResult};
 use super::{Declared, Values};
+use crate::experiment::{Claim, Hazards};
 use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::Context;
 use record::case::{Case, Order, Series};
@@ -362,10 +363,35 @@ fn a_sign_of_life_is_sent_but_not_for_every_block() {
     let mut reader = bytes.as_slice();
     let mut signs = 0;
     while let Some(sign) = frame::receive::<FromWorker>(&mut reader).expect("a frame") {
-        assert_eq!(sign, FromWorker::Alive(0.5));
+        // Seconds since the round began.
+        assert!(matches!(sign, FromWorker::Alive(seconds) if (0.0..60.0).contains(&seconds)));
         signs += 1;
     }
     assert!((1..100).contains(&signs), "{signs}");
+}
+
+#[test]
+fn what_may_hang_and_who_takes_memory_is_said_before_each_visit() {
+    let said = |hazards: Hazards| {
+        let wire = Wire::default();
+        let writer = wire.clone();
+        with_bench(move |bench| {
+            let mut bench = bench.speaking_to(writer);
+            bench.begin(hazards);
+            bench.each(&order().series, |_, _| Ok(()));
+            bench.finish().expect("finishes");
+        });
+        let bytes = wire.0.lock().expect("not poisoned").clone();
+        let mut reader = bytes.as_slice();
+        let next = || frame::receive::<FromWorker>(&mut reader).expect("a frame");
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    let takes = FromWorker::TakesMemory(vec![case().id]);
+    assert_eq!(said(Hazards::NONE), []);
+    assert_eq!(said(Hazards::FILES), [FromWorker::MayHangIn(case().id)]);
+    for memory in [Claim::OfCase, Claim::OfRound] {
+        assert_eq!(said(Hazards { memory, ..Hazards::NONE }), [takes.clone()]);
+    }
 }
 
 #[test]
