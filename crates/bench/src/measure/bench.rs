@@ -1,31 +1,4 @@
 //! What an experiment measures with.
-//!
-//! Until all call sites have moved, the old form stands beside the new one:
-//!
-//! `python3 /tmp/h/migrate_bench.py FILES` moves what is mechanical, imports included (then rustfmt).
-//!
-//! | old | new |
-//! |-|-|
-//! | `record(c, m, events)` | the same, or `Values::events(events)`; `.collect::<Vec<_>>()` |
-//! | `record_batches(c, m, k, v)` | `record(c, m, Values::batches(k, v))`; k = 0: `Values::blocks(v)`, `Values::block(x)` |
-//! | `record_apart(c, m, v)` | `record(c, m, Values::blocks(v).apart())`, `Values::block(x).apart()` |
-//! | `record_counted(c, m, v, &all)`, `…_apart` | `record(c, m, Values::counted(v, &all))`, `….apart()` |
-//! | `record_censored(c, m, v, n, limit)` | `record(c, m, Values::censored(v, n, limit))` |
-//! | `record_watched(c, m, v, &width)` | `record(c, m, Values::events(v).watched(width))` |
-//! | `record_quartets(c, m, k, turns)` | `record(c, m, Values::quartets(k, turns))` |
-//! | `record_stretches(c, m, &s, whole)` | `record(c, m, Values::stretches(&s, whole))` |
-//! | `try_time(…)` | `time(…)`: its body returns nothing or a `Result<()>` |
-//! | `cpu()`, `clock()`, `level_alone()`, `ns(t)` | `order().cpu()`, `order().clock()`, `order().level_alone()`, `order().clock().ns(t)` |
-//! | `calibration()`, `far()`, `dir()` | `order().calibration`, `order().far`, `order().directory()?` |
-//! | `watch()` | `timer().watch()` |
-//! | `crew(…)?.probed(bench.probe().filter(\|_\| is_probed))` | `crew(…)?.watched(is_probed)` |
-//! | `planned_switches(n)`, `planned_major_faults(n)` | `declare(Declared::Switches(n))`, `Declared::MajorFaults(n)` |
-//! | `met_others(n, ns)`, `use_cpus(&cpus)` | `declare(Declared::Others { switches, time_ns })`, `Declared::Cpus(&cpus)` |
-//! | `alive(seconds)` | `declare(Declared::Alive)`: the bench knows the seconds |
-//! | `takes_memory_for`, `may_hang_in`, `minds_run_delay` | `const HAZARDS` of the contract: the bench does it in [`Bench::each`]. Not known before: `declare(Declared::Memory(&cases))` |
-//! | `forget(case)` | `declare(Declared::Better(case))` |
-//! | `fail(case, &e)`, `fail_all(series, &e)` | `give_up([case], &e)`, `give_up(series, &e)` |
-//! | `visit(&cases, …)` | `each(cases, …)`: a series, or any iterator over its cases |
 
 mod visits;
 
@@ -37,20 +10,18 @@ use super::surroundings::Surroundings;
 use super::values::{Of, Values};
 use super::voice::Voice;
 use super::warp::{self, Offset};
-use super::width::{Probe, Stretch, Watch};
+use super::width::{Probe, Watch};
 use crate::experiment::{Claim, Hazards};
-use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
+use crate::link::{Done, FromWorker, RoundOrder};
 use anyhow::{Context, Result, ensure};
-use record::case::{Case, Series};
-use record::event::{Calibration, Histogram, Samples, Trace};
+use record::case::Case;
+use record::event::{Histogram, Samples, Trace};
 use record::note::{Note, Notes};
-use stats::histogram::Histogram as Distribution;
 use stats::quantile::median;
 use stats::trend;
 use stats::width::{LEAST_ALONE, Seen};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
 
 /// What stands beside figures of other CPUs.
 const APART: &str = "no core clock: it was measured on other CPUs than the round's";
@@ -144,7 +115,7 @@ impl Bench {
     /// # Errors
     /// A sign of life could not be sent.
     pub fn finish(self) -> Result<Written> {
-        let level = self.level_alone();
+        let level = self.order.level_alone();
         let mut done = self.around.leave();
         if let Some(voice) = self.voice {
             voice.finish().context("sending a sign of life")?;
@@ -164,31 +135,6 @@ impl Bench {
         &self.order
     }
 
-    /// Of [`Bench::order`].
-    pub fn cpu(&self) -> usize {
-        self.order.cpu()
-    }
-
-    /// Of [`Bench::order`].
-    pub fn calibration(&self) -> &Calibration {
-        &self.order.calibration
-    }
-
-    /// Of [`Bench::order`].
-    pub fn clock(&self) -> Clock {
-        self.around.clock
-    }
-
-    /// Of [`Bench::order`].
-    pub fn far(&self) -> Option<&Endpoint> {
-        self.order.far.as_ref()
-    }
-
-    /// Of [`Bench::order`].
-    pub fn dir(&self) -> Option<&Path> {
-        self.order.dir.as_deref()
-    }
-
     /// Times `body(n)`, which does its operation exactly `n` times: batches grow until METHOD §2
     /// is met, then ABBA quartets of n against 2n for the case's time. The body returns nothing, or a
     /// `Result<()>`. Returns the samples (ns per operation) so that facts of the case can be added.
@@ -202,19 +148,6 @@ impl Bench {
         body: impl FnMut(u64) -> R,
     ) -> Result<&mut Samples> {
         self.time_beside(case, metric, || (), body)
-    }
-
-    /// [`Bench::time`].
-    ///
-    /// # Errors
-    /// As [`Bench::time`].
-    pub fn try_time(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        body: impl FnMut(u64) -> Result<()>,
-    ) -> Result<&mut Samples> {
-        self.time(case, metric, body)
     }
 
     /// Like [`Bench::time`]; `beside` is called before each quartet, outside what is timed, and is to
@@ -304,134 +237,6 @@ impl Bench {
         Ok(samples)
     }
 
-    /// As [`Bench::record`], with each event's reading of the width probe ([`super::Watch::end`]); none
-    /// where it could not be read.
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub fn record_watched(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        values: Vec<f64>,
-        width: &[f64],
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::events(values).watched(width))
-    }
-
-    /// [`Values::counted`].
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub fn record_counted(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        excerpt: Vec<f64>,
-        all: &Distribution,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::counted(excerpt, all))
-    }
-
-    /// [`Values::censored`].
-    ///
-    /// # Errors
-    /// A value that is not finite, or not below the limit.
-    pub fn record_censored(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        values: Vec<f64>,
-        censored: u64,
-        limit: f64,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::censored(values, censored, limit))
-    }
-
-    /// [`Values::counted`], [`Values::apart`].
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub fn record_counted_apart(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        excerpt: Vec<f64>,
-        all: &Distribution,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::counted(excerpt, all).apart())
-    }
-
-    /// [`Values::batches`].
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub fn record_batches(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        k: u64,
-        values: Vec<f64>,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::batches(k, values))
-    }
-
-    /// [`Values::blocks`], [`Values::apart`].
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub fn record_apart(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        values: Vec<f64>,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::blocks(values).apart())
-    }
-
-    /// [`Values::quartets`].
-    ///
-    /// # Errors
-    /// A value that is not finite, batches of no operations, or no quartets.
-    pub fn record_quartets(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        k: u64,
-        quartets: Turns<Quartet>,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::quartets(k, quartets))
-    }
-
-    /// [`Values::stretches`].
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub fn record_stretches(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        stretches: &[Stretch],
-        whole: f64,
-    ) -> Result<&mut Samples> {
-        self.record(case, metric, Values::stretches(stretches, whole))
-    }
-
-    /// Reads how wide a core is; none where the clock is too coarse.
-    pub fn probe(&self) -> Option<Probe> {
-        self.probe
-    }
-
-    /// Of [`Bench::order`].
-    pub fn level_alone(&self) -> Option<f64> {
-        self.order.level_alone()
-    }
-
-    /// [`Timer::watch`].
-    pub fn watch(&self) -> Watch {
-        self.timer().watch()
-    }
-
     /// For quartets that the experiment times itself, with the goal of [`Bench::time`].
     pub fn timer(&self) -> Timer {
         Timer {
@@ -487,11 +292,6 @@ impl Bench {
         Ok(offset)
     }
 
-    /// Of the clock of [`Bench::order`].
-    pub fn ns(&self, ticks: u64) -> f64 {
-        self.around.clock.ns(ticks)
-    }
-
     /// Says something of the round to the session, or to who judges whether it was disturbed. Outside any timed
     /// window: the session may wake up for it.
     pub fn declare(&mut self, declared: Declared<'_>) {
@@ -500,8 +300,11 @@ impl Bench {
             Declared::MajorFaults(count) => self.around.plan_major_faults(count),
             Declared::Others { switches, time_ns } => self.around.met_others(switches, time_ns),
             Declared::Cpus(cpus) => self.around.use_cpus(cpus),
-            Declared::Alive => self.alive(self.around.seconds()),
-            Declared::Memory(cases) => self.takes_memory_for(cases.iter().copied()),
+            Declared::Alive => {
+                let seconds = self.around.seconds();
+                self.voice.iter_mut().for_each(|voice| voice.alive(seconds));
+            }
+            Declared::Memory(cases) => self.say_memory_is_for(cases.iter().copied()),
             Declared::Better(case) => self.book.forget(&case.id),
         }
     }
@@ -512,44 +315,31 @@ impl Bench {
         if hazards.run_delay {
             self.around.mind_run_delay();
         }
-        if hazards.memory == Claim::OfRound
-            && let Some(voice) = &mut self.voice
-        {
-            let cases = self.order.series.cases.iter().map(|case| case.id.clone()).collect();
-            voice.say(&FromWorker::TakesMemory(cases));
+        if hazards.memory == Claim::OfRound {
+            let series = self.order.series.clone();
+            self.say_memory_is_for(&series);
         }
     }
 
     /// What goes before each visit of a case.
     fn before_visit(&mut self, case: &Case) {
         if self.hazards.memory == Claim::OfCase {
-            self.takes_memory_for([case]);
+            self.say_memory_is_for([case]);
         }
         if self.hazards.hangs {
-            self.may_hang_in(case);
+            self.say(|| FromWorker::MayHangIn(case.id.clone()));
         }
     }
 
-    /// A long `Once` says that it lives, at most once a second, between its blocks.
-    pub fn alive(&mut self, seconds: f64) {
+    fn say(&mut self, message: impl FnOnce() -> FromWorker) {
         if let Some(voice) = &mut self.voice {
-            voice.alive(seconds);
+            voice.say(&message());
         }
     }
 
-    /// [`Declared::Memory`].
-    pub fn takes_memory_for<'case>(&mut self, cases: impl IntoIterator<Item = &'case Case>) {
-        if let Some(voice) = &mut self.voice {
-            let cases = cases.into_iter().map(|case| case.id.clone()).collect();
-            voice.say(&FromWorker::TakesMemory(cases));
-        }
-    }
-
-    /// [`Hazards::hangs`].
-    pub fn may_hang_in(&mut self, case: &Case) {
-        if let Some(voice) = &mut self.voice {
-            voice.say(&FromWorker::MayHangIn(case.id.clone()));
-        }
+    fn say_memory_is_for<'case>(&mut self, cases: impl IntoIterator<Item = &'case Case>) {
+        let ids = || cases.into_iter().map(|case| case.id.clone()).collect();
+        self.say(|| FromWorker::TakesMemory(ids()));
     }
 
     /// Gives cases up while the round goes on: what this round wrote of them is dropped, and the reason kept.
@@ -564,50 +354,6 @@ impl Bench {
                 self.book.fail(&case.id, format!("{error:#}"));
             }
         }
-    }
-
-    /// Gives a case up while the round goes on: what this round wrote of it is dropped, and the
-    /// reason kept.
-    pub fn fail(&mut self, case: &Case, error: &anyhow::Error) {
-        self.book.fail(&case.id, format!("{error:#}"));
-    }
-
-    /// [`Declared::Better`].
-    pub fn forget(&mut self, case: &Case) {
-        self.book.forget(&case.id);
-    }
-
-    /// [`Bench::give_up`] for a series.
-    pub fn fail_all(&mut self, series: &Series, error: &anyhow::Error) {
-        self.give_up(series, error);
-    }
-
-    /// Counts CPUs that measured beside the first, for what the environment of the round says; a
-    /// crew does so by itself.
-    pub fn use_cpus(&mut self, cpus: &[usize]) {
-        self.around.use_cpus(cpus);
-    }
-
-    /// Switches the case makes on purpose (they do not disturb).
-    pub fn planned_switches(&mut self, count: u64) {
-        self.around.plan_switches(count);
-    }
-
-    /// Switches to others on a CPU that the case fills with processes of its own, and the time that those
-    /// others had, in ns: these disturb, and are not in the counters of the measuring process.
-    pub fn met_others(&mut self, switches: u64, time_ns: f64) {
-        self.around.met_others(switches, time_ns);
-    }
-
-    /// The round sleeps for a device, or for a server: time that its measuring thread then waits for a
-    /// CPU is not theirs, and much of it disturbs.
-    pub fn minds_run_delay(&mut self) {
-        self.around.mind_run_delay();
-    }
-
-    /// Major faults the case makes on purpose (they do not disturb).
-    pub fn planned_major_faults(&mut self, count: u64) {
-        self.around.plan_major_faults(count);
     }
 }
 

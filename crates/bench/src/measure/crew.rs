@@ -146,11 +146,6 @@ impl Crew {
         Crew { probe: self.able.filter(|_| is_watched), ..self }
     }
 
-    /// [`Crew::watched`] with a probe.
-    pub fn probed(self, probe: Option<Probe>) -> Self {
-        Crew { probe, ..self }
-    }
-
     /// Runs the crew. `enlist(i)` is called on member i's thread, pinned to its CPU: it makes the
     /// apparatus there (so that pages are first touched where they are used) and returns the
     /// step. A step does a piece of work, of 10 µs or more, and returns its units (bytes,

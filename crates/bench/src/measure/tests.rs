@@ -3,6 +3,8 @@
 
 use super::clock::CLOCK_GETTIME;
 use super::{Bench, FarEnd, Turns, WrongResult};
+use super::{Declared, Values};
+use crate::experiment::{Claim, Hazards};
 use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::Context;
 use record::case::{Case, Order, Series};
@@ -126,7 +128,7 @@ fn the_first_error_of_a_body_is_told_and_nothing_is_written() {
     let (error, samples) = with_bench(|mut bench| {
         let mut calls = 0;
         let error = bench
-            .try_time(&case(), "open", |_| {
+            .time(&case(), "open", |_| {
                 calls += 1;
                 anyhow::bail!("no more files")
             })
@@ -147,10 +149,10 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
         let mut all = stats::histogram::Histogram::default();
         (0..50_000).for_each(|value| all.record(f64::from(value)));
         let first = (0..40_000).map(f64::from).collect();
-        bench.record_counted(&case, "gap", first, &all).expect("records");
+        bench.record(&case, "gap", Values::counted(first, &all)).expect("records");
         let mut few = stats::histogram::Histogram::default();
         few.record(7.0);
-        bench.record_counted(&case, "gap", vec![7.0], &few).expect("records");
+        bench.record(&case, "gap", Values::counted(vec![7.0], &few)).expect("records");
         bench.finish().expect("finishes")
     });
     assert_eq!(samples[0].raw.samples().len(), 20_000);
@@ -166,11 +168,11 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
 fn events_that_never_ended_are_in_the_distribution_above_all_others() {
     let (samples, histograms) = with_bench(|mut bench| {
         let case = case();
-        bench.record_censored(&case, "all", vec![5.0, 7.0], 0, 1e6).expect("records");
+        bench.record(&case, "all", Values::censored(vec![5.0, 7.0], 0, 1e6)).expect("records");
         let many = (0..30_000).map(f64::from).collect();
-        bench.record_censored(&case, "most", many, 3, 1e6).expect("records");
+        bench.record(&case, "most", Values::censored(many, 3, 1e6)).expect("records");
         // One that took as long as what is given up is one of them.
-        let late = bench.record_censored(&case, "late", vec![1e6], 1, 1e6);
+        let late = bench.record(&case, "late", Values::censored(vec![1e6], 1, 1e6));
         assert!(late.is_err());
         let (samples, histograms, ..) = bench.finish().expect("nothing is sent");
         (samples, histograms)
@@ -191,7 +193,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
         bench.record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0]).expect("records");
         let many: Vec<f64> = (0..50_000).map(f64::from).collect();
         bench.record(&case, "gap", many).expect("records");
-        bench.record_batches(&case, "rate", 7, vec![2.5]).expect("records");
+        bench.record(&case, "rate", Values::batches(7, vec![2.5])).expect("records");
         bench.record(&case, "gap", vec![f64::NAN]).expect_err("no number");
         bench.finish().expect("finishes")
     });
@@ -226,14 +228,14 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
             wanted: 2,
         };
         let taken = turns(&[(300.04, 500.06), (310.0, 530.0)]);
-        bench.record_quartets(&case, "open", 10, taken).expect("records");
+        bench.record(&case, "open", Values::quartets(10, taken)).expect("records");
         for (k, kept) in [
             (10, &[][..]),
             (0, &[(1.0, 2.0)]),
             (10, &[(1.0, f64::NAN)]),
             (10, &[(f64::INFINITY, 1.0)]),
         ] {
-            let refused = bench.record_quartets(&case, "open", k, turns(kept));
+            let refused = bench.record(&case, "open", Values::quartets(k, turns(kept)));
             assert!(refused.is_err(), "{refused:?}");
         }
         bench.finish().expect("finishes")
@@ -260,7 +262,7 @@ fn turns_wait_for_a_core_that_is_alone_and_end_where_it_never_is() {
             (taken.kept.len(), taken.note())
         };
         // No core reads so much; every core reads so little.
-        let never = if bench.probe().is_some() { turns(1e9).0 } else { 0 };
+        let never = if bench.timer().probe.is_some() { turns(1e9).0 } else { 0 };
         let (always, note) = turns(1e-9);
         assert_eq!((never, note), (0, None));
         assert!(always > 0);
@@ -281,10 +283,10 @@ fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
 #[test]
 fn a_round_tells_what_happened_around_it() {
     let done = with_bench(|mut bench| {
-        bench.planned_switches(5);
-        bench.planned_switches(2);
-        bench.met_others(3, 1e6);
-        bench.met_others(1, 5e5);
+        bench.declare(Declared::Switches(5));
+        bench.declare(Declared::Switches(2));
+        bench.declare(Declared::Others { switches: 3, time_ns: 1e6 });
+        bench.declare(Declared::Others { switches: 1, time_ns: 5e5 });
         bench.finish().expect("finishes").3
     });
     let environment = &done.environment;
@@ -353,7 +355,7 @@ fn a_sign_of_life_is_sent_but_not_for_every_block() {
     with_bench(move |bench| {
         let mut bench = bench.speaking_to(writer);
         for _ in 0..100 {
-            bench.alive(0.5);
+            bench.declare(Declared::Alive);
         }
         bench.finish().expect("finishes");
     });
@@ -361,10 +363,35 @@ fn a_sign_of_life_is_sent_but_not_for_every_block() {
     let mut reader = bytes.as_slice();
     let mut signs = 0;
     while let Some(sign) = frame::receive::<FromWorker>(&mut reader).expect("a frame") {
-        assert_eq!(sign, FromWorker::Alive(0.5));
+        // Seconds since the round began.
+        assert!(matches!(sign, FromWorker::Alive(seconds) if (0.0..60.0).contains(&seconds)));
         signs += 1;
     }
     assert!((1..100).contains(&signs), "{signs}");
+}
+
+#[test]
+fn what_may_hang_and_who_takes_memory_is_said_before_each_visit() {
+    let said = |hazards: Hazards| {
+        let wire = Wire::default();
+        let writer = wire.clone();
+        with_bench(move |bench| {
+            let mut bench = bench.speaking_to(writer);
+            bench.begin(hazards);
+            bench.each(&order().series, |_, _| Ok(()));
+            bench.finish().expect("finishes");
+        });
+        let bytes = wire.0.lock().expect("not poisoned").clone();
+        let mut reader = bytes.as_slice();
+        let next = || frame::receive::<FromWorker>(&mut reader).expect("a frame");
+        std::iter::from_fn(next).collect::<Vec<_>>()
+    };
+    let takes = FromWorker::TakesMemory(vec![case().id]);
+    assert_eq!(said(Hazards::NONE), []);
+    assert_eq!(said(Hazards::FILES), [FromWorker::MayHangIn(case().id)]);
+    for memory in [Claim::OfCase, Claim::OfRound] {
+        assert_eq!(said(Hazards { memory, ..Hazards::NONE }), [takes.clone()]);
+    }
 }
 
 #[test]

@@ -141,6 +141,8 @@ impl Experiment for Linpack {
     type Case = Solved;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("linpack.rs");
+    const HAZARDS: fn(&RoundOrder) -> Hazards =
+        |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let cases = series.cases.iter().filter_map(|case| Solved::of(&case.id));
         let all_ns: f64 = cases.map(|solved| case_cost_ns(site, &solved)).sum();

@@ -41,7 +41,7 @@ impl<T> Events<T> {
         };
         let room = || (Vec::with_capacity(most), Vec::with_capacity(most));
         let ((mut kept, mut width), mut made) = (room(), 0);
-        let mut probes = bench.watch();
+        let mut probes = bench.timer().watch();
         let until = monotonic_raw_ns() + bench.order().case_ns;
         while made < least || (made < most && monotonic_raw_ns() < until) {
             probes.begin();

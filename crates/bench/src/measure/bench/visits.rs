@@ -19,10 +19,25 @@ impl Bench {
     pub fn each<'case>(
         &mut self,
         cases: impl IntoIterator<Item = &'case Case>,
-        measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
         let cases: Vec<&Case> = cases.into_iter().collect();
-        self.visit(&cases, measure);
+        let mut took_ns = Vec::with_capacity(cases.len());
+        for case in &cases {
+            self.before_visit(case);
+            self.around.begin_case();
+            let mut outcome = measure(self, case);
+            if outcome.as_ref().is_err_and(|error| !error.is::<WrongResult>()) {
+                self.book.forget(&case.id);
+                self.before_visit(case);
+                outcome = measure(self, case);
+            }
+            if let Err(error) = outcome {
+                self.book.fail(&case.id, format!("{error:#}"));
+            }
+            took_ns.push(self.around.end_case());
+        }
+        self.visit_again(&cases, &took_ns, measure);
     }
 
     /// As [`Bench::each`], with each case as its type has it.
@@ -32,29 +47,6 @@ impl Bench {
         mut measure: impl FnMut(&mut Bench, &Case, C) -> Result<()>,
     ) {
         self.each(cases, |bench, case| measure(bench, case, C::decode(case)?));
-    }
-
-    /// [`Bench::each`].
-    pub fn visit(
-        &mut self,
-        cases: &[&Case],
-        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
-    ) {
-        let mut took_ns = Vec::with_capacity(cases.len());
-        for case in cases {
-            self.before_visit(case);
-            self.around.begin_case();
-            let mut outcome = measure(self, case);
-            if outcome.as_ref().is_err_and(|error| !error.is::<WrongResult>()) {
-                self.book.forget(&case.id);
-                outcome = measure(self, case);
-            }
-            if let Err(error) = outcome {
-                self.book.fail(&case.id, format!("{error:#}"));
-            }
-            took_ns.push(self.around.end_case());
-        }
-        self.visit_again(cases, &took_ns, measure);
     }
 
     /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
