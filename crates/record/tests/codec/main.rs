@@ -232,7 +232,7 @@ fn prediction() -> impl Strategy<Value = Event> {
                 case,
                 metric: word.clone(),
                 of: PredictionKind::Derived,
-                prediction: Prediction { bound: bound, ..Prediction::new(range, word) },
+                prediction: Prediction { bound, ..Prediction::new(range, word) },
                 at,
             })
         },
