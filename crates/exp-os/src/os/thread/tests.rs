@@ -1,3 +1,4 @@
+use super::windows::slices;
 use super::*;
 use bench::experiment::Experiment as _;
 use bench::experiment::Preset;
