@@ -83,8 +83,8 @@ use super::attribution::{Level, cost};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Field as _, Fields as _, Known, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, Field as _, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
+    ViewCard, unknown,
 };
 use bench::measure::Bench;
 use bench::{case, params, symbols};
@@ -238,6 +238,23 @@ impl Experiment for Activity {
 
     fn absent(site: &Site, case: &Watched, _: &Params) -> Option<Skip> {
         cpu_of(site, case.cpu).err()
+    }
+
+    /// In one series, whose settings hold an `auto` too.
+    fn series(site: &Site, cases: Vec<Watched>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        for case in cases {
+            match Self::absent(site, &case, params) {
+                Some(skip) => offer.skipped.push((case.id(), skip)),
+                None => offer.of(&CARD, "", Self::ORDER).cases.push(Case::new(case.id())),
+            }
+        }
+        let setting = |name: &str| Some((name.to_owned(), params.get(name).first()?.clone()));
+        for series in &mut offer.series {
+            let names = ["duration", "samples", "attribution"];
+            series.settings = names.into_iter().filter_map(setting).collect();
+        }
+        Ok(offer)
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
