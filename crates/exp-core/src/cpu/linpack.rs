@@ -60,9 +60,10 @@ use anyhow::{Context, Result, ensure};
 use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    Card, Claim, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
     bounded, predicted,
 };
+use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared, WrongResult};
 use host::format_cpus;
 use laws::cpu::peak::{Threads, thread_cpus};
