@@ -390,7 +390,7 @@ fn what_may_hang_and_who_takes_memory_is_said_before_each_visit() {
     assert_eq!(said(Hazards::NONE), []);
     assert_eq!(said(Hazards::FILES), [FromWorker::MayHangIn(case().id)]);
     for memory in [Claim::OfCase, Claim::OfRound] {
-        assert_eq!(said(Hazards { memory, ..Hazards::NONE }), [takes.clone()]);
+        assert_eq!(said(Hazards { memory, ..Hazards::NONE }), std::slice::from_ref(&takes));
     }
 }
 
