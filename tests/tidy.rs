@@ -112,7 +112,8 @@ fn nothing_is_left_unfinished() {
     }
 }
 
-/// What a test skips is said by `crates/skips` and by nothing else, for kinds that are listed and used.
+/// What a test skips is said by `crates/skips` and by nothing else, for kinds that are listed and
+/// used.
 #[test]
 fn what_is_skipped_is_said_in_one_way() {
     let list = fs::read_to_string(root().join("tests/skips.txt")).unwrap();

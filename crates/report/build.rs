@@ -1,4 +1,5 @@
-//! Prepares the plotting library of the page: reduced, packed, and with the digest that lets a browser run it.
+//! Prepares the plotting library of the page: reduced, packed, and with the digest that lets a
+//! browser run it.
 
 #[path = "src/html/library.rs"]
 mod library;

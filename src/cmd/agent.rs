@@ -16,12 +16,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest line that an agent writes, in bytes: with its beginning it fits into what a pipe with room takes at
-/// once.
+/// Longest line that an agent writes, in bytes: with its beginning it fits into what a pipe with
+/// room takes at once.
 const LINE_BYTES_MAX: usize = 4000;
 
-/// Serves the far end of the network's experiments for a session on another host (`plumb run --peer`):
-/// on standard input and output, as ssh, srun or kubectl exec start it, or listening with a shared key.
+/// Serves the far end of the network's experiments for a session on another host (`plumb run
+/// --peer`): on standard input and output, as ssh, srun or kubectl exec start it, or listening with
+/// a shared key.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Over ssh nothing is to be started here: `plumb run net --peer ssh://HOST` does it. Else make a key once, \
@@ -30,8 +31,8 @@ bring it to both hosts, listen at one and run at the other:
   plumb agent --listen 10.1.2.3:7411 --key-file plumb.key
   plumb run net --peer tcp://10.1.2.3:7411 --key-file plumb.key")]
 pub struct Args {
-    /// Listen at this address, or at this port of loopback, for sessions that have the key; one is served
-    /// at a time (port 0: one that is free)
+    /// Listen at this address, or at this port of loopback, for sessions that have the key; one is
+    /// served at a time (port 0: one that is free)
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_at)]
     listen: Option<SocketAddr>,
     /// The file of the shared key; nobody but its owner may read it
@@ -90,8 +91,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Writes a line where it has room at once, and else drops it: who does not read what an agent says must not
-/// stop it.
+/// Writes a line where it has room at once, and else drops it: who does not read what an agent says
+/// must not stop it.
 fn tell(to: BorrowedFd<'_>, line: &str) {
     let ready = any_unless(&[Want::Writable(to)], Some(Duration::ZERO), &[], || false);
     if !ready.is_ok_and(|ready| ready[0]) {

@@ -38,15 +38,16 @@ pub struct Choice {
     /// fills at most 2 GiB and 5 % of the free space)
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// A far end on another host for the network's experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT
-    /// (an agent that listens, with --key-file), exec:COMMAND (which starts `plumb agent` elsewhere); several have
-    /// names
+    /// A far end on another host for the network's experiments: ssh://[USER@]HOST[:PORT],
+    /// tcp://HOST:PORT (an agent that listens, with --key-file), exec:COMMAND (which starts `plumb
+    /// agent` elsewhere); several have names
     #[arg(long, value_name = "[NAME=]URL")]
     pub peer: Vec<String>,
     /// File with the key that is shared with agents that listen (`plumb agent --new-key FILE`)
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
+    /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this
+    /// one
     #[arg(long, value_name = "DIR", hide = true)]
     pub host_tree: Option<PathBuf>,
 }
@@ -112,8 +113,8 @@ impl Choice {
         }
     }
 
-    /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is that of a
-    /// run that is to be made.
+    /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is
+    /// that of a run that is to be made.
     pub fn setup(&self, name: Option<String>, stop: &AtomicBool) -> Result<Setup, Failure> {
         let wanted = Wanted {
             build: BUILD,

@@ -36,9 +36,9 @@ pub struct Args {
     /// Runs that are compared with it
     #[arg(default_value = "last")]
     new: Vec<String>,
-    /// Exit with 1 only on such findings: slower, faster, changed, missing or never, `slower:5%` for
-    /// at least 5 % of the base value (and outside the figure's band), `slower:5%@memory` for these
-    /// figures (a selector as of `plumb run`); may be repeated
+    /// Exit with 1 only on such findings: slower, faster, changed, missing or never, `slower:5%`
+    /// for at least 5 % of the base value (and outside the figure's band), `slower:5%@memory` for
+    /// these figures (a selector as of `plumb run`); may be repeated
     #[arg(long, value_name = "RULE")]
     fail_on: Vec<String>,
     /// Compare these figures alone (selectors as of `plumb run`); may be repeated

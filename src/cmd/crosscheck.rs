@@ -49,7 +49,8 @@ pub struct Args {
     /// Turns of each comparison; an interval takes six, a verdict nine [default: the preset's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
-    /// End a tool that takes longer than this in one turn, for example 30s [default: each tool's own]
+    /// End a tool that takes longer than this in one turn, for example 30s [default: each tool's
+    /// own]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     limit: Option<Duration>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]

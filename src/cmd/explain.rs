@@ -8,7 +8,8 @@ use session::select::{domain_text, near};
 use session::setup::site_here;
 use std::sync::atomic::AtomicBool;
 
-/// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters, pitfalls, sources.
+/// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters,
+/// pitfalls, sources.
 #[derive(clap::Args)]
 pub struct Args {
     /// Experiment or family, for example memory.latency

@@ -17,14 +17,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a diagnostic, which may tell texts of a record; one that cannot be printed has nowhere else
-/// to go.
+/// Prints a diagnostic, which may tell texts of a record; one that cannot be printed has nowhere
+/// else to go.
 pub fn diagnose(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", lines(text));
 }
 
-/// The text with a space for all that steers a terminal, but for ends of lines, tabs and the commands
-/// of a report's colours.
+/// The text with a space for all that steers a terminal, but for ends of lines, tabs and the
+/// commands of a report's colours.
 fn coloured(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -40,8 +40,8 @@ fn coloured(text: &str) -> String {
     shown
 }
 
-/// How a report looks on standard output: 100 columns where it is no terminal, colours only where it
-/// is one and `NO_COLOR` does not forbid them.
+/// How a report looks on standard output: 100 columns where it is no terminal, colours only where
+/// it is one and `NO_COLOR` does not forbid them.
 pub fn look() -> Look {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Look {

@@ -31,7 +31,8 @@ pub enum Format {
     Terminal,
     /// One self-contained page
     Html,
-    /// Markdown short enough for a comment on a pull request (65,536 characters); says what it leaves out
+    /// Markdown short enough for a comment on a pull request (65,536 characters); says what it
+    /// leaves out
     Markdown,
     /// Markdown with everything, for a wiki
     Wiki,
@@ -39,7 +40,8 @@ pub enum Format {
     Csv,
     /// The flat result
     Json,
-    /// `OpenMetrics` text; `-o DIR/plumb.prom` suits node_exporter's --collector.textfile.directory=DIR
+    /// `OpenMetrics` text; `-o DIR/plumb.prom` suits node_exporter's
+    /// --collector.textfile.directory=DIR
     Openmetrics,
 }
 

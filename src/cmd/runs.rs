@@ -50,8 +50,8 @@ struct DeleteArgs {
 
 #[derive(clap::Args)]
 struct PruneArgs {
-    /// Keep so many of each machine (and profile of plumb), the newest, and as many crosschecks; with --older-than these stay
-    /// however old they are
+    /// Keep so many of each machine (and profile of plumb), the newest, and as many crosschecks;
+    /// with --older-than these stay however old they are
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
     /// Remove what began longer ago, for example 90d
@@ -159,7 +159,8 @@ fn beside(beside: &Beside) -> String {
     format!("{figures} with {}{missed}", counted(beside.tools, "tool"))
 }
 
-/// The host in a run's name, which begins with the second it began in; of a crosscheck it ends in what it is.
+/// The host in a run's name, which begins with the second it began in; of a crosscheck it ends in
+/// what it is.
 fn host(facts: &Facts) -> &str {
     const TIME: usize = "2026-11-22T15-36-07-".len();
     let host = facts.run.get(TIME..).unwrap_or_default();

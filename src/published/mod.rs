@@ -1,9 +1,9 @@
 //! The machines of the published reports R0 to R4 as runs that anyone can compare with: figures as
 //! they were printed, each with its source and statistic.
 //!
-//! Every figure of every table stands here, and those that only a text gives; a file has the tables of
-//! one report. A figure that a case of the catalogue measures as well has that case's key. What else is
-//! printed, and a second reading of a figure (text against table), stands beside it under
+//! Every figure of every table stands here, and those that only a text gives; a file has the tables
+//! of one report. A figure that a case of the catalogue measures as well has that case's key. What
+//! else is printed, and a second reading of a figure (text against table), stands beside it under
 //! `as_reported=…`. Slips are noted on the figures that they concern. What the reports themselves
 //! expected is the prior prediction of the figure.
 

@@ -3,13 +3,13 @@
 //! The laws were set on other machines than these, so this score is independent. The figures are
 //! `src/published`'s, as far as their tables are `scored`. Left out, because no case is what was
 //! measured or no unit is known: R0's and R1's `getpid` of 12 and 22 cycles (the C library's cached
-//! number), R2's `clock_gettime`, creation and switches (another kernel, a start in them) and its region
-//! sizes of 2^17 and 2^26 or 2^27 bytes (per core against totals), R3 (Java, page cache), and R4's
-//! 300 to 400 cycles between two reads by a counter of 1.397 GHz on a processor of 2.80 GHz (its means
-//! of switches are ruled by the first run of each process). Left out as well, because their disks cannot
-//! have answered: R0's page fault of 15,228 ns (a disk of 7200 rpm; one fault or two) and R1's 875,639 ns
-//! for a window of 16 MiB (18 GB/s from a disk of 480 MB/s; touched or stepped over). A test holds that
-//! the laws refuse both.
+//! number), R2's `clock_gettime`, creation and switches (another kernel, a start in them) and its
+//! region sizes of 2^17 and 2^26 or 2^27 bytes (per core against totals), R3 (Java, page cache),
+//! and R4's 300 to 400 cycles between two reads by a counter of 1.397 GHz on a processor of 2.80
+//! GHz (its means of switches are ruled by the first run of each process). Left out as well,
+//! because their disks cannot have answered: R0's page fault of 15,228 ns (a disk of 7200 rpm; one
+//! fault or two) and R1's 875,639 ns for a window of 16 MiB (18 GB/s from a disk of 480 MB/s;
+//! touched or stepped over). A test holds that the laws refuse both.
 
 use crate::published::table::{Report, Row, Table};
 use crate::published::{REPORTS, case_of};
@@ -35,8 +35,8 @@ const MEDIAN_WIDTH_MAX: f64 = 4.15;
 /// interrupts back, how deeply its CPUs sleep, or what lies between the ends.
 const MEDIAN_WIDTH_OF_NET_MAX: f64 = 11.5;
 
-/// The machine at the far end of `far=peer`, where there is a description of one, and its interface where
-/// the report tells of it; every far end is reached by the measured machine's own route.
+/// The machine at the far end of `far=peer`, where there is a description of one, and its interface
+/// where the report tells of it; every far end is reached by the measured machine's own route.
 const PEERS: &[(&str, &str, Option<&str>)] = &[
     // Its twin.
     ("r0-i7-3770k", "r0-i7-3770k", Some("eth0")),
@@ -129,8 +129,8 @@ fn page_faults_that_no_disk_can_have_answered_are_refused() {
     asked("r1-i5-2557m", "window", "window", 875_639.19);
 }
 
-/// Where a figure has no `as_reported`, the catalogue gives its case the same parameters in the same
-/// order, so that runs join with it.
+/// Where a figure has no `as_reported`, the catalogue gives its case the same parameters in the
+/// same order, so that runs join with it.
 #[test]
 fn keys_have_the_shape_that_the_catalogue_gives_them() {
     // Needs a path that a user names.

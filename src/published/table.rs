@@ -16,7 +16,8 @@ pub(crate) struct Report {
     pub tree: &'static str,
     /// CPU that was measured on, as far as it tells.
     pub cpu: usize,
-    /// What the counter ticks at, whatever the core clock is held at; `None` where nothing is told in ticks.
+    /// What the counter ticks at, whatever the core clock is held at; `None` where nothing is told
+    /// in ticks.
     pub counter_hz: Option<f64>,
     /// Core clock that the report states.
     pub core_hz: Option<f64>,
@@ -65,7 +66,8 @@ pub(crate) struct Table {
     pub rows: &'static [Row],
     /// What must be known of all of them.
     pub note: &'static str,
-    /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no printed numbers.
+    /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no
+    /// printed numbers.
     pub because: &'static str,
     /// Whether the score of the laws has them.
     #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
@@ -161,7 +163,8 @@ impl Row {
         Row { reading, ..self }
     }
 
-    /// How many printed numbers it holds: the figure, its other printings, deviations, the estimate.
+    /// How many printed numbers it holds: the figure, its other printings, deviations, the
+    /// estimate.
     #[cfg(test)]
     pub(crate) fn printed_numbers(&self) -> usize {
         let listed = |text: &str| text.split(';').filter(|part| !part.is_empty()).count();
@@ -173,7 +176,8 @@ impl Row {
     }
 }
 
-/// A unit as printed. Sizes that are printed as GB are taken as powers of two, rates as powers of ten.
+/// A unit as printed. Sizes that are printed as GB are taken as powers of two, rates as powers of
+/// ten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Printed {
     /// Ticks of the machine's counter, which the reports call cycles.
@@ -213,7 +217,8 @@ pub(crate) enum Printed {
 }
 
 impl Printed {
-    /// Its spelling, the unit of the metrics that it becomes, and base units in one of it (ticks aside).
+    /// Its spelling, the unit of the metrics that it becomes, and base units in one of it (ticks
+    /// aside).
     const fn row(self) -> (&'static str, Unit, f64) {
         match self {
             Printed::Ticks => ("cycles", Unit::Ns, f64::NAN),

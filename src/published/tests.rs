@@ -19,9 +19,10 @@ fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row
     })
 }
 
-/// Printed numbers that stand here (figures, their other printings, deviations, estimates) and a sum
-/// over their spellings. The texts are no part of the repository: after a change, run
-/// `scripts/published REPORTS_DIR`, which asks for every number in them, and only then set these anew.
+/// Printed numbers that stand here (figures, their other printings, deviations, estimates) and a
+/// sum over their spellings. The texts are no part of the repository: after a change, run
+/// `scripts/published REPORTS_DIR`, which asks for every number in them, and only then set these
+/// anew.
 #[test]
 fn printed_numbers_are_those_that_were_looked_for_in_the_texts() {
     let counted: Vec<(&str, usize, u64)> = REPORTS
@@ -76,7 +77,8 @@ fn every_figure_names_an_experiment_and_a_metric_of_its_unit() {
     }
 }
 
-/// Parameters that a card has take values that it allows; others are only of cases with `as_reported`.
+/// Parameters that a card has take values that it allows; others are only of cases with
+/// `as_reported`.
 #[test]
 fn parameters_are_those_of_the_cards() {
     for (report, table, row) in rows() {

@@ -1,5 +1,5 @@
-//! Ends that are killed, silent or cut off in the middle of a round: the round fails with the reason, the rest
-//! goes on.
+//! Ends that are killed, silent or cut off in the middle of a round: the round fails with the
+//! reason, the rest goes on.
 
 use crate::lab::{
     ECHO, Lab, PATIENCE, halted, is_measuring, is_there, offspring, plumb, rounds, wait_for,
@@ -37,7 +37,8 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     assert!(gone.iter().all(|reason| *reason == gone[0]), "{void:?}");
 }
 
-/// One that is away for less than a part of the session's time costs the round that lost it, and no other.
+/// One that is away for less than a part of the session's time costs the round that lost it, and no
+/// other.
 #[test]
 fn an_agent_that_comes_back_is_waited_for() {
     let lab = Lab::new();
@@ -126,8 +127,8 @@ fn an_agent_that_is_silent_fails_its_rounds_in_their_time() {
     assert!(ok >= 1 && void.len() >= 3, "{void:?}");
     let is_silent = |reason: &String| reason.contains("did not answer");
     assert!(void.iter().all(is_silent), "{void:?}");
-    // Twice for the time of a round's beginning and end, and some times for that of a handshake: of three
-    // rounds that each waited for all of them it would take more.
+    // Twice for the time of a round's beginning and end, and some times for that of a handshake: of
+    // three rounds that each waited for all of them it would take more.
     assert!(answer.took < PATIENCE, "{answer:?}");
     // It has not been harmed by it.
     let next = lab.rehearse(address);

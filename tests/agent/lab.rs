@@ -1,5 +1,5 @@
-//! An agent that listens on loopback, the built binary against it, and what is around them: a directory with a
-//! store and a key. All of it goes with its value.
+//! An agent that listens on loopback, the built binary against it, and what is around them: a
+//! directory with a store and a key. All of it goes with its value.
 
 use crate::plumb::{Ended, Here, Program, is, of, wait_within, whole_events};
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! The built binary as agent and as session, on this host: what strangers, the dead and the silent do to
-//! either, and the ways by which an agent is reached. Figures mean nothing here; who gets in, what is refused
-//! with which words, what ends, and what goes on are real.
+//! The built binary as agent and as session, on this host: what strangers, the dead and the silent
+//! do to either, and the ways by which an agent is reached. Figures mean nothing here; who gets in,
+//! what is refused with which words, what ends, and what goes on are real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod deaths;

@@ -1,5 +1,5 @@
-//! A relay between a session and its agent that the test controls: it keeps what the session said, and cuts
-//! the connections.
+//! A relay between a session and its agent that the test controls: it keeps what the session said,
+//! and cuts the connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! What a record starts that is resumed: nothing that whoever resumes it has not asked for, and nothing against
-//! another far end than it had.
+//! What a record starts that is resumed: nothing that whoever resumes it has not asked for, and
+//! nothing against another far end than it had.
 
 use crate::lab::{ECHO, Lab, plumb, rounds};
 use crate::plumb::{Ended, end, of};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// The events of a run against an agent that was started by a command, as if it had been killed after its round.
+/// The events of a run against an agent that was started by a command, as if it had been killed
+/// after its round.
 fn killed(lab: &Lab) -> Vec<Value> {
     let peer = format!("exec:'{}' agent --data 127.0.0.1", plumb().display());
     let run = [&["run"], &ECHO[..], &["--preset", "rehearsal", "--peer", &peer]].concat();

@@ -1,5 +1,5 @@
-//! An OpenSSH server on a free port of loopback with keys of its own, and the `ssh` that plumb finds: the
-//! system's, with a configuration that knows them.
+//! An OpenSSH server on a free port of loopback with keys of its own, and the `ssh` that plumb
+//! finds: the system's, with a configuration that knows them.
 
 use crate::lab::{Lab, wait_for};
 use crate::plumb::Program;

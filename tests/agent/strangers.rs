@@ -1,4 +1,5 @@
-//! Nobody gets in without the key, whatever they say and however many they are, and who has it does.
+//! Nobody gets in without the key, whatever they say and however many they are, and who has it
+//! does.
 
 use crate::lab::{ECHO, Lab, PATIENCE, is_measuring, plumb, rounds, wait_for};
 use crate::plumb::{Ended, Program, end};
@@ -177,8 +178,8 @@ fn a_thousand_connections_at_once() {
     assert!(grown < 32 << 20, "{grown} bytes more");
 }
 
-/// Says a hello of the right version, and then byte by byte a message that never is whole, until the agent
-/// has closed the connection or `is_over`. Returns how long it was heard.
+/// Says a hello of the right version, and then byte by byte a message that never is whole, until
+/// the agent has closed the connection or `is_over`. Returns how long it was heard.
 fn drip(agent: SocketAddr, is_over: impl Fn() -> bool) -> Duration {
     let begin = Instant::now();
     let mut stream = TcpStream::connect(agent).unwrap();

@@ -135,7 +135,8 @@ fn by_ssh_in_vain() {
     failed(&lab.plumb(&args), "not known here");
 }
 
-/// Without a terminal a remote process outlives the ssh that started it, unless it looks at its input.
+/// Without a terminal a remote process outlives the ssh that started it, unless it looks at its
+/// input.
 #[test]
 fn an_agent_ends_with_the_ssh_that_started_it() {
     let lab = Lab::new();
@@ -168,8 +169,8 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     wait_for("the end of all", || agents(sshd.pid()).is_empty().then_some(()));
 }
 
-/// What carries the agent's words, not those of the experiment, is killed or silent: the round is void by its
-/// time, and the run goes on with another.
+/// What carries the agent's words, not those of the experiment, is killed or silent: the round is
+/// void by its time, and the run goes on with another.
 #[test]
 fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
     let lab = Lab::new();

@@ -1,5 +1,5 @@
-//! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and strangers do
-//! to it is in tests/agent.
+//! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and
+//! strangers do to it is in tests/agent.
 
 use crate::plumb::{Here, PATIENCE, ended, signal};
 use std::fs;
@@ -129,7 +129,8 @@ fn strangers_cost_no_memory_and_no_descriptors() {
     let mut held = Vec::new();
     for round in 0..1000_usize {
         let mut stranger = TcpStream::connect(&at).unwrap();
-        // A hello and a record that never ends, or noise; what is not read fills the kernel's buffers.
+        // A hello and a record that never ends, or noise; what is not read fills the kernel's
+        // buffers.
         let noise = [round as u8; 40_000];
         let said = [&b"PLUMBS\x01\x00\x30\x00"[..], &noise][round % 2];
         stranger.set_nonblocking(true).unwrap();

@@ -1,5 +1,5 @@
-//! Connections where ports are few, in network namespaces of their own: sources that rotate need almost none,
-//! and a host that has none left voids the round and says what to do.
+//! Connections where ports are few, in network namespaces of their own: sources that rotate need
+//! almost none, and a host that has none left voids the round and says what to do.
 
 use crate::plumb::{Answer, Here, answer, events, of};
 use serde_json::Value;
@@ -10,7 +10,8 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A rehearsal in a fresh network namespace with this range of ports; `None` where none can be made.
+/// A rehearsal in a fresh network namespace with this range of ports; `None` where none can be
+/// made.
 fn within(here: &Here, range: &str) -> Option<Answer> {
     if !can_unshare() {
         return None;
@@ -38,7 +39,8 @@ fn outcomes(here: &Here) -> Vec<Value> {
 #[test]
 fn over_loopback_hundreds_of_connections_need_four_ports() {
     let here = Here::new();
-    // Listening sockets and lines have one each; more than thirty connections of each case share what is left.
+    // Listening sockets and lines have one each; more than thirty connections of each case share
+    // what is left.
     let Some(answer) = within(&here, "40000 40007") else {
         return skips::test("network-namespace");
     };
@@ -103,8 +105,8 @@ fn doors(parent: u32) -> Vec<u16> {
     table.lines().filter_map(port).collect()
 }
 
-/// Knocks at the doors of a run's workers until it is over, with all that strangers may say, and keeps many
-/// open; how many connections that were.
+/// Knocks at the doors of a run's workers until it is over, with all that strangers may say, and
+/// keeps many open; how many connections that were.
 fn knock(parent: u32, is_over: &AtomicBool) -> usize {
     const HELD: usize = 300;
     let mut random = fastrand::Rng::with_seed(3);

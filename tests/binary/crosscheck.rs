@@ -1,4 +1,5 @@
-//! `plumb crosscheck` beside a tool that does not behave: a script of its name that comes first in PATH.
+//! `plumb crosscheck` beside a tool that does not behave: a script of its name that comes first in
+//! PATH.
 
 use crate::plumb::{Answer, Here, answer, wait_for};
 use serde_json::Value;
@@ -300,7 +301,8 @@ fn a_program_that_is_not_here_is_told_before_anything_is_run() {
 /// An ioping beside which plumb's side makes files, and its turn comes first.
 const WITH_FILES: [&str; 2] = ["ioping", "--dir"];
 
-/// A crosscheck beside it, once plumb's side has made its own directory for files; the process of that side.
+/// A crosscheck beside it, once plumb's side has made its own directory for files; the process of
+/// that side.
 fn with_files(here: &Here) -> (Child, u32) {
     let bin = here.make_dir("bin");
     let files = here.make_dir("files");

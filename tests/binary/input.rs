@@ -1,5 +1,5 @@
-//! Bad input: each a clear message that names what to type instead, the right exit code, and nothing
-//! half-written.
+//! Bad input: each a clear message that names what to type instead, the right exit code, and
+//! nothing half-written.
 
 use crate::plumb::{Here, answer};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Limits on processes that are reached while processes are made: a clear failure, never a hang, and
-//! nothing left behind.
+//! Limits on processes that are reached while processes are made: a clear failure, never a hang,
+//! and nothing left behind.
 
 use crate::plumb::{
     Here, Stranger, answer, end, ended, events, is, no_worker_stays, of, session_is_empty, signal,

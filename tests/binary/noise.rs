@@ -86,8 +86,8 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
         let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
         Run::of(&here, &answer)
     };
-    // Four fifths of the time, less what the quota had saved up; but where others leave the group less
-    // than its quota, nothing throttles it.
+    // Four fifths of the time, less what the quota had saved up; but where others leave the group
+    // less than its quota, nothing throttles it.
     let run = (0..5)
         .map(|_| throttled_run())
         .find(|run| run.values("lost_throttled").iter().any(|share| *share > 0.1))

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 const FORMATS: [&str; 6] = ["terminal", "markdown", "csv", "json", "openmetrics", "html"];
 
-/// A real run of a few experiments, one round of the least: lines, bars, spans, derived figures, a skip.
+/// A real run of a few experiments, one round of the least: lines, bars, spans, derived figures, a
+/// skip.
 fn real() -> Vec<Value> {
     static REAL: OnceLock<Vec<Value>> = OnceLock::new();
     let measure = || {

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-/// What a program that cares for nothing would take for elements, scripts, links, commands, formulas and
-/// ends of whatever it stands in. What it plants has the class `planted`; what it runs sets `planted`.
+/// What a program that cares for nothing would take for elements, scripts, links, commands,
+/// formulas and ends of whatever it stands in. What it plants has the class `planted`; what it runs
+/// sets `planted`.
 pub const HOSTILE: &str = concat!(
     "</script></style></title></textarea>--><img class=planted src=x onerror=\"window.planted=1\">",
     "<svg class=planted onload=\"window.planted=2\"></svg><b class=planted>bold</b>",
@@ -13,14 +14,15 @@ pub const HOSTILE: &str = concat!(
     "\u{1b}]0;planted\u{7}\u{1b}]8;;https://planted.invalid/\u{1b}\\\u{8}\u{9b}2J\u{85}\u{202e}\u{2066}",
 );
 
-/// Whether a terminal does as this sign says, or other text is read in another order for it: a control
-/// character that is no line's end, or one that turns the direction of text around.
+/// Whether a terminal does as this sign says, or other text is read in another order for it: a
+/// control character that is no line's end, or one that turns the direction of text around.
 pub fn commands(sign: char) -> bool {
     let turns = matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (sign.is_control() && sign != '\n')
 }
 
-/// Names that are not of ASCII: right to left, beyond the basic plane, and joined from several characters.
+/// Names that are not of ASCII: right to left, beyond the basic plane, and joined from several
+/// characters.
 pub const FOREIGN: &str = "größe-Ωμέγα-主机-מחשב-🧪👩‍🔬-e\u{301}";
 
 type Events = Vec<Value>;
@@ -96,7 +98,8 @@ pub fn killed(mut events: Events, lines: usize) -> Events {
     events
 }
 
-/// Each round so many times over, with samples that differ by a few percent: figures with intervals.
+/// Each round so many times over, with samples that differ by a few percent: figures with
+/// intervals.
 pub fn repeated(events: Events, times: u32) -> Events {
     let mut made = Vec::new();
     let mut pending: Events = Vec::new();
@@ -160,8 +163,8 @@ pub fn set_samples(
     }
 }
 
-/// Samples that a metric should not have, in the order of its events: nothing, less than nothing, nearly
-/// nothing, and more than there is.
+/// Samples that a metric should not have, in the order of its events: nothing, less than nothing,
+/// nearly nothing, and more than there is.
 pub fn strange_samples(events: &mut [Value], experiment: &str, metric: &str) {
     let strange = [0.0, -5.0, 1e-12, 1e15];
     let next = std::cell::Cell::new(0);
@@ -208,7 +211,8 @@ pub fn with_matrix(
     events
 }
 
-/// Whether free text stands here, which may be anything; other text is joined on or one of a few words.
+/// Whether free text stands here, which may be anything; other text is joined on or one of a few
+/// words.
 fn is_free(path: &[&str]) -> bool {
     let within = |names: &[&str]| path.iter().any(|step| names.contains(step));
     match path {
@@ -230,8 +234,8 @@ fn is_free(path: &[&str]) -> bool {
     }
 }
 
-/// This text after every text of the record that may be anything: the machine, the environment, titles,
-/// manuals, reasons, notes, names in traces, and the symbols of cases.
+/// This text after every text of the record that may be anything: the machine, the environment,
+/// titles, manuals, reasons, notes, names in traces, and the symbols of cases.
 pub fn appended(mut events: Events, text: &str) -> Events {
     for event in &mut events {
         let kind = event["event"].as_str().unwrap_or_default().to_owned();
@@ -281,8 +285,8 @@ pub fn renamed(events: &[Value], name: &str, new: &str) -> Events {
         .collect()
 }
 
-/// The events of a made-up crosscheck: two goals that are met, one that is missed, a figure that is explained,
-/// a pairing that failed, and a tool that is not here.
+/// The events of a made-up crosscheck: two goals that are met, one that is missed, a figure that is
+/// explained, a pairing that failed, and a tool that is not here.
 pub fn crosscheck() -> Events {
     let row = |goal: &str| {
         json!({"name": "", "experiment": "os.syscall", "case": {"call": "getppid"}, "metric": "latency",

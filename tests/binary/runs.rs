@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
-/// A store of several runs of one machine, made from one record: `value` of each, a day after each other.
+/// A store of several runs of one machine, made from one record: `value` of each, a day after each
+/// other.
 fn store_of(values: &[f64]) -> Here {
     let name = |run: usize| format!("2026-11-{:02}T10-00-00-lab", run + 1);
     let names: Vec<String> = (0..values.len()).map(name).collect();

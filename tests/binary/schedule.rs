@@ -31,7 +31,8 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
         .map(|_| throttled_run())
         .find(is_told)
         .expect("in one of five runs the quota is used up, and named");
-    // A round in which the quota left one process alone has no whole slice, does not count, and is repeated.
+    // A round in which the quota left one process alone has no whole slice, does not count, and is
+    // repeated.
     let mut rounds = of(&events, "round");
     rounds.retain(|round| round["reason"].is_null());
     let disturbed = rounds.iter().all(|round| round["disturbed"].to_string().contains("throttled"));

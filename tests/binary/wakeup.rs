@@ -1,5 +1,5 @@
-//! Limits of late wake-ups: one CPU, a quota, no permission. What cannot be had is left out and says why and what
-//! to do; the rest is measured.
+//! Limits of late wake-ups: one CPU, a quota, no permission. What cannot be had is left out and
+//! says why and what to do; the rest is measured.
 
 use crate::plumb::{Answer, Here, Quota, Stranger, answer, end, events, of};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! A browser process, and the DevTools protocol over two pipes: commands go in by descriptor 3, answers and
-//! events come out by descriptor 4, each ended by a zero byte.
+//! A browser process, and the DevTools protocol over two pipes: commands go in by descriptor 3,
+//! answers and events come out by descriptor 4, each ended by a zero byte.
 
 use serde_json::{Value, json};
 use std::collections::HashMap;

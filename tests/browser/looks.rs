@@ -3,8 +3,8 @@
 use crate::pages::Page;
 use crate::tab::{Look, Tab};
 
-/// Texts that are seen with less contrast to what is behind them than is readable (WCAG 2, AA: 4.5, large
-/// texts 3), as `[ratio, text, colour, background]`, a few of each colour.
+/// Texts that are seen with less contrast to what is behind them than is readable (WCAG 2, AA: 4.5,
+/// large texts 3), as `[ratio, text, colour, background]`, a few of each colour.
 const FAINT: &str = r"(() => {
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);

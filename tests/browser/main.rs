@@ -1,6 +1,6 @@
-//! The page of a report in a real browser: Debian's chromium, headless, without a network, driven by the
-//! DevTools protocol. Records are real (a rehearsal of everything on this host) or made from a real one by
-//! changing its lines.
+//! The page of a report in a real browser: Debian's chromium, headless, without a network, driven
+//! by the DevTools protocol. Records are real (a rehearsal of everything on this host) or made from
+//! a real one by changing its lines.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod beside;

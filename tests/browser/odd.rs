@@ -16,7 +16,8 @@ fn opened(page: &Page) -> Tab {
     tab
 }
 
-/// All text of a section, also of what is folded or far from the window (whose `innerText` is empty).
+/// All text of a section, also of what is folded or far from the window (whose `innerText` is
+/// empty).
 #[track_caller]
 fn text_of(tab: &Tab, section: &str) -> String {
     tab.get(&format!("document.getElementById('{section}').textContent"))

@@ -1,4 +1,5 @@
-//! Records and their pages: one real run of everything as small as it gets, and records made from it.
+//! Records and their pages: one real run of everything as small as it gets, and records made from
+//! it.
 
 use crate::plumb::Here;
 use crate::records;

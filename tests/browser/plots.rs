@@ -1,5 +1,5 @@
-//! What plots show is what was measured: every figure is in them, says its value when pointed at, can be
-//! hidden and saved.
+//! What plots show is what was measured: every figure is in them, says its value when pointed at,
+//! can be hidden and saved.
 
 use crate::pages::Page;
 use crate::records;
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs;
 
-/// The numbers that the plots of each section have along each axis, less those of what was predicted: `x`
-/// and `y`, and `z` of matrices, whose colours may follow the logarithm.
+/// The numbers that the plots of each section have along each axis, less those of what was
+/// predicted: `x` and `y`, and `z` of matrices, whose colours may follow the logarithm.
 const NUMBERS: &str = "[...document.querySelectorAll('main section')].map((section) => {
   const traces = [...section.querySelectorAll('.js-plotly-plot')].flatMap((plot) => plot.data)
     .filter((trace) => trace.hoverinfo !== 'skip');
@@ -30,8 +30,8 @@ const MARKS: &str = "[...document.querySelectorAll('figure.plot')].map((figure) 
   return [figure.querySelector('.title').textContent, drawn.length];
 })";
 
-/// Values of a line, of the bars of a picture or of a matrix, from which on they must be in a plot: two or
-/// one may stand in the table alone.
+/// Values of a line, of the bars of a picture or of a matrix, from which on they must be in a plot:
+/// two or one may stand in the table alone.
 const ENOUGH: usize = 3;
 
 /// The views of a planned experiment.
@@ -67,7 +67,8 @@ fn shows(view: &Value, case: &Value) -> bool {
     fits.all(|fits| fits) && along.iter().all(has)
 }
 
-/// What a case's value is drawn together with: the rest of its line, or the picture of its bar or cell.
+/// What a case's value is drawn together with: the rest of its line, or the picture of its bar or
+/// cell.
 fn group(view: &Value, case: &Value) -> String {
     let mut rest = case.clone();
     let rest = rest.as_object_mut().unwrap();
@@ -154,7 +155,8 @@ fn every_plot_has_marks() {
 
 #[test]
 fn values_are_drawn_where_they_belong() {
-    // Each further argument costs as much as the one before: a mark with more stands further right and higher.
+    // Each further argument costs as much as the one before: a mark with more stands further right
+    // and higher.
     let mut events = Page::of_everything().events.clone();
     events = records::only(events, |id| id == "cpu.call" || id == "clock.rate");
     let arguments = |case: &Value| case["arguments"].as_f64().unwrap_or_default();
@@ -252,8 +254,8 @@ fn a_cell_of_a_matrix_says_its_value() {
     tab.draw_all();
     let plot = "document.getElementById('cpu.core_to_core').querySelector('figure.plot')";
     let (x, y) = place(&tab, &format!("{plot}.querySelector('.plot .hm image, .plot image')"));
-    // Right of the middle and above it is row 1, column 2, below and left of it row 2, column 1; what lies on the
-    // diagonal says nothing.
+    // Right of the middle and above it is row 1, column 2, below and left of it row 2, column 1;
+    // what lies on the diagonal says nothing.
     tab.point(x, y);
     tab.point(x + 8.0, y - 8.0);
     tab.wait_for(

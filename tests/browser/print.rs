@@ -57,7 +57,8 @@ impl Paper {
         answer.stdout
     }
 
-    /// How many points of a sheet have each colour, at 40 to the inch and without colours in between.
+    /// How many points of a sheet have each colour, at 40 to the inch and without colours in
+    /// between.
     fn colours(&self, sheet: usize) -> HashMap<[u8; 3], usize> {
         let number = (sheet + 1).to_string();
         let picture = Self::tool(
@@ -65,7 +66,8 @@ impl Paper {
             "pdftoppm",
             &["-r", "40", "-aa", "no", "-aaVector", "no", "-f", &number, "-l", &number, "page.pdf"],
         );
-        // `P6`, width and height, the greatest part, each ended by white space; then three bytes a point.
+        // `P6`, width and height, the greatest part, each ended by white space; then three bytes a
+        // point.
         let head = picture.iter().enumerate().filter(|(_, byte)| byte.is_ascii_whitespace());
         let (end, _) = head.take(4).last().expect("a picture has a head");
         let mut colours = HashMap::new();
@@ -97,8 +99,8 @@ fn plots_are_on_paper_and_whole() {
     let sheets: Vec<String> = paper.sheets.iter().map(|sheet| squeezed(sheet)).collect();
     let colours: Vec<_> = (0..sheets.len()).map(|sheet| paper.colours(sheet)).collect();
     for (title, edges, own) in &plots {
-        // A title may stand on several sheets, in tables or texts: on one of them is all of the plot, its
-        // lines in their colours among it.
+        // A title may stand on several sheets, in tables or texts: on one of them is all of the
+        // plot, its lines in their colours among it.
         let has_text = |sheet: &String| {
             let parts = edges.iter().chain([title]);
             parts.into_iter().all(|part| sheet.contains(&squeezed(part)))

@@ -49,7 +49,8 @@ fn heard(tab: &Tab) -> Vec<(String, String)> {
 fn everything_has_a_name() {
     let tab = Tab::open(&Page::of_everything().file(), Look::DESK);
     tab.draw_all();
-    // A section that never came near the window is not laid out, and its tables not known for tables.
+    // A section that never came near the window is not laid out, and its tables not known for
+    // tables.
     tab.eval(
         "(async () => { for (const section of document.querySelectorAll('main section')) { \
          section.scrollIntoView(); \
@@ -127,8 +128,8 @@ fn the_keyboard_skips_the_contents_and_opens_what_is_folded() {
     tab.press("Tab");
     let inside = "document.activeElement.closest('main') !== null";
     assert_eq!(tab.eval(inside), true, "after the skip comes {}", tab.eval(FOCUSED));
-    // On through the page: everything that has the keyboard is seen to have it, as soon as what came near the
-    // window with it is laid out.
+    // On through the page: everything that has the keyboard is seen to have it, as soon as what
+    // came near the window with it is laid out.
     for _ in 0..25 {
         let what = format!("{} to be seen", tab.eval(FOCUSED));
         tab.wait_for(&what, &format!("{FOCUSED}.seen"));

@@ -1,4 +1,5 @@
-//! One page in a window of its own: opening it, asking it, pointing at it, and what it complained of.
+//! One page in a window of its own: opening it, asking it, pointing at it, and what it complained
+//! of.
 
 use crate::chromium::{Browser, PATIENCE};
 use serde_json::{Value, json};
@@ -248,8 +249,8 @@ impl Tab {
         }
     }
 
-    /// What a page must not do: ask anybody for anything, write to the console, fail, open a worker, a
-    /// frame or another window.
+    /// What a page must not do: ask anybody for anything, write to the console, fail, open a
+    /// worker, a frame or another window.
     pub fn complaints(&self) -> Vec<String> {
         let events = self.browser.events(&self.session);
         let complaint = |event: &Value| {

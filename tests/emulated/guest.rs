@@ -12,8 +12,8 @@ use tempfile::TempDir;
 /// The machine is given up after this; it is expected to take a tenth of it.
 const PATIENCE: Duration = Duration::from_secs(150);
 const EMULATOR: &str = "qemu-system-x86_64";
-/// On a busy host a kernel may find the emulated serial line's interrupt unhandled 100,000 times: it would say
-/// so in the middle of what a script prints, and no longer serve it (`noirqdebug`).
+/// On a busy host a kernel may find the emulated serial line's interrupt unhandled 100,000 times:
+/// it would say so in the middle of what a script prints, and no longer serve it (`noirqdebug`).
 const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr noirqdebug";
 
 /// What a machine is made of beside what every one of them has.
@@ -26,8 +26,9 @@ pub struct Machine<'words> {
     pub hardware: &'words [&'words str],
     /// Programs of this machine that the other has as well, by their paths.
     pub programs: &'words [&'words str],
-    /// Network namespace in which the emulator runs, and whose loopback the other machine reaches as
-    /// 10.0.2.2: then the kernel's modules are in `/modules`, in their order in `/modules/order`.
+    /// Network namespace in which the emulator runs, and whose loopback the other machine reaches
+    /// as 10.0.2.2: then the kernel's modules are in `/modules`, in their order in
+    /// `/modules/order`.
     pub network: Option<&'words str>,
 }
 
@@ -59,8 +60,8 @@ fn kernel(name: &str) -> PathBuf {
 /// One machine at a time: beside another it would wait for the CPUs, in the middle of slices.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Runs a shell script as the only work of a machine, and returns what its console showed. The binary is
-/// `plumb` there; `/tmp` can be written.
+/// Runs a shell script as the only work of a machine, and returns what its console showed. The
+/// binary is `plumb` there; `/tmp` can be written.
 pub fn run(machine: &Machine, script: &str) -> String {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
@@ -132,8 +133,8 @@ fn watch(machine: &mut Child) -> String {
     }
 }
 
-/// The archive that becomes the machine's root: busybox, plumb without its debug information, further
-/// programs, their libraries, and the script.
+/// The archive that becomes the machine's root: busybox, plumb without its debug information,
+/// further programs, their libraries, and the script.
 fn files(dir: &TempDir, programs: &[&str], modules: Option<&Path>, script: &str) -> Vec<u8> {
     let plumb = dir.path().join("plumb");
     let stripped =

@@ -1,5 +1,5 @@
-//! The built binary on machines that nobody here owns, as software. Their figures mean nothing; what is
-//! asked, bound, verified, found, derived and refused is real.
+//! The built binary on machines that nobody here owns, as software. Their figures mean nothing;
+//! what is asked, bound, verified, found, derived and refused is real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod guest;
@@ -26,7 +26,8 @@ fn ip(arguments: &[&str]) {
     assert!(status.success(), "ip {arguments:?}: namespaces need root");
 }
 
-/// The CPU that takes what a machine's only card receives, from `/proc/interrupts` and the lines' CPUs.
+/// The CPU that takes what a machine's only card receives, from `/proc/interrupts` and the lines'
+/// CPUs.
 fn taker(told: &str) -> usize {
     let row = told.lines().find(|line| line.ends_with("virtio0") || line.contains("-input.0"));
     let row = row.unwrap_or_else(|| panic!("no line for what is received:\n{told}"));

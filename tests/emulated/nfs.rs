@@ -119,8 +119,8 @@ fn samples<'run>(events: &'run [Value], metric: &'static str) -> impl Iterator<I
     samples.filter(move |event| event["metric"] == metric)
 }
 
-/// The mean times of reads stand where the kernel's milliseconds resolve them, and nowhere else: of how many
-/// direct cases they do.
+/// The mean times of reads stand where the kernel's milliseconds resolve them, and nowhere else: of
+/// how many direct cases they do.
 fn check_times(events: &[Value]) -> usize {
     let of = |metric, like: &Value| -> Option<f64> {
         let mut of = samples(events, metric)

@@ -5,8 +5,8 @@ use crate::part;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Two nodes with two CPUs each, one with memory only, and one with next to no memory. The way there
-/// and the way back are not equally far.
+/// Two nodes with two CPUs each, one with memory only, and one with next to no memory. The way
+/// there and the way back are not equally far.
 const HARDWARE: &[&str] = &[
     "-cpu",
     "max",

@@ -1,5 +1,5 @@
-//! A machine whose network card has one line for what it receives: where the ends of net's cases run
-//! towards an agent beside the emulator.
+//! A machine whose network card has one line for what it receives: where the ends of net's cases
+//! run towards an agent beside the emulator.
 
 use crate::guest::{self, Machine};
 use crate::{ip, part, taker};
@@ -10,7 +10,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The agent's address: on the loopback of its namespace, to which the emulator takes the machine's packets.
+/// The agent's address: on the loopback of its namespace, to which the emulator takes the machine's
+/// packets.
 const ADDRESS: &str = "10.77.0.1";
 const PORT: u16 = 7411;
 const PATIENCE: Duration = Duration::from_secs(30);

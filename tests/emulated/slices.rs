@@ -1,5 +1,5 @@
-//! Debian's stable kernel, which has CFS before Linux 6.6 and EEVDF since: what the law of its scheduler foretells
-//! of slices, and what they are.
+//! Debian's stable kernel, which has CFS before Linux 6.6 and EEVDF since: what the law of its
+//! scheduler foretells of slices, and what they are.
 
 use crate::guest::{self, Machine};
 use crate::part;
@@ -82,7 +82,8 @@ fn slices(console: &str, name: &str) -> Vec<Slice> {
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
 fn slices_of_another_kernel_are_as_its_law_says() {
-    // A host that keeps the emulator waiting most of the time cuts slices short: it may not do so each time.
+    // A host that keeps the emulator waiting most of the time cuts slices short: it may not do so
+    // each time.
     let mut differ = Vec::new();
     while differ.len() < BOOTS {
         let boot = boot();

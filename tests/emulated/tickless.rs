@@ -1,5 +1,6 @@
-//! A real-time machine, one of whose CPUs has no tick while only one thread runs on it. Its kernel traces
-//! noise itself, and what its tool says of that is read by the script that compares it with plumb.
+//! A real-time machine, one of whose CPUs has no tick while only one thread runs on it. Its kernel
+//! traces noise itself, and what its tool says of that is read by the script that compares it with
+//! plumb.
 
 use crate::guest::{self, Machine};
 use crate::part;
@@ -8,8 +9,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// CPU 3 is isolated and without tick, CPU 1 is like any other. The emulator passes the host's counter
-/// through, which is constant and non-stop as far as the host's is, but does not say so on its own.
+/// CPU 3 is isolated and without tick, CPU 1 is like any other. The emulator passes the host's
+/// counter through, which is constant and non-stop as far as the host's is, but does not say so on
+/// its own.
 const MACHINE: Machine = Machine {
     kernel: "vmlinuz-rt",
     kernel_line: "isolcpus=3 nohz_full=3 rcu_nocbs=3 tsc=reliable",
@@ -24,8 +26,8 @@ const MACHINE: Machine = Machine {
     programs: &["/usr/bin/rtla"],
     network: None,
 };
-/// The tracer has two periods of 1 s, in each of which it runs for 300 ms: CPUs 1 and 3 beside each other
-/// are as many as the emulator may have to run on.
+/// The tracer has two periods of 1 s, in each of which it runs for 300 ms: CPUs 1 and 3 beside each
+/// other are as many as the emulator may have to run on.
 const SCRIPT: &str = "
 mount -t tracefs tracefs /sys/kernel/tracing
 echo \"tickless=$(cat /sys/devices/system/cpu/nohz_full)\"
@@ -68,8 +70,8 @@ fn a_tickless_cpu_is_told_by_plumb_and_by_the_kernels_tracer() {
     println!("{}", check_beside(record, top, hist));
 }
 
-/// Every case was measured; on the CPU without tick that is said with the evidence, also where the host's
-/// own tick, which stops the emulator, has the same period.
+/// Every case was measured; on the CPU without tick that is said with the evidence, also where the
+/// host's own tick, which stops the emulator, has the same period.
 fn check_activity(events: &[Value]) {
     for cpu in [1, 3] {
         let case = json!({ "cpu": cpu });
@@ -112,8 +114,8 @@ fn check_lost(events: &[Value], case: &Value, share: f64) {
     assert!(off <= 0.02 * share + 1e-4, "{share} {sum_ns} {window_ns}");
 }
 
-/// All CPUs together, and each: together they lose more than the one that loses least, and less than the
-/// one that loses most.
+/// All CPUs together, and each: together they lose more than the one that loses least, and less
+/// than the one that loses most.
 fn check_all(events: &[Value]) {
     let share = |cpu: Value| {
         let lost = one(events, "noise.all", &json!({ "cpu": cpu }), "lost");
@@ -204,8 +206,8 @@ fn check_top(table: &Value) {
             assert!(figure(kind) >= 0.0, "{row}");
         }
     }
-    // Its own columns say which CPU has a tick. HZ is 250 and 300 ms of every period are watched, but a busy
-    // host lets the emulator miss many.
+    // Its own columns say which CPU has a tick. HZ is 250 and 300 ms of every period are watched,
+    // but a busy host lets the emulator miss many.
     let interrupts = |cpu: &str| table[cpu]["irq"].as_f64().unwrap();
     let periods = table["1"]["periods"].as_f64().unwrap();
     assert!(interrupts("1") >= periods, "{table}");

@@ -1,5 +1,5 @@
-//! Running the built binary in a directory of its own, and reading the records that it writes: what all
-//! crates of integration tests share.
+//! Running the built binary in a directory of its own, and reading the records that it writes: what
+//! all crates of integration tests share.
 
 use serde_json::Value;
 use std::fs::{self, File};
@@ -116,8 +116,8 @@ pub fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The records of a store, the last one last: two of one second have names of which the later one's comes
-/// first.
+/// The records of a store, the last one last: two of one second have names of which the later one's
+/// comes first.
 pub fn records(store: &Path) -> Vec<PathBuf> {
     let mut records: Vec<PathBuf> = names(store)
         .iter()
@@ -212,8 +212,8 @@ impl Stranger {
     pub fn plumb(&self, here: &Here, processes: u32, args: &[&str]) -> Answer {
         // The binary's own directory may be closed to others.
         let copy = here.path("plumb");
-        // By another process: a child that another test makes meanwhile would hold this one's open for
-        // writing, and what is written cannot be run.
+        // By another process: a child that another test makes meanwhile would hold this one's open
+        // for writing, and what is written cannot be run.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_plumb")).arg(&copy).status();
         assert!(copied.unwrap().success());
         for path in [here.path(""), copy.clone()] {

@@ -70,7 +70,8 @@ fn key(lab: &Lab, end: End) -> String {
 }
 
 impl Lab {
-    /// Starts a run of these cases of an experiment at the near end, against the far end at this URL.
+    /// Starts a run of these cases of an experiment at the near end, against the far end at this
+    /// URL.
     pub fn start_run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Program {
         let key = key(self, End::Near);
         let selector = format!("{experiment}:far=peer");
@@ -160,7 +161,8 @@ impl Recorded {
             .collect()
     }
 
-    /// All events of a metric, of all rounds; of a distribution each bucket's value as often as it counts.
+    /// All events of a metric, of all rounds; of a distribution each bucket's value as often as it
+    /// counts.
     pub fn events_of(&self, metric: &str, case: &[(&str, Value)]) -> Vec<f64> {
         let mut values = self.values(metric, case);
         for histogram in self.histograms(metric) {

@@ -1,5 +1,5 @@
-//! An end, or the cable, that goes away in the middle of a case: the case fails in its time and says why,
-//! nothing stays behind, and the agent serves the next session.
+//! An end, or the cable, that goes away in the middle of a case: the case fails in its time and
+//! says why, nothing stays behind, and the agent serves the next session.
 
 use crate::agents::{Agent, Recorded, url};
 use crate::lab::{End, Lab, PATIENCE, Program};
@@ -40,8 +40,8 @@ fn in_the_middle_by_ssh() -> (Lab, Program, Program) {
     (lab, server, run)
 }
 
-/// The round that is in its middle loses an end: it is given up in this time, for a reason that has all of
-/// these words.
+/// The round that is in its middle loses an end: it is given up in this time, for a reason that has
+/// all of these words.
 #[track_caller]
 fn is_void_in(lab: &Lab, limit: Duration, words: &[&str], lose: impl FnOnce()) {
     let before = lab.rounds().len();

@@ -81,7 +81,8 @@ pub enum Kind {
     Connect,
 }
 
-/// A message and its answer: when each was read from one end's interface and written to the other's.
+/// A message and its answer: when each was read from one end's interface and written to the
+/// other's.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo {
     pub up_read_ns: f64,
@@ -97,7 +98,8 @@ impl Echo {
     }
 }
 
-/// The round trips of a kind that began at the near end, in order. A message without an answer is none.
+/// The round trips of a kind that began at the near end, in order. A message without an answer is
+/// none.
 pub fn echoes(passed: &[Passed], kind: Kind) -> Vec<Echo> {
     let mut found = Vec::new();
     let mut open: Vec<(Frame, &Passed)> = Vec::new();
@@ -150,7 +152,8 @@ fn question(passed: &Passed, kind: Kind) -> Option<Frame> {
     }
 }
 
-/// A message that is sent before the last one's answer has come takes its place; echoes of ICMP have numbers.
+/// A message that is sent before the last one's answer has come takes its place; echoes of ICMP
+/// have numbers.
 fn same_conversation(one: &Frame, other: &Frame) -> bool {
     one == other
 }

@@ -1,5 +1,5 @@
-//! Two hosts: network namespaces with addresses of their own, joined by a cable that can be slow, long, lossy
-//! or cut. All of it has this process's number in its name and goes with its value.
+//! Two hosts: network namespaces with addresses of their own, joined by a cable that can be slow,
+//! long, lossy or cut. All of it has this process's number in its name and goes with its value.
 
 use crate::plumb::{Answer, Here, answer, names, records, wait_for};
 use crate::relay::{Log, Relay};
@@ -119,8 +119,8 @@ impl Lab {
         ip(&[&["-n", &self.net(end)], arguments].concat());
     }
 
-    /// Lets out so many bits a second of whole frames, in both directions, with at most `burst_bytes` at
-    /// once.
+    /// Lets out so many bits a second of whole frames, in both directions, with at most
+    /// `burst_bytes` at once.
     pub fn shape(&self, bits_per_s: u64, burst_bytes: u64) {
         self.shape_by(bits_per_s, burst_bytes, &["latency", "50ms"]);
     }
@@ -186,8 +186,8 @@ impl Lab {
         &self.relay.as_ref().expect("the cable is a relay").log
     }
 
-    /// A program at an end, with a store and a place for files of its own; it dies with the thread that
-    /// starts it. Its process is the program itself.
+    /// A program at an end, with a store and a place for files of its own; it dies with the thread
+    /// that starts it. Its process is the program itself.
     pub fn command(&self, end: End, program: &str, arguments: &[&str]) -> Command {
         let mut command = self.here.other("ip");
         let dir = self.dir(end);
@@ -241,7 +241,8 @@ impl Lab {
         told.lines().map(|line| line.trim().parse().unwrap()).collect()
     }
 
-    /// Waits until no program is left at either end, and sees that none has left a file but its records.
+    /// Waits until no program is left at either end, and sees that none has left a file but its
+    /// records.
     #[track_caller]
     pub fn is_left_clean(&self) {
         wait_for("the end of all programs", || {
@@ -267,7 +268,8 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         for end in [End::Near, End::Far] {
-            // The other end of a cable goes with the first; a relay's reading ends with its interface.
+            // The other end of a cable goes with the first; a relay's reading ends with its
+            // interface.
             let _ = quietly(&["-n", &self.net(end), "link", "del", DEVICE]);
         }
         self.relay = None;

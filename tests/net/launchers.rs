@@ -69,8 +69,9 @@ fn by_the_systems_own_ssh() {
     lab.is_left_clean();
 }
 
-/// A server of ssh at the far end with keys of its own, an `ssh` in front of the near end's that knows them,
-/// and the URL of an agent there. The server ends what a client that is gone had started.
+/// A server of ssh at the far end with keys of its own, an `ssh` in front of the near end's that
+/// knows them, and the URL of an agent there. The server ends what a client that is gone had
+/// started.
 pub fn serve_ssh(lab: &Lab) -> (Program, String) {
     let dir = lab.dir(End::Far).join("ssh");
     fs::create_dir(&dir).unwrap();

@@ -1,6 +1,6 @@
-//! The built binary on two hosts: network namespaces joined by cables that are slow, long, lossy or cut, with
-//! agents in them. Needs root; scripts/test installs the programs. Figures are held against what the cable
-//! is known to do, and only where plumb is not the noise.
+//! The built binary on two hosts: network namespaces joined by cables that are slow, long, lossy or
+//! cut, with agents in them. Needs root; scripts/test installs the programs. Figures are held
+//! against what the cable is known to do, and only where plumb is not the noise.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(clippy::print_stdout, reason = "figures stand with a test, whether it fails or not")]
 

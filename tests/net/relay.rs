@@ -1,5 +1,5 @@
-//! A long cable: what comes out of one TAP goes into the other so much later. Each frame is stamped when it
-//! came in and when it was let out, so that there are times which plumb has not taken.
+//! A long cable: what comes out of one TAP goes into the other so much later. Each frame is stamped
+//! when it came in and when it was let out, so that there are times which plumb has not taken.
 
 use crate::frames::{Frame, parse};
 use metal::{place, tap};
@@ -42,8 +42,8 @@ pub struct Log {
     passed: Arc<Mutex<Vec<Passed>>>,
 }
 
-/// The threads of a relay. They end when their interfaces are deleted: the lab does that, and drops this
-/// value then.
+/// The threads of a relay. They end when their interfaces are deleted: the lab does that, and drops
+/// this value then.
 pub struct Relay {
     threads: Vec<JoinHandle<()>>,
     pub log: Log,

@@ -16,8 +16,8 @@ use std::fs::File;
 /// Attempts of a test.
 const ATTEMPTS: usize = 3;
 
-/// The machine for one test at a time, of all checkouts and users that share its temporary directory.
-/// The lock ends with the file.
+/// The machine for one test at a time, of all checkouts and users that share its temporary
+/// directory. The lock ends with the file.
 fn machine() -> File {
     let path = std::env::temp_dir().join("plumb-quiet-tests.lock");
     // Another user's file may be opened for reading only; that is enough for a lock.
@@ -98,8 +98,9 @@ fn attempts(what: &str, mut attempt: impl FnMut() -> (String, bool)) {
 }
 
 /// One thread of the widest fused (else multiplied) f64 is as many times faster than the same by
-/// scalars as its units do more in a cycle, less what the clock falls for it; and neither passes its units. The first
-/// holds beside a neighbour on the core, who takes from both alike, as the share of the units does not.
+/// scalars as its units do more in a cycle, less what the clock falls for it; and neither passes
+/// its units. The first holds beside a neighbour on the core, who takes from both alike, as the
+/// share of the units does not.
 #[test]
 fn the_widest_arithmetic_keeps_its_units_busy() {
     attempts("gain by width and efficiency of cpu.peak", || {

@@ -1,5 +1,5 @@
-//! Two network namespaces joined by a cable of software: a server in one, plumb in the other. All of it
-//! has this process's number in its name and goes with its value.
+//! Two network namespaces joined by a cable of software: a server in one, plumb in the other. All
+//! of it has this process's number in its name and goes with its value.
 
 use crate::plumb::{Ended, Here, Program, is, wait_within, whole_events};
 use std::fs;

@@ -1,6 +1,7 @@
-//! The built binary against real servers in user space: NFS without a mount, and a mounted SSHFS. Server
-//! and plumb are in network namespaces of their own, so these tests need root; scripts/test installs the
-//! servers. Figures mean nothing here; what is read, counted, predicted, refused and given up is real.
+//! The built binary against real servers in user space: NFS without a mount, and a mounted SSHFS.
+//! Server and plumb are in network namespaces of their own, so these tests need root; scripts/test
+//! installs the servers. Figures mean nothing here; what is read, counted, predicted, refused and
+//! given up is real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(clippy::print_stdout, reason = "what plumb said stands with a test that fails")]
 

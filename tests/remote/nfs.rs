@@ -104,8 +104,8 @@ fn a_file_is_read_without_a_mount_and_never_written() {
     }
 }
 
-/// A server that is held or killed after the first round: fs.remote fails with the reason, soon, and the
-/// rest is measured.
+/// A server that is held or killed after the first round: fs.remote fails with the reason, soon,
+/// and the rest is measured.
 fn check_lost(hold: bool) {
     let lab = Lab::new();
     let mut server = serve(&lab, "4");

@@ -38,8 +38,9 @@ fn serve(lab: &Lab) -> Program {
     lab.serve("sshd", &server, PORT)
 }
 
-/// Mounts, runs plumb with these arguments on a place below the mount, and takes the mount away. Newer
-/// clients let links lead out of it only where they are told to, which older ones do without an option.
+/// Mounts, runs plumb with these arguments on a place below the mount, and takes the mount away.
+/// Newer clients let links lead out of it only where they are told to, which older ones do without
+/// an option.
 fn mounted(lab: &Lab, place: &str, arguments: &str) -> Program {
     let dir = lab.path("").display().to_string();
     let export = lab.export().display().to_string();
@@ -108,7 +109,8 @@ fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
     assert!(measured(&events, "clock.read"), "{said}");
 }
 
-/// A link on the server that leads to a place of the client's: its path lies below the mount, its files do not.
+/// A link on the server that leads to a place of the client's: its path lies below the mount, its
+/// files do not.
 #[test]
 fn a_link_that_leads_back_to_this_machine_is_no_remote_place() {
     let lab = Lab::new();

@@ -1,5 +1,5 @@
-//! A short crosscheck for real: every tool that Debian packages, beside plumb, in one turn each. Its
-//! figures mean nothing; that each tool is found, run, read and ended does.
+//! A short crosscheck for real: every tool that Debian packages, beside plumb, in one turn each.
+//! Its figures mean nothing; that each tool is found, run, read and ended does.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use serde_json::Value;

@@ -28,8 +28,8 @@ fn a_device_that_cannot_be_read_fails_its_cases_with_the_reason() {
     assert_eq!(faulty.paths(), NOTHING);
 }
 
-/// A file cannot be made, for this reason: its series ends without another attempt, what was written of
-/// the file is gone while the run still goes on, and another experiment is measured.
+/// A file cannot be made, for this reason: its series ends without another attempt, what was
+/// written of the file is gone while the run still goes on, and another experiment is measured.
 fn a_file_cannot_be_made(faulty: &Faulty, reason: &str) {
     let here = Here::new();
     let dir = faulty.text();

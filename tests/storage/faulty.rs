@@ -37,7 +37,8 @@ pub enum On {
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     Error(Errno),
-    /// The request is taken and never answered: its process waits in the kernel and cannot be killed.
+    /// The request is taken and never answered: its process waits in the kernel and cannot be
+    /// killed.
     Hang,
     Slow(Duration),
 }

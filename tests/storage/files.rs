@@ -81,8 +81,8 @@ fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
     assert!(here.entries("store/journal").is_empty());
 }
 
-/// Direct reads wait for their answer whatever signal comes: the first that hangs is the last, of this
-/// experiment and of the others with files there.
+/// Direct reads wait for their answer whatever signal comes: the first that hangs is the last, of
+/// this experiment and of the others with files there.
 #[test]
 fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
     let Some(faulty) = Faulty::mount() else {

@@ -230,7 +230,8 @@ fn a_signal_ends_a_run_that_hangs() {
     assert!(here.entries("store/journal").is_empty());
 }
 
-/// A killed session takes its worker along, as soon as that is answered; the next start removes the rest.
+/// A killed session takes its worker along, as soon as that is answered; the next start removes the
+/// rest.
 #[test]
 fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
     let Some(faulty) = Faulty::mount() else {

@@ -24,8 +24,8 @@ pub fn has_failed(events: &[Value], experiment: &str, words: &[&str]) {
 }
 
 /// Stops a session as soon as something is so: it goes on in small steps, and is looked at while it
-/// stands still, so that it gets no further however busy the machine is. `signal("CONT", pid)` lets it go
-/// on.
+/// stands still, so that it gets no further however busy the machine is. `signal("CONT", pid)` lets
+/// it go on.
 pub fn hold_when(session: u32, mut is_so: impl FnMut() -> bool) {
     wait_for("what the session is held for", || {
         signal("STOP", session);

@@ -172,12 +172,12 @@ const CAUSES: &[Cause] = &[
 
 /// Candidate causes of some missed predictions, each once, the likeliest first: what was counted in
 /// the figures' own rounds before what is true of the machine anyway, then what holds for more of
-/// them. Empty where no recorded condition held, and of a published machine, of which none was recorded
-/// with any figure.
+/// them. Empty where no recorded condition held, and of a published machine, of which none was
+/// recorded with any figure.
 ///
-/// A miss whose interval reaches into what was predicted needs no cause. What is true of the machine
-/// explains no miss of a prediction from earlier figures, which it touched as well, nor of a
-/// prediction that counted it in.
+/// A miss whose interval reaches into what was predicted needs no cause. What is true of the
+/// machine explains no miss of a prediction from earlier figures, which it touched as well, nor of
+/// a prediction that counted it in.
 pub fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
     if run.header.is_published() {
         return Vec::new();
@@ -321,8 +321,8 @@ mod tests {
         assert!(others.is_some_and(|cause| cause.explains == EITHER));
     }
 
-    /// A read of the sample that takes 171 ns where 60 to 120 were predicted before the run and 70 to
-    /// 140 from earlier figures, without steal, with some of the window waited for the CPU.
+    /// A read of the sample that takes 171 ns where 60 to 120 were predicted before the run and 70
+    /// to 140 from earlier figures, without steal, with some of the window waited for the CPU.
     fn run_of(run_delay: f64, counted: &[Counted]) -> Run {
         let mut run = sample::changed(|event| match event {
             Event::Round(round) if round.series == "os.syscall" => {

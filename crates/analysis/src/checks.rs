@@ -30,8 +30,8 @@ const LADDERS: &[Ladder] = &[Ladder {
 /// What a ladder may fall beyond both half widths, as a ratio.
 const FALL: f64 = 0.03;
 
-/// Fails the figures that a check disproves, with the reason. Rounds are not repeated for it: a fall
-/// shows only once the estimates of two cases are there.
+/// Fails the figures that a check disproves, with the reason. Rounds are not repeated for it: a
+/// fall shows only once the estimates of two cases are there.
 pub fn apply(figures: &mut [Figure]) {
     let disproved: Vec<(usize, String)> =
         LADDERS.iter().flat_map(|ladder| falls(ladder, figures)).collect();

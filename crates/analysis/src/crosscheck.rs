@@ -1,11 +1,12 @@
 //! What a crosscheck found: each row's values and ratio, and whether its goal is met (METHOD §7).
 //!
-//! The ratio of a turn is plumb's value over the rival's; told is the median of the turns' ratios with its
-//! exact order-statistic interval. A rate is as good as the rival's where the interval reaches 1.00 and the
-//! median is not more than 2 % short of it; times likewise from the other side; "agree" is a median within
-//! 5 %. Where that holds, but the interval has ratios that are 10 % or more off on the wrong side, it may
-//! hold by chance: turns that scatter so much decide nothing (so of what is really that far off, at most one
-//! in fifty is called met in nine turns). What is missed stays missed.
+//! The ratio of a turn is plumb's value over the rival's; told is the median of the turns' ratios
+//! with its exact order-statistic interval. A rate is as good as the rival's where the interval
+//! reaches 1.00 and the median is not more than 2 % short of it; times likewise from the other
+//! side; "agree" is a median within 5 %. Where that holds, but the interval has ratios that are 10
+//! % or more off on the wrong side, it may hold by chance: turns that scatter so much decide
+//! nothing (so of what is really that far off, at most one in fifty is called met in nine turns).
+//! What is missed stays missed.
 
 #[cfg(any(test, feature = "fixtures"))]
 pub mod sample;

@@ -15,8 +15,8 @@ use super::names::Names;
 use record::event::{Ending, PlannedExperiment};
 use record::run::Run;
 
-/// The sentences, each whole and carried by the data of this run; none of a skipped experiment, whose
-/// reason stands by itself.
+/// The sentences, each whole and carried by the data of this run; none of a skipped experiment,
+/// whose reason stands by itself.
 pub fn sentences(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<String> {
     if planned.skipped.is_some() {
         return Vec::new();

@@ -69,8 +69,8 @@ impl Distribution {
         self.listed.len() as u64 + self.counted.iter().map(|(_, count)| count).sum::<u64>()
     }
 
-    /// Whether the `q`-quantile is among the samples that never ended: what [`Distribution::quantiles`]
-    /// gives for it, the greatest that did end, is less than it.
+    /// Whether the `q`-quantile is among the samples that never ended: what
+    /// [`Distribution::quantiles`] gives for it, the greatest that did end, is less than it.
     pub fn is_censored(&self, q: f64) -> bool {
         rank(q, self.count()) > self.ended()
     }
@@ -80,8 +80,9 @@ impl Distribution {
         &self.listed
     }
 
-    /// The quantiles `qs`; empty without samples. Where buckets take part: nearest rank. Samples that
-    /// never ended count as the greatest, without a value of their own ([`Distribution::is_censored`]).
+    /// The quantiles `qs`; empty without samples. Where buckets take part: nearest rank. Samples
+    /// that never ended count as the greatest, without a value of their own
+    /// ([`Distribution::is_censored`]).
     pub fn quantiles(&self, qs: &[f64]) -> Vec<f64> {
         if self.ended() == 0 {
             return Vec::new();

@@ -16,8 +16,8 @@ pub enum Fact {
     Part(&'static str, &'static str, f64),
     /// A counter of the rounds, summed, exceeds this.
     Sum(&'static str, f64),
-    /// The measuring thread could have run and others did for more than this share of the windows, in
-    /// rounds that do not mind it already (those of [`Fact::Share`] of `minded_run_delay_ns`).
+    /// The measuring thread could have run and others did for more than this share of the windows,
+    /// in rounds that do not mind it already (those of [`Fact::Share`] of `minded_run_delay_ns`).
     RunDelay(f64),
     /// Core clock before and after the windows differ by more than this ratio in some round.
     ClockMoved(f64),

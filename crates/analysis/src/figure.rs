@@ -62,7 +62,8 @@ pub struct Figure {
     pub told: Notes,
 }
 
-/// Whether others used the core while the samples were taken that an estimate rests on (METHOD §2a).
+/// Whether others used the core while the samples were taken that an estimate rests on (METHOD
+/// §2a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -127,7 +128,8 @@ pub struct Stats {
     pub used_disturbed: bool,
     /// Samples in the rounds used.
     pub samples: u64,
-    /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
+    /// Of these, events that never ended (lost, timed out): longer than all others, without a
+    /// value.
     #[serde(skip_serializing_if = "is_none_of_them")]
     #[cfg_attr(feature = "schema", schemars(default))]
     pub censored: u64,
@@ -253,8 +255,8 @@ impl Figure {
         self.stats.as_ref().map_or(0, |stats| stats.used)
     }
 
-    /// The figure in the condition that another one of the same key has too: both as found, unless both
-    /// are of a core alone.
+    /// The figure in the condition that another one of the same key has too: both as found, unless
+    /// both are of a core alone.
     pub fn comparable_with(&self, other: &Figure) -> &Figure {
         match (&self.as_found, other.condition) {
             (Some(found), None | Some(Condition::AsFound)) => found,

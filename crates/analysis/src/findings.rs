@@ -105,8 +105,8 @@ fn percent(share: f64) -> String {
 /// Share of the samples above the level from which on it does not hold any more.
 const LEVEL_LOST: f64 = 0.01;
 
-/// Findings from the width probe: the core has no usable one, its level drifted, or another tenant used
-/// the core.
+/// Findings from the width probe: the core has no usable one, its level drifted, or another tenant
+/// used the core.
 fn probe(run: &Run) -> Vec<Finding> {
     let seen = seen(run);
     let unusable = run.width(0).and_then(|width| width.unusable).map(|why| {
@@ -240,7 +240,8 @@ impl<'run> Group<'run> {
         Group { about, figures, names }
     }
 
-    /// Metric and case with the value, as the discussion names them: what a reader needs to find it.
+    /// Metric and case with the value, as the discussion names them: what a reader needs to find
+    /// it.
     fn name(&self, figure: &Figure) -> String {
         let name = self.names.as_ref().map(|names| names.figure(figure));
         let name = name.filter(|name| name != self.about).unwrap_or_else(|| "it".to_owned());
@@ -388,7 +389,8 @@ fn missed(run: &Run, group: &Group, kind: PredictionKind) -> Vec<Finding> {
         .collect()
 }
 
-/// Which of some misses, the certain ones first, are none for sure, and candidate causes of the others.
+/// Which of some misses, the certain ones first, are none for sure, and candidate causes of the
+/// others.
 fn explained(run: &Run, missed: &[Miss]) -> String {
     let certain = missed.iter().filter(|miss| miss.is_certain).count();
     let uncertain = match (certain, missed.len()) {

@@ -1,5 +1,5 @@
-//! Limits that somebody set, near which a figure lies: of the control group for a disk, and a shaper of what
-//! an end of a connection sends. By numbers alone.
+//! Limits that somebody set, near which a figure lies: of the control group for a disk, and a
+//! shaper of what an end of a connection sends. By numbers alone.
 
 use super::figure::Figure;
 use record::quantity::render_bytes;
@@ -142,8 +142,8 @@ pub(super) mod tests {
     use record::unit::Unit;
     use serde_json::json;
 
-    /// A run with limits: a disk that may read 20 MB/s and 300 requests a second, a shaper of 200 Mbit/s at
-    /// this end and one of 100 Mbit/s at the other.
+    /// A run with limits: a disk that may read 20 MB/s and 300 requests a second, a shaper of 200
+    /// Mbit/s at this end and one of 100 Mbit/s at the other.
     pub(crate) fn limited() -> Run {
         let mut run = Run::new(sample::header());
         let net = |bits: u64| {

@@ -374,8 +374,8 @@ fn of_blocks(
     (None, None, Some(note.to_owned()))
 }
 
-/// Cycles are the median of value times core clock over the rounds that the value rests on; none where
-/// one of these has no clock, because both would then be of other samples.
+/// Cycles are the median of value times core clock over the rounds that the value rests on; none
+/// where one of these has no clock, because both would then be of other samples.
 fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
     if !unit.is_time() {
         return;

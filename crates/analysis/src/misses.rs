@@ -35,8 +35,8 @@ pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
     (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
 }
 
-/// Whether a single number was estimated, as of published machines: it is met or not, and no figure lies
-/// within. (Predictions of plumb's own are single only where something cannot be but nothing.)
+/// Whether a single number was estimated, as of published machines: it is met or not, and no figure
+/// lies within. (Predictions of plumb's own are single only where something cannot be but nothing.)
 pub fn is_estimate(figure: &Figure) -> bool {
     let metric = figure.metric.as_ref();
     let judged = figure.shown_prediction();
@@ -54,8 +54,8 @@ pub fn sort(misses: &mut [Miss]) {
     });
 }
 
-/// The worst misses of either kind of prediction: certain ones first, then by factor; those without a
-/// factor last.
+/// The worst misses of either kind of prediction: certain ones first, then by factor; those without
+/// a factor last.
 pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
     let kinds = [PredictionKind::Prior, PredictionKind::Derived];
     let mut all: Vec<Miss> = figures

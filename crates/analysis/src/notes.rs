@@ -16,7 +16,8 @@ const AT_RESOLUTION: f64 = 5.0;
 /// Share of voided quartets that is worth a note.
 const VOIDED: f64 = 0.01;
 
-/// Loads from main memory beside the samples are held against the figure where so many rounds have them.
+/// Loads from main memory beside the samples are held against the figure where so many rounds have
+/// them.
 const LEAST_PAIRS: usize = 6;
 
 /// Notes that a measured figure's statistics give.

@@ -61,8 +61,8 @@ pub struct Trends {
 pub struct Trend {
     /// The figure.
     pub over: Over,
-    /// Probability that chance alone divides its runs as well; `None` where there are too few runs, or
-    /// all are equal.
+    /// Probability that chance alone divides its runs as well; `None` where there are too few runs,
+    /// or all are equal.
     pub p: Option<f64>,
     /// Its shifts; indices are those of its points.
     pub shifts: Vec<Changed>,
@@ -73,14 +73,14 @@ pub struct Trend {
 pub struct Changed {
     /// The shift.
     pub shift: Shift,
-    /// Entries of the environment that changed at that run, and at no other from the shift before to the
-    /// next: name, before, after. Candidates, not causes.
+    /// Entries of the environment that changed at that run, and at no other from the shift before
+    /// to the next: name, before, after. Candidates, not causes.
     pub environment: Vec<(String, String, String)>,
 }
 
-/// Searches figures for shifts. Where there are several, those are searched whose first division stands at
-/// a false discovery rate of [`RATE`] (Benjamini and Hochberg 1995). A shift by less than the kind's
-/// default deviation between runs is none.
+/// Searches figures for shifts. Where there are several, those are searched whose first division
+/// stands at a false discovery rate of [`RATE`] (Benjamini and Hochberg 1995). A shift by less than
+/// the kind's default deviation between runs is none.
 pub fn trends(runs: Vec<TrendRun>, figures: Vec<Over>) -> Trends {
     let mut chance = Chance::default();
     let p_values: Vec<Option<f64>> =

@@ -22,8 +22,8 @@ pub struct Below<'site> {
 
 const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
 
-/// What each experiment may write of all that a run may, in thirty-seconds: in all of its rounds together,
-/// files that are made before them included.
+/// What each experiment may write of all that a run may, in thirty-seconds: in all of its rounds
+/// together, files that are made before them included.
 const SHARES: [(&str, u64); 7] = [
     ("memory.fault", 5),
     ("fs.cache_size", 6),
@@ -37,8 +37,8 @@ const SHARES: [(&str, u64); 7] = [
 /// Models of disks in a provider's network.
 pub const NETWORKED: [&str; 4] =
     ["Amazon Elastic Block Store", "nvme_card-pd", "PersistentDisk", "MSFT NVMe Accelerator"];
-/// How makers of flash begin their models: behind such a name, and the host's local ones, a guest's NVMe disk
-/// is the thing itself. A hypervisor's own is called after it.
+/// How makers of flash begin their models: behind such a name, and the host's local ones, a guest's
+/// NVMe disk is the thing itself. A hypervisor's own is called after it.
 const MAKERS: [&str; 15] = [
     "SAMSUNG",
     "INTEL",
@@ -56,8 +56,8 @@ const MAKERS: [&str; 15] = [
     "AMAZON EC2 NVME INSTANCE STORAGE",
     "MICROSOFT NVME DIRECT DISK",
 ];
-/// Whether a disk is a hypervisor's: it says of itself what was typed in, and its host caches. A guest may
-/// have a device of its own.
+/// Whether a disk is a hypervisor's: it says of itself what was typed in, and its host caches. A
+/// guest may have a device of its own.
 pub fn is_virtual(disk: &Disk, site: &Site) -> bool {
     if begins(disk, &NETWORKED) {
         return true;
@@ -89,15 +89,15 @@ pub fn allowance(site: &Site, experiment: &str) -> u64 {
     all / 32 * of.map_or(0, |(_, share)| *share)
 }
 
-/// An amount that follows from what may be written, in steps: the largest power of two within it. Free
-/// space changes from one minute to the next, by the run's own record if by nothing else, and a run that is
-/// continued must come to the settings that it began with.
+/// An amount that follows from what may be written, in steps: the largest power of two within it.
+/// Free space changes from one minute to the next, by the run's own record if by nothing else, and
+/// a run that is continued must come to the settings that it began with.
 pub fn coarse(amount: u64) -> u64 {
     amount.checked_ilog2().map_or(0, |power| 1 << power)
 }
 
-/// What a plan states for writing `bytes` in the directory for files and syncing them: at a rate that
-/// most devices of the kind exceed, in bytes per ns.
+/// What a plan states for writing `bytes` in the directory for files and syncing them: at a rate
+/// that most devices of the kind exceed, in bytes per ns.
 pub fn write_cost(site: &Site, bytes: u64) -> Duration {
     const SPINNING: f64 = 0.08;
     const OTHERS: f64 = 0.25;
@@ -185,15 +185,16 @@ fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, Stri
     Some((disk, disk.number.clone()?))
 }
 
-/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line, and where
-/// the kernel was told not to count.
+/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line,
+/// and where the kernel was told not to count.
 pub fn device_read_bytes(number: &str) -> Option<u64> {
     counted(number)
         .then(|| read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number))
         .flatten()
 }
 
-/// Whether the kernel counts what a device does: `iostats` of its queue, of a partition that of its disk.
+/// Whether the kernel counts what a device does: `iostats` of its queue, of a partition that of its
+/// disk.
 fn counted(number: &str) -> bool {
     let dir = format!("/sys/dev/block/{number}");
     let told = ["queue", "../queue"]
@@ -207,9 +208,9 @@ pub fn device_in_flight(number: &str) -> Option<u64> {
     in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
 }
 
-/// Sum of the times that requests of everybody waited for a device, from submission to answer, in ns
-/// (counted when they are answered); `None` without such a line, and where the kernel was told not to
-/// count. Its growth over a time is the mean number in flight.
+/// Sum of the times that requests of everybody waited for a device, from submission to answer, in
+/// ns (counted when they are answered); `None` without such a line, and where the kernel was told
+/// not to count. Its growth over a time is the mean number in flight.
 pub fn device_waited_ns(number: &str) -> Option<f64> {
     if !counted(number) {
         return None;
@@ -241,8 +242,8 @@ pub struct Written {
     pub flushes: Option<u64>,
 }
 
-/// What a device was given to write; `None` without a line of its number. Partitions count no flushes:
-/// those are the whole disk's (`disk`).
+/// What a device was given to write; `None` without a line of its number. Partitions count no
+/// flushes: those are the whole disk's (`disk`).
 pub fn device_written(number: &str, disk: Option<&str>) -> Option<Written> {
     written_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number, disk)
 }
@@ -285,8 +286,8 @@ pub fn process_read_bytes() -> Option<u64> {
     own_of(&std::fs::read_to_string("/proc/self/io").ok()?, "read_bytes:")
 }
 
-/// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a page
-/// becomes dirty.
+/// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a
+/// page becomes dirty.
 pub fn process_written_bytes() -> Option<u64> {
     own_of(&std::fs::read_to_string("/proc/self/io").ok()?, "write_bytes:")
 }

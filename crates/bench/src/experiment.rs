@@ -90,9 +90,10 @@ impl Preset {
         }
     }
 
-    /// The look from which on the stop rule is asked: the last of the next smaller preset, so that a
-    /// larger one never has fewer rounds. Not at six rounds: one chance more to stop on an interval that
-    /// is narrow by luck takes the coverage of those that stop below what METHOD §3 asks for.
+    /// The look from which on the stop rule is asked: the last of the next smaller preset, so that
+    /// a larger one never has fewer rounds. Not at six rounds: one chance more to stop on an
+    /// interval that is narrow by luck takes the coverage of those that stop below what METHOD §3
+    /// asks for.
     pub fn asked_from(self) -> u32 {
         match self {
             Preset::Rehearsal => 1,
@@ -101,8 +102,8 @@ impl Preset {
         }
     }
 
-    /// Rounds that the cases of the quick preset have before widths decide, so that a larger preset is the more precise
-    /// of the same figure, though its rounds lie further apart.
+    /// Rounds that the cases of the quick preset have before widths decide, so that a larger preset
+    /// is the more precise of the same figure, though its rounds lie further apart.
     pub fn ahead_until(self) -> u32 {
         match self {
             Preset::Rehearsal | Preset::Quick => self.asked_from(),
@@ -184,8 +185,8 @@ impl Params {
     }
 }
 
-/// An experiment whose card has [`FAR`] is offered once for loopback and once for every peer ([`Site::peer`]),
-/// and the cases of one series share its value ([`Site::far`]).
+/// An experiment whose card has [`FAR`] is offered once for loopback and once for every peer
+/// ([`Site::peer`]), and the cases of one series share its value ([`Site::far`]).
 pub use record::key::{FAR, LOOPBACK};
 /// What [`crate::case!`] and [`crate::symbols!`] name.
 pub use record::{key::CaseId, key::Value, unit::Unit};
@@ -391,7 +392,8 @@ pub trait Experiment: Sync {
         false
     }
 
-    /// Makes, once per stage, the files that rounds only read; calls the last argument (it lives) often.
+    /// Makes, once per stage, the files that rounds only read; calls the last argument (it lives)
+    /// often.
     ///
     /// # Errors
     /// Why they could not be made.
@@ -399,13 +401,14 @@ pub trait Experiment: Sync {
         anyhow::bail!("this experiment has no files to make")
     }
 
-    /// A directory below which the run makes a work directory for this series alone, in the journal.
+    /// A directory below which the run makes a work directory for this series alone, in the
+    /// journal.
     fn files_below(&self, _series: &Series) -> Option<PathBuf> {
         None
     }
 
-    /// The directory of the control group in which rounds of a series make one of their own, named like
-    /// their work directory; the run has its removal in the journal before it can be made.
+    /// The directory of the control group in which rounds of a series make one of their own, named
+    /// like their work directory; the run has its removal in the journal before it can be made.
     fn group_below(&self, _site: &Site, _series: &Series) -> Option<PathBuf> {
         None
     }

@@ -1,8 +1,10 @@
-//! What a figure should be, and from what: an interval that should hold nine figures in ten, with its parts.
+//! What a figure should be, and from what: an interval that should hold nine figures in ten, with
+//! its parts.
 //!
-//! Terms are taken as independent, so their deviations add in quadrature: the sum of two intervals is narrower
-//! than the sum of their ends. A law knows no machine by its name; an unknown input widens the interval and is
-//! named. Which conditions of the machine a law counted in is data ([`Condition`]), never a sentence.
+//! Terms are taken as independent, so their deviations add in quadrature: the sum of two intervals
+//! is narrower than the sum of their ends. A law knows no machine by its name; an unknown input
+//! widens the interval and is named. Which conditions of the machine a law counted in is data
+//! ([`Condition`]), never a sentence.
 
 use crate::experiment::{Known, Site};
 use record::event::{Bound, Condition, Prediction, Range, Shares};
@@ -10,7 +12,8 @@ use record::key::CaseId;
 use std::fmt::Display;
 use std::ops::{Add, Sub};
 
-/// What a law may use: the site, and beside it the figures of earlier stages. Without those it is the prior.
+/// What a law may use: the site, and beside it the figures of earlier stages. Without those it is
+/// the prior.
 #[derive(Clone, Copy)]
 pub struct Facts<'run> {
     /// The machine.
@@ -111,7 +114,8 @@ impl Law {
         self
     }
 
-    /// Takes another law's reasons and conditions, behind its own; a reason that both have stands once.
+    /// Takes another law's reasons and conditions, behind its own; a reason that both have stands
+    /// once.
     #[must_use]
     pub fn with(mut self, other: &Law) -> Law {
         let new = other.parts.iter().filter(|part| !self.parts.contains(part));

@@ -1,5 +1,5 @@
-//! The bench: what an experiment is ([`experiment`]), what times it ([`measure`]), and the messages between
-//! a session and its workers ([`link`]).
+//! The bench: what an experiment is ([`experiment`]), what times it ([`measure`]), and the messages
+//! between a session and its workers ([`link`]).
 #![forbid(unsafe_code)]
 
 pub mod device;

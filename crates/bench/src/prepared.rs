@@ -1,5 +1,5 @@
-//! Files that are written before they are read: incompressible data of which no two blocks are alike,
-//! on the device and out of memory.
+//! Files that are written before they are read: incompressible data of which no two blocks are
+//! alike, on the device and out of memory.
 
 use anyhow::{Context, Result, ensure};
 use metal::fault::{evict, free_bytes};
@@ -17,13 +17,13 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Of the free space, one over this stays free.
 const MARGIN: u64 = 10;
 
-/// Writes a new file of `bytes` in `dir`: the data of `seed`, on the device in written extents (where
-/// the file system tells), and out of the page cache as far as the kernel lets it go. `way_out` says
-/// how it would be made smaller. On error nothing is left of it.
+/// Writes a new file of `bytes` in `dir`: the data of `seed`, on the device in written extents
+/// (where the file system tells), and out of the page cache as far as the kernel lets it go.
+/// `way_out` says how it would be made smaller. On error nothing is left of it.
 ///
 /// # Errors
-/// The file is there already, there is too little free space, it cannot be written or synced, or some
-/// of it lies in no written extent.
+/// The file is there already, there is too little free space, it cannot be written or synced, or
+/// some of it lies in no written extent.
 pub fn write(dir: &Path, name: &str, bytes: u64, seed: u64, way_out: &str) -> Result<PathBuf> {
     let path = dir.join(name);
     demand_space(dir, bytes, way_out)?;

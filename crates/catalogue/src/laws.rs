@@ -223,7 +223,8 @@ fn parameters_are_documented_used_and_their_defaults_are_in_range() {
     }
 }
 
-/// Only a case that [`bench::measure::Bench::each`] knows is visited again when a neighbour left too few samples.
+/// Only a case that [`bench::measure::Bench::each`] knows is visited again when a neighbour left
+/// too few samples.
 #[test]
 fn cases_that_are_timed_in_quartets_are_visited() {
     for (family, experiment) in all().into_iter().filter(|(family, _)| !family.hidden) {
@@ -308,8 +309,8 @@ fn presets_keep_their_time_on_every_recorded_host() {
             // and as long as stated: cpu.sustained.
             let allowed = match preset {
                 Preset::Thorough => budget * 19 / 20,
-                // Half a second for each rate that a device or congestion control decides: a quarter of
-                // it all.
+                // Half a second for each rate that a device or congestion control decides: a
+                // quarter of it all.
                 Preset::Quick => budget * 9 / 10,
                 _ => budget * 3 / 4,
             };

@@ -1,5 +1,6 @@
 //! Experiments that time the same operation run the same code. The table is one with
-//! scripts/agree/same-operation, which compares their figures: selector and metric of both, by tabs.
+//! scripts/agree/same-operation, which compares their figures: selector and metric of both, by
+//! tabs.
 
 use crate::find;
 use bench::experiment::fixtures::sites;

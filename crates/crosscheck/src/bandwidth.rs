@@ -1,5 +1,5 @@
-//! plumb's side beside those that move memory: cases of `memory.bandwidth` whose arrays have as many bytes
-//! as the rival's.
+//! plumb's side beside those that move memory: cases of `memory.bandwidth` whose arrays have as
+//! many bytes as the rival's.
 
 use super::{Conditions, MIB, Ours, Row, Statistic};
 use bench::experiment::{Site, Skip};
@@ -21,9 +21,9 @@ pub(super) const FAR: u64 = 128 * MIB;
 pub(super) const FAR_REHEARSED: u64 = 4 * MIB;
 /// CPUs of a comparison on all of them, at most: rivals' arrays are divided among them.
 const TEAM_MOST: usize = 16;
-/// Arrays of so many bytes together are compared as main memory's even where they are less than four times
-/// the last cache: a virtual machine that is described hundreds of MiB has a part of them (STREAM's best pass
-/// over 92 MiB was twice that over 275 MiB in one with 480 MiB).
+/// Arrays of so many bytes together are compared as main memory's even where they are less than
+/// four times the last cache: a virtual machine that is described hundreds of MiB has a part of
+/// them (STREAM's best pass over 92 MiB was twice that over 275 MiB in one with 480 MiB).
 pub(super) const MAIN_MEMORY_FROM: u64 = 256_000_000;
 /// What `memory.bandwidth.limit` takes at least.
 const LIMIT_LEAST: u64 = 1 << 20;
@@ -72,8 +72,8 @@ impl Moves<'_> {
         }
     }
 
-    /// Bytes of all threads' arrays together, as plumb's command takes them; the same for each of its
-    /// cases.
+    /// Bytes of all threads' arrays together, as plumb's command takes them; the same for each of
+    /// its cases.
     ///
     /// # Errors
     /// There is no such case on this machine: why.
@@ -86,9 +86,9 @@ impl Moves<'_> {
         })
     }
 
-    /// The goal beside a rival that passes over the same arrays again and again: at least as much, where these
-    /// lie in main memory; where the last cache may hold them the rival finds them there, and plumb, which
-    /// writes them past the caches before each case, does not.
+    /// The goal beside a rival that passes over the same arrays again and again: at least as much,
+    /// where these lie in main memory; where the last cache may hold them the rival finds them
+    /// there, and plumb, which writes them past the caches before each case, does not.
     pub fn goal_beside_passes(&self, conditions: &Conditions) -> Goal {
         let cases = cases(conditions, &self.ours(conditions)).unwrap_or_default();
         let is_small = |case: &Case| {
@@ -169,8 +169,8 @@ pub(super) fn team(conditions: &Conditions) -> Vec<usize> {
     team
 }
 
-/// Environment of programs that take their arrays by malloc: in huge pages, as plumb's are, where the kernel
-/// gives them only when asked (glibc 2.35 and later).
+/// Environment of programs that take their arrays by malloc: in huge pages, as plumb's are, where
+/// the kernel gives them only when asked (glibc 2.35 and later).
 pub(super) fn huge_pages() -> (&'static str, String) {
     ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned())
 }

@@ -11,8 +11,8 @@ const TEXT_LEAST: usize = 4;
 /// What a text of the zeroed bytes begins with.
 pub(super) const ZEROED: &str = "zeroed bytes: ";
 
-/// A line that tells how much memory it has that begins as zeros (static arrays lie there), then each text in
-/// it, a line each; nothing of what is no ELF file of 64 bits.
+/// A line that tells how much memory it has that begins as zeros (static arrays lie there), then
+/// each text in it, a line each; nothing of what is no ELF file of 64 bits.
 pub(super) fn told(program: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(program) {
@@ -32,8 +32,8 @@ pub(super) fn told(program: &Path) -> String {
     lines.join("\n")
 }
 
-/// Bytes by which the parts that are loaded are longer in memory than in the file (System V ABI, "Program
-/// Header"), in a file of this machine's byte order.
+/// Bytes by which the parts that are loaded are longer in memory than in the file (System V ABI,
+/// "Program Header"), in a file of this machine's byte order.
 fn zeroed(elf: &[u8]) -> Option<u64> {
     const LOADED: u32 = 1;
     let number = |at: u64, bytes: u64| -> Option<u64> {

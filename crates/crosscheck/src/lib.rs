@@ -1,6 +1,6 @@
-//! Plumb beside the tools that people use today: a file per rival, which says how it is found, what it is
-//! asked, how its answer is read, and what of plumb's stands beside it. Everything in these files is pure;
-//! [`turns`] runs both sides alternating, and judges nothing.
+//! Plumb beside the tools that people use today: a file per rival, which says how it is found, what
+//! it is asked, how its answer is read, and what of plumb's stands beside it. Everything in these
+//! files is pure; [`turns`] runs both sides alternating, and judges nothing.
 #![forbid(unsafe_code)]
 
 mod bandwidth;
@@ -44,18 +44,18 @@ pub struct Rival {
     pub package: Option<&'static str>,
     /// Programs by which it is recognised; the first that is found tells the version.
     pub programs: &'static [&'static str],
-    /// What the program is asked for its version; nothing: it cannot be asked without all its work, and is
-    /// not: its file is read instead.
+    /// What the program is asked for its version; nothing: it cannot be asked without all its work,
+    /// and is not: its file is read instead.
     pub version_args: &'static [&'static str],
-    /// The version in what it answers, or in what its file tells ([`binary::told`], as [`Output::answer`]);
-    /// `None` where that has none.
+    /// The version in what it answers, or in what its file tells ([`binary::told`], as
+    /// [`Output::answer`]); `None` where that has none.
     pub version: fn(&Output) -> Option<String>,
     /// Versions below this one are too old to be asked.
     pub oldest: Option<&'static str>,
     /// What is run beside it, in the order of a report.
     pub pairings: fn(&Conditions) -> Vec<Pairing>,
-    /// The value of a row ([`Row::what`]) in what the program said, in the row's unit; else what is wrong
-    /// with it, in one line.
+    /// The value of a row ([`Row::what`]) in what the program said, in the row's unit; else what is
+    /// wrong with it, in one line.
     pub parse: fn(&Output, &str) -> Result<f64, String>,
 }
 
@@ -70,7 +70,8 @@ pub struct Conditions {
     pub memory_bytes: u64,
     /// A directory of the rival's own: its working directory, where its output and input lie.
     pub scratch: PathBuf,
-    /// A directory for the files that are measured, on the file system of `--dir`; `None` where there is none.
+    /// A directory for the files that are measured, on the file system of `--dir`; `None` where
+    /// there is none.
     pub files: Option<PathBuf>,
     /// A directory in memory.
     pub in_memory: Option<PathBuf>,
@@ -137,8 +138,8 @@ pub struct Pairing {
 pub struct Ours {
     /// The experiment.
     pub experiment: &'static str,
-    /// Its parameters and settings, as `--set` takes their values (lists too): those that are left out
-    /// have the preset's defaults, so name all that make cases.
+    /// Its parameters and settings, as `--set` takes their values (lists too): those that are left
+    /// out have the preset's defaults, so name all that make cases.
     pub set: Vec<(&'static str, String)>,
     /// CPUs.
     pub cpus: Vec<usize>,
@@ -146,7 +147,8 @@ pub struct Ours {
     pub dir: Option<PathBuf>,
     /// Measuring time at most.
     pub budget: Duration,
-    /// Preset whose lengths of windows it takes; it ends after the first look (six rounds) in any case.
+    /// Preset whose lengths of windows it takes; it ends after the first look (six rounds) in any
+    /// case.
     pub preset: Preset,
 }
 

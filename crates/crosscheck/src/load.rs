@@ -29,8 +29,8 @@ impl Before {
     }
 }
 
-/// What other than a side had its CPUs: their busy time less what the hypervisor took and what the side's
-/// processes had anywhere, so at least that.
+/// What other than a side had its CPUs: their busy time less what the hypervisor took and what the
+/// side's processes had anywhere, so at least that.
 fn of(had: &Snapshot, length_ns: u64, own_ns: u64, is_alone: bool) -> Load {
     let seconds = |ns: u64| ns as f64 * 1e-9;
     let has_any = !had.cpus.is_empty();

@@ -109,8 +109,8 @@ fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Fig
     }
 }
 
-/// All values of a case's metric, each with how many operations had it, of all rounds that count: of a batch,
-/// all of it. Where a round has a histogram, its samples are an excerpt of it.
+/// All values of a case's metric, each with how many operations had it, of all rounds that count:
+/// of a batch, all of it. Where a round has a histogram, its samples are an excerpt of it.
 fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64, f64)> {
     let is_own = |series: &str| series.split('/').next() == Some(experiment);
     let mut rounds: BTreeMap<(&str, u32), Vec<(f64, f64)>> = BTreeMap::new();

@@ -22,8 +22,8 @@ pub(super) struct Found {
     pub program: &'static str,
 }
 
-/// Looks for a rival; the reason and the way out where it is not here, or too old. What it says goes
-/// through `dir`.
+/// Looks for a rival; the reason and the way out where it is not here, or too old. What it says
+/// goes through `dir`.
 ///
 /// # Errors
 /// A signal came.

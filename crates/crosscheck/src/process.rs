@@ -1,5 +1,5 @@
-//! A rival's process: started placed as plumb's workers are, waited for no longer than its limit, and ended
-//! by its number with all that it started.
+//! A rival's process: started placed as plumb's workers are, waited for no longer than its limit,
+//! and ended by its number with all that it started.
 
 use super::Output;
 use anyhow::{Context, Result, bail};
@@ -40,7 +40,8 @@ pub(super) struct Call<'a> {
     pub args: &'a [String],
     /// Added to its environment.
     pub environment: &'a [(&'static str, String)],
-    /// CPUs that it is pinned to, at the priority of plumb's workers; as this process where it is empty.
+    /// CPUs that it is pinned to, at the priority of plumb's workers; as this process where it is
+    /// empty.
     pub cpus: &'a [usize],
     /// Working directory, where its output is kept too.
     pub dir: &'a Path,
@@ -56,7 +57,8 @@ pub(super) struct Running {
 }
 
 impl Call<'_> {
-    /// Starts it. Its output goes to files named after `name`, so that nothing of plumb reads while it runs.
+    /// Starts it. Its output goes to files named after `name`, so that nothing of plumb reads while
+    /// it runs.
     pub fn start(&self, name: &str) -> Result<Running> {
         let said = [".out", ".err"].map(|ending| self.dir.join(format!("{name}{ending}")));
         let [out, err] = said.each_ref().map(File::create);
@@ -86,8 +88,8 @@ impl Call<'_> {
     /// Runs it to its end; its exit status and what it said.
     ///
     /// # Errors
-    /// It cannot be started; [`Endless`]: it took longer than `limit`, or talked without end, and was ended;
-    /// something that it started could not be ended; [`Interrupted`].
+    /// It cannot be started; [`Endless`]: it took longer than `limit`, or talked without end, and
+    /// was ended; something that it started could not be ended; [`Interrupted`].
     pub fn run(&self, limit: Duration, stop: &AtomicBool) -> Result<(ExitStatus, Output)> {
         let mut running = self.start("call")?;
         let waited = running.wait(limit, stop);
@@ -137,9 +139,9 @@ impl Running {
         Output { stdout, stderr, answer: String::new() }
     }
 
-    /// Ends it and all that came of it, by their numbers: descendants, and those that lost their parent and
-    /// are this process's own children since (`adopt_orphans`). One that runs may first end by itself, and
-    /// undo what it changed, as after Ctrl-C. Those that cannot be ended.
+    /// Ends it and all that came of it, by their numbers: descendants, and those that lost their
+    /// parent and are this process's own children since (`adopt_orphans`). One that runs may first
+    /// end by itself, and undo what it changed, as after Ctrl-C. Those that cannot be ended.
     pub fn end(&mut self) -> Vec<u32> {
         let own = self.child.id();
         if !self.has_ended() {
@@ -189,7 +191,8 @@ impl Drop for Running {
     }
 }
 
-/// Ends what a crosscheck that was killed has left running: what bears the mark of one whose plumb is gone.
+/// Ends what a crosscheck that was killed has left running: what bears the mark of one whose plumb
+/// is gone.
 pub(super) fn end_strays() {
     for one in processes() {
         let environment = fs::read(format!("/proc/{}/environ", one.pid)).unwrap_or_default();
@@ -202,8 +205,8 @@ pub(super) fn end_strays() {
     }
 }
 
-/// The plumb by whose crosscheck a process was started, in its environment: the number in the name of the
-/// directory that the mark begins with.
+/// The plumb by whose crosscheck a process was started, in its environment: the number in the name
+/// of the directory that the mark begins with.
 fn owner(environment: &[u8]) -> Option<u32> {
     let marked = format!("{MARK}=");
     let mut all = environment.split(|byte| *byte == 0);
@@ -222,8 +225,8 @@ struct Process {
     is_dead: bool,
 }
 
-/// The process `root`, its descendants, and those of its session, dead ones that nobody reaped included,
-/// `root` itself only while it lives.
+/// The process `root`, its descendants, and those of its session, dead ones that nobody reaped
+/// included, `root` itself only while it lives.
 fn family(root: u32, all: &[Process]) -> Vec<Process> {
     let mut found: BTreeSet<u32> = BTreeSet::from([root]);
     loop {

@@ -95,8 +95,8 @@ fn own(all: &Conditions, name: &str) -> Result<Conditions> {
 }
 
 impl Ready {
-    /// A pairing as it is run now: with a far end at ports that are free now, since others may have taken
-    /// those of the beginning.
+    /// A pairing as it is run now: with a far end at ports that are free now, since others may have
+    /// taken those of the beginning.
     ///
     /// # Errors
     /// No port is free.

@@ -35,8 +35,8 @@ pub struct Setting {
     pub conditions: Conditions,
     /// Where plumb's side is planned.
     pub site: Site,
-    /// The store: in its journal plumb's side writes what it makes, so that it goes even where both are
-    /// killed.
+    /// The store: in its journal plumb's side writes what it makes, so that it goes even where both
+    /// are killed.
     pub store: PathBuf,
     /// The rivals, each with whether a pairing of it is wanted.
     pub rivals: Vec<(&'static Rival, Wanted)>,
@@ -57,12 +57,12 @@ pub trait Observer {
     /// It could not be stored: the crosscheck ends.
     fn event(&mut self, event: &Event) -> Result<()>;
 
-    /// All rivals have been looked for, and the first turn begins: how many comparisons and turns of them
-    /// there are, and how long they take, about.
+    /// All rivals have been looked for, and the first turn begins: how many comparisons and turns
+    /// of them there are, and how long they take, about.
     fn begins(&mut self, pairings: usize, turns: u64, expected: Duration);
 
-    /// A turn begins: of which pairing (`rival: name`), how many pairings and turns of them are done, and how
-    /// many there are.
+    /// A turn begins: of which pairing (`rival: name`), how many pairings and turns of them are
+    /// done, and how many there are.
     fn progress(&mut self, pairing: &str, done: u64, all: u64);
 }
 
@@ -386,8 +386,9 @@ fn found(command: &[String]) -> Result<(PathBuf, &[String])> {
     Ok((program, args))
 }
 
-/// The line that tells why a program failed: the last that begins with its name, as messages do (fio has
-/// them before an answer on standard output), else the last on standard error, else of what it said.
+/// The line that tells why a program failed: the last that begins with its name, as messages do
+/// (fio has them before an answer on standard output), else the last on standard error, else of
+/// what it said.
 fn last(program: &str, said: &Output) -> String {
     let texts = [&said.stderr, &said.stdout];
     let own = format!("{}: ", program.rsplit('/').next().unwrap_or(program));

@@ -190,8 +190,8 @@ impl Group {
         self.version == 2 || self.controllers.iter().any(|controller| controller == name)
     }
 
-    /// Path of a controller's file, by its names in versions 1 and 2; `None` where the group has not
-    /// that controller, or its version no such file (an empty name).
+    /// Path of a controller's file, by its names in versions 1 and 2; `None` where the group has
+    /// not that controller, or its version no such file (an empty name).
     fn file(&self, controller: &str, names: [&str; 2]) -> Option<String> {
         let name = names[usize::from(self.version == 2)];
         let has = self.controls(controller) && !name.is_empty();

@@ -112,8 +112,8 @@ mod tests {
     use super::{Irq, Taken, of, taken, taken_of_interface};
     use crate::Root;
 
-    /// What the kernel says of lines of a PCI function: numbers, handlers and how often they came on
-    /// each of two CPUs; CPUs by line and file.
+    /// What the kernel says of lines of a PCI function: numbers, handlers and how often they came
+    /// on each of two CPUs; CPUs by line and file.
     fn machine(
         pci: &str,
         rows: &[(u32, &str, [u64; 2])],

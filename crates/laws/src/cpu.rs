@@ -134,9 +134,9 @@ fn cpufreq_clock(site: &Site, measuring: &LogicalCpu) -> Option<(f64, Bearing, &
     })
 }
 
-/// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of its
-/// table is the base clock, and with boost on the core goes beyond it by itself. Where no base clock
-/// is told, neither is the boost, and the maximum is that state.
+/// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of
+/// its table is the base clock, and with boost on the core goes beyond it by itself. Where no base
+/// clock is told, neither is the boost, and the maximum is that state.
 fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
     let fastest = frequency.base_hz.or(frequency.max_hz);
     let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
@@ -210,7 +210,8 @@ pub fn measured_core_hz(known: &Known) -> Option<f64> {
     known.get("clock.rate", &CaseId::new(), "core_frequency").filter(|hz| *hz > 0.0)
 }
 
-/// Whether facts say anything of what runs at the core's clock: earlier figures do with the measured clock alone.
+/// Whether facts say anything of what runs at the core's clock: earlier figures do with the
+/// measured clock alone.
 pub fn knows_clock(facts: Facts) -> bool {
     facts.known.is_none_or(|known| measured_core_hz(known).is_some())
 }

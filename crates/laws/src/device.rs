@@ -1,7 +1,7 @@
-//! Devices for files by their kind: data sheets state 50 to 120 µs for a read of 4 KiB from flash over
-//! NVMe, 100 to 250 over SATA, 10 from the fastest media, and 8.3 ms for a turn at 7200 rpm with as much
-//! for a seek. A virtual disk may be anything, and its host's memory besides: what it has done since it is
-//! there (`device/counted.rs`) says more.
+//! Devices for files by their kind: data sheets state 50 to 120 µs for a read of 4 KiB from flash
+//! over NVMe, 100 to 250 over SATA, 10 from the fastest media, and 8.3 ms for a turn at 7200 rpm
+//! with as much for a seek. A virtual disk may be anything, and its host's memory besides: what it
+//! has done since it is there (`device/counted.rs`) says more.
 
 mod counted;
 
@@ -37,7 +37,8 @@ pub static SPINNING: Device = Device {
 /// Flash over NVMe.
 pub static FLASH_NVME: Device = Device {
     name: "flash over NVMe",
-    // A cell of one bit, as fresh data has it on many, gives a page in 25 to 40 µs; of four bits in 150.
+    // A cell of one bit, as fresh data has it on many, gives a page in 25 to 40 µs; of four bits in
+    // 150.
     random_ns: range(3.5e4, 7.5e4, 1.8e5),
     // A page of flash holds four blocks, which the controller may still have.
     next_ns: range(1e4, 6e4, 1.8e5),
@@ -61,8 +62,8 @@ pub static FLASH: Device = Device {
     sure: true,
 };
 /// Flash behind a provider's network, and spinning disks that pose as the same: the provider states
-/// milliseconds of one digit for most kinds, less than one for the dearest, and 12 MB/s to 4 GB/s by kind
-/// and size (Amazon EBS volume types, Google Persistent Disk, Azure managed disks).
+/// milliseconds of one digit for most kinds, less than one for the dearest, and 12 MB/s to 4 GB/s
+/// by kind and size (Amazon EBS volume types, Google Persistent Disk, Azure managed disks).
 pub static NETWORK: Device = Device {
     name: "a disk in its provider's network",
     random_ns: range(1.5e5, 6e5, 1e7),
@@ -154,11 +155,12 @@ impl Reading {
 const BLOCK_BYTES: f64 = 4096.0;
 /// Turns a minute of a disk that spins, where nobody told: from old notebooks to servers.
 const RPM: Range = range(5400.0, 7200.0, 15_000.0);
-/// A seek to the next tracks, in ns, and what one over a third of the disk takes beyond: data sheets state
-/// 0.2 to 2 ms, and 3.5 to 12 ms.
+/// A seek to the next tracks, in ns, and what one over a third of the disk takes beyond: data
+/// sheets state 0.2 to 2 ms, and 3.5 to 12 ms.
 const SHORT_SEEK_NS: Range = range(2e5, 1.2e6, 3e6);
 const THIRD_SEEK_NS: Range = range(3e6, 7.5e6, 1e7);
-/// What any drive's buffer holds, where nobody told; most have 64 to 256 MiB for everybody's reads and writes.
+/// What any drive's buffer holds, where nobody told; most have 64 to 256 MiB for everybody's reads
+/// and writes.
 const DRIVE_CACHE_BYTES: f64 = 8.0 * 1048576.0;
 /// A block that lies in it: command, transfer, interrupt.
 const FROM_DRIVE_CACHE_NS: f64 = 4e4;

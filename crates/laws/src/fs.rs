@@ -1,5 +1,5 @@
-//! Laws of files, a file per experiment; devices stand in `device.rs`, what file systems do for a change of
-//! names in `fs/journal.rs`.
+//! Laws of files, a file per experiment; devices stand in `device.rs`, what file systems do for a
+//! change of names in `fs/journal.rs`.
 
 pub mod cache_size;
 pub mod contention;
@@ -57,8 +57,8 @@ impl Mode {
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: f64 = 4096.0;
-/// The names of operations in a second and of their bytes: rates or, of a window that is too short for that
-/// name, bursts.
+/// The names of operations in a second and of their bytes: rates or, of a window that is too short
+/// for that name, bursts.
 const IOPS: [&str; 2] = ["iops", "burst_iops"];
 const BANDWIDTH: [&str; 2] = ["bandwidth", "burst"];
 const NOTHING: Range = range(0.0, 0.0, 0.0);
@@ -141,8 +141,8 @@ fn times(count: Range, each: Range) -> Range {
     }
 }
 
-/// The interval of parts that go together: where machines, cards and links are fast, they are in all of
-/// them, so that ends add to ends.
+/// The interval of parts that go together: where machines, cards and links are fast, they are in
+/// all of them, so that ends add to ends.
 fn total(parts: &[Range]) -> Range {
     let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
     range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))

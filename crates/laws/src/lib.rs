@@ -1,5 +1,5 @@
-//! Physics of machines: laws by resource over a site's description and earlier figures. What a law is stands in
-//! [`bench::law`].
+//! Physics of machines: laws by resource over a site's description and earlier figures. What a law
+//! is stands in [`bench::law`].
 #![forbid(unsafe_code)]
 
 pub mod cpu;

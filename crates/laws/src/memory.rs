@@ -425,7 +425,8 @@ pub fn line_size(site: &Site) -> Law {
     let is_told =
         caches.any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
     // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
-    // or a wrong description within the same. Lines that nobody describes may be four times as long.
+    // or a wrong description within the same. Lines that nobody describes may be four times as
+    // long.
     let above = if is_told { 2.0 } else { 4.0 };
     let range = range(line / 2.0, line, line * above);
     Law::hardware(range, from).and("seen to a doubling of the distance")

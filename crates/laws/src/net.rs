@@ -1,12 +1,13 @@
 //! Laws of the network family: what lies between two ends, and what each end does for a packet.
 //!
-//! A way is loopback, or the interfaces at both ends as their hosts describe them. Of a way come the
-//! nominal rate, the payload that this rate leaves, and the time from one end's driver to the other's
-//! socket; none of it uses a figure that was measured over loopback. Usual figures: a card and its bus take
-//! 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame, cards that coalesce up to
-//! 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there and back; virtual cards ask the
-//! hypervisor at both ends. They are written from memory of such figures and of drivers' defaults, and
-//! scored against the published reports ([`super::published`]).
+//! A way is loopback, or the interfaces at both ends as their hosts describe them. Of a way come
+//! the nominal rate, the payload that this rate leaves, and the time from one end's driver to the
+//! other's socket; none of it uses a figure that was measured over loopback. Usual figures: a card
+//! and its bus take 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame,
+//! cards that coalesce up to 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there
+//! and back; virtual cards ask the hypervisor at both ends. They are written from memory of such
+//! figures and of drivers' defaults, and scored against the published reports
+//! ([`super::published`]).
 
 pub mod bandwidth;
 pub mod connect;
@@ -25,7 +26,8 @@ pub use way::{Kind, Transport, Way};
 use super::{Law, around, range, scaled, sum};
 use record::event::{Bound, Condition, Range, Side};
 
-/// One way through a card and its bus at both ends, and interrupt and protocols where it arrives, in ns.
+/// One way through a card and its bus at both ends, and interrupt and protocols where it arrives,
+/// in ns.
 const CARDS: Range = range(2_500.0, 7_000.0, 25_000.0);
 /// A switch beside the store of the frame, in ns; a cable alone has none, a house has several.
 const SWITCH: Range = range(0.0, 4_000.0, 40_000.0);
@@ -35,12 +37,13 @@ const STORES: Range = range(0.0, 1.0, 3.0);
 const UNTOLD_COALESCING: Range = range(0.0, 40_000.0, 250_000.0);
 /// An adapter on USB, which is asked every 125 µs and passes frames on in bundles, in ns.
 const USB: Range = range(30_000.0, 180_000.0, 900_000.0);
-/// Between namespaces: a software interrupt of the sender's own call, or a queue to another CPU, and bridges on
-/// the way.
+/// Between namespaces: a software interrupt of the sender's own call, or a queue to another CPU,
+/// and bridges on the way.
 const VIRTUAL: Range = range(150.0, 2_000.0, 60_000.0);
 /// Paravirtual cards: an exit to the hypervisor, a thread of its, an interrupt of the other guest.
 const PARAVIRTUAL: Range = range(6_000.0, 30_000.0, 300_000.0);
-/// A radio: wait for the medium, preamble, acknowledgement, and often a beacon's or power saving's wait.
+/// A radio: wait for the medium, preamble, acknowledgement, and often a beacon's or power saving's
+/// wait.
 const RADIO: Range = range(200_000.0, 900_000.0, 12_000_000.0);
 /// Nothing is known of what lies between.
 const UNKNOWN: Range = range(3_000.0, 100_000.0, 50_000_000.0);
@@ -64,14 +67,14 @@ const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
 /// Of a link that tells no rate: from 1 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e5, 1e8, 2e10);
 
-/// The nominal rate of the slowest link that is known of the way, in B/s; none of ways that copy memory,
-/// whatever their drivers claim (veth tells 10 Gbit/s).
+/// The nominal rate of the slowest link that is known of the way, in B/s; none of ways that copy
+/// memory, whatever their drivers claim (veth tells 10 Gbit/s).
 pub fn link_rate(way: &Way<'_>) -> Option<f64> {
     way.bits_per_second().map(|bits| bits / 8.0)
 }
 
-/// The payload that a way carries with every packet as large as its MTU allows, in B/s, however many
-/// streams that takes: `rate x (MTU - heads) / (MTU + frame)`.
+/// The payload that a way carries with every packet as large as its MTU allows, in B/s, however
+/// many streams that takes: `rate x (MTU - heads) / (MTU + frame)`.
 pub fn goodput(way: &Way<'_>, transport: Transport) -> Law {
     let Some(rate) = link_rate(way) else {
         let (of, what) = match way.kind() {
@@ -142,8 +145,8 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     }
 }
 
-/// There with so many bytes and back with so many, in ns, from driver to socket twice. A given round trip
-/// (host.net.rtt) stands for all of it but the bytes of larger messages.
+/// There with so many bytes and back with so many, in ns, from driver to socket twice. A given
+/// round trip (host.net.rtt) stands for all of it but the bytes of larger messages.
 pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Law {
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
@@ -205,8 +208,8 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> L
     law
 }
 
-/// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of what its
-/// bucket has room for.
+/// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of
+/// what its bucket has room for.
 fn serialization(way: &Way<'_>, transport: Transport, bytes: u64) -> Option<Range> {
     let bits = way.bits_per_second()?;
     let frames = way.frames(transport, bytes);

@@ -2,9 +2,9 @@
 //! decide, and the service itself.
 //!
 //! Services are counted in core cycles, so that they scale with the clock. They are starting values
-//! for Linux 6.x, adjusted on one virtual machine and otherwise written from memory of usual figures
-//! (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover
-//! older kernels, other cores and common configurations.
+//! for Linux 6.x, adjusted on one virtual machine and otherwise written from memory of usual
+//! figures (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant
+//! to cover older kernels, other cores and common configurations.
 
 pub mod ipc;
 pub mod process;
@@ -26,8 +26,9 @@ const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
 
 /// What `clock_gettime` takes in the kernel beyond entry and exit, in cycles.
 const KERNEL_CLOCK: Range = range(70.0, 155.0, 260.0);
-/// What guarded returns add to it: it makes some five more of them than `getpid`. Fitted to the figures that
-/// it predicts, so no evidence for the law: in all 384 cycles beyond `getpid` on a Zen 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
+/// What guarded returns add to it: it makes some five more of them than `getpid`. Fitted to the
+/// figures that it predicts, so no evidence for the law: in all 384 cycles beyond `getpid` on a Zen
+/// 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
 const GUARDED_CLOCK: Range = range(90.0, 240.0, 340.0);
 
 /// A service that system calls ask for.
@@ -75,14 +76,15 @@ fn kernel_clock(site: &Site) -> Range {
     }
 }
 
-/// The way in and out of the kernel, in ns: measured where `os.syscall` or `clock.read` is known, else
-/// from the mitigations.
+/// The way in and out of the kernel, in ns: measured where `os.syscall` or `clock.read` is known,
+/// else from the mitigations.
 pub fn entry(facts: Facts) -> Law {
     call(facts, 0.03)
 }
 
-/// A system call without a service, in ns: `getpid`, which is nothing but the way in and out, within `share`
-/// where it is measured; else the way by the mitigations, or by what `clock_gettime` took.
+/// A system call without a service, in ns: `getpid`, which is nothing but the way in and out,
+/// within `share` where it is measured; else the way by the mitigations, or by what `clock_gettime`
+/// took.
 pub fn call(facts: Facts, share: f64) -> Law {
     match measured_call(facts.known, "getpid") {
         Some(ns) => Law::measured(ns, share, took("getpid", ns)),
@@ -155,8 +157,8 @@ impl Words<'_> {
     }
 
     /// Whether its first clause has. That is the mode; later clauses name other things by the same
-    /// words (`Mitigation: Retpolines; …; PBRSB-eIBRS: Not affected; BHI: Retpoline`). Kernels before
-    /// 6.9 part the clauses by commas (`Mitigation: Retpolines, …, IBRS_FW, …`).
+    /// words (`Mitigation: Retpolines; …; PBRSB-eIBRS: Not affected; BHI: Retpoline`). Kernels
+    /// before 6.9 part the clauses by commas (`Mitigation: Retpolines, …, IBRS_FW, …`).
     fn mode(&self, vulnerability: &str, word: &str) -> bool {
         let text = self.0.kernel.mitigations.get(vulnerability);
         let clause = text.and_then(|text| text.split([';', ',']).next());
@@ -203,10 +205,10 @@ impl Words<'_> {
 /// exit.
 type Mitigation = (fn(&Words) -> bool, &'static str, Range);
 
-/// Which words mean what is the kernel's documentation (admin-guide/hw-vuln). The cycles are written
-/// from memory of usual values, of K. Garloff's table (SpecExLeak: 150 cycles of `getppid` become 600
-/// with page-table isolation and PCID, twice that without) and of the kernel's commit messages, not
-/// looked up one by one; the intervals are meant to cover that.
+/// Which words mean what is the kernel's documentation (admin-guide/hw-vuln). The cycles are
+/// written from memory of usual values, of K. Garloff's table (SpecExLeak: 150 cycles of `getppid`
+/// become 600 with page-table isolation and PCID, twice that without) and of the kernel's commit
+/// messages, not looked up one by one; the intervals are meant to cover that.
 static MITIGATIONS: &[Mitigation] = &[
     (
         |words| words.isolates_tables() && words.has_pcid(),

@@ -108,8 +108,8 @@ macro_rules! chains_table {
 }
 pub(crate) use chains_table;
 
-/// The reads that are instructions of an architecture, each with the name and the steps of its loop,
-/// and those of every architecture.
+/// The reads that are instructions of an architecture, each with the name and the steps of its
+/// loop, and those of every architecture.
 macro_rules! clock_reads_table {
     ($($kind:ident $name:ident $step:expr;)*) => {
         $(clock_reads!($name, $step);)*

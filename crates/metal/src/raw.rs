@@ -90,8 +90,8 @@ pub fn time() -> Option<u64> {
 #[inline]
 pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
     const MODE: usize = 0o600;
-    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD; what the kernel opens is
-    // nobody else's.
+    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD; what the kernel opens
+    // is nobody else's.
     unsafe {
         opened(call!(SYS_openat, at(directory), path.as_ptr(), flags | libc::O_CLOEXEC, MODE))
     }

@@ -108,8 +108,8 @@ fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
     event(line).map_err(|error| ReadError::Corrupt { line: number, reason: error.to_string() })
 }
 
-/// The event on a line. A line is read as what its name says: a tagged enum of serde's would first make a
-/// tree of every number.
+/// The event on a line. A line is read as what its name says: a tagged enum of serde's would first
+/// make a tree of every number.
 ///
 /// # Errors
 /// What the parser says: no such event, or not as it should be.

@@ -16,7 +16,8 @@ pub const FILES: &str = "FILES";
 /// … and the one in memory.
 pub const MEMORY: &str = "MEMORY";
 
-/// When and how a crosscheck was made: one that is added to a run has another day and environment than that.
+/// When and how a crosscheck was made: one that is added to a run has another day and environment
+/// than that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Began {
@@ -58,8 +59,8 @@ pub struct Pairing {
     pub name: String,
     /// plumb's command, as it can be typed.
     pub ours: Vec<String>,
-    /// The rival's command, as it can be typed in its own directory, which is [`DIR`] in it; [`FILES`] and
-    /// [`MEMORY`] are directories too.
+    /// The rival's command, as it can be typed in its own directory, which is [`DIR`] in it;
+    /// [`FILES`] and [`MEMORY`] are directories too.
     pub theirs: Vec<String>,
     /// Files in that directory that the rival reads: name and text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -148,8 +149,8 @@ pub struct Load {
     pub cpu_s: f64,
     /// What the hypervisor took of that; null where the kernel does not tell.
     pub steal_s: Option<f64>,
-    /// What other processes and the kernel for itself had of it, at least; null where that cannot be told
-    /// from a far end's.
+    /// What other processes and the kernel for itself had of it, at least; null where that cannot
+    /// be told from a far end's.
     pub others_s: Option<f64>,
 }
 

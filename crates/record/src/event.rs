@@ -67,8 +67,8 @@ pub struct Header {
     pub target: String,
     /// Target features the binary was built with.
     pub target_features: String,
-    /// Fingerprint of the sources that measure, which a version says too little of; empty in files of
-    /// before there was one.
+    /// Fingerprint of the sources that measure, which a version says too little of; empty in files
+    /// of before there was one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub build: String,
     /// Name of the run: time and host.
@@ -226,8 +226,8 @@ pub struct Round {
     pub environment: BTreeMap<String, f64>,
     /// Why this round counts as disturbed; empty if it does not.
     pub disturbed: Vec<String>,
-    /// Cases that failed while the round went on; they have no samples in it. Of a void round: those
-    /// that no further round measures.
+    /// Cases that failed while the round went on; they have no samples in it. Of a void round:
+    /// those that no further round measures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedCase>,
 }

@@ -65,8 +65,8 @@ impl From<String> for Value {
 pub const PLACEMENT: &str = "placement";
 /// Its value for a thread that the scheduler places.
 pub const FREE: &str = "free";
-/// Its value for a thread pinned to a CPU that does not take the device's interrupts. Threads were pinned with no
-/// regard to interrupts before the parameter existed; their keys read as this value.
+/// Its value for a thread pinned to a CPU that does not take the device's interrupts. Threads were
+/// pinned with no regard to interrupts before the parameter existed; their keys read as this value.
 pub const OTHER: &str = "other";
 
 /// The parameter that says which far end a case is measured against.

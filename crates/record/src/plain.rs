@@ -25,8 +25,8 @@ pub fn lines(text: &str) -> String {
         .collect()
 }
 
-/// JSON with escapes for what steers in its texts. It means the same: outside of texts JSON knows no
-/// such characters but ends of lines, which stay.
+/// JSON with escapes for what steers in its texts. It means the same: outside of texts JSON knows
+/// no such characters but ends of lines, which stay.
 pub fn json(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -60,7 +60,8 @@ pub struct Crosscheck {
 }
 
 impl Crosscheck {
-    /// A rival was looked for. One that is absent now takes nothing from what was compared when it was here.
+    /// A rival was looked for. One that is absent now takes nothing from what was compared when it
+    /// was here.
     fn rival(&mut self, rival: Rival) {
         let has_pairings = self.pairings.iter().any(|known| known.rival == rival.name);
         if rival.absent.is_some() && has_pairings {

@@ -23,8 +23,8 @@ pub enum Raw {
         n: Vec<f64>,
         /// Sum of the two batches of `2 k`, in ns, per quartet.
         two_n: Vec<f64>,
-        /// Quartets that were left out: until format 1 those that the core clock moved around, since
-        /// then those that failed a check of their own.
+        /// Quartets that were left out: until format 1 those that the core clock moved around,
+        /// since then those that failed a check of their own.
         #[serde(default)]
         voids: u32,
     },
@@ -78,15 +78,15 @@ pub struct Samples {
     pub case: CaseId,
     /// Metric.
     pub metric: String,
-    /// Which visit of the case in its round this is: 0 the first, others where that had too few samples
-    /// of a core that was alone.
+    /// Which visit of the case in its round this is: 0 the first, others where that had too few
+    /// samples of a core that was alone.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
     /// The values.
     #[serde(flatten)]
     pub raw: Raw,
-    /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified. Empty
-    /// where nothing was probed.
+    /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified.
+    /// Empty where nothing was probed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub width: Vec<f64>,
     /// Core clock over the case's window, in Hz; null with the reason in `notes` where it moved.

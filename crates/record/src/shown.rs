@@ -19,16 +19,16 @@ const FAR_APART: f64 = 50.0;
 pub struct Shown {
     /// `91.2 ns`.
     pub value: String,
-    /// `[90.1, 92.0]`, in the value's scale; `[12.0 ns, 3.99 ms]` where the ends are far apart; empty
-    /// without an interval.
+    /// `[90.1, 92.0]`, in the value's scale; `[12.0 ns, 3.99 ms]` where the ends are far apart;
+    /// empty without an interval.
     pub interval: String,
-    /// `± 1.1`: the greater distance to an end, in the value's scale, or with its unit where the ends
-    /// are far apart; empty without an interval.
+    /// `± 1.1`: the greater distance to an end, in the value's scale, or with its unit where the
+    /// ends are far apart; empty without an interval.
     pub plus_minus: String,
 }
 
-/// A value with its interval; digits end where the interval's half width has two (one from 3 up), but
-/// not before the value and both ends have two.
+/// A value with its interval; digits end where the interval's half width has two (one from 3 up),
+/// but not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
     let Some((low, high)) = finite(value, ends) else {
         return Shown {
@@ -101,8 +101,8 @@ fn decimal(number: f64, places: usize) -> String {
 }
 
 /// Decimal places of a value and its ends, in the value's scale: the half width shows one or two
-/// digits; the value and the ends at least two, unless zero lies between the ends, where no digit of
-/// the value is certain. Without ends, those for two digits of the value.
+/// digits; the value and the ends at least two, unless zero lies between the ends, where no digit
+/// of the value is certain. Without ends, those for two digits of the value.
 fn places(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
     let (factor, _) = scale(value, unit);
     let value = value / factor;

@@ -75,10 +75,9 @@ const COLUMNS: [(&str, &str); 64] = [
     ("run", ""),
 ];
 
-/// The text, with a header line. Absent values are empty; a case is
-/// `name=value` pairs joined by commas, what it resolved to (where values may have commas) by `; `, as are
-/// notes. The last columns name plumb's version
-/// and the run, so that files of several runs can be put together.
+/// The text, with a header line. Absent values are empty; a case is `name=value` pairs joined by
+/// commas, what it resolved to (where values may have commas) by `; `, as are notes. The last
+/// columns name plumb's version and the run, so that files of several runs can be put together.
 ///
 /// A crosscheck's own record has no figures: its rows are those of the crosscheck.
 pub fn render(run: &Run) -> String {
@@ -141,8 +140,8 @@ mod tests {
     use analysis::sample;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Pointers of all leaves that columns are made of; a case, what it resolved to and lists are one
-    /// column each.
+    /// Pointers of all leaves that columns are made of; a case, what it resolved to and lists are
+    /// one column each.
     fn leaves(value: &serde_json::Value, at: &str, found: &mut BTreeSet<String>) {
         let is_one = ["/case", "/at", "/stats/at_least", "/notes"].contains(&at);
         match value {
@@ -168,8 +167,8 @@ mod tests {
         }
         let have: BTreeSet<String> =
             COLUMNS.iter().map(|(_, pointer)| (*pointer).to_owned()).collect();
-        // A bound's formula, shares and conditions are in the flat result alone; of objects, null stands
-        // for all.
+        // A bound's formula, shares and conditions are in the flat result alone; of objects, null
+        // stands for all.
         found.retain(|at| {
             ![
                 "bound_rule/constant",

@@ -186,8 +186,8 @@ pub enum Shape {
     Bars,
     /// The intervals alone, as a band: what was predicted.
     Band,
-    /// The intervals alone, a bar each: what was predicted, or beside bars what they should be. Of ratios:
-    /// 1 is marked.
+    /// The intervals alone, a bar each: what was predicted, or beside bars what they should be. Of
+    /// ratios: 1 is marked.
     Ranges,
     /// Stretches from a point's horizontal value to its vertical one, in a lane of the series' own.
     Spans,

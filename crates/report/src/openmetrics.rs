@@ -2,9 +2,9 @@
 //! base units that its convention asks for (seconds, bytes, hertz, ratio).
 //!
 //! The text is read by two parsers: OpenMetrics' own, and that of the Prometheus text format, which
-//! node_exporter's textfile collector has. Hence only what both take: gauges (the older format knows
-//! no type `info`), no time stamps on samples (the collector refuses them), no quotes in `HELP` (one
-//! format asks that they be escaped, the other that they be not).
+//! node_exporter's textfile collector has. Hence only what both take: gauges (the older format
+//! knows no type `info`), no time stamps on samples (the collector refuses them), no quotes in
+//! `HELP` (one format asks that they be escaped, the other that they be not).
 
 use analysis::crosscheck::{Verdict, rows};
 use analysis::figure::Figure;

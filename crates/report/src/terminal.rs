@@ -46,8 +46,8 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
     colours.chain([BOLD, RESET])
 }
 
-/// The text, ending in a newline. Whatever the document's texts hold, the only control characters in
-/// it are ends of lines and, with colours, [`commands`].
+/// The text, ending in a newline. Whatever the document's texts hold, the only control characters
+/// in it are ends of lines and, with colours, [`commands`].
 pub fn render(document: &Document, look: Look) -> String {
     let document = &plain::document(document);
     let look = Look { width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH), ..look };

@@ -19,7 +19,8 @@ const COLUMNS: [&str; 12] = [
     "difference",
 ];
 
-/// A row per figure and run, with a header line; `ratio` or `difference` stand where a new level begins.
+/// A row per figure and run, with a header line; `ratio` or `difference` stand where a new level
+/// begins.
 pub fn csv(trends: &Trends) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = "writing to memory does not fail and rows have equal length";

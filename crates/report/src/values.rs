@@ -35,7 +35,8 @@ pub fn told_of_marks(figures: &[&Figure]) -> String {
 /// Mark of a value that rests on samples in which others used the core.
 const SHARED_MARK: &str = "§";
 
-/// The value from all samples of a figure that is printed as of a core alone, where it is another one.
+/// The value from all samples of a figure that is printed as of a core alone, where it is another
+/// one.
 pub fn as_found(figure: &Figure) -> Option<String> {
     let found = figure.as_found.as_ref()?;
     let (alone, all) = (figure.value?, found.value?);
@@ -117,7 +118,8 @@ fn rounded(found: f64, digits: usize) -> String {
     }
 }
 
-/// Estimated cycles with as many digits as make sense: tenths below a thousand, hundredths below one.
+/// Estimated cycles with as many digits as make sense: tenths below a thousand, hundredths below
+/// one.
 pub fn cycles(cycles: f64) -> String {
     if cycles.abs() < 1.0 {
         format!("{cycles:.2}")

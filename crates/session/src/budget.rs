@@ -1,9 +1,11 @@
-//! What is measured next, and for how long: pure, from what series cost and how wide their intervals are.
+//! What is measured next, and for how long: pure, from what series cost and how wide their
+//! intervals are.
 //!
-//! Every series has its first look before any has a second. Then every series gets its least rounds: as
-//! many as the next smaller preset could have given it, and those of its cases that the quick preset has too some
-//! more by themselves, so that the larger one is the more precise. Then the widest intervals go on, a look
-//! at a time. Where time is too short for the first looks, all series get fewer rounds alike.
+//! Every series has its first look before any has a second. Then every series gets its least
+//! rounds: as many as the next smaller preset could have given it, and those of its cases that the
+//! quick preset has too some more by themselves, so that the larger one is the more precise. Then
+//! the widest intervals go on, a look at a time. Where time is too short for the first looks, all
+//! series get fewer rounds alike.
 
 #[cfg(test)]
 mod coverage;
@@ -120,8 +122,8 @@ impl<'run> Budget<'run> {
         Budget { claims, costs: costs(claims), rules, left }
     }
 
-    /// What is next on the way to the first looks of a stage, or where all stages had theirs, of what
-    /// is wanted beyond. Empty where nothing is wanted, or nothing fits.
+    /// What is next on the way to the first looks of a stage, or where all stages had theirs, of
+    /// what is wanted beyond. Empty where nothing is wanted, or nothing fits.
     pub fn next(&self, stage: Option<usize>) -> Vec<Turn> {
         match stage {
             _ if self.left.is_zero() => Vec::new(),
@@ -130,8 +132,8 @@ impl<'run> Budget<'run> {
         }
     }
 
-    /// On the way to the first look of every series of a stage: what is measured one time,
-    /// a pass of all others, what must be alone. Empty once the stage has its first looks, or as many
+    /// On the way to the first look of every series of a stage: what is measured one time, a pass
+    /// of all others, what must be alone. Empty once the stage has its first looks, or as many
     /// rounds as all stages can have.
     fn first_looks(&self, stage: usize) -> Vec<Turn> {
         let first = self.rules.first();
@@ -154,9 +156,9 @@ impl<'run> Budget<'run> {
         next.map_or(Vec::new(), |at| turns([at], rounds(&at) + 1))
     }
 
-    /// Of those without their least rounds, the widest with the fewest that time is left for. Once all have
-    /// theirs, the widest of all share half of that time, so that what they came to decides who has the
-    /// rest.
+    /// Of those without their least rounds, the widest with the fewest that time is left for. Once
+    /// all have theirs, the widest of all share half of that time, so that what they came to
+    /// decides who has the rest.
     fn further_looks(&self) -> Vec<Turn> {
         let level = |at: usize| {
             let rounds = self.claims[at].rounds;
@@ -211,7 +213,8 @@ impl<'run> Budget<'run> {
         preparation + round * (target - claim.rounds)
     }
 
-    /// Rounds of a series after its next turn: one more up to the first look, then the next look, at last its least.
+    /// Rounds of a series after its next turn: one more up to the first look, then the next look,
+    /// at last its least.
     fn target(&self, at: usize) -> u32 {
         match self.claims[at].rounds {
             rounds if rounds < self.rules.first() => rounds + 1,
@@ -230,7 +233,8 @@ impl<'run> Budget<'run> {
         target == 1 || all.sum::<Duration>() <= self.left
     }
 
-    /// The wider of two comes first, what has no interval before all; of these the one with less to do.
+    /// The wider of two comes first, what has no interval before all; of these the one with less to
+    /// do.
     fn wider(&self, a: usize, b: usize) -> Ordering {
         let width = |at: usize| self.claims[at].width.unwrap_or(f64::INFINITY);
         let cheaper = || self.to_next(a).cmp(&self.to_next(b));
@@ -242,8 +246,9 @@ fn turns(of: impl IntoIterator<Item = usize>, target: u32) -> Vec<Turn> {
     of.into_iter().map(|at| Turn { at, target }).collect()
 }
 
-/// Expected cost of a round and of the preparation of each series: as observed, else as stated times
-/// what the observed ones of its family, or of all, cost over what was stated of them, in the median.
+/// Expected cost of a round and of the preparation of each series: as observed, else as stated
+/// times what the observed ones of its family, or of all, cost over what was stated of them, in the
+/// median.
 fn costs(claims: &[Claim<'_>]) -> Vec<(Duration, Duration)> {
     let mut families: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for claim in claims {

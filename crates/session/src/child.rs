@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
 const LAST_CHANCE: Duration = Duration::from_secs(8);
-/// And one of which nothing else is seen for so many times its time hangs, whatever its disk does for
-/// others; unless that writes what was waiting to be written, which comes to an end.
+/// And one of which nothing else is seen for so many times its time hangs, whatever its disk does
+/// for others; unless that writes what was waiting to be written, which comes to an end.
 const PATIENCE: u32 = 5;
 /// So much less must wait to be written, in bytes.
 const WRITTEN_LEAST: u64 = 1 << 20;
@@ -146,8 +146,8 @@ impl Worker {
         self.child.id()
     }
 
-    /// States where its files are, on which block device (`major:minor`), and how long it may be silent
-    /// once it said that they may hang.
+    /// States where its files are, on which block device (`major:minor`), and how long it may be
+    /// silent once it said that they may hang.
     pub fn has_files(&mut self, dir: Option<PathBuf>, device: Option<String>, silence: Duration) {
         self.files = Files { dir, device, silence, ..Files::default() };
     }
@@ -179,9 +179,10 @@ impl Worker {
         send(stdin, message).map_err(|_| self.last_words())
     }
 
-    /// Waits for the next message but for those that say what memory is taken for and what may hang,
-    /// which are kept. Once its files may hang, the deadline is that of the worker's signs, of which
-    /// every message is one, and so is in the last part of its time that it reads or writes.
+    /// Waits for the next message but for those that say what memory is taken for and what may
+    /// hang, which are kept. Once its files may hang, the deadline is that of the worker's signs,
+    /// of which every message is one, and so is in the last part of its time that it reads or
+    /// writes.
     ///
     /// # Errors
     /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
@@ -312,8 +313,8 @@ impl Worker {
         }
     }
 
-    /// Its output and its input, for who waits for more than a worker: from then on they are not read and
-    /// written here.
+    /// Its output and its input, for who waits for more than a worker: from then on they are not
+    /// read and written here.
     ///
     /// # Errors
     /// They were given before.
@@ -326,7 +327,8 @@ impl Worker {
         ))
     }
 
-    /// Ends one that is gone, or is to go: why it ended, with what it said last on its standard error.
+    /// Ends one that is gone, or is to go: why it ended, with what it said last on its standard
+    /// error.
     pub fn last_words(&mut self) -> Error {
         self.kill_group();
         let reaped = self.reap();
@@ -393,8 +395,8 @@ impl FarWorker for Worker {
 }
 
 impl Files {
-    /// Whether a worker that neither said, read nor wrote anything for a time waits for its device, and
-    /// that works: for others too, and so not for ever, unless it writes what was waiting.
+    /// Whether a worker that neither said, read nor wrote anything for a time waits for its device,
+    /// and that works: for others too, and so not for ever, unless it writes what was waiting.
     fn gets_on(&mut self, before: &Moved, now: &Moved, silent: Duration) -> bool {
         let low = |least: Option<u64>| match (now.unwritten, least.or(before.unwritten)) {
             (Some(now), Some(least)) => now.saturating_add(WRITTEN_LEAST) <= least,

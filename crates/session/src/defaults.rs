@@ -1,4 +1,5 @@
-//! What each preset takes of an experiment's parameters at a site, from the cases that it offers there.
+//! What each preset takes of an experiment's parameters at a site, from the cases that it offers
+//! there.
 
 use bench::experiment::{
     Domain, Experiment, FAR, LOOPBACK, Param, Params, Preset, Role, Site, Unit,
@@ -11,8 +12,8 @@ use crate::params::Settings;
 /// So many numbers are listed; of more the first and the last are.
 const LISTED: usize = 12;
 
-/// The values of a parameter in quick, standard and thorough, as a user would type them; none where a preset
-/// has no case with it here.
+/// The values of a parameter in quick, standard and thorough, as a user would type them; none where
+/// a preset has no case with it here.
 pub fn defaults(
     experiment: &dyn Experiment,
     site: &Site,

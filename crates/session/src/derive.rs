@@ -66,8 +66,9 @@ fn estimate_of(rounds: &[Valued], over: Over) -> Option<f64> {
     })
 }
 
-/// Calls every experiment's `derive` on the estimates and on resamples of the rounds, its own and those
-/// that it comes after. Values that earlier experiments derived enter the resamples as they are.
+/// Calls every experiment's `derive` on the estimates and on resamples of the rounds, its own and
+/// those that it comes after. Values that earlier experiments derived enter the resamples as they
+/// are.
 pub fn derive(run: &Run, site: &Site, measured: &[Measured], seed: u64) -> Vec<Derived> {
     let mut all = Vec::new();
     let mut earlier = Vec::new();
@@ -129,7 +130,8 @@ impl<'run> Inputs<'run> {
         self.tables.iter().map(|table| table.rounds.clone()).collect()
     }
 
-    /// What the experiment derives from these medians of its inputs; nothing without figures of its own.
+    /// What the experiment derives from these medians of its inputs; nothing without figures of its
+    /// own.
     fn values(&self, medians: &resample::Medians) -> Vec<DerivedValue> {
         if self.tables.is_empty() {
             return Vec::new();
@@ -177,7 +179,8 @@ impl<'run> Inputs<'run> {
                 .filter(|value| value.value.is_finite())
                 .map(|value| ((value.case.clone(), value.metric), value.value))
                 .collect::<BTreeMap<_, _>>();
-            // The resampler's first call is on the rounds as they are: facts and notes come from there.
+            // The resampler's first call is on the rounds as they are: facts and notes come from
+            // there.
             first.get_or_insert(values);
             keyed
         });
@@ -187,7 +190,8 @@ impl<'run> Inputs<'run> {
         first
             .filter_map(|value| {
                 let resampled = found.get(&(value.case.clone(), value.metric))?;
-                // Where the blocks of a single repetition agree, they say nothing of where another would find it.
+                // Where the blocks of a single repetition agree, they say nothing of where another
+                // would find it.
                 let of_blocks = resampled.interval;
                 let interval = of_blocks.filter(|ends| in_rounds || ends.low < ends.high);
                 Some(Derived {
@@ -206,8 +210,8 @@ impl<'run> Inputs<'run> {
     }
 }
 
-/// The interval of a position is at least its grid cell; of what is measured one time it is the cell
-/// alone, without a confidence.
+/// The interval of a position is at least its grid cell; of what is measured one time it is the
+/// cell alone, without a confidence.
 fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f64, f64)> {
     match (resampled.map(|interval| (interval.low, interval.high)), cell) {
         (Some((low, high)), Some(cell)) => Some((low.min(cell.0), high.max(cell.1))),

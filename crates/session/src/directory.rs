@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A worker that touches files gives a sign within this and what its round takes as stated. A disk that
-/// must first spin up answers in half of it, and so does a flash device that cleans up; the kernel itself
-/// gives a command to a disk up after 30 s.
+/// A worker that touches files gives a sign within this and what its round takes as stated. A disk
+/// that must first spin up answers in half of it, and so does a flash device that cleans up; the
+/// kernel itself gives a command to a disk up after 30 s.
 const SILENCE: Duration = Duration::from_secs(20);
 /// What is stated counts up to this: a case that takes longer says that it lives.
 const STATED_MOST: Duration = Duration::from_secs(60);
-/// Cases that hang and can be ended before their directory is given up: a server that is gone for one
-/// of them is gone for all.
+/// Cases that hang and can be ended before their directory is given up: a server that is gone for
+/// one of them is gone for all.
 const HANGS_MAX: u32 = 2;
 
 /// How long a worker whose files may hang is silent at most, if a round takes so long as stated.
@@ -138,8 +138,8 @@ impl Before {
         }
     }
 
-    /// Removes what came since: files that are not whole are nobody's. What cannot be removed goes with
-    /// the directory, or stays in the journal.
+    /// Removes what came since: files that are not whole are nobody's. What cannot be removed goes
+    /// with the directory, or stays in the journal.
     pub fn restore(&self) {
         let _ = metal::directory::remove_but(&self.dir, &self.names, SILENCE);
     }

@@ -1,5 +1,5 @@
-//! What every experiment keeps, whatever it measures: one `check` for their tests, and a rehearsal of what
-//! one offers on this machine.
+//! What every experiment keeps, whatever it measures: one `check` for their tests, and a rehearsal
+//! of what one offers on this machine.
 
 pub mod fuzz;
 
@@ -107,7 +107,8 @@ pub fn check_offer(experiment: &dyn Experiment, site: &Site, offer: &Offer) {
     }
 }
 
-/// Parameters of a case are the card's, in the card's order, and its symbols are those of their domains.
+/// Parameters of a case are the card's, in the card's order, and its symbols are those of their
+/// domains.
 fn check_names(card: &Card, id: &CaseId) {
     let mut rest = card.params.iter().filter(|param| param.role == Role::Case);
     for (name, value) in &id.0 {
@@ -140,8 +141,8 @@ fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &M
     }
 }
 
-/// One rehearsal of everything that an experiment offers on this machine. Every measured metric that
-/// has a prediction must get samples.
+/// One rehearsal of everything that an experiment offers on this machine. Every measured metric
+/// that has a prediction must get samples.
 pub fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
     // A thread of its own, because the bench pins it.
     std::thread::scope(|scope| {
@@ -166,8 +167,8 @@ impl Rehearsed {
     }
 }
 
-/// This machine, with two of its CPUs as far as it has them. What measures asks for no other: a recorded
-/// machine has instructions, files and CPUs that this one lacks.
+/// This machine, with two of its CPUs as far as it has them. What measures asks for no other: a
+/// recorded machine has instructions, files and CPUs that this one lacks.
 pub fn here() -> Site {
     let mut cpus = metal::place::allowed().expect("CPUs");
     cpus.truncate(2);
@@ -186,16 +187,16 @@ pub fn here_with(dir: &Path) -> Site {
     }
 }
 
-/// Whether files below a directory are on a file system that does all that is asked for, and gives up
-/// their pages on request.
+/// Whether files below a directory are on a file system that does all that is asked for, and gives
+/// up their pages on request.
 pub fn is_plain(dir: &Path) -> bool {
     let dir = File::open(dir).expect("a directory");
     let facts = metal::storage::file_system(&dir).expect("statfs");
     matches!(facts.name(), Some("ext4" | "xfs"))
 }
 
-/// One rehearsal of what an experiment that has files offers at a site (of [`here_with`]): its files
-/// are made, and every series is measured once.
+/// One rehearsal of what an experiment that has files offers at a site (of [`here_with`]): its
+/// files are made, and every series is measured once.
 pub fn rehearse_in(
     experiment: &dyn Experiment,
     site: &Site,

@@ -52,8 +52,8 @@ pub trait FarHost {
     /// [`Interrupted`]; the host cannot be reached any more, or refuses.
     fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
 
-    /// Whether both ends of a round have found each other at its address: what is sent there without being
-    /// asked for is sent only then.
+    /// Whether both ends of a round have found each other at its address: what is sent there
+    /// without being asked for is sent only then.
     fn met(&self) -> &Cell<bool>;
 
     /// What the record's header says of it.
@@ -300,7 +300,8 @@ impl<'run> Session<'run> {
         }))
     }
 
-    /// The first looks stage by stage, what the budget has left for further ones, and what comes of all.
+    /// The first looks stage by stage, what the budget has left for further ones, and what comes of
+    /// all.
     fn stages(&mut self) -> Result<End> {
         let mut lives = Vec::new();
         let mut end = self.measure(&mut lives)?;
@@ -345,7 +346,8 @@ impl<'run> Session<'run> {
         Ok(())
     }
 
-    /// Resolves and predicts the series of a stage by what the first looks of the earlier ones gave.
+    /// Resolves and predicts the series of a stage by what the first looks of the earlier ones
+    /// gave.
     fn open_stage(&mut self, stage: usize, lives: &mut Vec<Live<'run>>) -> Result<()> {
         let setup = self.setup;
         let known = derive::known(&self.run, &setup.site, &measured(lives));

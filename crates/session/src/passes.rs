@@ -38,8 +38,8 @@ fn readings(event: &Event) -> Vec<f64> {
 }
 
 impl<'run> Session<'run> {
-    /// Measures until a stage has its first looks, or where all stages have theirs, until no time is left
-    /// that anything wants; false if a signal ended it.
+    /// Measures until a stage has its first looks, or where all stages have theirs, until no time
+    /// is left that anything wants; false if a signal ended it.
     pub(super) fn looks(&mut self, stage: Option<usize>, lives: &mut [Live<'run>]) -> Result<bool> {
         loop {
             let claims = self.claims(stage, lives);
@@ -134,9 +134,9 @@ impl<'run> Session<'run> {
         Ok(true)
     }
 
-    /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is not known (the
-    /// core was never alone during the calibration) or does not hold (a core that was always shared has a level
-    /// too, a lower one). Later rounds and all figures use it.
+    /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is
+    /// not known (the core was never alone during the calibration) or does not hold (a core that
+    /// was always shared has a level too, a lower one). Later rounds and all figures use it.
     fn learn_level(&mut self, mut readings: Vec<f64>) -> Result<()> {
         let Some(known) = self.calibration.width else {
             return Ok(());

@@ -23,8 +23,8 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct NothingToDo(pub String);
 
-/// What a round costs the session beside its worker's own stated time: seen here, a round of one short
-/// window takes 20 to 35 ms in all, with the 45 that its experiment states for that.
+/// What a round costs the session beside its worker's own stated time: seen here, a round of one
+/// short window takes 20 to 35 ms in all, with the 45 that its experiment states for that.
 pub const ROUND_OVERHEAD: Duration = Duration::from_millis(30);
 
 /// A series to measure.
@@ -300,8 +300,8 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
     Ok(wanted.into_iter().map(|far| site.toward(far)).collect())
 }
 
-/// An offer once for each placement, where the experiment has that parameter. Series of the default one keep
-/// their names.
+/// An offer once for each placement, where the experiment has that parameter. Series of the default
+/// one keep their names.
 fn placed(experiment: &dyn Experiment, params: &Params, site: &Site, offer: Offer) -> Offer {
     let (card, has_far) = (experiment.card(), experiment.two_ended());
     let places = params.texts(PLACEMENT);

@@ -13,12 +13,14 @@ use record::run::Run;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// A run that goes on: the session's setup, its file, and what it holds. Nobody elsewhere is reached, and nothing
-/// that the record names is started, before it is clear that the record is this machine's and that whoever
-/// resumes it means its far ends; `peers` are those on the command line.
+/// A run that goes on: the session's setup, its file, and what it holds. Nobody elsewhere is
+/// reached, and nothing that the record names is started, before it is clear that the record is
+/// this machine's and that whoever resumes it means its far ends; `peers` are those on the command
+/// line.
 ///
 /// # Errors
-/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or plan.
+/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or
+/// plan.
 pub fn resume(
     store: &Store,
     name: &str,
@@ -90,8 +92,9 @@ pub fn resume(
     Ok((setup, file, recording.run))
 }
 
-/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end that is
-/// started is a command: what lies outside of the store starts none that is not on the command line as well.
+/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end
+/// that is started is a command: what lies outside of the store starts none that is not on the
+/// command line as well.
 fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<()> {
     if !now.is_empty() && now != then {
         bail!(Usage(format!(
@@ -147,7 +150,8 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
     })
 }
 
-/// The record of a run of this machine (its identity) that has its end, to which a crosscheck is added.
+/// The record of a run of this machine (its identity) that has its end, to which a crosscheck is
+/// added.
 ///
 /// # Errors
 /// [`Usage`]: there is no such record, or nothing may be added to it.

@@ -151,8 +151,8 @@ fn drained(
     Ok(())
 }
 
-/// Has the files made that the rounds of a series only read. Where that fails, the series has no rounds
-/// and none of its files is left.
+/// Has the files made that the rounds of a series only read. Where that fails, the series has no
+/// rounds and none of its files is left.
 ///
 /// # Errors
 /// [`Unprepared`], [`Hung`], or an interruption.
@@ -221,8 +221,8 @@ fn far_end<'a>(
     }
 }
 
-/// Makes sure, once a run, that a far end which nobody serves at is where its agent says: that host is sent
-/// what it has not asked for, and an agent may be mistaken about its address, or lie.
+/// Makes sure, once a run, that a far end which nobody serves at is where its agent says: that host
+/// is sent what it has not asked for, and an agent may be mistaken about its address, or lie.
 fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     let far = order.series.cases.first().and_then(|case| case.id.text(FAR));
     let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
@@ -253,8 +253,8 @@ fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Why the near end failed, with what the far end says of itself, where it failed as well: of the two, the
-/// cause is there.
+/// Why the near end failed, with what the far end says of itself, where it failed as well: of the
+/// two, the cause is there.
 fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
     if is_interrupt(&error) {
         return error;
@@ -269,8 +269,8 @@ fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
     }
 }
 
-/// Takes messages until the round is over. Of an agent none but its end comes here, so that nobody talks on
-/// without end; a worker of this host is given its time by what it reads and writes.
+/// Takes messages until the round is over. Of an agent none but its end comes here, so that nobody
+/// talks on without end; a worker of this host is given its time by what it reads and writes.
 fn collect(
     worker: &mut dyn FarWorker,
     mut deadline: Instant,
@@ -305,9 +305,9 @@ fn collect(
     }
 }
 
-/// The cases that a void round gives up for good: those that its worker took memory for when the OOM
-/// killer ended it (of one that did not say, the only case), the one whose files hung, all whose files
-/// could not be made.
+/// The cases that a void round gives up for good: those that its worker took memory for when the
+/// OOM killer ended it (of one that did not say, the only case), the one whose files hung, all
+/// whose files could not be made.
 pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     if let Some(unprepared) = error.downcast_ref::<Unprepared>() {
         return all_failed(series, &unprepared.to_string());
@@ -330,8 +330,8 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     failed.collect()
 }
 
-/// Why a round counts as disturbed (METHOD §4): what happened around its worker, and around the one at its far
-/// end, where that has one. Counters that could not be read disturb nothing.
+/// Why a round counts as disturbed (METHOD §4): what happened around its worker, and around the one
+/// at its far end, where that has one. Counters that could not be read disturb nothing.
 pub fn disturbances(ended: &Ended) -> Vec<String> {
     let near = deltas(ended.window_ns, ended.cpus.len(), &ended.environment, "");
     let mut reasons = Vec::new();
@@ -343,8 +343,8 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
         return reasons;
     };
     let cpus = of_far("cpus").unwrap_or(1.0).max(1.0) as usize;
-    // Of the far end only what is done to its CPUs: how it waits, and what its threads do to each other between
-    // two cases, is the experiment's own.
+    // Of the far end only what is done to its CPUs: how it waits, and what its threads do to each
+    // other between two cases, is the experiment's own.
     let far = Deltas {
         migrations: 0,
         major_faults: 0,

@@ -179,7 +179,8 @@ fn case_params(card: &Card) -> Vec<&'static str> {
     card.params.iter().filter(|param| param.role == Role::Case).map(|param| param.name).collect()
 }
 
-/// `; did you mean …?` for the nearest ids, or a colon. Hidden families are near to their own names.
+/// `; did you mean …?` for the nearest ids, or a colon. Hidden families are near to their own
+/// names.
 pub fn near(text: &str, families: &[&Family]) -> String {
     let names = families
         .iter()

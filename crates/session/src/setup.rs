@@ -1,5 +1,5 @@
-//! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`] with its
-//! far ends and directories.
+//! What sets a session up: from what was asked for, or from a record that goes on, to a [`Setup`]
+//! with its far ends and directories.
 
 use crate::FarHost;
 use crate::agent::client::Remote;
@@ -11,8 +11,8 @@ use crate::params::Settings;
 use crate::plan::{Planned, plan};
 use crate::select::Selection;
 use crate::site::{Files, site};
-use crate::store::journal::WorkDir;
 use crate::store::Store;
+use crate::store::journal::WorkDir;
 use anyhow::{Error, Result, bail, ensure};
 use bench::experiment::{Catalogue, FAR, Preset, Site};
 use host::{Host, Outside, Root};
@@ -58,8 +58,8 @@ pub struct Setup {
     pub budget: Duration,
     /// Calibration windows and their length.
     pub calibration: (u32, Duration),
-    /// Where workers are started at the far ends on other hosts, by the peer's name; each answers for
-    /// one of the site's peers.
+    /// Where workers are started at the far ends on other hosts, by the peer's name; each answers
+    /// for one of the site's peers.
     pub remotes: BTreeMap<String, Box<dyn FarHost>>,
     /// Work directories beside the site's, by the directory that they are in
     /// ([`bench::experiment::Experiment::files_below`]); why one could not be made.
@@ -97,7 +97,8 @@ pub fn root(tree: Option<&Path>) -> Result<Root> {
     }
 }
 
-/// The site on this machine, with some of its CPUs and a directory for files, where they were named.
+/// The site on this machine, with some of its CPUs and a directory for files, where they were
+/// named.
 ///
 /// # Errors
 /// [`Usage`]: CPUs or a directory that cannot be used.
@@ -201,7 +202,8 @@ impl Setup {
         }
     }
 
-    /// Checks that the machine allows anything of what was selected; the reasons say what would help.
+    /// Checks that the machine allows anything of what was selected; the reasons say what would
+    /// help.
     ///
     /// # Errors
     /// [`Usage`]: it allows nothing.
@@ -224,8 +226,8 @@ impl Setup {
         )))
     }
 
-    /// Makes the run's own directory below the one of `--dir`, and those that series have elsewhere;
-    /// experiments write nowhere else.
+    /// Makes the run's own directory below the one of `--dir`, and those that series have
+    /// elsewhere; experiments write nowhere else.
     ///
     /// # Errors
     /// The run's own directory cannot be made.
@@ -281,8 +283,8 @@ fn budget_of(options: &Options) -> Result<Duration> {
     })
 }
 
-/// Reaches the far ends from this host (its identity), which are told how long they are taken; those of a run
-/// that goes on must be the same machines.
+/// Reaches the far ends from this host (its identity), which are told how long they are taken;
+/// those of a run that goes on must be the same machines.
 fn connect(
     options: &Options,
     peers: Vec<PeerUrl>,

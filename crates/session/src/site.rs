@@ -32,7 +32,8 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 /// Where devices have their names. File systems that are mounted below it (/dev/shm) are others.
 const DEVICES: &str = "/dev";
 
-/// A directory that shows no progress for so long hangs. A disk that must first spin up takes half of it.
+/// A directory that shows no progress for so long hangs. A disk that must first spin up takes half
+/// of it.
 const SILENCE: Duration = Duration::from_secs(20);
 
 /// Where files may be written.
@@ -46,7 +47,8 @@ pub enum Files<'path> {
     Nowhere,
 }
 
-/// The site on this machine. Where SIGINT or SIGTERM sets `stop`, no directory is waited for any longer.
+/// The site on this machine. Where SIGINT or SIGTERM sets `stop`, no directory is waited for any
+/// longer.
 ///
 /// # Errors
 /// A CPU of `--cpu` is offline, forbidden or absent; the directory of `--dir` cannot be written.

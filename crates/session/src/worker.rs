@@ -37,8 +37,8 @@ pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
     Ok(output.flush()?)
 }
 
-/// Where memory runs out, the one that takes it is ended, and neither the session nor anybody else's
-/// process. Raising one's own score needs no privilege.
+/// Where memory runs out, the one that takes it is ended, and neither the session nor anybody
+/// else's process. Raising one's own score needs no privilege.
 fn offer_as_victim() {
     const FIRST: &str = "1000";
     // A sandbox that forbids it leaves the kernel's choice, which most often is the largest anyway.

@@ -1,5 +1,5 @@
-//! Coverage of intervals on simulated rounds: the promises of METHOD §3. `session/budget/coverage.rs` has
-//! those of the looks.
+//! Coverage of intervals on simulated rounds: the promises of METHOD §3.
+//! `session/budget/coverage.rs` has those of the looks.
 
 use super::blocks::within_run;
 use super::draw::{Draw, Rounds};

@@ -61,14 +61,15 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// Share of the window above which throttling or others disturb. Steal decides nothing: it finds few of
-/// the samples that are off, where the width probe finds nearly all.
+/// Share of the window above which throttling or others disturb. Steal decides nothing: it finds
+/// few of the samples that are off, where the width probe finds nearly all.
 const STOLEN_SHARE: f64 = 0.005;
 /// Involuntary switches beyond the planned ones, per 10 ms, above which they disturb.
 const SWITCHES_PER_10_MS: f64 = 2.0;
-/// Share of the window above which waiting for a CPU disturbs: a thread that sleeps for a device now and
-/// then waits for 0.2 to 2 % on a quiet machine, and for 15 % and more where one other program runs
-/// (who is woken up does not displace who runs before the next tick, whatever its priority).
+/// Share of the window above which waiting for a CPU disturbs: a thread that sleeps for a device
+/// now and then waits for 0.2 to 2 % on a quiet machine, and for 15 % and more where one other
+/// program runs (who is woken up does not displace who runs before the next tick, whatever its
+/// priority).
 const RUN_DELAY_SHARE: f64 = 0.05;
 /// Relative change of the core clock above which it disturbs.
 const CLOCK_CHANGE: f64 = 0.02;

@@ -6,8 +6,8 @@ use hdrhistogram::Histogram as Hdr;
 /// nanosecond and averages over fast clocks survive.
 pub const STEPS_PER_UNIT: f64 = 1000.0;
 
-/// Greatest value kept, in steps: 20 hours where the unit is ns. Greater ones are counted as beyond, never
-/// folded into the last bucket.
+/// Greatest value kept, in steps: 20 hours where the unit is ns. Greater ones are counted as
+/// beyond, never folded into the last bucket.
 const GREATEST_STEPS: u64 = (1 << 56) - 1;
 
 /// A histogram of events after Gil Tene's HDR: bucket widths grow with the value, so the relative

@@ -1,7 +1,8 @@
 //! Pure statistics: values in, values out; no clock, no files, no globals.
 //!
-//! Rounds are the unit of replication: an [`estimate`] is the median of round values with an
-//! exact [`interval`]; [`disturbed`] says which rounds count, and [`compare`] whether two runs differ. All values must be finite; units are the caller's.
+//! Rounds are the unit of replication: an [`estimate`] is the median of round values with an exact
+//! [`interval`]; [`disturbed`] says which rounds count, and [`compare`] whether two runs differ.
+//! All values must be finite; units are the caller's.
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;

@@ -1,12 +1,12 @@
 //! Two modes are reported as two modes.
 //!
-//! Whether there are two is decided by the dip test (Hartigan and Hartigan 1985) at the 5 %
-//! level: it needs no bandwidth and no model of the modes, and keeps its level for every unimodal
-//! shape, skewed ones included. A gap test was the alternative; it confuses the gap before a
-//! single outlier with one between modes. The dip of two distant modes is half the smaller one's
-//! share, so the test can see a third of 6 rounds, a fifth of 20, a tenth of 100 samples and, as
-//! what is rarer counts as outliers, 5 % of 400 and more. Where the two part is the split with the least sum of
-//! absolute deviations from both medians, which outliers hardly move.
+//! Whether there are two is decided by the dip test (Hartigan and Hartigan 1985) at the 5 % level:
+//! it needs no bandwidth and no model of the modes, and keeps its level for every unimodal shape,
+//! skewed ones included. A gap test was the alternative; it confuses the gap before a single
+//! outlier with one between modes. The dip of two distant modes is half the smaller one's share, so
+//! the test can see a third of 6 rounds, a fifth of 20, a tenth of 100 samples and, as what is
+//! rarer counts as outliers, 5 % of 400 and more. Where the two part is the split with the least
+//! sum of absolute deviations from both medians, which outliers hardly move.
 
 use super::dip::{critical_dip, dip};
 use super::quantile::{quantile_of_sorted, sorted};

@@ -74,8 +74,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     Moments::of(values).mean()
 }
 
-/// How far one value follows the other over pairs, from -1 to 1 (Pearson); `None` where one of both stays
-/// the same.
+/// How far one value follows the other over pairs, from -1 to 1 (Pearson); `None` where one of both
+/// stays the same.
 pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let (first, second) = (Moments::of(&first), Moments::of(&second));

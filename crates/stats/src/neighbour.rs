@@ -1,5 +1,5 @@
-//! Simulated rounds beside a neighbour that comes and goes (METHOD §2a): the values of the core alone must
-//! stay where they are, and their intervals must cover.
+//! Simulated rounds beside a neighbour that comes and goes (METHOD §2a): the values of the core
+//! alone must stay where they are, and their intervals must cover.
 
 use super::draw::Draw;
 use super::estimate::{RoundValue, estimate};
@@ -46,7 +46,8 @@ impl Neighbour {
         -mean * self.draw.uniform().ln()
     }
 
-    /// Lets time pass. Returns the share during which the neighbour was there, and whether it was at the end.
+    /// Lets time pass. Returns the share during which the neighbour was there, and whether it was
+    /// at the end.
     fn pass(&mut self, ms: f64) -> (f64, bool) {
         let (mut left, mut there) = (ms, 0.0);
         while self.left_ms <= left {
@@ -80,7 +81,8 @@ fn quartet(neighbour: &mut Neighbour, true_ns: f64, was_here: &mut bool) -> (f64
     (value, width)
 }
 
-/// The quartets of a visit again: each begins when the neighbour is away, and the visit ends where it stays.
+/// The quartets of a visit again: each begins when the neighbour is away, and the visit ends where
+/// it stays.
 fn again(neighbour: &mut Neighbour, true_ns: f64) -> Vec<(f64, f64)> {
     /// Between two looks whether it is away.
     const LOOK_MS: f64 = 0.02;
@@ -133,8 +135,8 @@ fn round(neighbour: &mut Neighbour, true_ns: f64) -> (Option<f64>, f64) {
     (Condition::Alone(LEVEL).round_value(&all, &[]), found.expect("every visit has samples"))
 }
 
-/// Share of figures of `rounds` rounds whose interval covers the true value, the median error of their
-/// values, and the share of rounds that had a value; for the core alone.
+/// Share of figures of `rounds` rounds whose interval covers the true value, the median error of
+/// their values, and the share of rounds that had a value; for the core alone.
 fn simulate(share: f64, here_ms: f64, rounds: usize, figures: u64) -> (f64, f64, f64) {
     let (mut covered, mut estimated, mut errors, mut valued) = (0, 0, Vec::new(), 0);
     for seed in 0..figures {

@@ -1,7 +1,7 @@
 //! Periods in lists of events: the kernel's tick, and others that come at regular times.
 //!
-//! Events are given by their starts, in ns from any origin, in order. A period is claimed only with a
-//! probability that events at random times would have looked so; what is too few or too scattered
+//! Events are given by their starts, in ns from any origin, in order. A period is claimed only with
+//! a probability that events at random times would have looked so; what is too few or too scattered
 //! for one gives `None`.
 
 mod other;
@@ -49,7 +49,8 @@ pub struct Tick {
     /// Probability that so long a resultant comes from events at random times (Rayleigh).
     pub rayleigh_p: f64,
     /// Probability that events at random times, and independent, crowd like this in one arc of any
-    /// period looked at: a bound (Chernoff's for the binomial, times the arcs and periods looked at).
+    /// period looked at: a bound (Chernoff's for the binomial, times the arcs and periods looked
+    /// at).
     pub p: f64,
     /// Cycles that have an event in the arc.
     pub on_grid: usize,
@@ -66,8 +67,9 @@ impl Tick {
     }
 }
 
-/// The longest of the periods near `candidates_ns` that explains the events: most events it explains
-/// lie in one narrow arc of it, in cycles next to each other, and in no other arc at a part of it.
+/// The longest of the periods near `candidates_ns` that explains the events: most events it
+/// explains lie in one narrow arc of it, in cycles next to each other, and in no other arc at a
+/// part of it.
 pub fn tick(starts_ns: &[f64], candidates_ns: &[f64]) -> Option<Tick> {
     let mut found: Vec<(f64, Tick)> = Vec::new();
     let looks = candidates_ns.len() as f64;
@@ -80,9 +82,9 @@ pub fn tick(starts_ns: &[f64], candidates_ns: &[f64]) -> Option<Tick> {
     longest.map(|(_, tick)| tick)
 }
 
-/// As [`tick`], where many short events that are no tick's hide it: also looks at the longest quarter,
-/// sixteenth and sixty-fourth of the events alone, and takes the surest. Its figures are of the events
-/// that it was found in. `lengths_ns` has a length for every start.
+/// As [`tick`], where many short events that are no tick's hide it: also looks at the longest
+/// quarter, sixteenth and sixty-fourth of the events alone, and takes the surest. Its figures are
+/// of the events that it was found in. `lengths_ns` has a length for every start.
 pub fn tick_by_length(
     starts_ns: &[f64],
     lengths_ns: &[f64],
@@ -138,8 +140,8 @@ fn near(starts_ns: &[f64], nominal_ns: f64, looks: f64) -> Option<(f64, Tick)> {
     is_tick.then_some((excess, tick))
 }
 
-/// The period near the nominal one under which the first events crowd most, where they crowd, and how
-/// many periods were tried.
+/// The period near the nominal one under which the first events crowd most, where they crowd, and
+/// how many periods were tried.
 fn first_look(starts_ns: &[f64], nominal_ns: f64) -> Option<(f64, f64, f64)> {
     let first = *starts_ns.first()?;
     let end_ns = first + FIRST_LOOK.0 * nominal_ns;
@@ -264,8 +266,8 @@ pub(super) fn binomial_tail(n: f64, k: f64, share: f64) -> f64 {
     (-n * divergence).exp()
 }
 
-/// Whether cycles next to each other have events as often as chance lets them. Where only every second
-/// or seventh cycle has one, the period is that much longer.
+/// Whether cycles next to each other have events as often as chance lets them. Where only every
+/// second or seventh cycle has one, the period is that much longer.
 fn is_every_cycle(starts_ns: &[f64], tick: &Tick) -> bool {
     let within_ns = tick.tolerance_ns / 2.0;
     let numbers = numbers_on(starts_ns, tick.period_ns, tick.phase_ns, within_ns);

@@ -1,7 +1,7 @@
 //! From raw samples to the values of rounds: the unit of replication.
 //!
-//! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples of a core
-//! that nobody else used, and *as found*, from all samples of a round's first visit.
+//! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples of a
+//! core that nobody else used, and *as found*, from all samples of a round's first visit.
 
 use crate::estimate::RoundValue;
 use crate::quantile;
@@ -39,10 +39,10 @@ impl Condition {
         }
     }
 
-    /// The value of a round: the median of its samples that count, or where its events are counted in
-    /// histograms, of those (nearest rank): samples beside them are an excerpt. `None` where it has
-    /// none, too few of a core that was alone, or where the median is among the events that are only
-    /// known to be long.
+    /// The value of a round: the median of its samples that count, or where its events are counted
+    /// in histograms, of those (nearest rank): samples beside them are an excerpt. `None` where it
+    /// has none, too few of a core that was alone, or where the median is among the events that are
+    /// only known to be long.
     pub fn round_value(self, samples: &[&Samples], histograms: &[&Histogram]) -> Option<f64> {
         match self {
             Condition::AsFound if !histograms.is_empty() => counted_value(histograms),
@@ -59,14 +59,14 @@ impl Condition {
     }
 }
 
-/// The condition in which a metric is printed that has a value in so many rounds with enough samples of
-/// a core that was alone.
+/// The condition in which a metric is printed that has a value in so many rounds with enough
+/// samples of a core that was alone.
 pub fn is_printed_alone(over: Over, rounds_alone: usize) -> bool {
     over == Over::Undisturbed && rounds_alone >= LEAST_ROUNDS
 }
 
-/// One figure's value in one round (or one block of a `Once` or `Sweep`), in the condition in which the
-/// figure is printed.
+/// One figure's value in one round (or one block of a `Once` or `Sweep`), in the condition in which
+/// the figure is printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Valued {
     /// Round number, or block number where blocks replicate.

@@ -1,14 +1,14 @@
 //! Where the level of a figure shifts from run to run.
 //!
-//! A run is one observation: what differs between runs of an unchanged machine is part of the scatter,
-//! and nothing is assumed of its shape. A series is divided where the mean ranks of its two sides differ
-//! most (the rank-sum statistic of Wilcoxon 1945, standardised, its maximum over all divisions taken as
-//! Pettitt 1979 does), and that division is believed where chance, which orders the same runs at random,
-//! reaches it in at most [`RATE`] of cases. So a series of runs that may be exchanged, whatever their
-//! distribution, is divided with a probability of at most [`RATE`]. Where it is divided is then where the
-//! means differ most, because ranks forget by how much; no value counts for more than the third from its
-//! end, so that fewer runs than a side may have decide nothing. Both sides are searched in the same way,
-//! at half the rate each.
+//! A run is one observation: what differs between runs of an unchanged machine is part of the
+//! scatter, and nothing is assumed of its shape. A series is divided where the mean ranks of its
+//! two sides differ most (the rank-sum statistic of Wilcoxon 1945, standardised, its maximum over
+//! all divisions taken as Pettitt 1979 does), and that division is believed where chance, which
+//! orders the same runs at random, reaches it in at most [`RATE`] of cases. So a series of runs
+//! that may be exchanged, whatever their distribution, is divided with a probability of at most
+//! [`RATE`]. Where it is divided is then where the means differ most, because ranks forget by how
+//! much; no value counts for more than the third from its end, so that fewer runs than a side may
+//! have decide nothing. Both sides are searched in the same way, at half the rate each.
 
 use super::interval::Interval;
 use super::quantile::{median, quantile_of_sorted, sorted};
@@ -23,8 +23,8 @@ pub const LEAST_RUNS: usize = 8;
 /// Fewest runs on a side of a shift.
 const LEAST_SIDE: usize = 3;
 
-/// Random orders that make the distribution of chance, for the first division of a series; so the least
-/// p value is 10^-5, which a shift of one figure in 2,000 needs …
+/// Random orders that make the distribution of chance, for the first division of a series; so the
+/// least p value is 10^-5, which a shift of one figure in 2,000 needs …
 const ORDERS: usize = 99_999;
 
 /// … and for the further ones, which are held against [`RATE`] alone.
@@ -50,9 +50,9 @@ pub struct Shift {
     pub p: f64,
 }
 
-/// The size of a shift: the median over all pairs of a run before and a run after (Hodges and Lehmann
-/// 1963), with the rank-sum interval of 95 %, `None` for too few runs. The place was chosen by the same
-/// runs, so it is a little too far from no change.
+/// The size of a shift: the median over all pairs of a run before and a run after (Hodges and
+/// Lehmann 1963), with the rank-sum interval of 95 %, `None` for too few runs. The place was chosen
+/// by the same runs, so it is a little too far from no change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
     /// New over old, where all values are positive.
@@ -61,8 +61,8 @@ pub enum Size {
     Difference(f64, Option<Interval>),
 }
 
-/// The distributions of chance that were made already, by number of runs: they depend on nothing else
-/// where no two runs are equal.
+/// The distributions of chance that were made already, by number of runs: they depend on nothing
+/// else where no two runs are equal.
 #[derive(Default)]
 pub struct Chance(BTreeMap<(usize, usize), Vec<f64>>);
 
@@ -73,8 +73,8 @@ pub fn p_value(values: &[f64], chance: &mut Chance) -> Option<f64> {
     Some(chance.p_value(&ranks, best(&ranks)?.1, ORDERS))
 }
 
-/// The shifts of a series whose first division is believed already ([`p_value`]), in order. Those by less
-/// than a factor of `1 + least` are left out.
+/// The shifts of a series whose first division is believed already ([`p_value`]), in order. Those
+/// by less than a factor of `1 + least` are left out.
 pub fn shifts(values: &[f64], least: f64, chance: &mut Chance) -> Vec<Shift> {
     let mut found = BTreeMap::new();
     divide(values, 0, true, chance, &mut found);
@@ -173,8 +173,8 @@ fn best_place(values: &[f64]) -> Option<usize> {
     divisions(&clipped).max_by(|one, other| one.1.total_cmp(&other.1)).map(|(at, _)| at)
 }
 
-/// For every division the distance of the first side's mean from that of all, in a unit that is the same
-/// for all divisions of a series.
+/// For every division the distance of the first side's mean from that of all, in a unit that is the
+/// same for all divisions of a series.
 fn divisions(values: &[f64]) -> impl Iterator<Item = (usize, f64)> {
     let count = values.len();
     let middle = values.iter().sum::<f64>() / count as f64;
@@ -271,8 +271,8 @@ fn size(before: &[f64], after: &[f64]) -> Size {
 }
 
 impl Size {
-    /// The logarithm of a ratio without its sign; a difference has no size that a ratio could be held
-    /// against.
+    /// The logarithm of a ratio without its sign; a difference has no size that a ratio could be
+    /// held against.
     fn logarithm(self) -> f64 {
         match self {
             Size::Ratio(ratio, _) => ratio.ln().abs(),

@@ -1,4 +1,5 @@
-//! Finds where a rate has settled, from a log of moments and counts: bytes of a stream, operations of a device.
+//! Finds where a rate has settled, from a log of moments and counts: bytes of a stream, operations
+//! of a device.
 
 use super::quantile::median;
 use super::trend;
@@ -15,12 +16,12 @@ const TURNS_MIN: usize = 3;
 const SILENT_PART: u64 = 8;
 /// A last turn of so many times the median turn is one of turns that grow.
 const GROWN: f64 = 1.5;
-/// A leading block is none of the steady part's while it is farther from the level of the second half
-/// than this share and so many times that half's scatter.
+/// A leading block is none of the steady part's while it is farther from the level of the second
+/// half than this share and so many times that half's scatter.
 const NEAR: f64 = 0.02;
 const SCATTERS: f64 = 4.0;
-/// A rest whose beginning and end differ by more than this share, and by so many times what neighbours
-/// differ by, still grows or falls.
+/// A rest whose beginning and end differ by more than this share, and by so many times what
+/// neighbours differ by, still grows or falls.
 const LEVEL: f64 = 0.1;
 /// From a median absolute deviation to a standard deviation.
 const TO_DEVIATION: f64 = 1.4826;
@@ -52,8 +53,8 @@ impl Steady {
         self.streams.iter().sum()
     }
 
-    /// Records beside a rate which part of its window it covers, and what was cut off; a count has `each`
-    /// bytes.
+    /// Records beside a rate which part of its window it covers, and what was cut off; a count has
+    /// `each` bytes.
     pub fn describe(&self, samples: &mut Samples, each: f64) {
         for (name, value) in [
             ("window_ns", self.window_ns),
@@ -79,8 +80,8 @@ impl Steady {
     }
 }
 
-/// What one stream's counter wrote down: moments (in ns since a beginning that all streams share) with the
-/// count by then.
+/// What one stream's counter wrote down: moments (in ns since a beginning that all streams share)
+/// with the count by then.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     points: Vec<(u64, u64)>,
@@ -112,9 +113,10 @@ impl Log {
         self.points.last().map_or(0, |(ns, _)| *ns)
     }
 
-    /// Some limits let a slice through at once, and then nothing for `silence_ns` or longer. The log of such a
-    /// limit is reduced to its beginning and the moments at which silences ended: whole turns have a rate, a
-    /// part of a turn has not. `None` while silences take much of the time but there are too few turns.
+    /// Some limits let a slice through at once, and then nothing for `silence_ns` or longer. The
+    /// log of such a limit is reduced to its beginning and the moments at which silences ended:
+    /// whole turns have a rate, a part of a turn has not. `None` while silences take much of the
+    /// time but there are too few turns.
     pub fn of_whole_turns(&self, silence_ns: u64) -> Option<Log> {
         let turns = self.turns(silence_ns);
         let is_most = 4 * turns.length_ns() >= 3 * self.length_ns();
@@ -124,7 +126,8 @@ impl Log {
         }
     }
 
-    /// Whether turns still become longer, as while a program reads further and further ahead of itself.
+    /// Whether turns still become longer, as while a program reads further and further ahead of
+    /// itself.
     pub fn has_growing_turns(&self, silence_ns: u64) -> bool {
         let turns = self.turns(silence_ns);
         let pairs = turns.points.windows(2);
@@ -169,16 +172,17 @@ impl Log {
 }
 
 impl Log {
-    /// Until when it tells what came, of a time that ends at `ns`: its last point, for what came since is
-    /// not written down yet; all of the time where it has been silent for longer than a block.
+    /// Until when it tells what came, of a time that ends at `ns`: its last point, for what came
+    /// since is not written down yet; all of the time where it has been silent for longer than a
+    /// block.
     fn known_until(&self, ns: f64, block_ns: f64) -> f64 {
         let last = self.points.last().map_or(ns, |(at, _)| *at as f64);
         if ns - last > block_ns { ns } else { last.min(ns) }
     }
 }
 
-/// The steady part of streams up to a moment, in blocks of `block_ns`: all but what came before the rate's
-/// change point. `None` while a stream has not begun, or there are too few blocks.
+/// The steady part of streams up to a moment, in blocks of `block_ns`: all but what came before the
+/// rate's change point. `None` while a stream has not begun, or there are too few blocks.
 pub fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
     let firsts = logs.iter().map(|log| log.points.first().map(|(ns, _)| *ns));
     let from = firsts.collect::<Option<Vec<u64>>>()?.into_iter().max()? as f64;
@@ -223,8 +227,8 @@ fn is_level(rates: &[f64]) -> bool {
     (last - first).abs() <= (LEVEL * middle(rates)).max(SCATTERS * scatter)
 }
 
-/// How many leading rates belong to the beginning, and whether the rest has settled; of rates that have not,
-/// the first half.
+/// How many leading rates belong to the beginning, and whether the rest has settled; of rates that
+/// have not, the first half.
 fn cold(rates: &[f64]) -> (usize, bool) {
     let half = rates.len() / 2;
     let warm_up = trend::warm_up(rates);
@@ -236,8 +240,8 @@ fn cold(rates: &[f64]) -> (usize, bool) {
     let apart: Vec<f64> = tail.iter().map(|rate| (rate - level).abs()).collect();
     let scatter = TO_DEVIATION * median(&apart).unwrap_or(0.0);
     let near = (NEAR * level).max(SCATTERS * scatter);
-    // What a shaper let through at once is one block, which is no change point; and the block in which
-    // the rate changed does not belong to the rest.
+    // What a shaper let through at once is one block, which is no change point; and the block in
+    // which the rate changed does not belong to the rest.
     let leading = rates[warm_up.discard..=half]
         .iter()
         .take_while(|rate| (**rate - level).abs() > near)

@@ -5,8 +5,8 @@ use super::quantile::median;
 
 /// A smaller rise is no step: what no longer fits comes from something that is slower by far.
 const RISE: f64 = 1.5;
-/// Share of the way from the lower level to the upper one, in logarithms, up to which a value belongs to
-/// the lower.
+/// Share of the way from the lower level to the upper one, in logarithms, up to which a value
+/// belongs to the lower.
 const LOWER_SHARE: f64 = 0.5;
 
 /// A step upwards.
@@ -22,13 +22,13 @@ pub struct Step {
     pub above: f64,
 }
 
-/// The step of a ladder, whose rungs may be in any order; `None` without two sizes, and where the values
-/// above are not at least one and a half times those below.
+/// The step of a ladder, whose rungs may be in any order; `None` without two sizes, and where the
+/// values above are not at least one and a half times those below.
 ///
-/// The change point is that of the division into two constant segments with the least sum of squares of
-/// the logarithms (one change, so the search is exact). Sizes just above a cliff may lie anywhere between
-/// the levels; such a rung is then given to the nearer one, so that the step is where values leave the
-/// lower level, not where they have reached the upper.
+/// The change point is that of the division into two constant segments with the least sum of
+/// squares of the logarithms (one change, so the search is exact). Sizes just above a cliff may lie
+/// anywhere between the levels; such a rung is then given to the nearer one, so that the step is
+/// where values leave the lower level, not where they have reached the upper.
 pub fn step(rungs: &[Rung]) -> Option<Step> {
     let mut rungs: Vec<Rung> =
         rungs.iter().copied().filter(|rung| rung.size > 0.0 && rung.value > 0.0).collect();

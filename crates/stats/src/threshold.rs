@@ -28,8 +28,8 @@ const NEAREST: u64 = 5;
 /// Thresholds tried in a factor of 2.
 const PER_OCTAVE: f64 = 24.0;
 /// Of two places as sparse the lower one is better: the loop's own times below it are known from
-/// millions, the shortest interruption above it from few. So a place's radius counts over the root of
-/// how high it lies, and the lowest is taken that comes next to the best within this factor.
+/// millions, the shortest interruption above it from few. So a place's radius counts over the root
+/// of how high it lies, and the lowest is taken that comes next to the best within this factor.
 const NEXT_TO_SPARSEST: f64 = 1.5;
 /// Without interruptions: so many times the longest time.
 const CLEAR_OF_TAIL: f64 = 1.5;
@@ -150,8 +150,8 @@ fn valley(seen: &[(u64, u64)], least: u64, most: u64) -> u64 {
     lowest.map_or(least, |index| places[index])
 }
 
-/// How far from `at`, in natural logarithms, the [`NEAREST`] times reach, or all if there are fewer:
-/// the inverse of their density there.
+/// How far from `at`, in natural logarithms, the [`NEAREST`] times reach, or all if there are
+/// fewer: the inverse of their density there.
 fn radius(seen: &[(u64, u64)], at: u64) -> f64 {
     // A time of no tick is of less than one.
     let distance = |ticks: u64| ((ticks as f64).max(0.5) / at as f64).ln().abs();

@@ -48,7 +48,8 @@ pub fn warm_up(timings: &[f64]) -> WarmUp {
     let scatter = median(&deviations).unwrap_or(0.0) / 0.6745;
     let near = (SETTLED * level.abs()).max(scatter);
     let mut bounds = vec![0];
-    // Plain divisions: a ramp is correlated, and what is split too often here is level all the same.
+    // Plain divisions: a ramp is correlated, and what is split too often here is level all the
+    // same.
     bounds.extend(divided(timings, 3, |_| 1.0));
     bounds.push(n);
     let discard = bounds

@@ -1,8 +1,9 @@
 //! The width probe's readings (METHOD §2a): which of them a core gives that nobody else uses.
 //!
-//! A reading is operations per cycle: how many of a row of independent ones the core did in the time in
-//! which it did one of a row of dependent ones. A core that is alone does as many as it has units, again
-//! and again; one whose other hyperthread is at work does fewer, and not always as many.
+//! A reading is operations per cycle: how many of a row of independent ones the core did in the
+//! time in which it did one of a row of dependent ones. A core that is alone does as many as it has
+//! units, again and again; one whose other hyperthread is at work does fewer, and not always as
+//! many.
 
 use super::quantile::{median, quantile};
 
@@ -16,17 +17,18 @@ pub const VISITS: u32 = 8;
 pub const VISITS_TIME: f64 = 2.0;
 /// … and not after so many turns of visits that brought none.
 pub const IN_VAIN: u32 = 2;
-/// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends within this or
-/// goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared ones between them 1 ms.
+/// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends
+/// within this or goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared
+/// ones between them 1 ms.
 pub const WAIT_NS: f64 = 2e6;
-/// Relative half width of the mode at the level, and as a multiple of the clock's step: a row's length is one of two
-/// whole numbers of steps, and a chain's too.
+/// Relative half width of the mode at the level, and as a multiple of the clock's step: a row's
+/// length is one of two whole numbers of steps, and a chain's too.
 const MODE: f64 = 0.01;
 const MODE_STEPS: f64 = 1.5;
 /// Lower end of the shoulder below the mode, in half widths: as wide as the mode itself.
 const SHOULDER: f64 = 3.0;
-/// The mode of a core that is alone has at least so many times the readings of its shoulder: on a core
-/// that is always shared there is a highest reading too, but no edge below it.
+/// The mode of a core that is alone has at least so many times the readings of its shoulder: on a
+/// core that is always shared there is a highest reading too, but no edge below it.
 const SHARPNESS: usize = 3;
 /// Readings in the mode at least, and their share of all.
 const LEAST_READINGS: usize = 100;
@@ -65,8 +67,9 @@ pub fn is_alone(reading: f64, level: f64) -> bool {
     reading >= ALONE * level
 }
 
-/// A core whose sibling is at work all the time has a sharp level too, at half its units: a level below this share of
-/// the units that its design is known to have is no level of a core that is alone.
+/// A core whose sibling is at work all the time has a sharp level too, at half its units: a level
+/// below this share of the units that its design is known to have is no level of a core that is
+/// alone.
 const OF_UNITS: f64 = 0.75;
 
 /// Whether a level can be that of a core alone whose design has so many units, where that is known.
@@ -121,8 +124,8 @@ pub const SHARED: &str = "probed_shared";
 /// Of those that read more than a core that is alone can.
 pub const FAST: &str = "probed_fast";
 
-/// The level from readings: the highest mode that enough of them share, if it is sharp and at a whole
-/// number. `step` is that of the clock, as a share of what is timed. Sorts them.
+/// The level from readings: the highest mode that enough of them share, if it is sharp and at a
+/// whole number. `step` is that of the clock, as a share of what is timed. Sorts them.
 pub fn learn(readings: &mut [f64], step: f64) -> Learned {
     let half = MODE.max(MODE_STEPS * step);
     readings.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -165,8 +168,9 @@ mod tests {
     use super::{ALONE, Learned, Seen, is_alone, is_whole_core, learn};
     use crate::draw::Draw;
 
-    /// Readings of a core of so many units that is alone for a share of them: alone ones within 0.3 % with a
-    /// few slower ones, shared ones anywhere between 38 and 91 % of the level, as they were measured.
+    /// Readings of a core of so many units that is alone for a share of them: alone ones within 0.3
+    /// % with a few slower ones, shared ones anywhere between 38 and 91 % of the level, as they
+    /// were measured.
     fn readings(units: f64, alone: f64, count: usize, seed: u64) -> Vec<f64> {
         let mut draw = Draw::new(seed);
         let mut reading = || match draw.chance(alone) {

@@ -84,8 +84,8 @@ fn rough(expected: Duration) -> Duration {
     }
 }
 
-/// What came of a pairing, as soon as it has ended: a line for each row that has a ratio, and one for what it
-/// lacks.
+/// What came of a pairing, as soon as it has ended: a line for each row that has a ratio, and one
+/// for what it lacks.
 fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
     let all = rivals(run);
     let mut bouts = all.iter().flat_map(|beside| &beside.bouts);

@@ -7,7 +7,8 @@ use host::net::shaping::Place;
 use record::quantity::render_bytes;
 use std::net::IpAddr;
 
-/// Memory that runs take: the footprint of main memory in a thorough run, and as much for files and pages.
+/// Memory that runs take: the footprint of main memory in a thorough run, and as much for files and
+/// pages.
 const RUNS_TAKE: u64 = 2 << 30;
 
 /// Limits of the own groups, with the disk's name where it is known.

@@ -9,8 +9,9 @@ use stats::compare::between::{BetweenRuns, Scatter, alike, between_runs, scatter
 use stats::compare::variance::Prior;
 use std::collections::BTreeMap;
 
-/// Least band, as a share of the kind's default: a variance learnt from a few stored runs may come out as none,
-/// once what rounds differ by is taken off, and where a family has few figures nothing steadies it.
+/// Least band, as a share of the kind's default: a variance learnt from a few stored runs may come
+/// out as none, once what rounds differ by is taken off, and where a family has few figures nothing
+/// steadies it.
 const LEAST: f64 = 0.5;
 
 /// What two runs of an unchanged machine differ by, in 95 of 100: a finding is greater. Learnt from

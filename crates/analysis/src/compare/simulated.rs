@@ -1,6 +1,6 @@
 //! The promises of METHOD §3 on simulated runs, through the whole path: events of rounds become a
-//! run, its figures, and their comparison. `crates/stats/src/compare/simulated.rs` tests the same on the
-//! mathematics alone, with more runs.
+//! run, its figures, and their comparison. `crates/stats/src/compare/simulated.rs` tests the same
+//! on the mathematics alone, with more runs.
 
 use super::{Measured, compare};
 use crate::figures;
@@ -154,7 +154,8 @@ fn count(trials: u64) -> (usize, usize, usize) {
 
 #[test]
 fn unchanged_runs_are_quiet_and_one_changed_figure_is_found() {
-    // One trial of the numbers of METHOD §3: a run of 2,000 figures takes its time in a debug build.
+    // One trial of the numbers of METHOD §3: a run of 2,000 figures takes its time in a debug
+    // build.
     let trials = trials(1);
     let (loud, hardware, os) = count(trials as u64);
     assert!(loud <= trials / 20, "{loud} of {trials}");

@@ -88,8 +88,8 @@ pub fn around(middle: f64, turns: u32) -> Vec<f64> {
     (0..turns).map(|n| middle * (1.0 + 0.01 * f64::from(n % 3) - 0.01)).collect()
 }
 
-/// One of everything: met, missed, explained, without enough turns, failed with some, skipped, cut off, a
-/// rival that is not here and one that has nothing to compare.
+/// One of everything: met, missed, explained, without enough turns, failed with some, skipped, cut
+/// off, a rival that is not here and one that has nothing to compare.
 pub fn events() -> Vec<Event> {
     let measured = |of: &Pairing, ratios: &[f64]| {
         let mut events = turns(of, ratios);

@@ -112,7 +112,8 @@ fn what_is_no_timing_is_judged_by_one_turn() {
 fn values_are_told_as_medians_and_the_ratio_pair_by_pair() {
     let pairing = of(Goal::Agree);
     let mut events = vec![Event::Pairing(pairing.clone())];
-    // The machine slows down over the turns: each side's values scatter by a factor, their ratio not at all.
+    // The machine slows down over the turns: each side's values scatter by a factor, their ratio
+    // not at all.
     for n in 1..=9_u32 {
         let slow = f64::from(n);
         events.push(Event::Pair(pair(&pairing, n, vec![51.0 * slow], vec![50.0 * slow])));

@@ -136,8 +136,8 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
     )
 }
 
-/// The least and the most of all cases. Cases of which the same was predicted are alike, and a factor
-/// between them means something; of others the one furthest from its likely value is told.
+/// The least and the most of all cases. Cases of which the same was predicted are alike, and a
+/// factor between them means something; of others the one furthest from its likely value is told.
 fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
     let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;

@@ -130,7 +130,8 @@ fn several(
     (!told.is_empty()).then(|| format!("{begin}{}", told.join("; ")))
 }
 
-/// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`; one figure alone with its interval.
+/// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`; one figure alone with its
+/// interval.
 fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
     let least = figures.iter().min_by(|a, b| value(a).total_cmp(&value(b)))?;

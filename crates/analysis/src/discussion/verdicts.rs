@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 /// Candidate causes that are told.
 const CAUSES: usize = 3;
 
-/// Both kinds of prediction, each by itself; nothing where at most one figure was judged and it lies
-/// within: the first sentence says so. Of a published machine how far its estimates are off, because
-/// a single number cannot hold.
+/// Both kinds of prediction, each by itself; nothing where at most one figure was judged and it
+/// lies within: the first sentence says so. Of a published machine how far its estimates are off,
+/// because a single number cannot hold.
 pub(super) fn sentence(run: &Run, names: &Names, figures: &[&Figure]) -> Option<String> {
     if run.header.is_published() {
         return estimates(figures);
@@ -30,8 +30,8 @@ pub(super) fn sentence(run: &Run, names: &Names, figures: &[&Figure]) -> Option<
     (!parts.is_empty()).then(|| finished(&parts.join("; ")))
 }
 
-/// `the report's own 8 estimates: measured 0.96 to 1.09 times the estimate, off by a factor of 1.05 in
-/// the median`; nothing for a single one, which the first sentence tells.
+/// `the report's own 8 estimates: measured 0.96 to 1.09 times the estimate, off by a factor of 1.05
+/// in the median`; nothing for a single one, which the first sentence tells.
 fn estimates(figures: &[&Figure]) -> Option<String> {
     let off = off(figures.iter().copied()).filter(|off| off.figures > 1)?;
     Some(finished(&format!(
@@ -117,8 +117,8 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
 }
 
 /// `2 figures are slower than predicted, at most by a factor of 1.3: latency (64 MiB) with 156 ns
-/// [150, 160] against 60 to 120 ns; candidate cause: …`. A miss whose interval reaches into what was
-/// predicted is told as such, and without a cause.
+/// [150, 160] against 60 to 120 ns; candidate cause: …`. A miss whose interval reaches into what
+/// was predicted is told as such, and without a cause.
 fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> String {
     misses::sort(&mut missed);
     let Some(worst) = missed.first().copied() else {

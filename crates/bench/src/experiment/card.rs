@@ -44,15 +44,16 @@ impl Card {
 /// What [`crate::measure::Bench`] sees to by itself in the rounds of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hazards {
-    /// Cases touch files which may hang the worker in the kernel: where a visit says nothing more in time, the
-    /// case has failed, and the series goes on without it. (What an experiment that needs a directory does
-    /// before its first case is watched as well: where it hangs there, all its cases have failed.)
+    /// Cases touch files which may hang the worker in the kernel: where a visit says nothing more
+    /// in time, the case has failed, and the series goes on without it. (What an experiment that
+    /// needs a directory does before its first case is watched as well: where it hangs there, all
+    /// its cases have failed.)
     pub hangs: bool,
-    /// For which cases much memory is taken: where the kernel's OOM killer ends the worker, they have failed for
-    /// that reason, and the series goes on without them.
+    /// For which cases much memory is taken: where the kernel's OOM killer ends the worker, they
+    /// have failed for that reason, and the series goes on without them.
     pub memory: Claim,
-    /// The round sleeps for a device or a server, or keeps a schedule: time that its measuring thread then waits
-    /// for a CPU is not theirs, and much of it disturbs.
+    /// The round sleeps for a device or a server, or keeps a schedule: time that its measuring
+    /// thread then waits for a CPU is not theirs, and much of it disturbs.
     pub run_delay: bool,
 }
 

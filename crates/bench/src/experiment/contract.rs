@@ -1,4 +1,5 @@
-//! What the author of an experiment writes. The session sees [`super::Experiment`], which follows from it.
+//! What the author of an experiment writes. The session sees [`super::Experiment`], which follows
+//! from it.
 
 use super::{
     Card, DerivedValue, Experiment as Any, Fields, Hazards, Known, Offer, Params, Preset, Site,
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 pub use crate::law::Facts;
 
-/// Makes the files of a series in a directory, and calls the last argument (it lives) often. The files, or why
-/// they could not be made.
+/// Makes the files of a series in a directory, and calls the last argument (it lives) often. The
+/// files, or why they could not be made.
 pub type MakeFiles = fn(&Series, &Path, &mut dyn FnMut()) -> Result<Vec<PathBuf>>;
 
 /// Files that are made once per stage, before the rounds that only read them.
@@ -43,16 +44,18 @@ pub trait Experiment: Sync + 'static {
     const ORDER: Order = Order::Shuffled;
     /// Stated cost of a round.
     const ROUND_COST: fn(&Site, &Series) -> Duration = shared_round_cost;
-    /// What the bench sees to by itself in a round: files that may hang, memory that may run out, time spent
-    /// waiting for a CPU.
+    /// What the bench sees to by itself in a round: files that may hang, memory that may run out,
+    /// time spent waiting for a CPU.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::NONE;
-    /// Measured metrics that a round may lack though they are predicted: that is a finding, no failure.
+    /// Measured metrics that a round may lack though they are predicted: that is a finding, no
+    /// failure.
     const MAY_LACK: &'static [&'static str] = &[];
     /// Files that are made before its rounds.
     const FILES: Option<Files> = None;
     /// A directory below which the run makes a work directory for a series alone, in the journal.
     const FILES_BELOW: fn(&Series) -> Option<PathBuf> = |_| None;
-    /// The control group below which rounds make one of their own; the run has its removal in the journal.
+    /// The control group below which rounds make one of their own; the run has its removal in the
+    /// journal.
     const GROUP_BELOW: fn(&Site, &Series) -> Option<PathBuf> = |_, _| None;
     /// The far end of a two-ended experiment: why the round does not count, if it fails.
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = None;
@@ -87,8 +90,8 @@ pub trait Experiment: Sync + 'static {
         Ok(series)
     }
 
-    /// What a measured metric of a case should be, in its unit; none where earlier figures add nothing.
-    /// `at` is what the case resolved to.
+    /// What a measured metric of a case should be, in its unit; none where earlier figures add
+    /// nothing. `at` is what the case resolved to.
     fn law(facts: Facts, case: &Self::Case, at: &Case, metric: &Metric) -> Option<Prediction>;
 
     /// One round of a series, cases in the order given.
@@ -132,8 +135,8 @@ pub fn one_series<E: Experiment + ?Sized>(
     offer
 }
 
-/// The cases of a preset; where a user chose a parameter that none of them has, also those of the next larger
-/// preset that have it.
+/// The cases of a preset; where a user chose a parameter that none of them has, also those of the
+/// next larger preset that have it.
 fn offered<E: Experiment>(site: &Site, params: &Params) -> Vec<E::Case> {
     let mut cases = E::cases(site, params.preset);
     for param in E::Case::PARAMS {

@@ -67,8 +67,8 @@ pub trait Fields: Clone + PartialEq + 'static {
     /// Its identity.
     fn id(&self) -> CaseId;
 
-    /// The case of an identity; none where a parameter is missing or has another domain. What the planner
-    /// adds to a case is passed over.
+    /// The case of an identity; none where a parameter is missing or has another domain. What the
+    /// planner adds to a case is passed over.
     fn of(id: &CaseId) -> Option<Self>;
 
     /// The same with another value of a parameter; itself where it lacks that parameter.
@@ -100,8 +100,8 @@ impl Fields for () {
     }
 }
 
-/// The one rule of `--set`: a chosen parameter takes the place of a preset's values of it. Cases that
-/// become alike are one.
+/// The one rule of `--set`: a chosen parameter takes the place of a preset's values of it. Cases
+/// that become alike are one.
 pub fn chosen<C: Fields>(mut cases: Vec<C>, params: &Params) -> Vec<C> {
     for param in C::PARAMS {
         let Some(values) = params.chosen(param.name) else {
@@ -120,8 +120,8 @@ pub fn chosen<C: Fields>(mut cases: Vec<C>, params: &Params) -> Vec<C> {
     cases
 }
 
-/// Declares an enum whose variants users and records know by a text. With `or`, one more variant holds any
-/// integer of a range.
+/// Declares an enum whose variants users and records know by a text. With `or`, one more variant
+/// holds any integer of a range.
 #[macro_export]
 macro_rules! symbols {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
@@ -192,7 +192,8 @@ macro_rules! symbols {
     };
 }
 
-/// As [`crate::symbols!`], with a row for each: everything that is to be known of it. `row()` gives it.
+/// As [`crate::symbols!`], with a row for each: everything that is to be known of it. `row()` gives
+/// it.
 #[macro_export]
 macro_rules! rows {
     ($(#[$meta:meta])* $vis:vis enum $name:ident: $row:ty {
@@ -251,8 +252,9 @@ pub const fn joined<const COUNT: usize>(parts: &[&[Param]]) -> [Param; COUNT] {
     all
 }
 
-/// Declares the case of an experiment: a struct whose fields are its parameters. A field's documentation is
-/// that of the parameter, its name too unless `as` gives another; `=` gives a narrower domain than its type has.
+/// Declares the case of an experiment: a struct whose fields are its parameters. A field's
+/// documentation is that of the parameter, its name too unless `as` gives another; `=` gives a
+/// narrower domain than its type has.
 #[macro_export]
 macro_rules! case {
     ($(#[$meta:meta])* $vis:vis struct $name:ident {

@@ -1,5 +1,5 @@
-//! Where a thread runs that waits for a device, a disk or an interface, and where the device's interrupts go, as
-//! a case: the one wakes the other, and across CPUs that takes longer.
+//! Where a thread runs that waits for a device, a disk or an interface, and where the device's
+//! interrupts go, as a case: the one wakes the other, and across CPUs that takes longer.
 
 use super::{Domain, Known, Param, Peer, Role, Site, Skip};
 use host::format_cpus;
@@ -28,7 +28,8 @@ pub const PLACEMENT_PARAM: Param = Param {
 
 /// The device whose interrupts wake the threads of a case.
 enum Device<'site> {
-    /// The disk below the directory for files, with its interrupts; none where the mounts do not name it.
+    /// The disk below the directory for files, with its interrupts; none where the mounts do not
+    /// name it.
     Disk(&'site [Irq]),
     /// The interface that leads to the far end or the server.
     Interface(&'site Interface),
@@ -135,8 +136,8 @@ fn arrange(cpus: &mut [usize], taker: usize, place: &str) {
     }
 }
 
-/// The far end's CPUs of a placement: as at the near end where its host tells which CPU takes the interrupts of
-/// its interface, else as they are.
+/// The far end's CPUs of a placement: as at the near end where its host tells which CPU takes the
+/// interrupts of its interface, else as they are.
 fn far_cpus(peer: &Peer, place: &str) -> Vec<usize> {
     let mut cpus = peer.cpus.clone();
     let interface = peer.interface.as_deref();
@@ -213,8 +214,8 @@ impl Site {
 }
 
 impl Known {
-    /// What a case of this placement may know: figures that have none, and those of the same, by the
-    /// names that experiments know.
+    /// What a case of this placement may know: figures that have none, and those of the same, by
+    /// the names that experiments know.
     #[must_use]
     pub fn seen_from(&self, place: Option<&Value>) -> Known {
         let mut seen = Known::default();

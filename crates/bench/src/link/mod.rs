@@ -64,7 +64,8 @@ impl RoundOrder {
         self.cpus.first().copied().unwrap_or(0)
     }
 
-    /// The clock of the round, for windows of the experiment's own: one start, one end, length in ns.
+    /// The clock of the round, for windows of the experiment's own: one start, one end, length in
+    /// ns.
     pub fn clock(&self) -> Clock {
         Clock::of(&self.calibration)
     }

@@ -48,22 +48,23 @@ pub enum Declared<'a> {
     Switches(u64),
     /// So many major faults were made on purpose: they do not disturb.
     MajorFaults(u64),
-    /// Others ran on a CPU that the case fills with processes of its own: these disturb, and are not in the
-    /// counters of the measuring process.
+    /// Others ran on a CPU that the case fills with processes of its own: these disturb, and are
+    /// not in the counters of the measuring process.
     Others {
         /// Switches to them.
         switches: u64,
         /// Time that they had, in ns.
         time_ns: f64,
     },
-    /// These CPUs measure beside the first, for what the environment of the round says. A crew says so itself.
+    /// These CPUs measure beside the first, for what the environment of the round says. A crew says
+    /// so itself.
     Cpus(&'a [usize]),
-    /// The worker lives: for what takes longer than a round does, between its blocks. Sent at most once a
-    /// second.
+    /// The worker lives: for what takes longer than a round does, between its blocks. Sent at most
+    /// once a second.
     Alive,
-    /// The memory that is taken next is for these cases: where the kernel's OOM killer ends the worker, they have
-    /// failed for that reason, and the series goes on without them. Before the memory is touched, by what
-    /// takes much, and only where [`Hazards::memory`] cannot say it.
+    /// The memory that is taken next is for these cases: where the kernel's OOM killer ends the
+    /// worker, they have failed for that reason, and the series goes on without them. Before the
+    /// memory is touched, by what takes much, and only where [`Hazards::memory`] cannot say it.
     Memory(&'a [&'a Case]),
     /// What this round wrote of the case is dropped, because what follows is better.
     Better(&'a Case),
@@ -130,17 +131,19 @@ impl Bench {
         Ok((book.samples, book.histograms, book.traces, done))
     }
 
-    /// What is to be done in this round, and with what: series, seed, CPUs, clock, directory, far end.
+    /// What is to be done in this round, and with what: series, seed, CPUs, clock, directory, far
+    /// end.
     pub fn order(&self) -> &RoundOrder {
         &self.order
     }
 
-    /// Times `body(n)`, which does its operation exactly `n` times: batches grow until METHOD §2
-    /// is met, then ABBA quartets of n against 2n for the case's time. The body returns nothing, or a
+    /// Times `body(n)`, which does its operation exactly `n` times: batches grow until METHOD §2 is
+    /// met, then ABBA quartets of n against 2n for the case's time. The body returns nothing, or a
     /// `Result<()>`. Returns the samples (ns per operation) so that facts of the case can be added.
     ///
     /// # Errors
-    /// The first error of the body; nothing of the case is written down then. A length that is not finite.
+    /// The first error of the body; nothing of the case is written down then. A length that is not
+    /// finite.
     pub fn time<R: Outcome>(
         &mut self,
         case: &Case,
@@ -150,8 +153,8 @@ impl Bench {
         self.time_beside(case, metric, || (), body)
     }
 
-    /// Like [`Bench::time`]; `beside` is called before each quartet, outside what is timed, and is to
-    /// take at most 2 % of a quartet.
+    /// Like [`Bench::time`]; `beside` is called before each quartet, outside what is timed, and is
+    /// to take at most 2 % of a quartet.
     ///
     /// # Errors
     /// As [`Bench::time`].
@@ -183,8 +186,8 @@ impl Bench {
         Ok(samples)
     }
 
-    /// How many leading quartets belong to the warm-up: by those of a core that is alone where they are
-    /// enough, because a neighbour that leaves looks like one too.
+    /// How many leading quartets belong to the warm-up: by those of a core that is alone where they
+    /// are enough, because a neighbour that leaves looks like one too.
     fn cold_quartets(&self, quartets: &Turns<Quartet>, k: u64) -> usize {
         let least = self.goal.quartets_min;
         let all = samples(&quartets.kept, k);
@@ -199,12 +202,12 @@ impl Bench {
         }
     }
 
-    /// Writes the values of a metric of a case down, in the metric's unit ([`Values`]); a `Vec<f64>` holds
-    /// single events. Returns the samples, so that facts of the case can be added.
+    /// Writes the values of a metric of a case down, in the metric's unit ([`Values`]); a
+    /// `Vec<f64>` holds single events. Returns the samples, so that facts of the case can be added.
     ///
     /// # Errors
-    /// A value that is not finite, or not below the limit of censored ones; batches of no operations, or no
-    /// quartets.
+    /// A value that is not finite, or not below the limit of censored ones; batches of no
+    /// operations, or no quartets.
     pub fn record<'v>(
         &mut self,
         case: &Case,
@@ -292,8 +295,8 @@ impl Bench {
         Ok(offset)
     }
 
-    /// Says something of the round to the session, or to who judges whether it was disturbed. Outside any timed
-    /// window: the session may wake up for it.
+    /// Says something of the round to the session, or to who judges whether it was disturbed.
+    /// Outside any timed window: the session may wake up for it.
     pub fn declare(&mut self, declared: Declared<'_>) {
         match declared {
             Declared::Switches(count) => self.around.plan_switches(count),
@@ -342,8 +345,8 @@ impl Bench {
         self.say(|| FromWorker::TakesMemory(ids()));
     }
 
-    /// Gives cases up while the round goes on: what this round wrote of them is dropped, and the reason kept.
-    /// One that failed before keeps its own reason.
+    /// Gives cases up while the round goes on: what this round wrote of them is dropped, and the
+    /// reason kept. One that failed before keeps its own reason.
     pub fn give_up<'case>(
         &mut self,
         cases: impl IntoIterator<Item = &'case Case>,

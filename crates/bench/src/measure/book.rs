@@ -226,8 +226,8 @@ impl Book {
     }
 
     /// Writes events down beside `censored` ones that never ended: their number counts in the
-    /// distribution, above all that did. Every value of those that did must lie below `limit`, which the
-    /// others are known to have passed.
+    /// distribution, above all that did. Every value of those that did must lie below `limit`,
+    /// which the others are known to have passed.
     ///
     /// # Errors
     /// A value that is not finite, or not below the limit.
@@ -341,7 +341,8 @@ impl Book {
     }
 }
 
-/// A value to ten significant digits: a counter's frequency and its drift are known to a billionth; whole numbers stay exact.
+/// A value to ten significant digits: a counter's frequency and its drift are known to a billionth;
+/// whole numbers stay exact.
 fn shortened(value: f64) -> f64 {
     if value.fract() == 0.0 || !value.is_finite() {
         return value;

@@ -88,8 +88,9 @@ pub fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
     Ok(calibration)
 }
 
-/// `CLOCK_MONOTONIC_RAW` at a moment that the clock told, in ns: the kernel's tracepoints of the same time
-/// can be laid beside it. The moment lies back so little that the calibration's error is none.
+/// `CLOCK_MONOTONIC_RAW` at a moment that the clock told, in ns: the kernel's tracepoints of the
+/// same time can be laid beside it. The moment lies back so little that the calibration's error is
+/// none.
 pub fn raw_ns(clock: Clock, tick: u64) -> f64 {
     let now = edge(|| clock.start());
     now.raw_ns as f64 - clock.between_ns(tick, now.ticks)

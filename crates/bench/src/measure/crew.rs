@@ -139,8 +139,9 @@ impl Crew {
         Crew { able, ..self }
     }
 
-    /// The same with the width probe read between steps, about every 0.1 ms, where the clock allows it. The probe
-    /// takes 2 % of the window, which the stretches between its readings do not contain.
+    /// The same with the width probe read between steps, about every 0.1 ms, where the clock allows
+    /// it. The probe takes 2 % of the window, which the stretches between its readings do not
+    /// contain.
     #[must_use]
     pub fn watched(self, is_watched: bool) -> Self {
         Crew { probe: self.able.filter(|_| is_watched), ..self }
@@ -182,8 +183,8 @@ impl Crew {
     }
 
     /// As [`Crew::run_probed`], for steps that can be done in several ways that do the same: a step
-    /// is told which. After the warm-up all members try each for an eighth of the window at the same
-    /// time, and the window is worked in the one that all together were fastest at
+    /// is told which. After the warm-up all members try each for an eighth of the window at the
+    /// same time, and the window is worked in the one that all together were fastest at
     /// ([`Shared::way`]).
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use host::{Outside, Root};
 use metal::process::{self, Usage};
 use std::collections::BTreeMap;
 
-/// Counters at one moment: of the process (switches, faults and times, of its ended threads too), of
-/// the calling thread (run delay and migrations), and of some CPUs.
+/// Counters at one moment: of the process (switches, faults and times, of its ended threads too),
+/// of the calling thread (run delay and migrations), and of some CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     usage: Usage,

@@ -75,7 +75,8 @@ impl FarEnd {
         }
     }
 
-    /// Becomes readable when the session says something or ends: then [`FarEnd::drained`] does not wait.
+    /// Becomes readable when the session says something or ends: then [`FarEnd::drained`] does not
+    /// wait.
     pub fn session(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }

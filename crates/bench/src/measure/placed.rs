@@ -122,8 +122,8 @@ pub fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
     }
 }
 
-/// Has the kernel take the pages of memory that is touched next from `node`, and from no other. With
-/// one node there is nothing to bind; where a sandbox forbids it a note says so, and only
+/// Has the kernel take the pages of memory that is touched next from `node`, and from no other.
+/// With one node there is nothing to bind; where a sandbox forbids it a note says so, and only
 /// [`verify_node`] tells where the pages are.
 ///
 /// # Errors
@@ -221,8 +221,9 @@ fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
     Ok(())
 }
 
-/// The share of huge pages, verified to be what was asked for. Where there are too few of them after the first
-/// touch, the kernel is asked to gather them, unless `as_they_came` says for what they are to stay as they are.
+/// The share of huge pages, verified to be what was asked for. Where there are too few of them
+/// after the first touch, the kernel is asked to gather them, unless `as_they_came` says for what
+/// they are to stay as they are.
 ///
 /// # Errors
 /// Some base pages are huge, or too few huge ones are ([`TooFewHuge`]).

@@ -48,15 +48,15 @@ pub struct Goal {
     pub quartets_min: usize,
     /// Quartets at most.
     pub quartets_max: usize,
-    /// Level of the width probe: a turn begins when the core reads alone, and the case ends where it does not
-    /// for long. None: turns begin whoever uses the core.
+    /// Level of the width probe: a turn begins when the core reads alone, and the case ends where
+    /// it does not for long. None: turns begin whoever uses the core.
     pub alone: Option<f64>,
 }
 
 impl Goal {
-    /// The goal for a case: quartets of 0.3 ms, within which a neighbour mostly stays or stays away,
-    /// and beside which five probes take little; shorter ones where the case's time is, but no batch
-    /// shorter than METHOD §2 allows.
+    /// The goal for a case: quartets of 0.3 ms, within which a neighbour mostly stays or stays
+    /// away, and beside which five probes take little; shorter ones where the case's time is, but
+    /// no batch shorter than METHOD §2 allows.
     pub fn new(calibration: &Calibration, case_ns: u64, rehearsal: bool) -> Self {
         let least_ns = least_ns(calibration);
         let case_ns = case_ns as f64;
@@ -146,7 +146,8 @@ pub fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
 pub struct Turns<T> {
     /// All but those that failed a check of their own.
     pub kept: Vec<T>,
-    /// Of each, additions per cycle at its slowest boundary ([`Watch::end`]); empty without a probe.
+    /// Of each, additions per cycle at its slowest boundary ([`Watch::end`]); empty without a
+    /// probe.
     pub width: Vec<f64>,
     /// Core clock in the turns, in Hz; none where no two of the probes' chains agree.
     pub core_hz: Option<f64>,
@@ -225,9 +226,9 @@ impl Timer {
         Ok(self.clock.between_ns(start, end))
     }
 
-    /// Grows n until a batch lasts `goal.batch_ns`; `body` says how long a batch took, in ns. Ends for
-    /// every body: n, the steps and the time are capped. A length that suffices is looked at again,
-    /// because the first call of a body is the cold one.
+    /// Grows n until a batch lasts `goal.batch_ns`; `body` says how long a batch took, in ns. Ends
+    /// for every body: n, the steps and the time are capped. A length that suffices is looked at
+    /// again, because the first call of a body is the cold one.
     ///
     /// # Errors
     /// The first error of the body.
@@ -264,10 +265,10 @@ impl Timer {
         })
     }
 
-    /// Takes turns of a quartet each for the case's time. A turn reads the width probe after each of
-    /// its batches ([`abba`]) and may be `None` where it failed a check of its own; between two turns
-    /// stands a short chain for the core's cycle. Nothing is left out for how long it took, and nothing
-    /// is allocated or called between the turns except the clock.
+    /// Takes turns of a quartet each for the case's time. A turn reads the width probe after each
+    /// of its batches ([`abba`]) and may be `None` where it failed a check of its own; between two
+    /// turns stands a short chain for the core's cycle. Nothing is left out for how long it took,
+    /// and nothing is allocated or called between the turns except the clock.
     ///
     /// # Errors
     /// The first error of a turn.

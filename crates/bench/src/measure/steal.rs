@@ -1,5 +1,6 @@
-//! Time that the hypervisor gave to others, in ns: what a running thread's own clocks do not account for
-//! (METHOD §4). /proc/stat counts it in steps of 10 ms, which is most of a case's window or nothing.
+//! Time that the hypervisor gave to others, in ns: what a running thread's own clocks do not
+//! account for (METHOD §4). /proc/stat counts it in steps of 10 ms, which is most of a case's
+//! window or nothing.
 
 use metal::clock::{Clock, monotonic_raw_ns, vdso_clock_gettime};
 use metal::process::rusage_thread;
@@ -28,7 +29,8 @@ impl Account {
     }
 
     /// What was stolen since an earlier account and the time between them, in ns; `None` where the
-    /// thread slept, which is not accounted for either. Of any sign: the clocks are not read at once.
+    /// thread slept, which is not accounted for either. Of any sign: the clocks are not read at
+    /// once.
     pub fn since(self, earlier: Account) -> Option<(f64, f64)> {
         let wall_ns = self.wall_ns as f64 - earlier.wall_ns as f64;
         let cpu_ns = self.cpu_ns as f64 - earlier.cpu_ns as f64;

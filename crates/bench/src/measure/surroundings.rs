@@ -59,13 +59,14 @@ pub struct Surroundings {
     stolen: Option<(f64, f64)>,
     /// Whether time that the measuring thread waits for a CPU is a disturbance.
     minds_run_delay: bool,
-    /// Switches to others on a CPU that the case fills with processes, and the time these had, in ns.
+    /// Switches to others on a CPU that the case fills with processes, and the time these had, in
+    /// ns.
     foreign: Option<(u64, f64)>,
 }
 
 impl Surroundings {
-    /// Pins the calling thread to the order's first CPU (a free one to all of them), asks for the highest priority, warms the
-    /// core up and reads the counters.
+    /// Pins the calling thread to the order's first CPU (a free one to all of them), asks for the
+    /// highest priority, warms the core up and reads the counters.
     ///
     /// # Errors
     /// There is no CPU in the order, or it cannot be pinned to.
@@ -118,7 +119,8 @@ impl Surroundings {
         self.planned_switches += count;
     }
 
-    /// Counts others' turns among processes of the case's own, whose switches are not this process's.
+    /// Counts others' turns among processes of the case's own, whose switches are not this
+    /// process's.
     pub fn met_others(&mut self, switches: u64, time_ns: f64) {
         let (count, sum_ns) = self.foreign.unwrap_or_default();
         self.foreign = Some((count + switches, sum_ns + time_ns));

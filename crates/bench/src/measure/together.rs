@@ -9,7 +9,8 @@ use std::thread;
 /// pinned to one; results in their order.
 ///
 /// # Errors
-/// A CPU that cannot be pinned to, a thread that cannot be made or panicked, or the first error of the work.
+/// A CPU that cannot be pinned to, a thread that cannot be made or panicked, or the first error of
+/// the work.
 pub fn together<T: Send, R: Send>(
     cpus: &[usize],
     things: Vec<T>,

@@ -4,8 +4,8 @@ use super::quartet::{Quartet, Turns};
 use super::width::Stretch;
 use stats::histogram::Histogram as Distribution;
 
-/// Values of one metric of one case, in the metric's unit, for [`super::Bench::record`]. A `Vec<f64>`
-/// becomes single events.
+/// Values of one metric of one case, in the metric's unit, for [`super::Bench::record`]. A
+/// `Vec<f64>` becomes single events.
 pub struct Values<'a> {
     pub(super) of: Of<'a>,
     /// Readings of the width probe, one for each value.
@@ -39,10 +39,10 @@ impl<'a> Values<'a> {
         Values::of(Of::Counted(excerpt, all))
     }
 
-    /// Events beside `censored` ones that never ended (drops, time-outs, what was never begun), which count
-    /// in the distribution as longer than all that did. `limit` is the value that they are known to have
-    /// passed; an event that ended at it or later counts as one of them, so that none of the values may lie
-    /// there.
+    /// Events beside `censored` ones that never ended (drops, time-outs, what was never begun),
+    /// which count in the distribution as longer than all that did. `limit` is the value that they
+    /// are known to have passed; an event that ended at it or later counts as one of them, so that
+    /// none of the values may lie there.
     pub fn censored(values: Vec<f64>, censored: u64, limit: f64) -> Self {
         Values::of(Of::Censored { values, censored, limit })
     }
@@ -62,8 +62,8 @@ impl<'a> Values<'a> {
         Values::blocks(vec![value])
     }
 
-    /// A thread's or a crew's work between readings of the width probe; `whole` is the value of the whole
-    /// window, which stands alone where it was not cut into stretches.
+    /// A thread's or a crew's work between readings of the width probe; `whole` is the value of the
+    /// whole window, which stands alone where it was not cut into stretches.
     pub fn stretches(stretches: &[Stretch], whole: f64) -> Self {
         match stretches {
             [] => Values::block(whole),
@@ -72,22 +72,22 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Quartets in the order `k`, `2 k`, `2 k`, `k`: of each the sum of the two short batches and of the two
-    /// long ones, in ns. Where the core clock around the case is unknown, that of the probes' chains stands
-    /// in its place.
+    /// Quartets in the order `k`, `2 k`, `2 k`, `k`: of each the sum of the two short batches and
+    /// of the two long ones, in ns. Where the core clock around the case is unknown, that of the
+    /// probes' chains stands in its place.
     pub fn quartets(k: u64, turns: Turns<Quartet>) -> Self {
         Values::of(Of::Quartets { k, turns })
     }
 
-    /// With a reading of the width probe for each value ([`super::Watch::end`]); 0 where it could not be
-    /// read.
+    /// With a reading of the width probe for each value ([`super::Watch::end`]); 0 where it could
+    /// not be read.
     #[must_use]
     pub fn watched(self, width: impl AsRef<[f64]>) -> Self {
         Values { width: width.as_ref().to_vec(), ..self }
     }
 
-    /// Yielded on other CPUs than the round's: the core clock of the measuring thread's is not theirs, and
-    /// is not taken.
+    /// Yielded on other CPUs than the round's: the core clock of the measuring thread's is not
+    /// theirs, and is not taken.
     #[must_use]
     pub fn apart(self) -> Self {
         Values { is_apart: true, ..self }

@@ -1,5 +1,6 @@
-//! The width probe (METHOD §2a): 1 to 2 µs of independent operations beside a short chain of rotations. A
-//! core that another tenant's hyperthread uses does fewer of them a cycle; the chain tells the cycle.
+//! The width probe (METHOD §2a): 1 to 2 µs of independent operations beside a short chain of
+//! rotations. A core that another tenant's hyperthread uses does fewer of them a cycle; the chain
+//! tells the cycle.
 
 use super::clock::Clock;
 use super::core_clock::CoreClock;
@@ -15,8 +16,8 @@ const PROBE_NS: f64 = 1e3;
 const STEPS: f64 = 50.0;
 /// … and no longer than this, in ns: the clock is too coarse otherwise.
 const PROBE_NS_MAX: f64 = 2e3;
-/// Operations per cycle by which a row is sized before anything is known of the core, and rows that are timed to
-/// size it better: the fastest was alone.
+/// Operations per cycle by which a row is sized before anything is known of the core, and rows that
+/// are timed to size it better: the fastest was alone.
 const UNITS: f64 = 4.0;
 const SIZING_ROWS: usize = 64;
 /// A turn of a row has one operation more, which counts the turns.
@@ -47,7 +48,8 @@ pub fn clock_step(resolution_ns: f64) -> f64 {
 }
 
 impl Probe {
-    /// For a core that does so many operations a cycle, where that is known. `None` where the clock is too coarse.
+    /// For a core that does so many operations a cycle, where that is known. `None` where the clock
+    /// is too coarse.
     pub fn new(
         clock: Clock,
         core: &CoreClock,
@@ -97,7 +99,8 @@ impl Probe {
         self.clock.between_ns(start, self.clock.end()) / (OPERATIONS_A_TURN * self.turns as f64)
     }
 
-    /// Readings into `readings`: operations per cycle, each by the least of three neighbouring chains.
+    /// Readings into `readings`: operations per cycle, each by the least of three neighbouring
+    /// chains.
     fn readings(&self, count: usize, readings: &mut Vec<f64>) {
         let mut cycles = [self.cycle_ns(), self.cycle_ns(), 0.0];
         let mut operation_ns = self.operation_ns();
@@ -119,8 +122,8 @@ fn reading(cycle_ns: f64, operation_ns: f64) -> Option<f64> {
     (reading.is_finite() && reading > 0.0).then_some(reading)
 }
 
-/// Learns what *alone* looks like on the calling thread's CPU, for `patience` where it is hardly ever
-/// alone.
+/// Learns what *alone* looks like on the calling thread's CPU, for `patience` where it is hardly
+/// ever alone.
 pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
     let mut found = Width {
         level: None,

@@ -1,10 +1,10 @@
-//! What is planned, predicted and derived on recorded hosts stays what it was, until a change means it:
-//! `UPDATE_FROZEN=1 cargo test -p plumb-catalogue frozen` writes it anew, and tests/frozen/README.md says what
-//! changed and why.
+//! What is planned, predicted and derived on recorded hosts stays what it was, until a change means
+//! it: `UPDATE_FROZEN=1 cargo test -p plumb-catalogue frozen` writes it anew, and
+//! tests/frozen/README.md says what changed and why.
 //!
-//! A line has what it is about, then numbers. Sentences are not in it. Figures that predictions rest on
-//! are invented: each key's likely prior, moved by [`MOVED`], so that a prediction from figures is another
-//! than the one before the run.
+//! A line has what it is about, then numbers. Sentences are not in it. Figures that predictions
+//! rest on are invented: each key's likely prior, moved by [`MOVED`], so that a prediction from
+//! figures is another than the one before the run.
 
 use crate::{FAMILIES, find};
 use bench::experiment::{Experiment, Known, Peer, Preset, Site};

@@ -41,8 +41,8 @@ pub(crate) fn everywhere() -> Vec<Conditions> {
     all
 }
 
-/// Asserts what holds for all pairings of a rival of this room; the bytes of plumb's arrays of each, where it
-/// has such and can be run.
+/// Asserts what holds for all pairings of a rival of this room; the bytes of plumb's arrays of
+/// each, where it has such and can be run.
 pub(crate) fn check(conditions: &Conditions, pairings: &[Pairing]) -> Vec<Option<u64>> {
     let mut names = BTreeSet::new();
     let mut footprints = Vec::new();
@@ -82,8 +82,8 @@ fn footprints_are_those_that_the_experiment_resolves() {
         cpus: &conditions.cpus[..1],
         limit: 1 << 20,
     };
-    // Three eighths of the 0.95 of 32 KiB that a ladder is expected to find, cut to whole lines of three
-    // arrays in strides of eight.
+    // Three eighths of the 0.95 of 32 KiB that a ladder is expected to find, cut to whole lines of
+    // three arrays in strides of eight.
     assert_eq!(moves.footprint(&conditions).ok(), Some(7 * 1536));
     let in_memory = Moves { level: "DRAM", cpus: &conditions.cpus[..4], limit: 8 << 20, ..moves };
     // Cut to the limit, for each of four threads.

@@ -1,5 +1,6 @@
-//! nviennot/core-to-core-latency: a cache line handed over between CPUs by compare and swap. It is in no
-//! distribution (`cargo install core-to-core-latency`), and only its options tell its version.
+//! nviennot/core-to-core-latency: a cache line handed over between CPUs by compare and swap. It is
+//! in no distribution (`cargo install core-to-core-latency`), and only its options tell its
+//! version.
 
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;
@@ -91,8 +92,8 @@ fn hand_over(conditions: &Conditions) -> Pairing {
     }
 }
 
-/// The matrix on standard output: a line for each CPU, cells separated by commas, those on and above the
-/// diagonal empty. Of two CPUs it has one value, the first of the second line.
+/// The matrix on standard output: a line for each CPU, cells separated by commas, those on and
+/// above the diagonal empty. Of two CPUs it has one value, the first of the second line.
 fn parse(said: &Output, _what: &str) -> Result<f64, String> {
     let rows: Vec<Vec<&str>> = said.stdout.lines().map(|line| line.split(',').collect()).collect();
     let [first, second] = rows.as_slice() else {

@@ -1,9 +1,10 @@
 //! `cyclictest` (rt-tests): how late a sleeper wakes, as real-time people measure it.
 //!
-//! Both sides sleep by clock_nanosleep to the points of a grid of the same spacing, on the same clock and
-//! CPU, under the same policy and timer slack, idle states as they are (`--default-system`) or held off
-//! (cyclictest's own default), beside the same load, and read the clock just after. cyclictest's main thread,
-//! which wakes every 10 ms, is sent to another CPU where there is one.
+//! Both sides sleep by clock_nanosleep to the points of a grid of the same spacing, on the same
+//! clock and CPU, under the same policy and timer slack, idle states as they are
+//! (`--default-system`) or held off (cyclictest's own default), beside the same load, and read the
+//! clock just after. cyclictest's main thread, which wakes every 10 ms, is sent to another CPU
+//! where there is one.
 
 mod theirs;
 
@@ -61,8 +62,8 @@ enum Load {
     Others,
 }
 
-/// Sleeps of standard, the most telling first: as any program sleeps, as cyclictest is run by those who tune a
-/// machine, and beside a process that wants the CPU.
+/// Sleeps of standard, the most telling first: as any program sleeps, as cyclictest is run by those
+/// who tune a machine, and beside a process that wants the CPU.
 const STANDARD: [Sleep; 3] = [
     Sleep::PLAIN,
     Sleep { policy: "fifo", idle_states: "held_off", ..Sleep::PLAIN },
@@ -194,8 +195,8 @@ fn rows(sleep: Sleep) -> Vec<Row> {
     ]
 }
 
-/// A percentile of the latenesses of all points of all rounds that had not passed when the sleeper was back
-/// from the one before, in ns.
+/// A percentile of the latenesses of all points of all rounds that had not passed when the sleeper
+/// was back from the one before, in ns.
 fn ranked(run: &Run, row: &Row, share: f64) -> Result<f64> {
     let is_meant =
         |case: &CaseId| row.case.0.iter().all(|(name, value)| case.get(name) == Some(value));
@@ -273,7 +274,8 @@ fn asked(conditions: &Conditions, sleep: Sleep, count: u64) -> Theirs {
     }
 }
 
-/// A script that runs cyclictest beside one process on each of these CPUs, which spins at its priority.
+/// A script that runs cyclictest beside one process on each of these CPUs, which spins at its
+/// priority.
 fn beside(spun_on: &[usize], args: &[String]) -> String {
     let list: Vec<String> = spun_on.iter().map(usize::to_string).collect();
     format!(

@@ -1,8 +1,8 @@
 //! fio: reads and writes of a file by system calls and rings.
 //!
-//! Both sides do six rounds of 225 ms (fio: jobs one after another), because a virtual disk's host polls for
-//! as long as there is load, and gives more in a window that lasts; each writes no more than the same bytes in
-//! a round. All rounds count, disturbed or not: fio leaves none out.
+//! Both sides do six rounds of 225 ms (fio: jobs one after another), because a virtual disk's host
+//! polls for as long as there is load, and gives more in a window that lasts; each writes no more
+//! than the same bytes in a round. All rounds count, disturbed or not: fio leaves none out.
 
 use crate::{Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Context, Result, ensure};
@@ -214,8 +214,8 @@ impl Work {
         let mut also = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
         also(&[
             "--direct=1",
-            // A job of a process begins a session of its own (setsid), and so leaves the group of processes
-            // whose priority is plumb's (autogroup).
+            // A job of a process begins a session of its own (setsid), and so leaves the group of
+            // processes whose priority is plumb's (autogroup).
             "--thread",
             "--overwrite=1",
             "--randrepeat=0",
@@ -223,7 +223,8 @@ impl Work {
         ]);
         match self.op {
             "read" => also(&["--time_based"]),
-            // As plumb: the blocks are filled once, and a word in each is changed before each write.
+            // As plumb: the blocks are filled once, and a word in each is changed before each
+            // write.
             _ => also(&["--refill_buffers=0", "--scramble_buffers=1"]),
         }
         if self.engine == "io_uring" {

@@ -1,7 +1,7 @@
 //! HPC Challenge: of its parts HPL, which solves a dense system by OpenBLAS, and STREAM.
 //!
-//! It has no options: an input file sizes HPL's matrix, and by that all else. It runs all its parts each
-//! time; what it found is in a file.
+//! It has no options: an input file sizes HPL's matrix, and by that all else. It runs all its parts
+//! each time; what it found is in a file.
 
 use crate::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, team};
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
@@ -27,8 +27,8 @@ pub static RIVAL: Rival = Rival {
 /// What it reads, and where it leaves what it found.
 const INPUT_NAME: &str = "hpccinf.txt";
 const ANSWER_NAME: &str = "hpccoutf.txt";
-/// Bytes of STREAM's arrays: of all ranks together, and of each at least. One more equation and hpcc's
-/// tables of random accesses, where it spends most of its time, are twice as large.
+/// Bytes of STREAM's arrays: of all ranks together, and of each at least. One more equation and
+/// hpcc's tables of random accesses, where it spends most of its time, are twice as large.
 const STREAM_BYTES: u64 = 8 * 5792 * 5792;
 const STREAM_RANK_LEAST: u64 = 40_000_000;
 const STREAM_REHEARSAL: u64 = 1 << 20;
@@ -219,8 +219,9 @@ fn theirs(conditions: &Conditions, cpus: &[usize], input: String) -> Theirs {
 /// What each rank of mpirun runs: hpcc, pinned to the CPU of its number among the arguments.
 const PINNED: &str = "shift ${OMPI_COMM_WORLD_LOCAL_RANK:-${PMI_RANK:?}}; exec taskset -c $1 hpcc";
 
-/// mpirun's arguments. It pins differently from release to release, so it pins nothing, and each rank pins
-/// itself. (A command line of a part for each rank ends Open MPI 5.0.7 by a segmentation fault.)
+/// mpirun's arguments. It pins differently from release to release, so it pins nothing, and each
+/// rank pins itself. (A command line of a part for each rank ends Open MPI 5.0.7 by a segmentation
+/// fault.)
 fn ranks(cpus: &[usize]) -> Vec<String> {
     let count = cpus.len();
     let mut args: Vec<String> = vec!["--host".to_owned(), format!("localhost:{count}")];
@@ -259,7 +260,8 @@ fn environment(conditions: &Conditions) -> Vec<(&'static str, String)> {
     environment
 }
 
-/// hpcc's input: HPL with a matrix of n x n, in its usual way (see the tuning notes that come with HPL).
+/// hpcc's input: HPL with a matrix of n x n, in its usual way (see the tuning notes that come with
+/// HPL).
 fn input(n: u64, blocks: &[u32], grids: &[(usize, usize)]) -> String {
     let list = |values: Vec<String>| values.join(" ");
     let count = blocks.len();

@@ -1,4 +1,5 @@
-//! `lstopo` (hwloc): which caches a CPU has, beside what plumb reads of them and where it measures their ends.
+//! `lstopo` (hwloc): which caches a CPU has, beside what plumb reads of them and where it measures
+//! their ends.
 
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Context, Result};

@@ -172,7 +172,8 @@ fn row(protocol: &'static str, bytes: u64, difference: &'static str) -> Row {
     }
 }
 
-/// Bytes of all rounds' connections over the time of each from its first call of the sender's to the last.
+/// Bytes of all rounds' connections over the time of each from its first call of the sender's to
+/// the last.
 fn whole(run: &Run, row: &Row) -> Result<f64> {
     let of_row = run.samples.iter().filter(|samples| samples.metric == row.metric);
     let (mut bytes, mut ns) = (0.0, 0.0);

@@ -23,12 +23,14 @@ pub static RIVAL: Rival = Rival {
     parse,
 };
 
-/// Most bytes of one thread's arrays in main memory, as plumb's standard preset has them; of a rehearsal.
+/// Most bytes of one thread's arrays in main memory, as plumb's standard preset has them; of a
+/// rehearsal.
 const LIMIT: u64 = 256 << 20;
 const LIMIT_REHEARSAL: u64 = 2 << 20;
 /// Times over the arrays in a rehearsal; the program takes ten at least.
 const TIMES_REHEARSAL: &str = "10";
-/// Its arrays are cut to whole turns of its loops: by no more than this share of what they were to have.
+/// Its arrays are cut to whole turns of its loops: by no more than this share of what they were to
+/// have.
 const CUT_MOST: f64 = 0.05;
 
 /// One of its loops, at one level, by how many.
@@ -170,9 +172,9 @@ fn name(one: Loop) -> String {
     format!("{}-{}{past}{all}", one.level.to_lowercase(), one.op)
 }
 
-/// Its loop of the widest vectors; plumb's `vector` takes them too, in main memory unless narrower ones are
-/// faster. Its `triad` has four arrays, the one
-/// of three is its `stream`; its `update` stores what it loaded, unchanged, and is no `modify`.
+/// Its loop of the widest vectors; plumb's `vector` takes them too, in main memory unless narrower
+/// ones are faster. Its `triad` has four arrays, the one of three is its `stream`; its `update`
+/// stores what it loaded, unchanged, and is no `modify`.
 fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
     let past = stores == "nontemporal";
     let has = |feature: &str| host.cpu.has(feature);
@@ -217,7 +219,8 @@ fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
     })
 }
 
-/// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on CPUS`).
+/// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on
+/// CPUS`).
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let (bytes, cpus) =
         what.split_once(" B on ").ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;

@@ -1,10 +1,11 @@
-//! lmbench 3: the programs of the distribution, each found by its name in PATH. What stands beside which of
-//! plumb's is a table ([`table::entries`]); what is not compared stands, with its reason, in another
-//! ([`NOT_COMPARED`]).
+//! lmbench 3: the programs of the distribution, each found by its name in PATH. What stands beside
+//! which of plumb's is a table ([`table::entries`]); what is not compared stands, with its reason,
+//! in another ([`NOT_COMPARED`]).
 //!
-//! All of its programs that use `benchmp` are run by its own rules with times said: an interval is 0.1 s
-//! (ENOUGH), long enough that it takes neither its clock nor its loop off by itself or as asked
-//! (TIMING_O, LOOP_O), and as many repetitions (`-N`) as fit into a turn, of which it prints the median.
+//! All of its programs that use `benchmp` are run by its own rules with times said: an interval is
+//! 0.1 s (ENOUGH), long enough that it takes neither its clock nor its loop off by itself or as
+//! asked (TIMING_O, LOOP_O), and as many repetitions (`-N`) as fit into a turn, of which it prints
+//! the median.
 
 mod absent;
 mod read;
@@ -35,8 +36,8 @@ pub static RIVAL: Rival = Rival {
     parse: read::parse,
 };
 
-/// The shortest interval that is asked of it, in seconds: the longest that it would choose by itself, and
-/// above the one from which on it does not take off what its clock costs.
+/// The shortest interval that is asked of it, in seconds: the longest that it would choose by
+/// itself, and above the one from which on it does not take off what its clock costs.
 const ENOUGH_S: f64 = 0.1;
 /// lmbench's own number of repetitions.
 const REPETITIONS_MOST: f64 = 11.0;
@@ -48,8 +49,9 @@ const FILE: &str = "lmbench.data";
 const FILE_MIB: u64 = 8;
 /// lmbench takes its size in units of this, in bytes.
 const UNIT_BYTES: u64 = 512;
-/// lat_proc executes `/tmp/hello` and does not see where that fails: a link to lmbench's own, for as long as it
-/// runs. One that an ended turn left behind serves again; another's file of this name is never touched.
+/// lat_proc executes `/tmp/hello` and does not see where that fails: a link to lmbench's own, for
+/// as long as it runs. One that an ended turn left behind serves again; another's file of this name
+/// is never touched.
 const HELLO: &str = "hello=$(dirname \"$(command -v lat_proc)\")/hello; test -x \"$hello\" || \
     { echo 'no hello beside lat_proc' >&2; exit 1; }; \
     test \"$(readlink /tmp/hello)\" = \"$hello\" || ln -s \"$hello\" /tmp/hello || exit 1; \
@@ -150,8 +152,8 @@ fn theirs(
         }
         Needs::Memory => shown(dir.ok_or_else(|| Skip::because("no directory in memory"))?),
         Needs::Listener { port } => {
-            // Its server leaves at once and stays behind as a daemon: the shell holds its place until
-            // both are ended.
+            // Its server leaves at once and stays behind as a daemon: the shell holds its place
+            // until both are ended.
             let line = format!("{} -s; exec sleep 3600", entry.program);
             server = Some(Server {
                 command: ["sh", "-c", &line].map(str::to_owned).into(),

@@ -27,8 +27,8 @@ impl Ends {
         Ends { symbol: "same_cpu", near: cpu, far: cpu }
     }
 
-    /// Each on a CPU of its own; why not, where there is one only. plumb takes the CPUs of `--cpu` in the
-    /// order of their numbers: the near end has the lower one.
+    /// Each on a CPU of its own; why not, where there is one only. plumb takes the CPUs of `--cpu`
+    /// in the order of their numbers: the near end has the lower one.
     pub fn two_cpus(conditions: &Conditions) -> Result<Ends, Skip> {
         match conditions.cpus[..] {
             [one, other, ..] => {
@@ -111,9 +111,9 @@ pub(super) mod tests {
         }
     }
 
-    /// Laws of a rival with two ends: of each pairing plumb's CPUs, as `--cpu` gives them to it, are those
-    /// of the rival's ends, in their order, and what needs two CPUs is skipped where there is one. The
-    /// pairings that can run, by the number of CPUs.
+    /// Laws of a rival with two ends: of each pairing plumb's CPUs, as `--cpu` gives them to it,
+    /// are those of the rival's ends, in their order, and what needs two CPUs is skipped where
+    /// there is one. The pairings that can run, by the number of CPUs.
     pub fn check(rival: &Rival, version: &str) -> [Vec<Pairing>; 2] {
         let names = |pairings: &[Pairing]| -> Vec<String> {
             pairings.iter().map(|pairing| pairing.name.clone()).collect()

@@ -1,11 +1,13 @@
 //! Intel Memory Latency Checker: idle latency, peak bandwidth, latency under load, cache to cache.
 //!
-//! **Not run by plumb's authors.** It is a closed binary that must be downloaded by hand. Arguments and
-//! formats are written from Intel's page on it (its "Command line arguments" and "How does it work", v2 to
-//! v3.11a) and from outputs that users have published of v3.5 (FD.io CSIT's reports), v3.10 and v3.11b; the tests
-//! are of text so documented. Whoever has it: `plumb crosscheck mlc` refuses what it cannot read and says what.
+//! **Not run by plumb's authors.** It is a closed binary that must be downloaded by hand. Arguments
+//! and formats are written from Intel's page on it (its "Command line arguments" and "How does it
+//! work", v2 to v3.11a) and from outputs that users have published of v3.5 (FD.io CSIT's reports),
+//! v3.10 and v3.11b; the tests are of text so documented. Whoever has it: `plumb crosscheck mlc`
+//! refuses what it cannot read and says what.
 //!
-//! `-e` leaves the prefetchers' registers alone, which it else writes as root; `-r` walks at random.
+//! `-e` leaves the prefetchers' registers alone, which it else writes as root; `-r` walks at
+//! random.
 
 use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};

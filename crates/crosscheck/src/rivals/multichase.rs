@@ -1,11 +1,11 @@
-//! google/multichase: pointer chases through memory, beside load threads too, and a line handed over
-//! between CPUs (`multichase`, `multiload`, `pingpong`). It is in no distribution.
+//! google/multichase: pointer chases through memory, beside load threads too, and a line handed
+//! over between CPUs (`multichase`, `multiload`, `pingpong`). It is in no distribution.
 //!
-//! A chase has a word in each stride of its arena, drawn by a *mixer*; words are visited in random order
-//! within groups of pages, the groups in random order. So that both sides walk alike: strides of a line
-//! (in a longer one only one of its lines is ever loaded), one group as large as the arena (its default is
-//! 256 KiB: then few TLB misses are in the figure) or one page for the walk that goes page by page, the
-//! same footprint, the same pages, no flush.
+//! A chase has a word in each stride of its arena, drawn by a *mixer*; words are visited in random
+//! order within groups of pages, the groups in random order. So that both sides walk alike: strides
+//! of a line (in a longer one only one of its lines is ever loaded), one group as large as the
+//! arena (its default is 256 KiB: then few TLB misses are in the figure) or one page for the walk
+//! that goes page by page, the same footprint, the same pages, no flush.
 
 use crate::bandwidth::{FAR, FAR_REHEARSED};
 use crate::{Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
@@ -88,8 +88,8 @@ fn huge_pages(conditions: &Conditions) -> Option<Skip> {
     })
 }
 
-/// Common arguments: the arena, strides of a line, groups, no flush, one sample of half a second (the
-/// one before it is dropped).
+/// Common arguments: the arena, strides of a line, groups, no flush, one sample of half a second
+/// (the one before it is dropped).
 fn arena(bytes: u64, group: u64, huge: bool) -> Vec<String> {
     let mut args: Vec<String> = vec![
         "-m".to_owned(),
@@ -380,7 +380,8 @@ fn column(text: &str, name: &str) -> Result<f64, String> {
     number(found.ok_or_else(|| format!("no column {name}"))?.1)
 }
 
-/// pingpong prints a row for each CPU but the last, with a cell for each one after it: of two CPUs one.
+/// pingpong prints a row for each CPU but the last, with a cell for each one after it: of two CPUs
+/// one.
 fn cell(text: &str) -> Result<f64, String> {
     if !text.starts_with("avg latency to communicate a modified line") {
         return Err("it does not say what it measures".to_owned());

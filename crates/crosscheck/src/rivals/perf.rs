@@ -1,6 +1,6 @@
-//! `perf bench` (linux-perf): the kernel's own small measurements. Each is one window between two readings
-//! of the clock, so a mean over everything that happened in it: beside it stands plumb's mean over all
-//! rounds, disturbed or not. Round trips are counted whole.
+//! `perf bench` (linux-perf): the kernel's own small measurements. Each is one window between two
+//! readings of the clock, so a mean over everything that happened in it: beside it stands plumb's
+//! mean over all rounds, disturbed or not. Round trips are counted whole.
 
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
@@ -29,20 +29,22 @@ const CALLS_PER_S: f64 = 5e6;
 const ROUND_TRIPS_PER_S: f64 = 300_000.0;
 /// The same where both CPUs have to be woken.
 const FAR_ROUND_TRIPS_PER_S: f64 = 30_000.0;
-/// One group of `sched messaging`: 20 senders, each of which sends so many rounds of messages of 100 bytes
-/// to 20 receivers.
+/// One group of `sched messaging`: 20 senders, each of which sends so many rounds of messages of
+/// 100 bytes to 20 receivers.
 const SENDERS: f64 = 20.0;
 const RECEIVERS: f64 = 20.0;
 const MESSAGE_BYTES: u64 = 100;
 const MESSAGE_ROUNDS_PER_S: f64 = 1500.0;
-/// Copied bytes a second that a loop of `mem memcpy` is planned with, and how many functions it has at most.
+/// Copied bytes a second that a loop of `mem memcpy` is planned with, and how many functions it has
+/// at most.
 const COPIED_BYTES_PER_S: f64 = 20e9;
 const COPY_FUNCTIONS: f64 = 4.0;
 /// perf's KB, MB and GB.
 const K: f64 = 1024.0;
 
-/// `perf bench sched pipe` whose child is moved to another CPU as soon as it is there: perf itself cannot
-/// pin its two parties apart. Arguments: loops, CPU. What is played before the move is a few ms.
+/// `perf bench sched pipe` whose child is moved to another CPU as soon as it is there: perf itself
+/// cannot pin its two parties apart. Arguments: loops, CPU. What is played before the move is a few
+/// ms.
 const MOVED: &str = "perf bench sched pipe -l \"$1\" & perf=$!
 for i in $(seq 5000); do
   read -r child rest < /proc/$perf/task/$perf/children
@@ -226,8 +228,8 @@ fn messaging(conditions: &Conditions) -> Pairing {
     beside(conditions, "sched-messaging", ("os.ipc", set), &args, vec![row])
 }
 
-/// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first is small
-/// enough.
+/// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first
+/// is small enough.
 fn memcpy(conditions: &Conditions) -> Pairing {
     let bytes_of = |level| {
         let cache = conditions.host.cache.data(level, conditions.cpus[0]);

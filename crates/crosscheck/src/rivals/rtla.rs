@@ -1,5 +1,5 @@
-//! `rtla osnoise`: the kernel's own noise tracer, a thread of the kernel's that reads the clock in a loop as
-//! noise.activity does.
+//! `rtla osnoise`: the kernel's own noise tracer, a thread of the kernel's that reads the clock in
+//! a loop as noise.activity does.
 
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;

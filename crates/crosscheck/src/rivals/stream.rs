@@ -166,8 +166,8 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     }]
 }
 
-/// The best rate of a kernel in B/s, where so many threads ran over arrays of so many bytes (`KERNEL by
-/// THREADS of BYTES`).
+/// The best rate of a kernel in B/s, where so many threads ran over arrays of so many bytes
+/// (`KERNEL by THREADS of BYTES`).
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let wanted = || {
         let (op, rest) = what.split_once(" by ")?;

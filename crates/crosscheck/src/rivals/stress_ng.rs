@@ -1,5 +1,5 @@
-//! `stress-ng`: stressors of the kernel, of which some rates are quoted as costs. A rate is operations over
-//! the whole real time, whatever they hold beside what their name says.
+//! `stress-ng`: stressors of the kernel, of which some rates are quoted as costs. A rate is
+//! operations over the whole real time, whatever they hold beside what their name says.
 
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Context, Result};
@@ -29,17 +29,18 @@ pub static RIVAL: Rival = Rival {
 
 /// Threads alive together: what `--pthread-max` takes unless told otherwise.
 const ALIVE: u64 = 1024;
-/// Areas of memory of its processes, which link dozens of libraries, and what they clear before each child:
-/// two arrays of 16,000 words (`stress-fork.c`).
+/// Areas of memory of its processes, which link dozens of libraries, and what they clear before
+/// each child: two arrays of 16,000 words (`stress-fork.c`).
 const AREAS: &str = "170";
 const WRITTEN: &str = "125KiB";
-/// How long plumb plays before a round's window and in it, so that what the kernel frees later is freed in
-/// the window.
+/// How long plumb plays before a round's window and in it, so that what the kernel frees later is
+/// freed in the window.
 const STEADY: &str = "250ms";
 /// What a child of its fork does differs before and after: versions at least this, and below that.
 const TEN_CALLS_SINCE: &str = "0.12.07";
 const FEWER_CALLS_SINCE: &str = "0.17.06";
-/// Since then a thread replaces the head of its robust list by a copy, round which the kernel goes 2048 times.
+/// Since then a thread replaces the head of its robust list by a copy, round which the kernel goes
+/// 2048 times.
 const COPIED_LIST_SINCE: &str = "0.15.05";
 /// The first versions that tell how long one fault and one swap take.
 const TIMES_SINCE: &str = "0.15";
@@ -267,8 +268,8 @@ struct Rates {
     cpu: f64,
 }
 
-/// Lines about a stressor, behind their head `stress-ng: metrc: [123] fork`, which some versions write to
-/// standard output and others to standard error.
+/// Lines about a stressor, behind their head `stress-ng: metrc: [123] fork`, which some versions
+/// write to standard output and others to standard error.
 fn lines<'said>(said: &'said Output, stressor: &'said str) -> impl Iterator<Item = &'said str> {
     let all = said.stdout.lines().chain(said.stderr.lines());
     all.filter_map(move |line| {
@@ -279,8 +280,8 @@ fn lines<'said>(said: &'said Output, stressor: &'said str) -> impl Iterator<Item
     })
 }
 
-/// The line of counts: operations, real, user and system time in s, and the two rates, which have more
-/// digits than the times.
+/// The line of counts: operations, real, user and system time in s, and the two rates, which have
+/// more digits than the times.
 fn rates(said: &Output, stressor: &str) -> Result<Rates, String> {
     let numbers = lines(said, stressor).find_map(|line| {
         let words = line.split_whitespace().take(6);

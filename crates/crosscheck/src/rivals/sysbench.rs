@@ -1,9 +1,9 @@
 //! sysbench: its measurements of processor, memory and files, whose figures are often quoted.
 //!
-//! An event of `cpu` looks for primes below a limit by trial division in 64 bits: so many events a second
-//! say little, but [`divisions`] counts what an event does, and a time per division stands beside plumb's.
-//! `memory` walks over one block by machine words, each block an event that is timed. `fileio` lays out
-//! files in its working directory.
+//! An event of `cpu` looks for primes below a limit by trial division in 64 bits: so many events a
+//! second say little, but [`divisions`] counts what an event does, and a time per division stands
+//! beside plumb's. `memory` walks over one block by machine words, each block an event that is
+//! timed. `fileio` lays out files in its working directory.
 
 use crate::{Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;
@@ -98,7 +98,8 @@ fn cpu(conditions: &Conditions) -> Pairing {
     }
 }
 
-/// The cache that a block of this size lies in, by its description; main memory where none is so large.
+/// The cache that a block of this size lies in, by its description; main memory where none is so
+/// large.
 fn level(conditions: &Conditions, bytes: u64) -> &'static str {
     let holds = |level: u32| {
         let cache = conditions.host.cache.data(level, conditions.cpus[0]);
@@ -134,7 +135,8 @@ fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
         "memory".to_owned(),
         format!("--memory-block-size={}", if is_default { "1K" } else { "1M" }),
         format!("--memory-oper={op}"),
-        // The shared buffer is the default; with one thread they differ in nothing but whose page it is.
+        // The shared buffer is the default; with one thread they differ in nothing but whose page
+        // it is.
         "--memory-scope=local".to_owned(),
         // Time ends it.
         "--memory-total-size=1000T".to_owned(),

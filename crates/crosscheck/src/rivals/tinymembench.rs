@@ -1,10 +1,11 @@
-//! ssvb/tinymembench: copies and fills of memory by many loops, and random reads over growing blocks. It
-//! is in no distribution, takes no arguments, and measures everything in one run of minutes: so it is
-//! run once, and neither in quick nor in a rehearsal. Its `MAXREPEATS` and `LATBENCH_COUNT` can be lowered when it is
-//! built (`make CFLAGS='-O2 -DMAXREPEATS=3 -DLATBENCH_COUNT=1000000'`); its text stays the same.
+//! ssvb/tinymembench: copies and fills of memory by many loops, and random reads over growing
+//! blocks. It is in no distribution, takes no arguments, and measures everything in one run of
+//! minutes: so it is run once, and neither in quick nor in a rehearsal. Its `MAXREPEATS` and
+//! `LATBENCH_COUNT` can be lowered when it is built (`make CFLAGS='-O2 -DMAXREPEATS=3
+//! -DLATBENCH_COUNT=1000000'`); its text stays the same.
 //!
-//! Two things must be known to compare its figures: of a copy it counts each byte once, and a latency is
-//! the *extra* time over a read that hits the first cache.
+//! Two things must be known to compare its figures: of a copy it counts each byte once, and a
+//! latency is the *extra* time over a read that hits the first cache.
 
 use crate::{Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use analysis::figures;

@@ -33,7 +33,8 @@
 //! ## Sources
 //!
 //! R0, R1 and R2 "loop overhead". The table of core designs is written from memory of usual values
-//! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
+//! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by
+//! row.
 
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
@@ -89,8 +90,8 @@ rows! {
 case! {
     /// A loop.
     pub struct Turned {
-        /// where the counter is, and how many bodies a turn has: `empty` a register; `volatile` memory,
-        /// stored and loaded each turn; `unrolled` a register, and 16 bodies to a turn
+        /// where the counter is, and how many bodies a turn has: `empty` a register; `volatile`
+        /// memory, stored and loaded each turn; `unrolled` a register, and 16 bodies to a turn
         kernel as "loop": Kernel,
     }
 }

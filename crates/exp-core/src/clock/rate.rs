@@ -9,17 +9,17 @@
 //!
 //! Ten windows, each a block. At both ends of a window the counter and CLOCK_MONOTONIC_RAW are read
 //! together: of 25 attempts the one in which two counter reads around the clock read lie closest,
-//! so that the ends are known to tens of ns. Within the window plumb looks at the core clock without
-//! pause, as it does around every other figure: 20 chains of about 50 µs, rotate (1 cycle a step)
-//! and multiply in turn, upper mode; where the kernel allows a cycle counter, that. Multiply over
-//! rotate must lie within 1 % of an integer from 3 to 6. A block's core clock is the median of the
-//! looks in which they agree.
+//! so that the ends are known to tens of ns. Within the window plumb looks at the core clock
+//! without pause, as it does around every other figure: 20 chains of about 50 µs, rotate (1 cycle a
+//! step) and multiply in turn, upper mode; where the kernel allows a cycle counter, that. Multiply
+//! over rotate must lie within 1 % of an integer from 3 to 6. A block's core clock is the median of
+//! the looks in which they agree.
 //!
 //! ## Prediction
 //!
-//! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core: cpufreq's or CPUID's
-//! maximum less what load takes; in a virtual machine 1 to 1.6 times the counter. Drift: a kernel
-//! holds its counter within 50 ppm.
+//! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core:
+//! cpufreq's or CPUID's maximum less what load takes; in a virtual machine 1 to 1.6 times the
+//! counter. Drift: a kernel holds its counter within 50 ppm.
 //!
 //! ## Reading the result
 //!

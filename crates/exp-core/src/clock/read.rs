@@ -11,9 +11,9 @@
 //! starts and ends a batch. Reads that are instructions stand eight to a turn in assembly, so they
 //! overlap as far as the processor lets them: this is the cost to a program that reads often, not
 //! the time from the read to its result. Reads by the library stand one to a turn, and each holds
-//! its share of the turn, about a cycle: of `time` that is a visible part. The system call is made in a
-//! function that returns, as programs make it. `clock_gettime_vdso`, `clock_gettime_syscall` and `time`
-//! are those of os.syscall: both experiments run the same code.
+//! its share of the turn, about a cycle: of `time` that is a visible part. The system call is made
+//! in a function that returns, as programs make it. `clock_gettime_vdso`, `clock_gettime_syscall`
+//! and `time` are those of os.syscall: both experiments run the same code.
 //!
 //! `resolution`: two reads back to back, at least a hundred times; the event is the smallest
 //! difference that is not zero, in 32 repetitions. The reads stand inline where they are
@@ -104,9 +104,9 @@ rows! {
 case! {
     /// A clock.
     pub struct Read {
-        /// way to read the time: `fenced_pair` as plumb times its own windows, `cpuid_pair` the pipeline
-        /// flush of R1 at both ends (pairs are two reads, counted as one operation), `time` of the C
-        /// library, `instant` of Rust's, the others by their names
+        /// way to read the time: `fenced_pair` as plumb times its own windows, `cpuid_pair` the
+        /// pipeline flush of R1 at both ends (pairs are two reads, counted as one operation),
+        /// `time` of the C library, `instant` of Rust's, the others by their names
         clock: Way,
     }
 }

@@ -105,7 +105,8 @@ rows! {
 case! {
     /// A call.
     pub struct Called {
-        /// how the procedure is reached; others than direct have one i64 argument, struct three words by value
+        /// how the procedure is reached; others than direct have one i64 argument, struct three
+        /// words by value
         way as "call": Way,
         /// type of all arguments of a direct call, and of its result
         argument as "type": Argument,

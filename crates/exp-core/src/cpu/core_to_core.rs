@@ -7,70 +7,71 @@
 //!
 //! ## Method
 //!
-//! Two threads, each pinned to its CPU, play on one word of one shared line: the first makes an even
-//! value odd, the second an odd one even, each by compare and swap, tried without pause until it
-//! succeeds (`lock cmpxchg`; on Arm `casal`, or `ldaxr` and `stlxr` where there is nothing else; which
-//! one stands in `at`). A turn of each is a round trip of two transfers. The first thread times n
-//! and 2n round trips in ABBA quartets with its own clock, so no two CPUs' clocks are compared.
-//! `transfer` is the difference per transfer: **half a round trip**, as core-to-core-latency prints it
-//! (RTT/2); the two ways of one trip are not told apart.
+//! Two threads, each pinned to its CPU, play on one word of one shared line: the first makes an
+//! even value odd, the second an odd one even, each by compare and swap, tried without pause until
+//! it succeeds (`lock cmpxchg`; on Arm `casal`, or `ldaxr` and `stlxr` where there is nothing else;
+//! which one stands in `at`). A turn of each is a round trip of two transfers. The first thread
+//! times n and 2n round trips in ABBA quartets with its own clock, so no two CPUs' clocks are
+//! compared. `transfer` is the difference per transfer: **half a round trip**, as
+//! core-to-core-latency prints it (RTT/2); the two ways of one trip are not told apart.
 //!
 //! Where a line lives decides part of the answer, so every round takes `lines` fresh ones in turn,
-//! each on a page of its own that nobody touched before, at different places of their pages, and all
-//! held at once, so that the kernel cannot give the same page again. The first touch is by the one
-//! party or by the other: both directions are cases. The spread between the medians of the
+//! each on a page of its own that nobody touched before, at different places of their pages, and
+//! all held at once, so that the kernel cannot give the same page again. The first touch is by the
+//! one party or by the other: both directions are cases. The spread between the medians of the
 //! lines stands beside the figure (`line_low`, `line_high`, in ns).
 //!
-//! Every line's value must in the end be the sum of both parties' turns, and each party must be found
-//! on its CPU. A party waits in bounded spins; one that hears nothing for two seconds ends the round.
+//! Every line's value must in the end be the sum of both parties' turns, and each party must be
+//! found on its CPU. A party waits in bounded spins; one that hears nothing for two seconds ends
+//! the round.
 //!
 //! ## Prediction
 //!
-//! By distance class and by what connects the cores: siblings share the first-level cache (cycles of
-//! two locked instructions), rings and core complexes run at the core's clock (cycles), meshes and
-//! links between dies and sockets at their own (ns); values of the published tables. A virtual
-//! machine's topology is not believed. Where the cost is one of cycles, the derived prediction takes
-//! the core clock that clock.rate measured.
+//! By distance class and by what connects the cores: siblings share the first-level cache (cycles
+//! of two locked instructions), rings and core complexes run at the core's clock (cycles), meshes
+//! and links between dies and sockets at their own (ns); values of the published tables. A virtual
+//! machine's topology is not believed. Where the cost is one of cycles, the derived prediction
+//! takes the core clock that clock.rate measured.
 //!
 //! ## Parameters
 //!
-//! - `pair`: distance class of the two CPUs; the first CPU and its quietest partner of the class. On
-//!   the same CPU no line is handed over, so `same` is skipped.
+//! - `pair`: distance class of the two CPUs; the first CPU and its quietest partner of the class.
+//!   On the same CPU no line is handed over, so `same` is skipped.
 //! - `home`: who touches the line first: the party that measures (`first`) or the one that answers
 //!   (`second`).
 //! - `from`, `to`: numbers of CPUs, the cells of the matrix: `from` touches the line first and
-//!   measures, `to` answers, so both directions of a pair are cells. Numbers are this machine's: compare
-//!   cells with runs of the same machine only.
+//!   measures, `to` answers, so both directions of a pair are cells. Numbers are this machine's:
+//!   compare cells with runs of the same machine only.
 //! - `whole`: up to so many CPUs all their ordered pairs are cells. Above, pairs are sampled.
-//! - `sample`: pairs sampled for each distance class, spread over the machine, always the same ones;
-//!   both directions of each.
+//! - `sample`: pairs sampled for each distance class, spread over the machine, always the same
+//!   ones; both directions of each.
 //! - `lines`: fresh lines of a case and round.
 //!
-//! A case of a class takes at most 6 ms of a round, a cell at most 2 ms, because the number of cells
-//! grows with the square of the CPUs.
+//! A case of a class takes at most 6 ms of a round, a cell at most 2 ms, because the number of
+//! cells grows with the square of the CPUs.
 //!
 //! ## Reading the result
 //!
 //! The steps between classes are what data structures shared across caches or sockets pay per
-//! hand-over. A cell that stands out in both directions is a far pair; one that differs from its mirror
-//! image shows where lines are homed. On a mesh, `line_low` and `line_high` differ because each line has
-//! a home slice of its own. In a virtual machine figures of one class that fall into two groups tell
-//! what the topology hides: 5 to 10 ns are siblings of one core.
+//! hand-over. A cell that stands out in both directions is a far pair; one that differs from its
+//! mirror image shows where lines are homed. On a mesh, `line_low` and `line_high` differ because
+//! each line has a home slice of its own. In a virtual machine figures of one class that fall into
+//! two groups tell what the topology hides: 5 to 10 ns are siblings of one core.
 //!
 //! ## Pitfalls
 //!
-//! Measuring one line only answers for that line: rivals' asymmetric results come from that. Looks in
-//! vain take the line away from the party whose turn it is, so a transfer here is that of contended
-//! locks; a reader that only loads would wait a little differently. Core clocks of `from` are taken
-//! for the measuring CPU only, so cells of others have none. Idle CPUs may clock down or sleep
-//! between cells; each line is played for a while before it is timed. A hypervisor that takes a CPU
-//! away stops the game: such quartets are long, and steal marks the round.
+//! Measuring one line only answers for that line: rivals' asymmetric results come from that. Looks
+//! in vain take the line away from the party whose turn it is, so a transfer here is that of
+//! contended locks; a reader that only loads would wait a little differently. Core clocks of `from`
+//! are taken for the measuring CPU only, so cells of others have none. Idle CPUs may clock down or
+//! sleep between cells; each line is played for a while before it is timed. A hypervisor that takes
+//! a CPU away stops the game: such quartets are long, and steal marks the round.
 //!
 //! ## Sources
 //!
-//! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on where
-//! the line lives, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean); the intervals' sources
-//! stand in `crates/laws/src/cpu/coherence.rs`.
+//! N. Viennot, core-to-core-latency (README: method and tables; issues 97, 154, 156 and 157 on
+//! where the line lives, 18 and 137 on many CPUs); MicroBenchX issue 1 (not the mean); the
+//! intervals' sources stand in `crates/laws/src/cpu/coherence.rs`.
 
 mod cells;
 mod game;
@@ -102,8 +103,8 @@ pub struct CoreToCore;
 
 /// Fresh lines of a case, unless set otherwise.
 const LINES: u64 = 8;
-/// A case of a distance class, and a cell of the matrix, are measured no longer than this, in ns: some
-/// quartets on each line.
+/// A case of a distance class, and a cell of the matrix, are measured no longer than this, in ns:
+/// some quartets on each line.
 const CLASS_NS: u64 = 6_000_000;
 const CELL_NS: u64 = 2_000_000;
 /// Two threads made and joined, their lines mapped, the core clock taken.
@@ -123,14 +124,14 @@ symbols! {
 case! {
     /// A distance class with a home, or a cell of the matrix.
     pub struct Handed {
-        /// where the two parties run: SMT siblings, under one last-level cache, in one socket, in different
-        /// sockets (remote), or on CPUs of unknown distance (other); by default every class that this machine
-        /// has
+        /// where the two parties run: SMT siblings, under one last-level cache, in one socket, in
+        /// different sockets (remote), or on CPUs of unknown distance (other); by default every
+        /// class that this machine has
         pair: Option<Class>,
         /// who touches the line first: the party that measures or the one that answers
         home: Option<Home>,
-        /// CPU that touches the line first and measures; by default every CPU to measure on, as `whole` and
-        /// `sample` say
+        /// CPU that touches the line first and measures; by default every CPU to measure on, as
+        /// `whole` and `sample` say
         from: Option<u64> = Domain::Either(&["auto"], 0, CPU_MAX, Unit::Count),
         /// CPU that answers; by default as for `from`
         to: Option<u64> = Domain::Either(&["auto"], 0, CPU_MAX, Unit::Count),

@@ -26,10 +26,11 @@
 //!
 //! ## Prediction
 //!
-//! Published cycles of the core's design (tables with their sources in `crates/laws/src/cpu/instruction`)
-//! at the stated core clock, or at the one that clock.rate measured. Designs that no table has get
-//! the interval over all. Bound: a dependent instruction that the core executes takes a cycle at
-//! least; moves and values that pass through memory may be renamed away and have none.
+//! Published cycles of the core's design (tables with their sources in
+//! `crates/laws/src/cpu/instruction`) at the stated core clock, or at the one that clock.rate
+//! measured. Designs that no table has get the interval over all. Bound: a dependent instruction
+//! that the core executes takes a cycle at least; moves and values that pass through memory may be
+//! renamed away and have none.
 //!
 //! ## Parameters
 //!
@@ -48,13 +49,13 @@
 //! ## Pitfalls
 //!
 //! Newer cores remove moves, and additions of small constants, at rename: operands are registers
-//! with odd values. Loads are from eight words of two lines, because loads of one word share a bank.
-//! False dependences on the destination (bit counts of Intel before 2017) are
-//! avoided because source and destination are the same register. 512-bit floating code lowers the
-//! clock while it runs and for some microseconds after, which the core clock taken around
-//! the case misses (6 % on one Granite Rapids): these cases have ns and no `cycles`. A dense row of branches may exceed what the predictor
-//! keeps per line: branches stand 32 bytes apart where taken. Locked operations run on a line that
-//! no other CPU touches.
+//! with odd values. Loads are from eight words of two lines, because loads of one word share a
+//! bank. False dependences on the destination (bit counts of Intel before 2017) are avoided because
+//! source and destination are the same register. 512-bit floating code lowers the clock while it
+//! runs and for some microseconds after, which the core clock taken around the case misses (6 % on
+//! one Granite Rapids): these cases have ns and no `cycles`. A dense row of branches may exceed
+//! what the predictor keeps per line: branches stand 32 bytes apart where taken. Locked operations
+//! run on a line that no other CPU touches.
 //!
 //! ## Sources
 //!

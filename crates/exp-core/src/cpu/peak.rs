@@ -11,30 +11,30 @@
 //! One instruction in independent chains on registers (12 in general registers, 14 where there are
 //! 16 vector registers, 24 where there are 32), about 192 of them a turn, in assembly for each
 //! width; no memory, no moves, operands in registers, values that stay normal. The results of a few
-//! turns are compared with arithmetic in software in every lane, and every later run with the first.
-//! A window in which threads with CPUs of their own had less than 93 % of them (by their CPU time) is
-//! measured again, three times in all; what is kept then is told in the notes.
+//! turns are compared with arithmetic in software in every lane, and every later run with the
+//! first. A window in which threads with CPUs of their own had less than 93 % of them (by their CPU
+//! time) is measured again, three times in all; what is kept then is told in the notes.
 //!
-//! Threads are pinned, warmed up by the same kernel, started together, and counted only while all of
-//! them work (case time; four times that where threads share CPUs). The steady rate is that of each
-//! thread's median step (about 50 µs), added up: what the units do, without what interrupts take now
-//! and then. `efficiency` rests on it. The rate of one thread is that too; of several only if they had
-//! at least 93 % of their CPUs and worked together in 90 % of the window, else that of the whole window,
-//! and a note says so: a quota or steal leaves the median step as it is. `window_rate` stands beside
-//! it always; where threads share CPUs it is all there is.
+//! Threads are pinned, warmed up by the same kernel, started together, and counted only while all
+//! of them work (case time; four times that where threads share CPUs). The steady rate is that of
+//! each thread's median step (about 50 µs), added up: what the units do, without what interrupts
+//! take now and then. `efficiency` rests on it. The rate of one thread is that too; of several only
+//! if they had at least 93 % of their CPUs and worked together in 90 % of the window, else that of
+//! the whole window, and a note says so: a quota or steal leaves the median step as it is.
+//! `window_rate` stands beside it always; where threads share CPUs it is all there is.
 //!
-//! Each thread takes its core clock just before and just after, under the kernel: a chain of the same
-//! width between runs of it, whose step takes the published cycles of the core's design. Where none are
-//! published, the one whole number that puts this clock at 0.6 to 1.05 of the scalar one, or of several
-//! the one that makes both equal to 2 %; else there is no clock. So the clock that wide instructions
-//! cost is in the efficiency's denominator. A fused operation counts two.
+//! Each thread takes its core clock just before and just after, under the kernel: a chain of the
+//! same width between runs of it, whose step takes the published cycles of the core's design. Where
+//! none are published, the one whole number that puts this clock at 0.6 to 1.05 of the scalar one,
+//! or of several the one that makes both equal to 2 %; else there is no clock. So the clock that
+//! wide instructions cost is in the efficiency's denominator. A fused operation counts two.
 //!
 //! ## Prediction
 //!
-//! Units per cycle by a table of core designs x lanes x operations x core clock (stated, or measured
-//! by clock.rate) x cores. 64-byte arithmetic may lower the clock. Siblings share units; threads
-//! beyond the CPUs add nothing. Bound: the same product with the round's clocks; only a warning
-//! where the row of the table is less than certain, none for a design it does not know.
+//! Units per cycle by a table of core designs x lanes x operations x core clock (stated, or
+//! measured by clock.rate) x cores. 64-byte arithmetic may lower the clock. Siblings share units;
+//! threads beyond the CPUs add nothing. Bound: the same product with the round's clocks; only a
+//! warning where the row of the table is less than certain, none for a design it does not know.
 //!
 //! ## Parameters
 //!
@@ -44,30 +44,32 @@
 //!   with it scalar in standard, all that the processor has in thorough. i64 is multiplied as a
 //!   vector by AVX-512DQ only.
 //! - `threads`: a number, `all` (one per CPU to measure on) or `twice` (two per CPU). `auto`: 1 for
-//!   every kernel, and further counts (2, 4, 16, 64 below the number of CPUs, `all`, `twice`) for the
-//!   widest fused or multiplied f64 and added i64; in thorough for all.
+//!   every kernel, and further counts (2, 4, 16, 64 below the number of CPUs, `all`, `twice`) for
+//!   the widest fused or multiplied f64 and added i64; in thorough for all.
 //!
 //! ## Reading the result
 //!
-//! `flop_rate` is what data sheets call peak FLOP/s; `rate` is the same for integers. `efficiency` at
-//! 0.98 or more: the units are as the table says and were kept busy. Near 0.5 at 64 bytes: one unit
-//! of that width instead of two. `all` over `1` well below the number of CPUs: siblings of one core,
-//! boost, or, where the note on the whole window stands, a quota, steal or other load. `core_hz_at_width` below the run's core clock: what wide arithmetic costs.
+//! `flop_rate` is what data sheets call peak FLOP/s; `rate` is the same for integers. `efficiency`
+//! at 0.98 or more: the units are as the table says and were kept busy. Near 0.5 at 64 bytes: one
+//! unit of that width instead of two. `all` over `1` well below the number of CPUs: siblings of one
+//! core, boost, or, where the note on the whole window stands, a quota, steal or other load.
+//! `core_hz_at_width` below the run's core clock: what wide arithmetic costs.
 //!
 //! ## Pitfalls
 //!
 //! The clock falls under wide kernels and rises again within microseconds, so a scalar probe after
 //! them reads too high a clock and finds 94 % where the units are full. AVX-512 and scalar kernels
 //! are series of their own. An addition of a constant may be done at rename; register operands are
-//! not. Threads that share a CPU are switched on purpose: their switches do not count as disturbance.
-//! Flat topologies of virtual machines hide siblings. On hybrid machines no one number of units holds
-//! for all CPUs: no efficiency there. Chains are timed, not programs: real code reaches less.
+//! not. Threads that share a CPU are switched on purpose: their switches do not count as
+//! disturbance. Flat topologies of virtual machines hide siblings. On hybrid machines no one number
+//! of units holds for all CPUs: no efficiency there. Chains are timed, not programs: real code
+//! reaches less.
 //!
 //! ## Sources
 //!
-//! R3 CPU 1 (ignored vector units; "more than 100 %" of 10 GFLOP/s); Intel 248966 and 355308 (AVX-512
-//! and clock), A. Abel's uops.info, A. Fog; Dolbeau, "Theoretical peak FLOPS per instruction set"
-//! (2018).
+//! R3 CPU 1 (ignored vector units; "more than 100 %" of 10 GFLOP/s); Intel 248966 and 355308
+//! (AVX-512 and clock), A. Abel's uops.info, A. Fog; Dolbeau, "Theoretical peak FLOPS per
+//! instruction set" (2018).
 
 pub mod load;
 pub mod width;

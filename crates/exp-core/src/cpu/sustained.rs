@@ -7,19 +7,19 @@
 //!
 //! ## Method
 //!
-//! The widest addition of i64 and, apart from it, the widest fused multiply-add of f64 (multiplication
-//! where there is none), the kernels of cpu.peak, by one thread, four, and one per CPU. A block is a
-//! second: pinned threads warm up for a tenth of it, then count in a shared window. Each takes its
-//! core clock under the kernel before and after. The counters of the CPUs (steal in /proc/stat; x86
-//! shows throttling for heat in thermal_throttle) and of the control group (throttling) are read between blocks, and how much of their time the threads
-//! were on no CPU (taken by other load). Load pauses for a few milliseconds a
-//! second.
+//! The widest addition of i64 and, apart from it, the widest fused multiply-add of f64
+//! (multiplication where there is none), the kernels of cpu.peak, by one thread, four, and one per
+//! CPU. A block is a second: pinned threads warm up for a tenth of it, then count in a shared
+//! window. Each takes its core clock under the kernel before and after. The counters of the CPUs
+//! (steal in /proc/stat; x86 shows throttling for heat in thermal_throttle) and of the control
+//! group (throttling) are read between blocks, and how much of their time the threads were on no
+//! CPU (taken by other load). Load pauses for a few milliseconds a second.
 //!
 //! Levels are found by change point (ED-PELT, at least 3 s long, correlated values penalised). Each
-//! change of 1 % or more is named with its second, its levels, and the counter that moved with it by
-//! at least half as much; else it is unexplained. A clock that falls while more throttling events are
-//! counted is thermal throttling. Everything is in the trace; a column that is not known is 0, and a
-//! note says so.
+//! change of 1 % or more is named with its second, its levels, and the counter that moved with it
+//! by at least half as much; else it is unexplained. A clock that falls while more throttling
+//! events are counted is thermal throttling. Everything is in the trace; a column that is not known
+//! is 0, and a note says so.
 //!
 //! ## Prediction
 //!
@@ -37,16 +37,16 @@
 //! ## Reading the result
 //!
 //! The figure is the median second, its interval that of blocks. `changes` counts the named ones;
-//! `change_1` and so on tell them. A first level above all later ones is boost that heat ended. Steal
-//! and throttling are shares of the CPUs' time.
+//! `change_1` and so on tell them. A first level above all later ones is boost that heat ended.
+//! Steal and throttling are shares of the CPUs' time.
 //!
 //! ## Pitfalls
 //!
-//! Steal is told in steps of 10 ms, 1 % of a second of one CPU. Guests see no throttling events, and
-//! power limits cause none: there a lower clock is the clock alone. A hypervisor that tells no steal
-//! leaves a change unexplained. Cores that lower their clock after the window only (firmware averages
-//! over seconds) show it a second later. Twenty seconds do not warm a heat sink: thorough's ten
-//! minutes do.
+//! Steal is told in steps of 10 ms, 1 % of a second of one CPU. Guests see no throttling events,
+//! and power limits cause none: there a lower clock is the clock alone. A hypervisor that tells no
+//! steal leaves a change unexplained. Cores that lower their clock after the window only (firmware
+//! averages over seconds) show it a second later. Twenty seconds do not warm a heat sink:
+//! thorough's ten minutes do.
 //!
 //! ## Sources
 //!

@@ -7,8 +7,8 @@ use record::case::Case;
 use record::key::{CaseId, Key};
 use session::fixtures::params;
 
-/// Figures of earlier stages add nothing before the core clock is measured; with it the interval of what runs at
-/// that clock is narrower, and others have none of their own.
+/// Figures of earlier stages add nothing before the core clock is measured; with it the interval of
+/// what runs at that clock is narrower, and others have none of their own.
 #[test]
 fn a_derived_prediction_needs_the_measured_clock_and_is_narrower() {
     let guest = recorded("vm-granite-rapids");

@@ -1,107 +1,117 @@
 //! How many bytes per second move between the cores and each level of the memory hierarchy?
 //!
 //! ## Question
-//! What do one thread and all threads read, write, modify, copy and combine per second, in each cache
-//! and in main memory; how much of what instructions or channels allow is that; and what does a store
-//! cost the bus beside its own bytes?
+//! What do one thread and all threads read, write, modify, copy and combine per second, in each
+//! cache and in main memory; how much of what instructions or channels allow is that; and what does
+//! a store cost the bus beside its own bytes?
 //!
 //! ## Method
-//! Kernels in assembly pass over arrays of the thread's own, by each instruction set; no compiler can
-//! make a call of the C library of them. A thread's memory is mapped, bound to its node and first
-//! touched by itself, pinned, in huge pages where there are any (the share verified in smaps is told),
-//! when a case first needs so much; it serves the round's later cases, arrays written anew for each, past
-//! the caches, so that none is full of what must be written back, and one's start apart from the others'
-//! within a page.
+//! Kernels in assembly pass over arrays of the thread's own, by each instruction set; no compiler
+//! can make a call of the C library of them. A thread's memory is mapped, bound to its node and
+//! first touched by itself, pinned, in huge pages where there are any (the share verified in smaps
+//! is told), when a case first needs so much; it serves the round's later cases, arrays written
+//! anew for each, past the caches, so that none is full of what must be written back, and one's
+//! start apart from the others' within a page.
 //!
-//! Threads start at a common tick and go on until all are past the end of the window (half the case time); bytes
-//! count only while all of them work, and `overlap` tells that share of the window. Of a step (about
-//! 0.1 ms) that lies across an edge the part counts. A window in which threads had less than 93 % of
-//! their CPUs is measured again, three times in all, and what is kept then is told. After it every array
-//! is compared with what the kernel must have left, and what was read with its sum (of vectors: what the
-//! last 16 registers hold, as a sum of all would cost more than the loads): a difference fails the case.
-//! Where there are several nodes, the pages are asked for their node again.
+//! Threads start at a common tick and go on until all are past the end of the window (half the case
+//! time); bytes count only while all of them work, and `overlap` tells that share of the window. Of
+//! a step (about 0.1 ms) that lies across an edge the part counts. A window in which threads had
+//! less than 93 % of their CPUs is measured again, three times in all, and what is kept then is
+//! told. After it every array is compared with what the kernel must have left, and what was read
+//! with its sum (of vectors: what the last 16 registers hold, as a sum of all would cost more than
+//! the loads): a difference fails the case. Where there are several nodes, the pages are asked for
+//! their node again.
 //!
-//! Vectors have two loops on x86-64, of which one prefetches: 512 bytes ahead of loads and of regular
-//! stores (for these the line is asked for with its bytes, so that the processor cannot save reading it),
-//! 1 KiB where stores are none or pass the caches; never in the first cache. In main memory `vector` has
-//! those of the narrower vectors too: not instructions but the lines that a core waits for are its limit,
-//! and the widest are not everywhere the fastest (on Zen 4 they copy a fifth less than the narrowest). All
-//! threads try each loop for an eighth of the window before it, and the window is worked in the fastest:
-//! `loop` and `prefetch` tell which. Words of 4 and 8 bytes, and aarch64, have one.
+//! Vectors have two loops on x86-64, of which one prefetches: 512 bytes ahead of loads and of
+//! regular stores (for these the line is asked for with its bytes, so that the processor cannot
+//! save reading it), 1 KiB where stores are none or pass the caches; never in the first cache. In
+//! main memory `vector` has those of the narrower vectors too: not instructions but the lines that
+//! a core waits for are its limit, and the widest are not everywhere the fastest (on Zen 4 they
+//! copy a fifth less than the narrowest). All threads try each loop for an eighth of the window
+//! before it, and the window is worked in the fastest: `loop` and `prefetch` tell which. Words of 4
+//! and 8 bytes, and aarch64, have one.
 //!
 //! Arrays in a cache, all of a thread's together, fill three eighths of the thread's share (seven
-//! eighths where the cache before is more than three sixteenths), and one pass warms them. In main memory the arrays
-//! of all threads together have four times the last caches they run under, as `memory.latency` measured
-//! them (as described, where it found no end), and each thread's four times its private ones; where that
-//! exceeds `limit` or the memory that may be touched they are cut, and a note says how many times the
-//! last cache is left. `4xLLC` is exactly four times the last cache, the reports' choice, or skipped: so
-//! in a virtual machine that is described a cache of which nobody knows its part.
+//! eighths where the cache before is more than three sixteenths), and one pass warms them. In main
+//! memory the arrays of all threads together have four times the last caches they run under, as
+//! `memory.latency` measured them (as described, where it found no end), and each thread's four
+//! times its private ones; where that exceeds `limit` or the memory that may be touched they are
+//! cut, and a note says how many times the last cache is left. `4xLLC` is exactly four times the
+//! last cache, the reports' choice, or skipped: so in a virtual machine that is described a cache
+//! of which nobody knows its part.
 //!
-//! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for each.
-//! A word that stands for its line counts as the line (`word_rate` tells the bytes of the words alone;
-//! in L1, where no line moves, there are no such cases). `bus_bandwidth` adds what a regular store costs
-//! where the program did not load the line: the line is read before (write-allocate). It stands only where
-//! that differs from `bandwidth`: regular stores of write, copy, scale, add and triad. Processors that save
-//! that read for whole lines move less than it says.
+//! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for
+//! each. A word that stands for its line counts as the line (`word_rate` tells the bytes of the
+//! words alone; in L1, where no line moves, there are no such cases). `bus_bandwidth` adds what a
+//! regular store costs where the program did not load the line: the line is read before
+//! (write-allocate). It stands only where that differs from `bandwidth`: regular stores of write,
+//! copy, scale, add and triad. Processors that save that read for whole lines move less than it
+//! says.
 //!
-//! **Derived.** `stream_mean`: the mean of copy, scale, add and triad (R4). `copy_over_read`: their bus
-//! bandwidths' ratio. In each round a copy is checked against the read of its kind: beyond L1 it moves no
-//! more on the bus than the law's highest ratio says (two reads' worth), in L1 it loads no more than 1.1
-//! times the read. Where it seems to, both are measured again: the one that was wrong counts as failed in
-//! this round, both do while they contradict. Loads and stores per cycle are the bound.
+//! **Derived.** `stream_mean`: the mean of copy, scale, add and triad (R4). `copy_over_read`: their
+//! bus bandwidths' ratio. In each round a copy is checked against the read of its kind: beyond L1
+//! it moves no more on the bus than the law's highest ratio says (two reads' worth), in L1 it loads
+//! no more than 1.1 times the read. Where it seems to, both are measured again: the one that was
+//! wrong counts as failed in this round, both do while they contradict. Loads and stores per cycle
+//! are the bound.
 //!
 //! ## Prediction
-//! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x core
-//! clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
-//! (memory.latency's, once known); main memory for all cores: 60 to 95 % of channels x MT/s x 8 B by DMI
-//! or `--set host.memory.…`, else of what sockets of the core's time have. Where the channels are the
-//! limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad 3/4, non-temporal stores 1.
-//! One thread is limited by its lines in flight: reads before stores take some of them, write-backs none,
-//! and a prefetch for a store may use others than loads have, so that its copy is 0.6 to 1.33 of its read
-//! in program bytes and may be the faster. Virtual machines share with others and widen. Bound:
-//! instructions x bytes x the round's core clocks; the channels' rate only warns.
+//! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x
+//! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
+//! (memory.latency's, once known); main memory for all cores: 60 to 95 % of channels x MT/s x 8 B
+//! by DMI or `--set host.memory.…`, else of what sockets of the core's time have. Where the
+//! channels are the limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad 3/4,
+//! non-temporal stores 1. One thread is limited by its lines in flight: reads before stores take
+//! some of them, write-backs none, and a prefetch for a store may use others than loads have, so
+//! that its copy is 0.6 to 1.33 of its read in program bytes and may be the faster. Virtual
+//! machines share with others and widen. Bound: instructions x bytes x the round's core clocks; the
+//! channels' rate only warns.
 //!
 //! ## Parameters
-//! - `op`, `stores`, `width`: as above; `vector` is the widest that the processor has (in main memory the
-//!   fastest), so that keys agree between machines. Non-temporal stores only where arrays lie in memory.
-//! - `access`: `every` byte; `first`: the first word of each line, 32 to a turn (R1); `strided`: the same
-//!   words every 512 bytes in eight sweeps (R0). The last two by words of 4 or 8 bytes.
+//! - `op`, `stores`, `width`: as above; `vector` is the widest that the processor has (in main
+//!   memory the fastest), so that keys agree between machines. Non-temporal stores only where
+//!   arrays lie in memory.
+//! - `access`: `every` byte; `first`: the first word of each line, 32 to a turn (R1); `strided`:
+//!   the same words every 512 bytes in eight sweeps (R0). The last two by words of 4 or 8 bytes.
 //! - `level`: a cache that the machine describes, `DRAM` or `4xLLC`.
 //! - `threads`: a number, `all` (one per CPU to measure on) or `smt` (the threads of one core).
-//! - Each of these is the preset's choice where it is `auto`; a value given takes the place of that.
+//! - Each of these is the preset's choice where it is `auto`; a value given takes the place of
+//!   that.
 //! - `limit` (setting): most bytes of a thread's arrays in main memory.
 //!
 //! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
-//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set memory.bandwidth.threads=1`;
-//! R0 the same with `access=strided` and `level=DRAM`; R2 with `access=every`, `width=8` and
-//! `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`, `width=vector`, `level=4xLLC`.
+//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
+//! memory.bandwidth.threads=1`; R0 the same with `access=strided` and `level=DRAM`; R2 with
+//! `access=every`, `width=8` and `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`,
+//! `width=vector`, `level=4xLLC`.
 //!
 //! ## Reading the result
-//! One thread reaches what its lines in flight allow, mostly a half or less of what all reach; `all` over
-//! one well below the number of CPUs is the memory's limit. `efficiency` is of memory instructions in a
-//! cache (so it falls from level to level) and of the channels in main memory. Writing at half of reading
-//! is write-allocate; non-temporal stores that are not faster mean that the processor saves that read
-//! itself or that one thread's write buffers are the limit. Bus bandwidth of writes above that of reads
-//! by all threads: the read was saved. `prefetch=no` of stores by all threads where one thread has `yes`
-//! says so too. A rate is that between two readings of the width probe, about 0.1 ms apart, added up over
-//! threads that had their CPUs together; else, and in `window_rate`, it is the whole window's. The rate of
-//! a cache is *alone* where no other tenant used the core. Rivals print their best round, which stands as the
-//! maximum.
+//! One thread reaches what its lines in flight allow, mostly a half or less of what all reach;
+//! `all` over one well below the number of CPUs is the memory's limit. `efficiency` is of memory
+//! instructions in a cache (so it falls from level to level) and of the channels in main memory.
+//! Writing at half of reading is write-allocate; non-temporal stores that are not faster mean that
+//! the processor saves that read itself or that one thread's write buffers are the limit. Bus
+//! bandwidth of writes above that of reads by all threads: the read was saved. `prefetch=no` of
+//! stores by all threads where one thread has `yes` says so too. A rate is that between two
+//! readings of the width probe, about 0.1 ms apart, added up over threads that had their CPUs
+//! together; else, and in `window_rate`, it is the whole window's. The rate of a cache is *alone*
+//! where no other tenant used the core. Rivals print their best round, which stands as the maximum.
 //!
 //! ## Pitfalls
-//! First touch by another thread puts memory on a wrong node; starts that differ count work that others
-//! were not there for; a call of memcpy may use non-temporal stores or `rep movsb`; a cache's size is
-//! per slice, per guest or per class of service; arrays 4 KiB apart make loads wait for stores; zero
-//! pages, merging and swap; wide stores lower the clock on some processors (the efficiency's denominator
-//! is taken just before and after, by a chain of the same width in caches). Flat topologies of virtual machines hide siblings. A neighbour on
-//! the same memory takes bandwidth that nothing here counts.
+//! First touch by another thread puts memory on a wrong node; starts that differ count work that
+//! others were not there for; a call of memcpy may use non-temporal stores or `rep movsb`; a
+//! cache's size is per slice, per guest or per class of service; arrays 4 KiB apart make loads wait
+//! for stores; zero pages, merging and swap; wide stores lower the clock on some processors (the
+//! efficiency's denominator is taken just before and after, by a chain of the same width in
+//! caches). Flat topologies of virtual machines hide siblings. A neighbour on the same memory takes
+//! bandwidth that nothing here counts.
 //!
 //! ## Sources
-//! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995) and
-//! STREAM; G. Hager, J. Treibig, likwid-bench; J. Laukemann et al., "Cloverleaf on Intel Multi-Core CPUs:
-//! A Case Study in Write-Allocate Evasion" (2024); reports R0 (256 MB, stride), R1 (4 x last cache, first
-//! word of each line), R2 (8-byte words), R4 (mean of the four kernels). Tables of designs are written from
-//! memory of published values.
+//! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995)
+//! and STREAM; G. Hager, J. Treibig, likwid-bench; J. Laukemann et al., "Cloverleaf on Intel
+//! Multi-Core CPUs: A Case Study in Write-Allocate Evasion" (2024); reports R0 (256 MB, stride), R1
+//! (4 x last cache, first word of each line), R2 (8-byte words), R4 (mean of the four kernels).
+//! Tables of designs are written from memory of published values.
 
 mod beside;
 mod presets;
@@ -135,9 +145,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const ID: &str = "memory.bandwidth";
-/// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor finds
-/// the memory then), writing and comparing a byte of the arrays, what a case takes around its window,
-/// making a thread, and comparing the clock of a CPU with the first one's, once a round.
+/// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor
+/// finds the memory then), writing and comparing a byte of the arrays, what a case takes around its
+/// window, making a thread, and comparing the clock of a CPU with the first one's, once a round.
 const TOUCH_NS: f64 = 0.4;
 const TOUCH_GUEST_NS: f64 = 1.0;
 const PREPARE_NS: f64 = 0.2;
@@ -254,7 +264,8 @@ impl Experiment for Bandwidth {
             match presets::absent(site, &case, limit) {
                 Some(skip) => offer.skipped.push((case.id(), skip)),
                 None => {
-                    // The reports' arrays may be too large where others are cut: a series of its own.
+                    // The reports' arrays may be too large where others are cut: a series of its
+                    // own.
                     let is_reports = case.level == Level::FourTimes;
                     let name = if is_reports { Level::FourTimes.text() } else { "levels" };
                     let series = offer.of(&CARD, name, Order::Shuffled);
@@ -301,7 +312,8 @@ impl Experiment for Bandwidth {
             "efficiency" if facts.known.is_some() => return None,
             "efficiency" => law::efficiency(facts.site, of),
             _ if is_bus && of.level == Level::L1 => {
-                Err("unknown: nothing is behind the first cache that stores would ask for".to_owned())
+                Err("unknown: nothing is behind the first cache that stores would ask for"
+                    .to_owned())
             }
             _ if is_bus && of.bus_ratio() == 1.0 => {
                 Err("unknown: the bus moves what the program names".to_owned())

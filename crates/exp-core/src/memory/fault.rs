@@ -7,71 +7,76 @@
 //!
 //! ## Method
 //!
-//! A touch is one load or store of a word, volatile, one per page, on one pinned thread. Pages are made
-//! fresh outside of every window. A page faults once, so n touches of fresh pages stand against 2n in
-//! ABBA quartets, and around every batch the kernel's count of the thread's faults (getrusage) must rise
-//! by exactly as many as were touched: a quartet in which it does not is void, and a case in which it
-//! never does has failed with both numbers.
+//! A touch is one load or store of a word, volatile, one per page, on one pinned thread. Pages are
+//! made fresh outside of every window. A page faults once, so n touches of fresh pages stand
+//! against 2n in ABBA quartets, and around every batch the kernel's count of the thread's faults
+//! (getrusage) must rise by exactly as many as were touched: a quartet in which it does not is
+//! void, and a case in which it never does has failed with both numbers.
 //!
 //! Minor faults:
 //!
-//! - `anonymous`: first store to a base page of private memory (huge pages refused): a page is taken,
-//!   cleared and entered. Pages are dropped between batches (MADV_DONTNEED), so that they come from the
-//!   CPU's own list of free pages, the last batch's first; tables of pages stay (kernels from 6.14 on
-//!   free empty ones: then one in 512 faults makes one).
+//! - `anonymous`: first store to a base page of private memory (huge pages refused): a page is
+//!   taken, cleared and entered. Pages are dropped between batches (MADV_DONTNEED), so that they
+//!   come from the CPU's own list of free pages, the last batch's first; tables of pages stay
+//!   (kernels from 6.14 on free empty ones: then one in 512 faults makes one).
 //! - `zero`: first load of one: the zero page is entered.
 //! - `huge`: first store to a huge page (asked for, verified in smaps), all of which is cleared.
-//! - `file`: first load of a file's page that is in the page cache (checked by mincore), and nothing
-//!   else: each page is a mapping of its own with no neighbour in the file, so that the kernel has
-//!   nothing around it to map: `pages_per_fault`, touches over faults, is 1.
-//! - `file_around`: the same in a whole mapping, where a fault maps the cached pages around it as well.
-//!   How many is counted first, by touching all pages of the file (`pages_per_fault`); then one page of
-//!   so many is touched, each a fault.
+//! - `file`: first load of a file's page that is in the page cache (checked by mincore), and
+//!   nothing else: each page is a mapping of its own with no neighbour in the file, so that the
+//!   kernel has nothing around it to map: `pages_per_fault`, touches over faults, is 1.
+//! - `file_around`: the same in a whole mapping, where a fault maps the cached pages around it as
+//!   well. How many is counted first, by touching all pages of the file (`pages_per_fault`); then
+//!   one page of so many is touched, each a fault.
 //! - `shared`: first store to a page of shared memory of no file.
-//! - `copy`: first store to a page that a waiting child shares since a fork: it is copied. The pages are
-//!   16 MiB, written long before: neither they nor their copies are in an inner cache.
-//! - `protect`: a store to a page that is there and protected; the handler of SIGSEGV calls mprotect
-//!   for that page and returns, and the store is made again. Deliveries are counted, not faults.
+//! - `copy`: first store to a page that a waiting child shares since a fork: it is copied. The
+//!   pages are 16 MiB, written long before: neither they nor their copies are in an inner cache.
+//! - `protect`: a store to a page that is there and protected; the handler of SIGSEGV calls
+//!   mprotect for that page and returns, and the store is made again. Deliveries are counted, not
+//!   faults.
 //!
-//! - `stress` (only where it is asked for): a turn of stress-ng's fault stressor, which makes and maps a
-//!   file of one page and times four touches one by one: new, dropped, paged out, and one of shared memory,
-//!   the clock's reads included. Its figure is their mean. What the kernel frees of the turns it frees
-//!   later (RCU), in part within touches: with the setting `steady` turns are made for so long before those
-//!   that are recorded, and at least as long while they are.
+//! - `stress` (only where it is asked for): a turn of stress-ng's fault stressor, which makes and
+//!   maps a file of one page and times four touches one by one: new, dropped, paged out, and one of
+//!   shared memory, the clock's reads included. Its figure is their mean. What the kernel frees of
+//!   the turns it frees later (RCU), in part within touches: with the setting `steady` turns are
+//!   made for so long before those that are recorded, and at least as long while they are.
 //!
-//! The file of `file` and `file_around` has no name, lies in the directory for files (where there is none,
-//! among the temporary files, which may be memory) and has other random bytes in each page.
+//! The file of `file` and `file_around` has no name, lies in the directory for files (where there
+//! is none, among the temporary files, which may be memory) and has other random bytes in each
+//! page.
 //!
-//! Major faults need a directory on a file system of a block device: the current one, or `--dir`. The file is
-//! written once with unique random data and synced. Before each round what others wrote goes to the device (syncfs) until less than
-//! 1 MiB of it is in memory, for at most a tenth of the time that the round measures (`settle_ns`,
-//! `unwritten_bytes`), and all of the file must lie in written extents of the device (FIEMAP). Before each
-//! case the file is evicted (POSIX_FADV_DONTNEED), after which mincore must find none of it in memory, nor,
-//! right before each touch and once the device has answered what was read ahead, its page. A touch counts
-//! if it was one major fault and the device read at least a page for this thread (/proc/thread-self/io); the
-//! device's own counter (/proc/diskstats) must have risen by as much, or where the kernel counts no thread's
-//! reads by a page for every touch. Touches that do not add up are `cached`: left out and told, and with
-//! more than a tenth of them the case has failed.
+//! Major faults need a directory on a file system of a block device: the current one, or `--dir`.
+//! The file is written once with unique random data and synced. Before each round what others wrote
+//! goes to the device (syncfs) until less than 1 MiB of it is in memory, for at most a tenth of the
+//! time that the round measures (`settle_ns`, `unwritten_bytes`), and all of the file must lie in
+//! written extents of the device (FIEMAP). Before each case the file is evicted
+//! (POSIX_FADV_DONTNEED), after which mincore must find none of it in memory, nor, right before
+//! each touch and once the device has answered what was read ahead, its page. A touch counts if it
+//! was one major fault and the device read at least a page for this thread (/proc/thread-self/io);
+//! the device's own counter (/proc/diskstats) must have risen by as much, or where the kernel
+//! counts no thread's reads by a page for every touch. Touches that do not add up are `cached`:
+//! left out and told, and with more than a tenth of them the case has failed.
 //!
 //! - `page`: one page, then the next at a distance that readahead does not reach.
-//! - `random`: one page anywhere in the file, as R0's program, which opens and maps anew each time (and
-//!   so does this one: after a hundred misses the kernel stops reading around faults of an open file).
+//! - `random`: one page anywhere in the file, as R0's program, which opens and maps anew each time
+//!   (and so does this one: after a hundred misses the kernel stops reading around faults of an
+//!   open file).
 //! - `window`: 16 MiB in order, every page touched, as R1's text describes.
 //!
 //! `readahead=off` is MADV_RANDOM and POSIX_FADV_RANDOM.
 //!
 //! ## Prediction
 //!
-//! An exception's way in and out (half of a third to three times a system call's), the kernel's work in
-//! cycles, and the bytes cleared or copied at the rate of memory. What memory.bandwidth measured of one
-//! thread says it where it ran: for `anonymous` and `shared` what it wrote to the second cache (or the
-//! nearest level that is known), for `huge` what it wrote to main memory, for `copy` what it copied there;
-//! else what one CPU usually does. `protect`: os.signal's refused store and a call.
+//! An exception's way in and out (half of a third to three times a system call's), the kernel's
+//! work in cycles, and the bytes cleared or copied at the rate of memory. What memory.bandwidth
+//! measured of one thread says it where it ran: for `anonymous` and `shared` what it wrote to the
+//! second cache (or the nearest level that is known), for `huge` what it wrote to main memory, for
+//! `copy` what it copied there; else what one CPU usually does. `protect`: os.signal's refused
+//! store and a call.
 //!
-//! Major faults: what the device's class takes for a read, and the bytes that are read ahead at its rate.
-//! A random page from flash over NVMe takes 11 to 300 µs, from other flash 40 to 600 µs, from a disk that
-//! spins 2 to 30 ms. What a hypervisor shows may be any of them or the host's memory: there the interval
-//! goes from 12 µs to 25 ms, and is of little use but to catch what cannot be.
+//! Major faults: what the device's class takes for a read, and the bytes that are read ahead at its
+//! rate. A random page from flash over NVMe takes 11 to 300 µs, from other flash 40 to 600 µs, from
+//! a disk that spins 2 to 30 ms. What a hypervisor shows may be any of them or the host's memory:
+//! there the interval goes from 12 µs to 25 ms, and is of little use but to catch what cannot be.
 //!
 //! ## Parameters
 //!
@@ -79,40 +84,42 @@
 //! - `readahead`: for major faults: on or off.
 //! - `file`: size of the file that major faults read.
 //! - `window`: size of a window of it.
-//! - `steady`: of `stress`, time for which turns are made before those that are recorded, and while they are at
-//!   least.
-//! - `placement`: of major faults, where the thread runs that waits for the device: `free` (anywhere, its moves
-//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `steady`: of `stress`, time for which turns are made before those that are recorded, and while
+//!   they are at least.
+//! - `placement`: of major faults, where the thread runs that waits for the device: `free`
+//!   (anywhere, its moves are planned), `interrupt` (on the CPU that takes the device's interrupts)
+//!   or `other` (on another, which costs a wake-up across CPUs). Earlier figures without it read as
+//!   `other`.
 //!
 //! ## Reading the result
 //!
 //! `latency` is one minor fault, `major_latency` one that a device answered, with the bytes that it
-//! read for it (`bytes_per_fault`). `zeroing` is the slope from the base page to the huge page: what
-//! clearing a byte costs; `base_part` is what is left of `anonymous` without it. `file` times
+//! read for it (`bytes_per_fault`). `zeroing` is the slope from the base page to the huge page:
+//! what clearing a byte costs; `base_part` is what is left of `anonymous` without it. `file` times
 //! `pages_per_fault` less `file_around` is what fault-around saves. `window` over its pages is
 //! `per_page`: far below `page`, because the kernel reads ahead while the pages before are touched.
 //! `bytes_per_fault` of `page` and `random` with readahead is large where the device's window is: a
-//! read_ahead_kb of 8192 has one touch fetch 8 MiB, and its latency is that transfer's. With `window` it
-//! counts what was read behind the end too. Major faults have no cycles: the core sleeps.
+//! read_ahead_kb of 8192 has one touch fetch 8 MiB, and its latency is that transfer's. With
+//! `window` it counts what was read behind the end too. Major faults have no cycles: the core
+//! sleeps.
 //!
 //! ## Pitfalls
 //!
 //! R0 prints 15,228 ns for a "major" fault of a disk that spins (a turn alone takes 8 ms), and 53
-//! million cycles for it; R1 prints 876 µs for a window of 16 MiB, 18 GB/s from a disk of 480 MB/s: both
-//! must have come from memory. Hosts of virtual machines cache their guests' disks: such a read is no
-//! read of a medium, and only its time can tell. The major faults of this experiment are planned and
-//! disturb no round. Free huge pages may be few: then the kernel gathers memory inside the fault, or the
-//! case fails and says so. A guest's first use of memory may fault in the host too. `ulimit -l`,
-//! mlockall and overcommit_memory=2 can have pages there before they are touched: the counts show it.
-//! Memory of a full control group is reclaimed inside the fault.
+//! million cycles for it; R1 prints 876 µs for a window of 16 MiB, 18 GB/s from a disk of 480 MB/s:
+//! both must have come from memory. Hosts of virtual machines cache their guests' disks: such a
+//! read is no read of a medium, and only its time can tell. The major faults of this experiment are
+//! planned and disturb no round. Free huge pages may be few: then the kernel gathers memory inside
+//! the fault, or the case fails and says so. A guest's first use of memory may fault in the host
+//! too. `ulimit -l`, mlockall and overcommit_memory=2 can have pages there before they are touched:
+//! the counts show it. Memory of a full control group is reclaimed inside the fault.
 //!
 //! ## Sources
 //!
 //! R0 "servicing page faults", R1 table X, R2 5.3; lmbench `lat_pagefault` (whose pages stay in the
-//! cache, and fault-around maps 16 at a time); stress-ng `stress-fault.c`; will-it-scale `page_fault1`;
-//! getrusage(2), mincore(2), madvise(2), posix_fadvise(2); Linux mm/memory.c, mm/filemap.c
-//! (filemap_map_pages, do_sync_mmap_readahead). The intervals' sources stand in
+//! cache, and fault-around maps 16 at a time); stress-ng `stress-fault.c`; will-it-scale
+//! `page_fault1`; getrusage(2), mincore(2), madvise(2), posix_fadvise(2); Linux mm/memory.c,
+//! mm/filemap.c (filemap_map_pages, do_sync_mmap_readahead). The intervals' sources stand in
 //! `predict/memory/fault.rs`.
 
 mod major;
@@ -148,11 +155,12 @@ pub struct Fault;
 const MAJOR_SERIES: &str = "major";
 /// Memory that minor faults touch, at most.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// A huge page's fault must not take more than this share of the memory: two batches hold three pages.
+/// A huge page's fault must not take more than this share of the memory: two batches hold three
+/// pages.
 const HUGE_SHARE: u64 = 8;
 const MIB: u64 = 1 << 20;
-/// For stated costs: making the mappings of a case; a window with and without readahead, per byte; a
-/// case of single major faults; start and end of a worker, in ns.
+/// For stated costs: making the mappings of a case; a window with and without readahead, per byte;
+/// a case of single major faults; start and end of a worker, in ns.
 const APPARATUS_NS: u64 = 6_000_000;
 const AHEAD_NS_PER_MIB: u64 = 6_000_000;
 const ALONE_NS_PER_MIB: u64 = 40_000_000;
@@ -257,8 +265,8 @@ bench::symbols! {
 bench::case! {
     /// A fault.
     pub struct Faulted {
-        /// what is touched for the first time: minor faults, and (page, random, window) major ones, of a file
-        /// on a device
+        /// what is touched for the first time: minor faults, and (page, random, window) major ones,
+        /// of a file on a device
         fault: Touch,
         /// whether the kernel may read ahead of a major fault
         readahead: Option<Readahead>,
@@ -402,9 +410,7 @@ impl Experiment for Fault {
     }
 
     fn derive(site: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
-        let of = |fault| {
-            values.get(CARD.id, &Faulted { fault, readahead: None }.id(), "latency")
-        };
+        let of = |fault| values.get(CARD.id, &Faulted { fault, readahead: None }.id(), "latency");
         let Some((base, huge)) = of(Touch::Anonymous).zip(of(Touch::Huge)) else {
             return Vec::new();
         };

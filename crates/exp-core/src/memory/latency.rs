@@ -6,42 +6,44 @@
 //! much do the prefetchers hide, and what do the TLBs cover and cost?
 //!
 //! ## Method
-//! Slots of one line each are linked into one cycle over a footprint, and the measuring thread walks
-//! it: every address is the value of the load before, so n loads take n latencies. A slot holds the
-//! address of the next slot and its index; `load` says which of them is walked by. Walks go on where
-//! the one before stopped; they are timed as n against 2n loads in ABBA quartets. A turn has 256
-//! loads, each an instruction of its own: Zen 4 learns by an instruction which lines of a page
-//! follow, and where 32 walk a page whose lines are in random order, it fetches many of them ahead.
+//! Slots of one line each are linked into one cycle over a footprint, and the measuring thread
+//! walks it: every address is the value of the load before, so n loads take n latencies. A slot
+//! holds the address of the next slot and its index; `load` says which of them is walked by. Walks
+//! go on where the one before stopped; they are timed as n against 2n loads in ABBA quartets. A
+//! turn has 256 loads, each an instruction of its own: Zen 4 learns by an instruction which lines
+//! of a page follow, and where 32 walk a page whose lines are in random order, it fetches many of
+//! them ahead.
 //!
 //! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
 //!   leaves one whole cycle after every insertion. A round allocates once, touches all of it on the
-//!   measuring CPU, and grows the ring from case to case; in even rounds it takes the insertions back
-//!   from case to case, so that footprints come downwards.
-//! - `page-random`: base pages in random order, all slots of a page in random order before the next.
+//!   measuring CPU, and grows the ring from case to case; in even rounds it takes the insertions
+//!   back from case to case, so that footprints come downwards.
+//! - `page-random`: base pages in random order, all slots of a page in random order before the
+//!   next.
 //! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
 //! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
 //!
 //! Huge pages are asked for by madvise and verified in smaps: where less than 95 % of the largest
 //! footprint are in them, the round gives up every case that is larger than what was, with that
-//! reason, and walks the others; no figure under `pages=huge` is of base pages. Where huge pages are
-//! switched off, base pages take their part under their own name. A round with any huge page where
-//! base pages were asked for is void. Where there are several
-//! memory nodes, the memory is bound to the measuring CPU's before it is touched, and a round is
-//! void if any sampled page is elsewhere. The huge series keeps small footprints in the same huge
-//! mapping.
+//! reason, and walks the others; no figure under `pages=huge` is of base pages. Where huge pages
+//! are switched off, base pages take their part under their own name. A round with any huge page
+//! where base pages were asked for is void. Where there are several memory nodes, the memory is
+//! bound to the measuring CPU's before it is touched, and a round is void if any sampled page is
+//! elsewhere. The huge series keeps small footprints in the same huge mapping.
 //!
 //! Up to twice the last cache a footprint is warmed by one load of every line in the order of
 //! addresses (a whole walk of the ring would take 0.2 s and more for each of the largest); larger
 //! ones are not, since nothing of them would stay. Then the ring is walked for up to 65,536 loads,
 //! because a sweep drives the page tables out of the caches and the first random loads behind it
-//! would time that (a quarter more at 1 GiB in a virtual machine). Once a round the ring is walked with a count
-//! for every footprint up to 1 MiB and for the largest up to 64 MiB: as many slots as were linked,
-//! and back at the start. Above that the insertion rule, which is tested, stands for it.
+//! would time that (a quarter more at 1 GiB in a virtual machine). Once a round the ring is walked
+//! with a count for every footprint up to 1 MiB and for the largest up to 64 MiB: as many slots as
+//! were linked, and back at the start. Above that the insertion rule, which is tested, stands for
+//! it.
 //!
-//! Beyond the caches that a core has for itself, 24 loads of other lines of the same memory, in random
-//! order, stand before each quartet, where it has 64 MiB or more: their time (`memory_probe_ns`) says what
-//! main memory was like, because others share it. It filters nothing; a note says how far the figure
-//! follows it.
+//! Beyond the caches that a core has for itself, 24 loads of other lines of the same memory, in
+//! random order, stand before each quartet, where it has 64 MiB or more: their time
+//! (`memory_probe_ns`) says what main memory was like, because others share it. It filters nothing;
+//! a note says how far the figure follows it.
 //!
 //! The session gives six or more such rounds, each with a new process and mapping, so that the
 //! placement of pages is part of the interval.
@@ -49,61 +51,66 @@
 //! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages where
 //! there are none): change points of its logarithm by optimal partitioning, segments of half an
 //! octave or more, neighbours less than a factor 1.5 apart taken as one. A level's latency is the
-//! median of its rungs up to three eighths of its size; its size is where one load in ten already costs the next
-//! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; one
-//! behind all caches but the last that ends below the last one's size is the part of it that the program
-//! gets; any other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
-//! bytes apart, in 128 KiB, which lie between the first and the second cache (else the look is
-//! skipped); the time grows with the distance until every load meets a new line. Strides forward
-//! cannot show it: prefetchers fetch pairs of lines, so their time goes on growing after the line.
-//! *Prefetch gain*: random over forward by 64 bytes, at the largest footprint with both. *TLB reach
-//! and miss*: what base pages cost more than huge ones, fitted by `cost x (1 - reach / footprint)`,
-//! the misses of a table of that reach under random loads, away from the edges of the caches and up
-//! to 32 times the second cache: beyond, the page tables themselves miss it. *Huge gain*: random on
-//! base pages over random on huge ones, at 1, 16 and 256 MiB: inside the reach of the second TLB,
-//! near its end and far beyond it, on most cores since 2013.
+//! median of its rungs up to three eighths of its size; its size is where one load in ten already
+//! costs the next level. It takes the name of the cache that sysfs or CPUID describes within a
+//! factor of two; one behind all caches but the last that ends below the last one's size is the
+//! part of it that the program gets; any other plateau is a note beside its neighbour. *Line size*:
+//! slots of a page at random, 16 to 512 bytes apart, in 128 KiB, which lie between the first and
+//! the second cache (else the look is skipped); the time grows with the distance until every load
+//! meets a new line. Strides forward cannot show it: prefetchers fetch pairs of lines, so their
+//! time goes on growing after the line. *Prefetch gain*: random over forward by 64 bytes, at the
+//! largest footprint with both. *TLB reach and miss*: what base pages cost more than huge ones,
+//! fitted by `cost x (1 - reach / footprint)`, the misses of a table of that reach under random
+//! loads, away from the edges of the caches and up to 32 times the second cache: beyond, the page
+//! tables themselves miss it. *Huge gain*: random on base pages over random on huge ones, at 1, 16
+//! and 256 MiB: inside the reach of the second TLB, near its end and far beyond it, on most cores
+//! since 2013.
 //!
 //! ## Prediction
 //! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
 //! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
 //! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
-//! pages add misses of the TLBs by their entries, which makes the gain of huge pages: none within the
-//! reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in order show a share of the random time,
-//! the rest of which prefetchers hide. Once `clock.rate` has measured the core clock, cycles are
-//! turned into ns by that. Bound: no x86-64 core answers a dependent load in under 3 cycles.
+//! pages add misses of the TLBs by their entries, which makes the gain of huge pages: none within
+//! the reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in order show
+//! a share of the random time, the rest of which prefetchers hide. Once `clock.rate` has measured
+//! the core clock, cycles are turned into ns by that. Bound: no x86-64 core answers a dependent
+//! load in under 3 cycles.
 //!
 //! ## Parameters
 //! A value given takes the place of the preset's.
 //!
-//! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first of
-//!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
+//! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first
+//!   of each list in one of them at most; `thorough` has all combinations. A rehearsal has one of
+//!   each.
 //! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
 //!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
 //! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
 //!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
 //!   two octaves up to 64 MiB; `quick` one to the octave up to four times the last cache, at most
 //!   256 MiB. `thorough`: all random ladders four to the octave up to 1 GiB; the other walks up to
-//!   64 MiB and then 1 GiB: by pointer, on huge pages, at a stride that reports name two to the octave
-//!   and 256 MiB; what departs from that in one way one to the octave, in more one to two octaves.
+//!   64 MiB and then 1 GiB: by pointer, on huge pages, at a stride that reports name two to the
+//!   octave and 256 MiB; what departs from that in one way one to the octave, in more one to two
+//!   octaves.
 //! - `level`, `tlb`: name derived figures; there is nothing to set.
-//! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
-//!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
+//! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line
+//!   keeps a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
 //! - `warm` (setting): largest footprint that is warmed; `auto` is twice the last cache.
 //!
 //! ## Reading the result
 //! Flat stretches are levels; the step between two lies where the inner one is full. The random
 //! pointer ladder on huge pages is *the* latency; `forward` is what a scan sees. A step inside a
 //! level on huge pages, near 4 KiB times the entries of the TLB, means that a hypervisor backs the
-//! guest by base pages: then base pages cost no more than huge ones, no TLB is derived, and the TLB's
-//! cost is in the ladder. A last level much smaller than described is the part that the guest gets.
-//! A random ladder cannot fall: if it does by more than both half widths and 3 %, something other
-//! than the footprint changed.
+//! guest by base pages: then base pages cost no more than huge ones, no TLB is derived, and the
+//! TLB's cost is in the ladder. A last level much smaller than described is the part that the guest
+//! gets. A random ladder cannot fall: if it does by more than both half widths and 3 %, something
+//! other than the footprint changed.
 //!
 //! ## Pitfalls
 //! - Prefetchers: a uniformly drawn cycle has no stride. The prefetcher of line pairs brings a
 //!   neighbour that is as likely the next slot as any other: it costs bandwidth, not latency. With
-//!   `slot=128` it can bring nothing of the ring; on a core of 2024 that changes no rung by more than
-//!   the rounds differ, apart from the edges, which move out because half as many lines are walked.
+//!   `slot=128` it can bring nothing of the ring; on a core of 2024 that changes no rung by more
+//!   than the rounds differ, apart from the edges, which move out because half as many lines are
+//!   walked.
 //! - Page placement: base pages of a cache indexed physically collide by chance, so edges are soft
 //!   and differ from round to round; huge pages make them sharp.
 //! - 4 KiB aliasing does not arise: there are no stores in the timed walk.
@@ -112,17 +119,17 @@
 //! - First touch on the measuring CPU; pinned before.
 //! - Core clock: taken around each case; cycles are never counter ticks.
 //! - Last cache per slice, per guest, per class of service: the ladder finds what there is.
-//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size. Where a
-//!   limit is lower than it says, or sinks while it is measured, the footprints that meet it fail
+//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size. Where
+//!   a limit is lower than it says, or sinks while it is measured, the footprints that meet it fail
 //!   with that reason and the others go on.
 //!
 //! ## Sources
 //! L. McVoy and C. Staelin, "lmbench: Portable Tools for Performance Analysis" (USENIX 1996),
-//! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R. Saavedra
-//! and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark Runtimes" (1995);
-//! B. Jackson et al., "An algorithm for optimal partitioning of data on an interval" (2005); reports
-//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The cycles of core designs are
-//! written from memory of usual values, not looked up row by row.
+//! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R.
+//! Saavedra and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark
+//! Runtimes" (1995); B. Jackson et al., "An algorithm for optimal partitioning of data on an
+//! interval" (2005); reports R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The
+//! cycles of core designs are written from memory of usual values, not looked up row by row.
 
 mod cost;
 mod derive;
@@ -389,9 +396,9 @@ impl Experiment for Latency {
 /// Memory, and the walks that fit in it.
 type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
 
-/// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it, or
-/// less in pages of this kind, the walks that do not fit are given up for this round with that reason;
-/// `None` where nothing is left. Nothing is walked on other pages than its key names.
+/// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it,
+/// or less in pages of this kind, the walks that do not fit are given up for this round with that
+/// reason; `None` where nothing is left. Nothing is walked on other pages than its key names.
 ///
 /// # Errors
 /// Memory that cannot be had for another reason, or is not what was asked for.

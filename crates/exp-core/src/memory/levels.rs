@@ -11,7 +11,8 @@ use record::quantity::render;
 use record::unit::Unit;
 
 const MIB: u64 = 1 << 20;
-/// Most bytes of a walk in the standard preset: what a prediction goes by before a case is resolved.
+/// Most bytes of a walk in the standard preset: what a prediction goes by before a case is
+/// resolved.
 pub(super) const USUAL_MOST: u64 = 128 * MIB;
 /// What an unknown last cache is taken to have: nearly all have less for one core.
 pub(super) const UNKNOWN_LAST: u64 = 32 * MIB;
@@ -53,8 +54,9 @@ pub(super) fn whole_bytes(facts: Facts, level: Level) -> Option<(u64, &'static s
     })
 }
 
-/// Bytes of one instance of the last cache; arrays in main memory must be larger. The part that one core was
-/// found to fill changes with what the neighbours do, so the described size counts, up to [`LAST_MOST`].
+/// Bytes of one instance of the last cache; arrays in main memory must be larger. The part that one
+/// core was found to fill changes with what the neighbours do, so the described size counts, up to
+/// [`LAST_MOST`].
 pub(super) fn last_bytes(facts: Facts) -> (u64, &'static str) {
     let described = described_levels(facts.site);
     let Some((level, all)) = described.last() else {
@@ -189,14 +191,15 @@ pub(super) fn any_of(offer: Offer) -> Result<Offer, Skip> {
     }
 }
 
-/// So much of a cache at most is filled where it is to answer alone (METHOD §2a): above it, which of its
-/// sets the pages fall on decides, and a second level takes 3.7 to 6.1 ns from round to round.
+/// So much of a cache at most is filled where it is to answer alone (METHOD §2a): above it, which
+/// of its sets the pages fall on decides, and a second level takes 3.7 to 6.1 ns from round to
+/// round.
 pub(super) fn quiet_part(cache_bytes: u64) -> u64 {
     cache_bytes / 8 * 3
 }
 
-/// The footprint of a level, at most `most`: of a cache four times the one before, at most three eighths
-/// of itself; of main memory four times the last cache.
+/// The footprint of a level, at most `most`: of a cache four times the one before, at most three
+/// eighths of itself; of main memory four times the last cache.
 ///
 /// # Errors
 /// No such cache is described, there is no room between two of them, or memory is too small.

@@ -2,73 +2,75 @@
 //!
 //! ## Question
 //!
-//! How does the latency of main memory rise with the bandwidth that other CPUs draw from it, from an
-//! idle memory to a saturated one?
+//! How does the latency of main memory rise with the bandwidth that other CPUs draw from it, from
+//! an idle memory to a saturated one?
 //!
 //! ## Method
 //!
-//! A chaser on the first CPU walks a cycle of lines in uniformly drawn order, each address the value
-//! of the load before, over more than the last cache (see `memory.mlp`). The other CPUs of its
-//! memory node pass over arrays of their own with the bandwidth kernels of `memory.bandwidth`, by
-//! vectors. All are pinned, touch and verify their memory themselves, begin at a common tick,
+//! A chaser on the first CPU walks a cycle of lines in uniformly drawn order, each address the
+//! value of the load before, over more than the last cache (see `memory.mlp`). The other CPUs of
+//! its memory node pass over arrays of their own with the bandwidth kernels of `memory.bandwidth`,
+//! by vectors. All are pinned, touch and verify their memory themselves, begin at a common tick,
 //! and count only while all are at work; each round has new processes and memory.
 //!
-//! Each round the loaders pass over their arrays once, then run without pause for a half window: that
-//! is the most. A step of
-//! `load` percent is that rate shared among the loaders and spread evenly over time: each moves
-//! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
-//! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits.
-//! At 0 the loaders wait all the time, so that only the traffic differs from the other steps. The
-//! chaser must end where its loads lead by the order that was drawn, else the case has failed; the
-//! loaders' arrays must hold what their passes leave, and all memory must be on the node where it was
-//! placed, else all cases have. Each loader's loop is the fastest here of those of all vectors with and
-//! without prefetch instructions, found by short trials.
+//! Each round the loaders pass over their arrays once, then run without pause for a half window:
+//! that is the most. A step of `load` percent is that rate shared among the loaders and spread
+//! evenly over time: each moves what is due in 3 µs, then waits awake until the counter says that
+//! the next piece is due. One that comes late does not make up for more than one piece, so there
+//! are no bursts; at 100 nobody waits. At 0 the loaders wait all the time, so that only the traffic
+//! differs from the other steps. The chaser must end where its loads lead by the order that was
+//! drawn, else the case has failed; the loaders' arrays must hold what their passes leave, and all
+//! memory must be on the node where it was placed, else all cases have. Each loader's loop is the
+//! fastest here of those of all vectors with and without prefetch instructions, found by short
+//! trials.
 //!
-//! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in the
-//! same window: bytes of the loaders with the lines that regular stores read first, and the chaser's
-//! own lines.
+//! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in
+//! the same window: bytes of the loaders with the lines that regular stores read first, and the
+//! chaser's own lines.
 //!
 //! ## Prediction
 //!
 //! Idle latency as `memory.latency` measured it at the nearest footprint (else its law) and a queue
-//! with fixed service times (M/D/1), whose mean wait is half a service time x u / (1 - u); how busy a
-//! memory is at 100 % depends on how many lines the loaders have in flight against its channels, so
-//! the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth` measured for
-//! the same kernel in main memory with as many CPUs, else with all, else of its law.
+//! with fixed service times (M/D/1), whose mean wait is half a service time x u / (1 - u); how busy
+//! a memory is at 100 % depends on how many lines the loaders have in flight against its channels,
+//! so the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth`
+//! measured for the same kernel in main memory with as many CPUs, else with all, else of its law.
 //!
 //! ## Parameters
 //!
 //! - `op`: what the loaders do: `read`, `copy`, `write`; auto: read, in thorough all.
 //! - `stores`: `regular` or `nontemporal` (of copy and write); auto: regular, in thorough both. So
-//!   memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the caches;
-//!   write, regular), and writes alone.
-//! - `load`: percent of the most. `auto`: 0 to 80 by 10 and 100 in standard; 0 to 100 by 10 for reading
-//!   and by 20 from 20 for others in thorough; none in quick, which has no time to make such a memory.
-//! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load, since
-//!   they would slow its core and not the memory; `in`: they do.
+//!   memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the
+//!   caches; write, regular), and writes alone.
+//! - `load`: percent of the most. `auto`: 0 to 80 by 10 and 100 in standard; 0 to 100 by 10 for
+//!   reading and by 20 from 20 for others in thorough; none in quick, which has no time to make
+//!   such a memory.
+//! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load,
+//!   since they would slow its core and not the memory; `in`: they do.
 //! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 128
-//!   MiB, in thorough 1 GiB. Loaders' arrays together are four times the last caches under their CPUs,
-//!   each 16 MiB to that.
+//!   MiB, in thorough 1 GiB. Loaders' arrays together are four times the last caches under their
+//!   CPUs, each 16 MiB to that.
 //!
 //! ## Reading the result
 //!
-//! Plot `latency` over `bandwidth`: flat, then a knee, then a wall at the peak. At 0 `latency` is that
-//! of `memory.latency`; `idle_ratio` is their ratio. One loader rarely saturates a memory: then the
-//! curve ends before the knee. A curve that falls at small loads is power management: memory and mesh
-//! clock up under load. `load` is a share of what these loaders reach with this op, so steps of
-//! different ops are compared by bandwidth.
+//! Plot `latency` over `bandwidth`: flat, then a knee, then a wall at the peak. At 0 `latency` is
+//! that of `memory.latency`; `idle_ratio` is their ratio. One loader rarely saturates a memory:
+//! then the curve ends before the knee. A curve that falls at small loads is power management:
+//! memory and mesh clock up under load. `load` is a share of what these loaders reach with this op,
+//! so steps of different ops are compared by bandwidth.
 //!
 //! ## Pitfalls
 //!
 //! - Siblings: see `sibling`. A virtual machine may not tell which CPUs share a core: then none is
 //!   known to, and `latency` may contain a shared core's losses at every step but none at 0.
 //! - Waiting loaders spin, so that the clock does not change from step to step by cores that sleep.
-//! - Granularity: a piece in 3 µs, at least 2 KiB of each array (one in 4 µs at 0.5 GB/s). Each look at
-//!   the time waits for the loads before it, about a latency, which the pause absorbs up to 90 %.
-//! - Arrays in a last cache that is larger than they: a note says so, and the load is then partly the
-//!   cache's.
-//! - Preempted loaders lower the bandwidth, which is counted, not assumed; the overlap of the members
-//!   is in the figures.
+//! - Granularity: a piece in 3 µs, at least 2 KiB of each array (one in 4 µs at 0.5 GB/s). Each
+//!   look at the time waits for the loads before it, about a latency, which the pause absorbs up to
+//!   90 %.
+//! - Arrays in a last cache that is larger than they: a note says so, and the load is then partly
+//!   the cache's.
+//! - Preempted loaders lower the bandwidth, which is counted, not assumed; the overlap of the
+//!   members is in the figures.
 //!
 //! ## Sources
 //!
@@ -303,7 +305,8 @@ impl Experiment for Loaded {
         let reference = measured::level_ns(known, Level::Memory)
             .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64).filter(|ns| *ns > 0.0));
         let over = |reference| {
-            idle.map(|(id, ns)| DerivedValue::new(id.clone(), "idle_ratio", ns / reference)).collect()
+            idle.map(|(id, ns)| DerivedValue::new(id.clone(), "idle_ratio", ns / reference))
+                .collect()
         };
         reference.map(over).unwrap_or_default()
     }

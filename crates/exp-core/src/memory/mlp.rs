@@ -9,17 +9,17 @@
 //! ## Method
 //!
 //! All slots of a footprint, one to a line, stand in one cycle in an order drawn uniformly. k
-//! chains enter the cycle at places that are evenly spaced along it and walk it by pointers: a
-//! turn in assembly is k loads, each from the address that the same chain loaded in the turn before,
-//! so loads of a chain wait for each other and those of different chains do not. Chains share no
-//! line: together they come to each once before any of them reaches where another began, so for
-//! the caches k chains are one chain. (With k rings of their own, a lone chain would walk a k-th of
-//! the footprint only.) Timed as n against 2n turns in ABBA quartets, and given per load.
+//! chains enter the cycle at places that are evenly spaced along it and walk it by pointers: a turn
+//! in assembly is k loads, each from the address that the same chain loaded in the turn before, so
+//! loads of a chain wait for each other and those of different chains do not. Chains share no line:
+//! together they come to each once before any of them reaches where another began, so for the
+//! caches k chains are one chain. (With k rings of their own, a lone chain would walk a k-th of the
+//! footprint only.) Timed as n against 2n turns in ABBA quartets, and given per load.
 //!
-//! After each case every chain must stand where so many loads lead by the order that was drawn, else
-//! the case has failed. Memory is touched and verified on the measuring CPU's node, in huge pages
-//! where they are to be had; else base pages, which a note says. Caches are warmed by a walk once
-//! around.
+//! After each case every chain must stand where so many loads lead by the order that was drawn,
+//! else the case has failed. Memory is touched and verified on the measuring CPU's node, in huge
+//! pages where they are to be had; else base pages, which a note says. Caches are warmed by a walk
+//! once around.
 //!
 //! **Derived.** `parallelism`: time of one chain over time per load of k. `lines_in_flight`: the
 //! median of the parallelisms that are within 5 % of the largest. By Little's law that is how many
@@ -29,7 +29,8 @@
 //!
 //! Latency (as `memory.latency` measured it at the nearest footprint, else its law) over the lesser
 //! of k and the miss buffers of the core's first cache (plumb's table by design: 10 line-fill
-//! buffers from Nehalem, 12 in Ice Lake, 16 in Golden Cove, 22 to 24 in Zen …), with a knee between.
+//! buffers from Nehalem, 12 in Ice Lake, 16 in Golden Cove, 22 to 24 in Zen …), with a knee
+//! between.
 //!
 //! ## Parameters
 //!
@@ -37,8 +38,8 @@
 //! - `chains`: 1 to 32. `auto`: 1, 2, 4, 8, 12, 16, 24, 32 in standard; every count in thorough;
 //!   none in quick, which has no time to make such a memory.
 //! - `most` (setting): most bytes of the footprint. A cache's is four times the cache before it, at
-//!   most three eighths of itself; main memory's is four times the last cache as `memory.latency` measured
-//!   it (else as described), at least 64 MiB; `auto` cuts that at 128 MiB, in thorough at
+//!   most three eighths of itself; main memory's is four times the last cache as `memory.latency`
+//!   measured it (else as described), at least 64 MiB; `auto` cuts that at 128 MiB, in thorough at
 //!   1 GiB, and a note says where that is less than twice the last cache.
 //!
 //! ## Reading the result
@@ -54,8 +55,8 @@
 //!   cycles more a load) and the last three on the stack (a forwarded store, about five); on Arm 28
 //!   and 4. That is little beside main memory, and up to a third beside an L2 hit.
 //! - A footprint that the last cache holds in part (see `most`) gives a mixture of both.
-//! - Prefetchers: a uniformly drawn order has no stride; a prefetcher of line pairs takes buffers of
-//!   the second cache, not of the first.
+//! - Prefetchers: a uniformly drawn order has no stride; a prefetcher of line pairs takes buffers
+//!   of the second cache, not of the first.
 //! - Other tenants at the memory, and a sibling on the same core, which shares the buffers.
 //! - Out-of-order reach: 32 loads and their control are a fraction of any reorder buffer from 128
 //!   entries; in-order cores stop at the first use and show one or two.

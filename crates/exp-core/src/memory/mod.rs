@@ -24,12 +24,14 @@ bench::family!(
     ]
 );
 
-/// What a thread holds that panicked is as good as before, or not used again: its crew has failed with it.
+/// What a thread holds that panicked is as good as before, or not used again: its crew has failed
+/// with it.
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was made; nothing where there is no room for it, and the series is given up for that reason.
+/// What was made; nothing where there is no room for it, and the series is given up for that
+/// reason.
 fn had<T>(made: Result<T>, series: &Series, bench: &mut Bench) -> Result<Option<T>> {
     match made {
         Err(error) if is_without_room(&error) => {

@@ -13,86 +13,91 @@
 //! where it has any) and measures every row in random order:
 //!
 //! - `bandwidth`: as R4 did it, one CPU at a time, with STREAM's four kernels (copy, scale, add,
-//!   triad; doubles, regular stores, vectors, in assembly). A CPU's value is the arithmetic mean
-//!   of its four rates, the node's that of its CPUs' values. R4 ran every CPU of the node once; here a
-//!   round draws `cpus` of them anew, so that the rounds go through the node, and the spread between
-//!   CPUs is part of the interval. R4 took the best of ten passes, a round here takes one window.
-//! - `node_bandwidth`: one CPU of each core of the node at the same time, their rates added up, mean of
-//!   the four kernels: what the node gets of that memory, which R4 did not ask. Threads start together,
-//!   and bytes count in the shared window only, whose share of the one asked for is `overlap`.
-//! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines a slot, every
-//!   address the value of the load before); time over loads, mean over CPUs.
+//!   triad; doubles, regular stores, vectors, in assembly). A CPU's value is the arithmetic mean of
+//!   its four rates, the node's that of its CPUs' values. R4 ran every CPU of the node once; here a
+//!   round draws `cpus` of them anew, so that the rounds go through the node, and the spread
+//!   between CPUs is part of the interval. R4 took the best of ten passes, a round here takes one
+//!   window.
+//! - `node_bandwidth`: one CPU of each core of the node at the same time, their rates added up,
+//!   mean of the four kernels: what the node gets of that memory, which R4 did not ask. Threads
+//!   start together, and bytes count in the shared window only, whose share of the one asked for is
+//!   `overlap`.
+//! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines a slot,
+//!   every address the value of the load before); time over loads, mean over CPUs.
 //!
-//! A CPU alone counts by its median step (256 KiB, 256 loads; of the team 32 KiB), so that an interrupt is not in it. Rates
-//! are of the program's bytes (copy and scale 16, add and triad 24 B an element); a regular store
-//! reads the line first, so the bus carries a half more for copy and scale and a third more for add and
-//! triad. Before each window the team moves a quarter of its arrays, as much as the last caches hold,
-//! so that these are as such a stream keeps them, whatever was in them (stored lines of another kernel
-//! or node would be written back in the window, an empty cache would keep stores from the memory); then
-//! each CPU alone moves 3 MiB, more than its own caches, before each of its windows, and waits for 16384
-//! loads before the walk. Each part of the memory has the loop that its own CPU
-//! moves it fastest by, of all vectors with and without prefetch instructions, found by short trials. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
-//! times the last caches of a whole node, the walk goes on where it stopped, and what linking the ring
-//! left in a cache the streams have driven out.
+//! A CPU alone counts by its median step (256 KiB, 256 loads; of the team 32 KiB), so that an
+//! interrupt is not in it. Rates are of the program's bytes (copy and scale 16, add and triad 24 B
+//! an element); a regular store reads the line first, so the bus carries a half more for copy and
+//! scale and a third more for add and triad. Before each window the team moves a quarter of its
+//! arrays, as much as the last caches hold, so that these are as such a stream keeps them, whatever
+//! was in them (stored lines of another kernel or node would be written back in the window, an
+//! empty cache would keep stores from the memory); then each CPU alone moves 3 MiB, more than its
+//! own caches, before each of its windows, and waits for 16384 loads before the walk. Each part of
+//! the memory has the loop that its own CPU moves it fastest by, of all vectors with and without
+//! prefetch instructions, found by short trials. Windows are timed by CLOCK_MONOTONIC, one clock
+//! for all CPUs. The streams together are four times the last caches of a whole node, the walk goes
+//! on where it stopped, and what linking the ring left in a cache the streams have driven out.
 //!
 //! Each thread is found by getcpu on its CPU and node after its window, or the case fails with both
-//! named. After all windows move_pages tells the node of the pages that were used (up to 4096 of each
-//! mapping): one page elsewhere, or a kernel that does not answer, voids the round. The arrays must
-//! hold what the kernels compute.
+//! named. After all windows move_pages tells the node of the pages that were used (up to 4096 of
+//! each mapping): one page elsewhere, or a kernel that does not answer, voids the round. The arrays
+//! must hold what the kernels compute.
 //!
-//! *Derived*: `bandwidth_ratio`, `node_bandwidth_ratio` (over the same CPUs' rate on their own node's
-//! memory) and `latency_ratio`, each with the firmware's distances beside it: `distance` and
+//! *Derived*: `bandwidth_ratio`, `node_bandwidth_ratio` (over the same CPUs' rate on their own
+//! node's memory) and `latency_ratio`, each with the firmware's distances beside it: `distance` and
 //! `local_distance` in `at`.
 //!
 //! ## Prediction
 //!
 //! Local figures by the laws of memory.latency and memory.bandwidth (by their measured figures once
 //! there are any), times what the firmware's distance (SLIT) adds, of which a quarter to a bit more
-//! than all is usual. A lone CPU's rate falls as the latency rises, since its lines in flight are the
-//! same. What a whole node gets of another depends on links that nothing describes: wide. A virtual
-//! machine's distances are what somebody typed.
+//! than all is usual. A lone CPU's rate falls as the latency rises, since its lines in flight are
+//! the same. What a whole node gets of another depends on links that nothing describes: wide. A
+//! virtual machine's distances are what somebody typed.
 //!
 //! ## Parameters
 //!
 //! - `cpu_node`: node whose CPUs work; auto: every node with CPUs to measure on.
-//! - `memory_node`: node of the memory; auto: every node. In `quick`, of more than four pairs: the row
-//!   of the first CPU's node, one node of each distance before others, four pairs in all.
-//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 1 in `quick`, 2 in `standard`, 8
-//!   in `thorough`.
-//! - `footprint` (setting): bytes of all streams on a memory node; auto: four times the last caches of
-//!   a node (32 MiB a node where none is described).
+//! - `memory_node`: node of the memory; auto: every node. In `quick`, of more than four pairs: the
+//!   row of the first CPU's node, one node of each distance before others, four pairs in all.
+//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 1 in `quick`, 2 in
+//!   `standard`, 8 in `thorough`.
+//! - `footprint` (setting): bytes of all streams on a memory node; auto: four times the last caches
+//!   of a node (32 MiB a node where none is described).
 //! - `ring` (setting): bytes that are walked; auto: four times one last cache, at most 512 MiB.
 //!
 //! ## Reading the result
 //!
-//! Rows are CPU nodes, columns memory nodes (R4's table has them the other way round). The diagonal is
-//! local. `latency_ratio` near `distance` over `local_distance`: the firmware's table is right.
-//! `bandwidth_ratio` is about one over it; where it is near 1 although the latency is not, prefetchers
-//! hide the distance. `node_bandwidth_ratio` far below that: the link between the nodes is full. Equal
-//! columns whatever the row, as R4 printed them, would mean that threads were not where they were sent:
-//! here that fails.
+//! Rows are CPU nodes, columns memory nodes (R4's table has them the other way round). The diagonal
+//! is local. `latency_ratio` near `distance` over `local_distance`: the firmware's table is right.
+//! `bandwidth_ratio` is about one over it; where it is near 1 although the latency is not,
+//! prefetchers hide the distance. `node_bandwidth_ratio` far below that: the link between the nodes
+//! is full. Equal columns whatever the row, as R4 printed them, would mean that threads were not
+//! where they were sent: here that fails.
 //!
 //! ## Pitfalls
 //!
-//! - Binding that did not happen: R4's figures follow the memory node alone; both sides are verified.
-//! - Automatic NUMA balancing unmaps pages to see who uses them; the kernel leaves out memory bound to
-//!   a node, which this is.
-//! - A node that is nearly full: binding makes the kernel reclaim, or end processes, rather than use
-//!   another node. A node with less free memory (idle pages of files counted in) than is taken is
-//!   skipped with the numbers.
+//! - Binding that did not happen: R4's figures follow the memory node alone; both sides are
+//!   verified.
+//! - Automatic NUMA balancing unmaps pages to see who uses them; the kernel leaves out memory bound
+//!   to a node, which this is.
+//! - A node that is nearly full: binding makes the kernel reclaim, or end processes, rather than
+//!   use another node. A node with less free memory (idle pages of files counted in) than is taken
+//!   is skipped with the numbers.
 //! - Huge pages that a node has too few of: base pages are used, and a note says so; then address
 //!   translation is part of the latency.
 //! - SMT siblings are left out of `node_bandwidth`, but not of the CPUs that work alone.
-//! - In a container mbind and move_pages may be forbidden: without verification nothing is measured.
+//! - In a container mbind and move_pages may be forbidden: without verification nothing is
+//!   measured.
 //! - A last cache that serves several nodes, or memory that is cached by a nearer node's, is in the
 //!   figures.
 //!
 //! ## Sources
 //!
-//! R4 part B (four-node Magny-Cours; firmware's distances 10 and 16; rates that do not depend on the
-//! CPU's node); J. McCalpin, STREAM: rules and kernels; ACPI 6.5, 5.2.17 (SLIT); Linux: mbind(2),
-//! move_pages(2), getcpu(2), mm/mempolicy.c (`vma_policy_mof`); Intel Memory Latency Checker (whole
-//! nodes at once: its bandwidth matrix).
+//! R4 part B (four-node Magny-Cours; firmware's distances 10 and 16; rates that do not depend on
+//! the CPU's node); J. McCalpin, STREAM: rules and kernels; ACPI 6.5, 5.2.17 (SLIT); Linux:
+//! mbind(2), move_pages(2), getcpu(2), mm/mempolicy.c (`vma_policy_mof`); Intel Memory Latency
+//! Checker (whole nodes at once: its bandwidth matrix).
 
 mod node_pairs;
 mod round;
@@ -272,10 +277,9 @@ impl Experiment for Numa {
         let nodes = &site.host.numa.nodes;
         let rows = nodes.iter().filter(|node| !node.cpus.is_empty());
         let all = rows.flat_map(|row| {
-            nodes.iter().map(|column| Pair {
-                cpu_node: row.id as u64,
-                memory_node: column.id as u64,
-            })
+            nodes
+                .iter()
+                .map(|column| Pair { cpu_node: row.id as u64, memory_node: column.id as u64 })
         });
         all.collect()
     }
@@ -392,38 +396,37 @@ fn workers_of(site: &Site, id: &CaseId) -> (usize, usize) {
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-        let Some(sizes) = Sizes::of(series) else {
-            return PER_ROUND;
-        };
-        let window = Duration::from_nanos((1.1 * round::window_ns(site.case_ns, false)) as u64);
-        let (mut cost, mut most) = (PER_ROUND, 1);
-        for case in &series.cases {
-            let (cpus, team) = workers_of(site, &case.id);
-            let kernels = STREAM.len() as u32;
-            let alone = (cpus as u64).min(sizes.cpus) as u32;
-            let windows = alone * (kernels + 1) + kernels;
-            let threads = alone * (kernels + 1) + kernels * team as u32;
-            cost += (window + PER_WINDOW) * windows + PER_THREAD * threads;
-            // What is moved and walked before the windows.
-            let caches_ns = sizes.footprint as f64 / node_pairs::CACHES as f64 * PASS_NS
-                / (team as f64).clamp(1.0, MAKERS_MOST);
-            let own_ns = round::WARM_BYTES as f64 * PASS_NS;
-            let walk_ns = round::WARM_LOADS as f64 * LOAD_NS;
-            let warm_ns = f64::from(kernels) * (caches_ns + f64::from(alone) * own_ns)
-                + f64::from(alone) * walk_ns;
-            cost += Duration::from_nanos(warm_ns as u64);
-            most = most.max(team);
-        }
-        let makers = (most as f64).min(MAKERS_MOST);
-        let touch_ns = match is_guest(site) {
-            true => TOUCH_GUEST_NS,
-            false => TOUCH_NS,
-        };
-        let (streams, ring) = (sizes.footprint as f64, sizes.ring as f64);
-        let slots = ring / round::SLOT_BYTES as f64;
-        let ns =
-            streams * (touch_ns + PASSES * PASS_NS) / makers + ring * touch_ns + slots * LINK_NS;
-        cost + Duration::from_nanos(ns as u64)
+    let Some(sizes) = Sizes::of(series) else {
+        return PER_ROUND;
+    };
+    let window = Duration::from_nanos((1.1 * round::window_ns(site.case_ns, false)) as u64);
+    let (mut cost, mut most) = (PER_ROUND, 1);
+    for case in &series.cases {
+        let (cpus, team) = workers_of(site, &case.id);
+        let kernels = STREAM.len() as u32;
+        let alone = (cpus as u64).min(sizes.cpus) as u32;
+        let windows = alone * (kernels + 1) + kernels;
+        let threads = alone * (kernels + 1) + kernels * team as u32;
+        cost += (window + PER_WINDOW) * windows + PER_THREAD * threads;
+        // What is moved and walked before the windows.
+        let caches_ns = sizes.footprint as f64 / node_pairs::CACHES as f64 * PASS_NS
+            / (team as f64).clamp(1.0, MAKERS_MOST);
+        let own_ns = round::WARM_BYTES as f64 * PASS_NS;
+        let walk_ns = round::WARM_LOADS as f64 * LOAD_NS;
+        let warm_ns = f64::from(kernels) * (caches_ns + f64::from(alone) * own_ns)
+            + f64::from(alone) * walk_ns;
+        cost += Duration::from_nanos(warm_ns as u64);
+        most = most.max(team);
+    }
+    let makers = (most as f64).min(MAKERS_MOST);
+    let touch_ns = match is_guest(site) {
+        true => TOUCH_GUEST_NS,
+        false => TOUCH_NS,
+    };
+    let (streams, ring) = (sizes.footprint as f64, sizes.ring as f64);
+    let slots = ring / round::SLOT_BYTES as f64;
+    let ns = streams * (touch_ns + PASSES * PASS_NS) / makers + ring * touch_ns + slots * LINK_NS;
+    cost + Duration::from_nanos(ns as u64)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Loads from main memory beside what is timed (METHOD §2a): the width probe sees the core, and not the
-//! last cache and the memory that all programs of a machine share. It explains, and filters nothing.
+//! Loads from main memory beside what is timed (METHOD §2a): the width probe sees the core, and not
+//! the last cache and the memory that all programs of a machine share. It explains, and filters
+//! nothing.
 
 use super::levels::LEAST_MEMORY;
 use bench::measure::Clock;
@@ -8,12 +9,14 @@ use record::event::{MEMORY_PROBE, Samples};
 use stats::quantile::median;
 use std::hint::black_box;
 
-/// Loads of one reading: up to 6.5 us where each walks a guest's page tables, beside a quartet of 0.35 ms.
+/// Loads of one reading: up to 6.5 us where each walks a guest's page tables, beside a quartet of
+/// 0.35 ms.
 const LOADS: usize = 24;
 /// Readings of a case at most.
 const READINGS: usize = 1 << 12;
 const WORDS_PER_LINE: usize = 8;
-/// Of the row `x <- MULTIPLIER x + 1`, which has every remainder of a power of two once before any twice.
+/// Of the row `x <- MULTIPLIER x + 1`, which has every remainder of a power of two once before any
+/// twice.
 const MULTIPLIER: usize = 0x5851_f42d_4c95_7f2d_u64 as usize;
 
 /// Takes readings beside the quartets of one case.
@@ -25,7 +28,8 @@ pub(super) struct MemoryProbe {
 }
 
 impl MemoryProbe {
-    /// `start` says where in the memory it begins: different places for cases that come one after another.
+    /// `start` says where in the memory it begins: different places for cases that come one after
+    /// another.
     pub(super) fn new(clock: Clock, start: u64) -> MemoryProbe {
         MemoryProbe { clock, line: start as usize, readings: Vec::with_capacity(READINGS) }
     }

@@ -1,8 +1,9 @@
 //! Files of the family: prepared data, the ways to open it, and where its bytes came from.
 //!
-//! Nothing about a file is taken for granted. O_DIRECT is asked for (statx), set (F_GETFL) and tried:
-//! a read past the page cache leaves nothing in it. Cold is what cachestat or mincore find nowhere in
-//! memory. Where bytes came from is what the kernel counted for this process and for the device.
+//! Nothing about a file is taken for granted. O_DIRECT is asked for (statx), set (F_GETFL) and
+//! tried: a read past the page cache leaves nothing in it. Cold is what cachestat or mincore find
+//! nowhere in memory. Where bytes came from is what the kernel counted for this process and for the
+//! device.
 
 mod account;
 mod ground;
@@ -24,15 +25,16 @@ use std::time::{Duration, Instant};
 pub(super) use bench::prepared::{BLOCK_BYTES, right, write};
 pub(super) use laws::fs::Mode;
 
-/// Pages that are on their way into memory cannot be evicted. The wait for them ends when their number has not
-/// changed for this long: a read-ahead of 8 MiB below a limit of 20 MB/s takes 0.42 s …
+/// Pages that are on their way into memory cannot be evicted. The wait for them ends when their
+/// number has not changed for this long: a read-ahead of 8 MiB below a limit of 20 MB/s takes 0.42
+/// s …
 const EVICTION_STILL: Duration = Duration::from_secs(1);
 /// … and no longer than this: a window of readahead of 8 MiB from a device that gives 4 MB/s.
 const EVICTION_MOST: Duration = Duration::from_secs(2);
 /// … and so often tried.
 const EVICTION_EVERY: Duration = Duration::from_micros(200);
-/// So often a file is brought into memory: kernels that page out what looks cold before memory is short
-/// (DAMON's `pageout`) take single pages back at any time.
+/// So often a file is brought into memory: kernels that page out what looks cold before memory is
+/// short (DAMON's `pageout`) take single pages back at any time.
 pub(in crate::fs) const WARM_TRIES: usize = 4;
 /// A file is brought into memory in pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
@@ -45,9 +47,9 @@ pub(super) fn seed_of(path: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The seed of a case's order, of its round's: no two cases of a round go to the same places one after
-/// the other, or what runs later is served from what the device, or the host below it, still has in
-/// memory of what ran before.
+/// The seed of a case's order, of its round's: no two cases of a round go to the same places one
+/// after the other, or what runs later is served from what the device, or the host below it, still
+/// has in memory of what ran before.
 pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
     let mut hasher = DefaultHasher::new();
     (seed, case.to_string()).hash(&mut hasher);
@@ -59,8 +61,8 @@ pub(super) struct Opened {
     pub(super) file: File,
     /// Its length in bytes.
     pub(super) bytes: u64,
-    /// What addresses in memory, and what offsets and lengths must be multiples of, in bytes; 1 where
-    /// the page cache is between.
+    /// What addresses in memory, and what offsets and lengths must be multiples of, in bytes; 1
+    /// where the page cache is between.
     pub(super) memory_alignment: u64,
     /// See there.
     pub(super) offset_alignment: u64,
@@ -86,8 +88,8 @@ pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
     Ok(opened)
 }
 
-/// Opens a file that the experiment made in a way of its own, `write` among them: nothing is read by
-/// that, and whether direct writes are what they say is seen by what the device wrote.
+/// Opens a file that the experiment made in a way of its own, `write` among them: nothing is read
+/// by that, and whether direct writes are what they say is seen by what the device wrote.
 ///
 /// # Errors
 /// As for [`open`], whose try is not made.
@@ -160,8 +162,9 @@ impl Opened {
         }
     }
 
-    /// Bytes of the file that are in the page cache beyond `read`, which were read after it was cold: read
-    /// ahead and not asked for. A device gave them too, and they must not make up for others that it did not.
+    /// Bytes of the file that are in the page cache beyond `read`, which were read after it was
+    /// cold: read ahead and not asked for. A device gave them too, and they must not make up for
+    /// others that it did not.
     ///
     /// # Errors
     /// The kernel does not say.
@@ -171,8 +174,8 @@ impl Opened {
         Ok(bytes.saturating_sub(read))
     }
 
-    /// Brings a range of the file, opened in a way that is not direct, into the page cache, and demands
-    /// that it stays there; to the end of the file for `bytes` = 0.
+    /// Brings a range of the file, opened in a way that is not direct, into the page cache, and
+    /// demands that it stays there; to the end of the file for `bytes` = 0.
     ///
     /// # Errors
     /// It cannot be read, or not all of it stays.

@@ -2,39 +2,42 @@
 //!
 //! ## Question
 //!
-//! How long does a read or write of a file take, how many come to a second, and what CPU time does each
-//! take: in order or at random, of 1 B to 1 MiB, one after another or up to 128 at a time, by one thread
-//! or several, past the page cache or through it?
+//! How long does a read or write of a file take, how many come to a second, and what CPU time does
+//! each take: in order or at random, of 1 B to 1 MiB, one after another or up to 128 at a time, by
+//! one thread or several, past the page cache or through it?
 //!
 //! ## Method
 //!
 //! The files are made before the first round: incompressible data, no two blocks alike, synced, in
-//! written extents (FIEMAP) and out of memory. Those that are read are never written, and those that are
-//! written are overwritten only: nothing is extended in a round, nor allocated, but by file systems that
-//! write every block to a new place (btrfs, ZFS, f2fs). Each case of a round goes to places of its own order:
-//! else a drive or a host would have in its cache what the case before has read.
+//! written extents (FIEMAP) and out of memory. Those that are read are never written, and those
+//! that are written are overwritten only: nothing is extended in a round, nor allocated, but by
+//! file systems that write every block to a new place (btrfs, ZFS, f2fs). Each case of a round goes
+//! to places of its own order: else a drive or a host would have in its cache what the case before
+//! has read.
 //!
-//! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in flight
-//! with registered file and blocks: what completed is submitted again, four at a time, the last by the same
-//! call that waits for the next completion (Linux 6.1 and later work completions off inside of that call only).
-//! The kernel tells the device at the end of a call: so it works on the first while the rest are
-//! prepared. Each operation is timed from its submission to the moment at which its completion is seen; nothing is
-//! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
-//! until it has done 8 operations (a ring: three fills). Its rate is that of the stretch in which the queue
-//! was full; `latency` and `cpu` have those operations as well that complete while it empties, the slowest of
-//! all among them.
+//! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in
+//! flight with registered file and blocks: what completed is submitted again, four at a time, the
+//! last by the same call that waits for the next completion (Linux 6.1 and later work completions
+//! off inside of that call only). The kernel tells the device at the end of a call: so it works on
+//! the first while the rest are prepared. Each operation is timed from its submission to the moment
+//! at which its completion is seen; nothing is allocated and no other system call is made while
+//! they run. A thread runs for one and a half case times, and until it has done 8 operations (a
+//! ring: three fills). Its rate is that of the stretch in which the queue was full; `latency` and
+//! `cpu` have those operations as well that complete while it empties, the slowest of all among
+//! them.
 //!
-//! A window that short measures a burst: a limit lets some of it through at once. So the key cases of a device
-//! have windows of half a second or longer (42 case times), which last until the rate has settled, up to four
-//! times that. These cases are direct reads of 1 MiB in order, direct reads of 4 KiB at random by `psync` and by rings
-//! of 32 and 128, and in thorough direct writes of 1 MiB in order. They yield `iops` and `bandwidth`, from the
-//! part after the change point; the part before it is recorded with its rate (`discarded_b_per_s`). `latency` and
-//! `cpu` cover the whole window. Where a limit lets slices through by turns, whole turns count. All other cases
-//! yield `burst_iops` and `burst`.
+//! A window that short measures a burst: a limit lets some of it through at once. So the key cases
+//! of a device have windows of half a second or longer (42 case times), which last until the rate
+//! has settled, up to four times that. These cases are direct reads of 1 MiB in order, direct reads
+//! of 4 KiB at random by `psync` and by rings of 32 and 128, and in thorough direct writes of 1 MiB
+//! in order. They yield `iops` and `bandwidth`, from the part after the change point; the part
+//! before it is recorded with its rate (`discarded_b_per_s`). `latency` and `cpu` cover the whole
+//! window. Where a limit lets slices through by turns, whole turns count. All other cases yield
+//! `burst_iops` and `burst`.
 //!
-//! Several threads have CPUs of their own (as far as there are any: else they take turns, which a note
-//! says), open the file each for itself, and begin at a common tick. Their rate is that of the time in which
-//! all worked: from the last begin to the first end.
+//! Several threads have CPUs of their own (as far as there are any: else they take turns, which a
+//! note says), open the file each for itself, and begin at a common tick. Their rate is that of the
+//! time in which all worked: from the last begin to the first end.
 //!
 //! Ways to read (`mode`):
 //!
@@ -44,46 +47,48 @@
 //!
 //! Ways to write, which are four different figures:
 //!
-//! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the file
-//!   system does for a page that becomes dirty. The device sees it later (here after the window). At most
-//!   `written` bytes are written over and over, so that this is no measure of how long the device
-//!   keeps up. Where the mount is `sync`, or a program or another machine answers, each write may go on at
-//!   once, and no more than `written` bytes are written in all.
+//! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the
+//!   file system does for a page that becomes dirty. The device sees it later (here after the
+//!   window). At most `written` bytes are written over and over, so that this is no measure of how
+//!   long the device keeps up. Where the mount is `sync`, or a program or another machine answers,
+//!   each write may go on at once, and no more than `written` bytes are written in all.
 //! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
 //! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
 //! - `dsync`: O_DSYNC through the page cache: each write waits until the device has flushed it.
 //!
-//! Written blocks get a stamp of eight bytes in each 4 KiB before their submission (one store per page:
-//! a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. They come out of 256
-//! KiB of noise in turn, of another seed for each file and round: nothing for a file system or an
-//! array that compresses or keeps one copy of the same. After the window, and before anything else is synced,
-//! the last blocks of `direct` must be nowhere in the page cache, and those of `dsync` and
-//! `buffered_fdatasync` not dirty. Then all is synced, and the last blocks must be found in the file; of what
-//! is read the last blocks must be what was prepared. Else the case has failed.
+//! Written blocks get a stamp of eight bytes in each 4 KiB before their submission (one store per
+//! page: a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. They
+//! come out of 256 KiB of noise in turn, of another seed for each file and round: nothing for a
+//! file system or an array that compresses or keeps one copy of the same. After the window, and
+//! before anything else is synced, the last blocks of `direct` must be nowhere in the page cache,
+//! and those of `dsync` and `buffered_fdatasync` not dirty. Then all is synced, and the last blocks
+//! must be found in the file; of what is read the last blocks must be what was prepared. Else the
+//! case has failed.
 //!
-//! Bytes are accounted for: those that this process had the device read or write (/proc/self/io), and
-//! the device's own counter, of synced writes before anything else is synced; a share that came from no
-//! device is told (`cache_share`, and a note). What was at the device at a time is the device's own account as
-//! well: the sum of the times that requests waited for it, over the length of the run
-//! (`device_in_flight`).
+//! Bytes are accounted for: those that this process had the device read or write (/proc/self/io),
+//! and the device's own counter, of synced writes before anything else is synced; a share that came
+//! from no device is told (`cache_share`, and a note). What was at the device at a time is the
+//! device's own account as well: the sum of the times that requests waited for it, over the length
+//! of the run (`device_in_flight`).
 //!
 //! A ring goes with `direct` only: through the page cache an operation is answered inside of the
-//! submission, or by a worker of the kernel's, and the depth is then none of the device's. O_DIRECT moves
-//! whole sectors: blocks of 1 B (and 1 KiB on devices of 4 KiB) are skipped there.
+//! submission, or by a worker of the kernel's, and the depth is then none of the device's. O_DIRECT
+//! moves whole sectors: blocks of 1 B (and 1 KiB on devices of 4 KiB) are skipped there.
 //!
 //! ## Prediction
 //!
 //! Reads past the cache: the device's class (see `predict/device.rs`) or what was given of the disk
-//! (`--set host.disk.read_latency=…`), and the block at its rate; where fs.read measured this pattern, its
-//! latency, rate and CPU time, and its stream the rate of longer blocks. Depth d: d in flight over the
-//! latency of one (Little's law) until the device is saturated, which its class says; and latency is d over
-//! the rate. Cached: a system call, a page looked up, a copy at memory's rate. Writes: the same with a flush
-//! where it is waited for.
+//! (`--set host.disk.read_latency=…`), and the block at its rate; where fs.read measured this
+//! pattern, its latency, rate and CPU time, and its stream the rate of longer blocks. Depth d: d in
+//! flight over the latency of one (Little's law) until the device is saturated, which its class
+//! says; and latency is d over the rate. Cached: a system call, a page looked up, a copy at
+//! memory's rate. Writes: the same with a flush where it is waited for.
 //!
 //! ## Parameters
 //!
-//! Each preset has its own list of cases (thorough: all). A chosen value takes the place of theirs, and what
-//! does not exist then is left out (a ring is `direct` and reads or writes, `cold` is read, `dsync` is written).
+//! Each preset has its own list of cases (thorough: all). A chosen value takes the place of theirs,
+//! and what does not exist then is left out (a ring is `direct` and reads or writes, `cold` is
+//! read, `dsync` is written).
 //!
 //! - `op`: read or write.
 //! - `pattern`: sequential or random.
@@ -92,45 +97,48 @@
 //! - `engine`: `psync` or `io_uring`.
 //! - `depth`: operations in flight; 1 with psync.
 //! - `threads`: threads that do the same at the same time.
-//! - `files`: `own`, a file for each thread, or `shared`, a part of one file for each; only where there
-//!   are several threads.
-//! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where less may
-//!   be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter each.
-//! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring, three
-//!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
-//! - `window` (setting): how long a case's threads run in a round; a device that adapts to load (and the host of
-//!   a virtual disk, which polls while there is some) shows more in a longer one. `auto`: 42 case times for the key
-//!   cases of a device, else one and a half. From half a second on all but `cold`
-//!   and `buffered` yield rates.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
-//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `files`: `own`, a file for each thread, or `shared`, a part of one file for each; only where
+//!   there are several threads.
+//! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where
+//!   less may be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter
+//!   each.
+//! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring,
+//!   three fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
+//! - `window` (setting): how long a case's threads run in a round; a device that adapts to load
+//!   (and the host of a virtual disk, which polls while there is some) shows more in a longer one.
+//!   `auto`: 42 case times for the key cases of a device, else one and a half. From half a second
+//!   on all but `cold` and `buffered` yield rates.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
+//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
+//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!
-//! `iops` over `depth` rises by the law of Little and ends at what the device can: from there on only
-//! `latency` rises. `bandwidth` is `iops` times the block. `cpu` is user and system time of all threads
-//! with the kernel's workers for rings (io-wq; those of kernels before 5.12 are none of the process's and not
-//! counted), for each operation: what an operation costs where the CPU
-//! and not the device is the limit. In the quantities: `in_flight_mean`, `in_flight_most` (what was reached of
-//! the depth, as the program sees it), `device_in_flight` (what of it was at the device, by the device's
-//! counters: of everybody's requests, and of parts where a block is split), `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
+//! `iops` over `depth` rises by the law of Little and ends at what the device can: from there on
+//! only `latency` rises. `bandwidth` is `iops` times the block. `cpu` is user and system time of
+//! all threads with the kernel's workers for rings (io-wq; those of kernels before 5.12 are none of
+//! the process's and not counted), for each operation: what an operation costs where the CPU and
+//! not the device is the limit. In the quantities: `in_flight_mean`, `in_flight_most` (what was
+//! reached of the depth, as the program sees it), `device_in_flight` (what of it was at the device,
+//! by the device's counters: of everybody's requests, and of parts where a block is split),
+//! `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
 //!
 //! ## Pitfalls
 //!
-//! A small file fits into the cache of a device or of the host of a virtual one: `--dir` with `--set
-//! fs.io.size=` of more than that. A drive's first seconds of writing are faster than what it sustains
-//! (this writes little, so as to wear nothing out). Completion interrupts may be worked off on another CPU,
-//! and are not in `cpu` then. A hypervisor's polling I/O thread takes a CPU of the host's that nobody sees
-//! here. The page cache's own writing back in other rounds is waited for before each round.
-//! R3 prints 2.6 ms and 7 GB/s for reads of the same file: no cache was told apart.
+//! A small file fits into the cache of a device or of the host of a virtual one: `--dir` with
+//! `--set fs.io.size=` of more than that. A drive's first seconds of writing are faster than what
+//! it sustains (this writes little, so as to wear nothing out). Completion interrupts may be worked
+//! off on another CPU, and are not in `cpu` then. A hypervisor's polling I/O thread takes a CPU of
+//! the host's that nobody sees here. The page cache's own writing back in other rounds is waited
+//! for before each round. R3 prints 2.6 ms and 7 GB/s for reads of the same file: no cache was told
+//! apart.
 //!
 //! ## Sources
 //!
-//! R3 "disk" (sequential and random reads and writes by block and threads); fio (`psync`, `io_uring` with
-//! `fixedbufs` and `registerfiles`; slat and clat); ioping; io_uring(7), open(2), statx(2);
-//! J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961). The intervals' sources stand in
-//! `predict/fs/io.rs`.
+//! R3 "disk" (sequential and random reads and writes by block and threads); fio (`psync`,
+//! `io_uring` with `fixedbufs` and `registerfiles`; slat and clat); ioping; io_uring(7), open(2),
+//! statx(2); J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961). The intervals'
+//! sources stand in `predict/fs/io.rs`.
 
 mod crew;
 mod places;
@@ -172,8 +180,8 @@ pub struct Io;
 const ID: &str = "fs.io";
 /// Of what may be written, the file that is read is one over this at most.
 const SIZE_SHARE: u64 = 6;
-/// For stated costs: opening, evicting and bringing into memory, for each case and each further thread;
-/// start and end of a worker, in ns.
+/// For stated costs: opening, evicting and bringing into memory, for each case and each further
+/// thread; start and end of a worker, in ns.
 const AROUND_NS: u64 = 8_000_000;
 const THREAD_NS: u64 = 3_000_000;
 const WORKER_NS: u64 = 35_000_000;
@@ -369,7 +377,8 @@ impl Experiment for Io {
     }
 }
 
-/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do so.
+/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do
+/// so.
 fn is_written_through(case: &Case) -> bool {
     let told = |name: &str| case.at.get(name).and_then(Value::text);
     let stays = matches!(told("ground"), Some("device" | "memory"));

@@ -2,78 +2,80 @@
 //!
 //! ## Question
 //!
-//! How long does it take to make, open, ask for, rename and remove a file or directory, and to list a
-//! directory, with few and with many entries in it?
+//! How long does it take to make, open, ask for, rename and remove a file or directory, and to list
+//! a directory, with few and with many entries in it?
 //!
 //! ## Method
 //!
-//! A directory with `entries` empty files (names of `name` bytes: a key in hexadecimal digits and a number)
-//! is made once, before the rounds, and everything happens in it. Calls are made by their instruction,
-//! relative to a descriptor of the directory that was opened with O_PATH, so that the path walked is one
-//! component. All is in memory: before the first case of a round every entry is asked for once.
+//! A directory with `entries` empty files (names of `name` bytes: a key in hexadecimal digits and a
+//! number) is made once, before the rounds, and everything happens in it. Calls are made by their
+//! instruction, relative to a descriptor of the directory that was opened with O_PATH, so that the
+//! path walked is one component. All is in memory: before the first case of a round every entry is
+//! asked for once.
 //!
-//! Calls are timed in batches of n against 2n in ABBA quartets, so that the clock and the loop fall out
-//! of the difference. Before a batch its names are put into place, after it its traces are removed, both
-//! outside of the timed windows:
+//! Calls are timed in batches of n against 2n in ABBA quartets, so that the clock and the loop fall
+//! out of the difference. Before a batch its names are put into place, after it its traces are
+//! removed, both outside of the timed windows:
 //!
-//! - `create`: openat(O_CREAT | O_EXCL) of names that never were; afterwards one of them must be there,
-//!   all are closed and unlinked.
+//! - `create`: openat(O_CREAT | O_EXCL) of names that never were; afterwards one of them must be
+//!   there, all are closed and unlinked.
 //! - `open`, `stat` (fstatat): entries in random order; what was opened is closed afterwards.
-//! - `rename`: entries in random order, each to a name that never was; afterwards the new name must be there
-//!   and the old one gone, and all get their names back.
+//! - `rename`: entries in random order, each to a name that never was; afterwards the new name must
+//!   be there and the old one gone, and all get their names back.
 //! - `unlink`: files made before the batch; afterwards one must be gone.
 //! - `mkdir`, `rmdir`: the same of directories.
-//! - `readdir`: all of the directory by getdents64 into 32 KiB, from its beginning to its end, and its
-//!   records walked, as readdir(3) does; the figure is per entry.
+//! - `readdir`: all of the directory by getdents64 into 32 KiB, from its beginning to its end, and
+//!   its records walked, as readdir(3) does; the figure is per entry.
 //!
-//! A batch is at most an eighth of the directory, at least 16 and at most 128 names in the short one, so
-//! that the directory has the entries that are stated, or up to 32 more. After each case the entries are
-//! counted, and must be as many as before: nothing that was removed is there, and nothing more. Before each
-//! round what others wrote goes to the device (`settle_ns`).
+//! A batch is at most an eighth of the directory, at least 16 and at most 128 names in the short
+//! one, so that the directory has the entries that are stated, or up to 32 more. After each case
+//! the entries are counted, and must be as many as before: nothing that was removed is there, and
+//! nothing more. Before each round what others wrote goes to the device (`settle_ns`).
 //!
 //! ## Prediction
 //!
-//! A system call, the walk over a path of one component, and what the file system does for a change, in
-//! cycles by its kind: in memory a third of a journal's, trees two and stacked file systems two and a half
-//! times as much. `open` and `stat` are derived from what os.syscall measured of a device node two
-//! components deep. Directories larger than the caches add lines of memory. The journal is written later,
-//! by the kernel: it is no part of these calls but where it is full or being committed.
+//! A system call, the walk over a path of one component, and what the file system does for a
+//! change, in cycles by its kind: in memory a third of a journal's, trees two and stacked file
+//! systems two and a half times as much. `open` and `stat` are derived from what os.syscall
+//! measured of a device node two components deep. Directories larger than the caches add lines of
+//! memory. The journal is written later, by the kernel: it is no part of these calls but where it
+//! is full or being committed.
 //!
 //! ## Parameters
 //!
 //! - `call`: see Method.
 //! - `entries`: files in the directory.
 //! - `name`: bytes of a name.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
-//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
+//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
+//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!
-//! These are rates of a warm cache on one thread without syncs: what unpacking an archive, a build or a
-//! mail queue does between its syncs; fs.sync's `create` is a file that must last. `create` and `unlink`
-//! bound files in a second (1e9 over the sum); `stat` is what `git status` and backups pay for each file,
-//! `readdir` what `ls` pays. A line over `entries` that is flat is a file system with an index; one that
-//! rises with them searches. `open` over `stat` is the file's object and descriptor. A client of a network
-//! file system has its server's round trip in each change.
+//! These are rates of a warm cache on one thread without syncs: what unpacking an archive, a build
+//! or a mail queue does between its syncs; fs.sync's `create` is a file that must last. `create`
+//! and `unlink` bound files in a second (1e9 over the sum); `stat` is what `git status` and backups
+//! pay for each file, `readdir` what `ls` pays. A line over `entries` that is flat is a file system
+//! with an index; one that rises with them searches. `open` over `stat` is the file's object and
+//! descriptor. A client of a network file system has its server's round trip in each change.
 //!
 //! ## Pitfalls
 //!
-//! A name that was looked for and not found stays in memory as such: making it then is quicker; names here
-//! are new each time. Files of one directory lie side by side; a tree of many would miss caches more.
-//! The journal's commit (every 5 s) holds up who changes the same blocks: it is in the slow quartets. An
-//! ext4 without a journal that is mounted with `discard` tells the device of every freed block within the
-//! call: `rmdir` then waits for the device, which `unlink` of an empty file does not.
-//! Negative and unused entries of the cache pile up until memory is short. Security modules, auditing and
-//! fanotify watch names, and are in each call. Mount options: `relatime` has open and readdir write times
-//! at most once a day.
+//! A name that was looked for and not found stays in memory as such: making it then is quicker;
+//! names here are new each time. Files of one directory lie side by side; a tree of many would miss
+//! caches more. The journal's commit (every 5 s) holds up who changes the same blocks: it is in the
+//! slow quartets. An ext4 without a journal that is mounted with `discard` tells the device of
+//! every freed block within the call: `rmdir` then waits for the device, which `unlink` of an empty
+//! file does not. Negative and unused entries of the cache pile up until memory is short. Security
+//! modules, auditing and fanotify watch names, and are in each call. Mount options: `relatime` has
+//! open and readdir write times at most once a day.
 //!
 //! ## Sources
 //!
-//! lmbench `lat_fs` (create and delete of 0 to 10 KiB files); mdtest (IOR), whose files have directories
-//! of their own; fs_mark; Bonnie++'s file tests; will-it-scale `open1`, `unlink1`; openat(2),
-//! renameat2(2), getdents64(2); Documentation/filesystems/path-lookup.rst, ext4/directory.rst. The
-//! cycles' sources stand in `predict/fs/metadata.rs`.
+//! lmbench `lat_fs` (create and delete of 0 to 10 KiB files); mdtest (IOR), whose files have
+//! directories of their own; fs_mark; Bonnie++'s file tests; will-it-scale `open1`, `unlink1`;
+//! openat(2), renameat2(2), getdents64(2); Documentation/filesystems/path-lookup.rst,
+//! ext4/directory.rst. The cycles' sources stand in `predict/fs/metadata.rs`.
 
 mod batches;
 mod directory;
@@ -109,15 +111,15 @@ pub struct Metadata;
 
 /// What an entry has written, in bytes: its inode and its name, and both in the journal.
 const ENTRY_BYTES: u64 = 768;
-/// What a round of a case that changes names has written, in bytes: the same few blocks again and again,
-/// which the journal takes once in a commit.
+/// What a round of a case that changes names has written, in bytes: the same few blocks again and
+/// again, which the journal takes once in a commit.
 const CASE_BYTES: u64 = 384 << 10;
 /// Bytes of a name where none is set.
 const NAME_BYTES: u64 = 24;
 /// Where a case has them.
 const NAME_AT: &str = "name_bytes";
-/// For stated costs, in ns: start and end of a worker; putting a batch into place and removing it, over
-/// the timed part; making an entry; asking for one.
+/// For stated costs, in ns: start and end of a worker; putting a batch into place and removing it,
+/// over the timed part; making an entry; asking for one.
 const WORKER_NS: f64 = 4e7;
 const AROUND_FACTOR: f64 = 1.3;
 const MAKE_NS: f64 = 2.5e4;

@@ -1,4 +1,5 @@
-//! Files: what the page cache holds, what a device or a server gives, what writing and syncing cost.
+//! Files: what the page cache holds, what a device or a server gives, what writing and syncing
+//! cost.
 
 mod file;
 #[cfg(test)]

@@ -2,90 +2,99 @@
 //!
 //! ## Question
 //!
-//! How long does a program wait for a block of a file, one at a time, from the device and from the page
-//! cache, in order and anywhere, and how does that depend on the file's size? What does the kernel's
-//! reading ahead gain?
+//! How long does a program wait for a block of a file, one at a time, from the device and from the
+//! page cache, in order and anywhere, and how does that depend on the file's size? What does the
+//! kernel's reading ahead gain?
 //!
 //! ## Method
 //!
-//! Files are written before the first round: incompressible data of which no two blocks
-//! are alike, synced, in written extents of the device (FIEMAP; sparse, unwritten and inline ones are
-//! refused), and evicted. Up to 32 MiB each `size` is a file of its own. A larger one is the first `size`
-//! bytes of one file, the largest that is read (`file_bytes`): so all of them take the room of one. A pass
-//! over either is cut into the same parts of 16 MiB; what differs is that readahead in the last of them goes
-//! on past `size`, by a window at most, and that the device may have more of the file at hand. Before each round others' unwritten data goes to the device, as in
+//! Files are written before the first round: incompressible data of which no two blocks are alike,
+//! synced, in written extents of the device (FIEMAP; sparse, unwritten and inline ones are
+//! refused), and evicted. Up to 32 MiB each `size` is a file of its own. A larger one is the first
+//! `size` bytes of one file, the largest that is read (`file_bytes`): so all of them take the room
+//! of one. A pass over either is cut into the same parts of 16 MiB; what differs is that readahead
+//! in the last of them goes on past `size`, by a window at most, and that the device may have more
+//! of the file at hand. Before each round others' unwritten data goes to the device, as in
 //! memory.fault (`settle_ns`, `unwritten_bytes`).
 //!
-//! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in turn, the clock read around
-//! each. A pass goes over the file once, or over the next 16 MiB of it: in order, or with blocks in a random order of the whole file, none
-//! twice, another order for each case. Passes follow one another for three times the time of a case, of the cached file for one; eight blocks
-//! at least, however long they take. That is a burst. Reads in order of 256 MiB or more by `direct` and `cold` have a
-//! window of 42 case times (half a second or longer), which lasts until the rate has settled, up to four times that: their
-//! `iops` and `bandwidth` are of the part after the change point, and the part before it is recorded with its rate. Other
-//! cases yield `burst_iops` and `burst`. Each round and each mode begins a large file at another place, so that
+//! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in
+//! turn, the clock read around each. A pass goes over the file once, or over the next 16 MiB of it:
+//! in order, or with blocks in a random order of the whole file, none twice, another order for each
+//! case. Passes follow one another for three times the time of a case, of the cached file for one;
+//! eight blocks at least, however long they take. That is a burst. Reads in order of 256 MiB or
+//! more by `direct` and `cold` have a window of 42 case times (half a second or longer), which
+//! lasts until the rate has settled, up to four times that: their `iops` and `bandwidth` are of the
+//! part after the change point, and the part before it is recorded with its rate. Other cases yield
+//! `burst_iops` and `burst`. Each round and each mode begins a large file at another place, so that
 //! little of what a mode reads lies where another of the round has just been.
 //!
-//! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in the open
-//!   file (F_GETFL), and a first direct read must leave nothing in the page cache.
-//! - `direct_sync`: the same with O_SYNC, as R1 opened its files; for reads it changes nothing but the way.
-//! - `cold`: through the page cache, from which the whole file was evicted before each pass; none of
-//!   it may be found there (cachestat, or mincore where that is missing), or the case has failed.
+//! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in
+//!   the open file (F_GETFL), and a first direct read must leave nothing in the page cache.
+//! - `direct_sync`: the same with O_SYNC, as R1 opened its files; for reads it changes nothing but
+//!   the way.
+//! - `cold`: through the page cache, from which the whole file was evicted before each pass; none
+//!   of it may be found there (cachestat, or mincore where that is missing), or the case has
+//!   failed.
 //! - `cold_no_readahead`: the same with POSIX_FADV_RANDOM.
-//! - `cached`: all of it in the page cache, before the passes and after; of a file above 32 MiB another
-//!   part of 32 MiB in each round, over which the passes go again and again. That is a figure of memory only
-//!   where the last-level caches are smaller (`span_bytes` says what was read).
+//! - `cached`: all of it in the page cache, before the passes and after; of a file above 32 MiB
+//!   another part of 32 MiB in each round, over which the passes go again and again. That is a
+//!   figure of memory only where the last-level caches are smaller (`span_bytes` says what was
+//!   read).
 //!
-//! Opening, evicting, checking and bringing into the cache are in no timed window. After the passes the
-//! last blocks of each are compared with what was written there, and what this process had devices read
-//! (/proc/self/io) and what the device below counted (/proc/diskstats) with what was asked for: what no device
-//! gave is `cache_share`, and a note that begins `cache:`.
+//! Opening, evicting, checking and bringing into the cache are in no timed window. After the passes
+//! the last blocks of each are compared with what was written there, and what this process had
+//! devices read (/proc/self/io) and what the device below counted (/proc/diskstats) with what was
+//! asked for: what no device gave is `cache_share`, and a note that begins `cache:`.
 //!
 //! ## Prediction
 //!
 //! From the device: its class (`queue/rotational`, the driver), its link, and what the user knows
-//! (`host.disk.read_latency`, `read`, `read_iops`, `rpm`, `cache`). A disk that spins takes R1's sum: a seek, half a
-//! turn, the transfer; in a file of some MiB the seek is a short one, and the next block in order may lie in the
-//! drive's buffer. With readahead a pass waits for the device once, then for the transfer. A
-//! cached block is a system call and a copy. What memory.fault measured of the same device, page by
-//! page, with and without readahead, and what os.syscall and memory.bandwidth measured of the copy, make these
-//! narrow.
+//! (`host.disk.read_latency`, `read`, `read_iops`, `rpm`, `cache`). A disk that spins takes R1's
+//! sum: a seek, half a turn, the transfer; in a file of some MiB the seek is a short one, and the
+//! next block in order may lie in the drive's buffer. With readahead a pass waits for the device
+//! once, then for the transfer. A cached block is a system call and a copy. What memory.fault
+//! measured of the same device, page by page, with and without readahead, and what os.syscall and
+//! memory.bandwidth measured of the copy, make these narrow.
 //!
 //! ## Parameters
 //!
 //! - `pattern`: in order, or anywhere.
 //! - `mode`: the ways above.
-//! - `size`: the file's size, or above 32 MiB the part of one file that is read as if it were all. What is
-//!   written for all of them must be allowed in the directory: the smallest are taken first.
-//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
-//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//! - `size`: the file's size, or above 32 MiB the part of one file that is read as if it were all.
+//!   What is written for all of them must be allowed in the directory: the smallest are taken
+//!   first.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves are
+//!   planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another,
+//!   which costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!
-//! `latency_per_block` is the time of a pass over its blocks: what the reports print. `latency` is the
-//! distribution of single reads, `iops` and `bandwidth` (or `burst_iops` and `burst`) are the same time turned over, `cpu` is the
-//! thread's own time (interrupts that came on other CPUs are not in it). With readahead most reads find their block in
-//! memory: there the median says little, and the mean and the tail are the device. `readahead_gain`
-//! is the time of a block without readahead over that with it. Whole passes count; where not even
-//! one was done in the time, what was done of it. `asked_bytes`, `own_bytes` and `device_bytes` say what
-//! was accounted, what the kernel read ahead in vain (`ahead_bytes`) being asked for as well; `extents` in how many pieces the file lies.
+//! `latency_per_block` is the time of a pass over its blocks: what the reports print. `latency` is
+//! the distribution of single reads, `iops` and `bandwidth` (or `burst_iops` and `burst`) are the
+//! same time turned over, `cpu` is the thread's own time (interrupts that came on other CPUs are
+//! not in it). With readahead most reads find their block in memory: there the median says little,
+//! and the mean and the tail are the device. `readahead_gain` is the time of a block without
+//! readahead over that with it. Whole passes count; where not even one was done in the time, what
+//! was done of it. `asked_bytes`, `own_bytes` and `device_bytes` say what was accounted, what the
+//! kernel read ahead in vain (`ahead_bytes`) being asked for as well; `extents` in how many pieces
+//! the file lies.
 //!
 //! ## Pitfalls
 //!
 //! A drive has a cache of its own, and reads ahead by itself: small files come from there from the
-//! second pass on, and R0's files of 128 KiB to 1.5 MiB do on any drive. A virtual disk may be answered from
-//! its host's memory, and nothing here can tell. O_DIRECT is missing on some file systems and faked on
-//! others (tmpfs, FUSE, a stack of file systems): the case fails, or its share says so. A read-ahead
-//! window as large as the file (`readahead_bytes`) makes a cold pass one request. R1's random reads draw blocks with
-//! replacement: of a cold file a third would come from the cache. Two clock reads are in each block's time, which
-//! matters only for `cached`.
+//! second pass on, and R0's files of 128 KiB to 1.5 MiB do on any drive. A virtual disk may be
+//! answered from its host's memory, and nothing here can tell. O_DIRECT is missing on some file
+//! systems and faked on others (tmpfs, FUSE, a stack of file systems): the case fails, or its share
+//! says so. A read-ahead window as large as the file (`readahead_bytes`) makes a cold pass one
+//! request. R1's random reads draw blocks with replacement: of a cold file a third would come from
+//! the cache. Two clock reads are in each block's time, which matters only for `cached`.
 //!
 //! ## Sources
 //!
 //! R0 "File Read Time", R1 tables XV and XVI, R2 7.2 (F_NOCACHE, F_RDAHEAD); fio (`ioengine=psync`,
-//! whose eviction is inside its time, fio#1422); ioping; statx(2) STATX_DIOALIGN, cachestat(2), posix_fadvise(2);
-//! Linux mm/readahead.c; Documentation/filesystems/fiemap.rst. The intervals' sources stand in
-//! `predict/fs/read.rs` and `predict/device.rs`.
+//! whose eviction is inside its time, fio#1422); ioping; statx(2) STATX_DIOALIGN, cachestat(2),
+//! posix_fadvise(2); Linux mm/readahead.c; Documentation/filesystems/fiemap.rst. The intervals'
+//! sources stand in `predict/fs/read.rs` and `predict/device.rs`.
 
 mod passes;
 
@@ -123,17 +132,19 @@ pub static EXPERIMENT: Read = Read;
 /// `fs.read`.
 pub struct Read;
 
-/// A case that a device answers is measured for so many times the time of a case, a cached one for one.
+/// A case that a device answers is measured for so many times the time of a case, a cached one for
+/// one.
 const WINDOWS: u64 = 3;
 /// Blocks of a case at least, however slow the device.
 const BLOCKS_MIN: u64 = 8;
-/// For stated costs: opening, evicting, looking and comparing around a case; start and end of a worker.
+/// For stated costs: opening, evicting, looking and comparing around a case; start and end of a
+/// worker.
 const APPARATUS_NS: u64 = 6_000_000;
 const WORKER_NS: u64 = 35_000_000;
 /// Files of this size and more, read in order, have the window of a rate.
 const RATE_BYTES: u64 = 256 << 20;
-/// Larger files are the beginning of one: of two passes and more, a window of readahead past its end matters
-/// little.
+/// Larger files are the beginning of one: of two passes and more, a window of readahead past its
+/// end matters little.
 const OWN_BYTES: u64 = 32 << 20;
 /// Sizes of files in KiB.
 const THOROUGH_KIB: [u64; 15] =
@@ -238,7 +249,8 @@ impl Experiment for Read {
         let mut offered = Offered::default();
         for look in cases {
             let skip = too_large.get(&look.size).cloned().or_else(|| absent(site, look.mode));
-            // The window of a rate has a file in order, from the device, that is larger than what drives keep.
+            // The window of a rate has a file in order, from the device, that is larger than what
+            // drives keep.
             let is_streamed = look.pattern == Pattern::Sequential
                 && matches!(look.mode, Mode::Direct | Mode::Cold)
                 && look.size >= RATE_BYTES;
@@ -369,7 +381,8 @@ fn path_of(dir: &Path, size: u64) -> PathBuf {
     dir.join(format!("fs-read-{size}"))
 }
 
-/// The sizes whose files may not all be written, the smallest taken first, and what is wrong with them.
+/// The sizes whose files may not all be written, the smallest taken first, and what is wrong with
+/// them.
 fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
     let allowed = allowance(site, CARD.id);
     let mut taken = BTreeSet::new();

@@ -16,14 +16,14 @@ const LONGER_TURNS: u64 = 8;
 const APART: u64 = 256;
 /// What of a case holds the length of its window, in ns, where its figures are rates.
 const WINDOW_NS_AT: &str = "window_ns";
-/// The key in `at` that says whether a planned case yields a rate or a burst. Published cases have no plan and
-/// yield rates.
+/// The key in `at` that says whether a planned case yields a rate or a burst. Published cases have
+/// no plan and yield rates.
 const WINDOW_AT: &str = "window";
 const RATE: &str = "rate";
 const BURST: &str = "burst";
 
-/// What a case's two figures per second are called, of operations and of bytes: rates, or those of a window
-/// that is too short for that name.
+/// What a case's two figures per second are called, of operations and of bytes: rates, or those of
+/// a window that is too short for that name.
 pub(super) const RATES: [&str; 2] = ["iops", "bandwidth"];
 pub(super) const BURSTS: [&str; 2] = ["burst_iops", "burst"];
 
@@ -49,8 +49,8 @@ pub(super) fn names(case: &Case) -> [&'static str; 2] {
     }
 }
 
-/// How a law knows a figure per second of a case, whatever it is called: as operations or as bytes. Any
-/// other metric stays as it is.
+/// How a law knows a figure per second of a case, whatever it is called: as operations or as bytes.
+/// Any other metric stays as it is.
 ///
 /// # Errors
 /// The case has no figure of that name, for this reason.
@@ -83,8 +83,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A window of `least_ns`, or longer until it has settled; one of several threads' (`is_alone` is false)
-    /// ends with theirs.
+    /// A window of `least_ns`, or longer until it has settled; one of several threads' (`is_alone`
+    /// is false) ends with theirs.
     pub(super) fn new(least_ns: u64, at_least: u64, depth: u64, is_alone: bool) -> Window {
         let most_ns = if is_alone { LONGER_TURNS * least_ns } else { least_ns };
         let block_ns = (least_ns / BLOCKS).max(1);
@@ -106,8 +106,9 @@ impl Window {
         self.most_ns
     }
 
-    /// Whether another operation begins at `ns` since the window's begin. All that began before have
-    /// completed by then, but as many as make the queue full with this one: what fills it counts nowhere.
+    /// Whether another operation begins at `ns` since the window's begin. All that began before
+    /// have completed by then, but as many as make the queue full with this one: what fills it
+    /// counts nowhere.
     pub(super) fn begins(&mut self, ns: u64) -> bool {
         self.begun += 1;
         if let Some(done) = self.begun.checked_sub(self.depth) {
@@ -224,7 +225,8 @@ mod tests {
 
     #[test]
     fn turns_that_grow_are_waited_for() {
-        // Read-ahead below a limit of 2048 blocks in 0.4 s: milliseconds and blocks by then, as seen.
+        // Read-ahead below a limit of 2048 blocks in 0.4 s: milliseconds and blocks by then, as
+        // seen.
         let ramp = [
             (161, 321),
             (213, 769),

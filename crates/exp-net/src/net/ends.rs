@@ -1,13 +1,13 @@
 //! How the two ends of an experiment find each other and talk, on one host or on two.
 //!
-//! The far end has a door ([`Door`]): one listening TCP socket, whose address and secret the session
-//! carries to the near end. Whatever comes in first says a preamble: what it is for, a number, and a
-//! code over both that only who has the secret can make; each number is let in once. All others are
-//! strangers: they are dropped, and end nothing.
+//! The far end has a door ([`Door`]): one listening TCP socket, whose address and secret the
+//! session carries to the near end. Whatever comes in first says a preamble: what it is for, a
+//! number, and a code over both that only who has the secret can make; each number is let in once.
+//! All others are strangers: they are dropped, and end nothing.
 //!
-//! For each case the near end ([`Dial`]) opens a line ([`Line`]): small messages, each with a deadline.
-//! What is measured goes through data connections of the experiment's own. All samples are recorded by
-//! the near end: the far end tells what it counted by the line.
+//! For each case the near end ([`Dial`]) opens a line ([`Line`]): small messages, each with a
+//! deadline. What is measured goes through data connections of the experiment's own. All samples
+//! are recorded by the near end: the far end tells what it counted by the line.
 
 mod dial;
 mod line;
@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one that came in may take to say its preamble.
 const PREAMBLE_TIME: Duration = Duration::from_secs(2);
-/// Who said none yet. For one more the oldest is dropped: strangers may be many, and the right one says
-/// its preamble at once.
+/// Who said none yet. For one more the oldest is dropped: strangers may be many, and the right one
+/// says its preamble at once.
 const PENDING_MAX: usize = 64;
 /// Connections that wait for the kernel to be asked for: many strangers at once leave room.
 const BACKLOG: i32 = 4096;
@@ -124,8 +124,8 @@ impl Door {
         })
     }
 
-    /// Serves every call until the session drains. What fails in `serve` is told to the near end, for
-    /// which that case has failed, and the next call is waited for.
+    /// Serves every call until the session drains. What fails in `serve` is told to the near end,
+    /// for which that case has failed, and the next call is waited for.
     ///
     /// # Errors
     /// The session is gone, or the door is.
@@ -215,8 +215,8 @@ impl Door {
         Ok(self.gate.admit(&said, Purpose::Data)?)
     }
 
-    /// The number of a data connection whose preamble was read by hand, or of a first datagram; each is let in
-    /// once.
+    /// The number of a data connection whose preamble was read by hand, or of a first datagram;
+    /// each is let in once.
     ///
     /// # Errors
     /// A stranger's.
@@ -226,14 +226,15 @@ impl Door {
         Ok(self.gate.admit(preamble, purpose)?)
     }
 
-    /// Makes ready for the data connection that will come next, after the one of this number, so that
-    /// [`Door::check_said`] takes less of what is timed.
+    /// Makes ready for the data connection that will come next, after the one of this number, so
+    /// that [`Door::check_said`] takes less of what is timed.
     pub fn expect_after(&mut self, number: u32) {
         self.gate.expect(Purpose::Data, number.saturating_add(1));
     }
 
-    /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the socket
-    /// to it and answers: from then on the kernel lets nobody else's in, and nothing of before is there.
+    /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the
+    /// socket to it and answers: from then on the kernel lets nobody else's in, and nothing of
+    /// before is there.
     ///
     /// # Errors
     /// None came before the deadline, the near end is gone, or what the socket reports.
@@ -285,11 +286,12 @@ impl Door {
         first.map_or(most, |until| most.min(until.saturating_duration_since(now)))
     }
 
-    /// Accepts who waits at the door and reads what the pending ones said. Nothing that a stranger does
-    /// is an error.
+    /// Accepts who waits at the door and reads what the pending ones said. Nothing that a stranger
+    /// does is an error.
     fn take_in(&mut self) {
         for _ in 0..BACKLOG {
-            // Interrupted, nobody left, gone before it was accepted, or too many files: the others go on.
+            // Interrupted, nobody left, gone before it was accepted, or too many files: the others
+            // go on.
             let Ok((stream, _)) = self.listener.accept() else {
                 break;
             };

@@ -1,5 +1,5 @@
-//! A limit of waits that costs nothing where it is kept: a time-out of the socket's own would be a timer at each
-//! wait.
+//! A limit of waits that costs nothing where it is kept: a time-out of the socket's own would be a
+//! timer at each wait.
 
 use anyhow::{Context, Result, ensure};
 use bench::measure::Clock;
@@ -23,8 +23,8 @@ impl Limit {
         Ok(Limit { deadline, clock, ns, renewed_after_ns: ns * share, armed: clock.start() })
     }
 
-    /// Before each wait: the limit is its own, but for the share that may have passed. One that is interrupted
-    /// too early waits on, for the interruption comes again.
+    /// Before each wait: the limit is its own, but for the share that may have passed. One that is
+    /// interrupted too early waits on, for the interruption comes again.
     pub(super) fn renew(&mut self) -> Result<()> {
         let now = self.clock.end();
         if self.clock.between_ns(self.armed, now) > self.renewed_after_ns {

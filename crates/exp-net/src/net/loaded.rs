@@ -2,71 +2,79 @@
 //!
 //! ## Question
 //!
-//! How much longer is a small message on its way there and back while traffic runs up, down, or both ways, than
-//! with nothing beside it; how fast is that traffic; and how many bytes wait before the message?
+//! How much longer is a small message on its way there and back while traffic runs up, down, or
+//! both ways, than with nothing beside it; how fast is that traffic; and how many bytes wait before
+//! the message?
 //!
 //! ## Method
 //!
-//! One thread sends a message, waits for it to come back, and sends the next; each round trip is an event. It
-//! does so first alone (`idle_round_trip`), then while TCP streams send as fast as they may, each in
-//! a thread of its own at each end (`round_trip`). The traffic runs 20 ms, or 20 round trips, before
-//! anything counts, so that its streams have grown; then four case times (48 ms; thorough 100 ms) and at
-//! least 16 round trips. All connections are made before, and are new in every case.
+//! One thread sends a message, waits for it to come back, and sends the next; each round trip is an
+//! event. It does so first alone (`idle_round_trip`), then while TCP streams send as fast as they
+//! may, each in a thread of its own at each end (`round_trip`). The traffic runs 20 ms, or 20 round
+//! trips, before anything counts, so that its streams have grown; then four case times (48 ms;
+//! thorough 100 ms) and at least 16 round trips. All connections are made before, and are new in
+//! every case.
 //!
-//! `bandwidth_up` and `bandwidth_down` are what the receiving end got in the same window, over its own time.
-//! A round trip without an answer within `timeout` is in the distribution as "at least" that; by TCP it fails
-//! the case. At the end the traffic's sockets are closed without what they still hold, and the next case
-//! begins when a round trip is short again. The CPU time is that of all threads of an end over the bytes
-//! that both directions moved.
+//! `bandwidth_up` and `bandwidth_down` are what the receiving end got in the same window, over its
+//! own time. A round trip without an answer within `timeout` is in the distribution as "at least"
+//! that; by TCP it fails the case. At the end the traffic's sockets are closed without what they
+//! still hold, and the next case begins when a round trip is short again. The CPU time is that of
+//! all threads of an end over the bytes that both directions moved.
 //!
-//! Threads of the traffic have CPUs of their own where there are enough: on loopback the third and fourth of
-//! the round's, with a peer the second at each end. Else they share those of the round trips, and what is
-//! measured is the scheduler as well (`near_traffic_cpu` tells).
+//! Threads of the traffic have CPUs of their own where there are enough: on loopback the third and
+//! fourth of the round's, with a peer the second at each end. Else they share those of the round
+//! trips, and what is measured is the scheduler as well (`near_traffic_cpu` tells).
 //!
 //! ## Prediction
 //!
-//! Base hardware: what lies between both ends, and the traffic's rate. Software: the round trip alone as net.rtt's law has
-//! it, and what waits before it: on loopback, where there is no link, CPU contention, up to a slice of
-//! the scheduler at each end; else the queue of the device (txqueuelen where told, 5 ms where
-//! net.core.default_qdisc keeps queues short), a shaper's or a router's of which nobody tells, at most what the
-//! traffic's sockets may have on their way, over its rate. Hence wide.
+//! Base hardware: what lies between both ends, and the traffic's rate. Software: the round trip
+//! alone as net.rtt's law has it, and what waits before it: on loopback, where there is no link,
+//! CPU contention, up to a slice of the scheduler at each end; else the queue of the device
+//! (txqueuelen where told, 5 ms where net.core.default_qdisc keeps queues short), a shaper's or a
+//! router's of which nobody tells, at most what the traffic's sockets may have on their way, over
+//! its rate. Hence wide.
 //!
 //! ## Parameters
 //!
-//! - `far`: the far end. `protocol`: `tcp` or `udp`, of the round trips. `message`: their bytes each way.
+//! - `far`: the far end. `protocol`: `tcp` or `udp`, of the round trips. `message`: their bytes
+//!   each way.
 //! - `ends`: `same_cpu`, `other_cpu` on loopback, `two_hosts` with a peer.
 //! - `streams`: of the traffic, each way.
 //! - `direction`: of the traffic: `up` (this end sends), `down`, `both`.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
-//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
-//!   whose host does not tell stays on its first), `other` (on another).
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
+//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
+//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
+//!   another).
 //! - `time` (setting): length of the window; auto: four case times.
 //! - `timeout` (setting): round trips that take longer never ended.
 //!
 //! ## Reading the result
 //!
-//! `ratio` is `round_trip` over `idle_round_trip`. On a link it tells of bufferbloat: 1 to 3 where queues are
-//! kept short, tens to thousands where a shaper, a radio or a router queues all that sockets send. `queue` is
-//! bandwidth times the time added: the bytes that lay before the message. It is given for one direction at a time;
-//! with both nobody can tell whose queue it was. Below 0, or a ratio below 1: the traffic kept CPUs
-//! awake that would have slept between two messages. On loopback the ratio tells of the scheduler, and `queue`
-//! is the bytes that the CPUs moved meanwhile, not bytes in any buffer.
+//! `ratio` is `round_trip` over `idle_round_trip`. On a link it tells of bufferbloat: 1 to 3 where
+//! queues are kept short, tens to thousands where a shaper, a radio or a router queues all that
+//! sockets send. `queue` is bandwidth times the time added: the bytes that lay before the message.
+//! It is given for one direction at a time; with both nobody can tell whose queue it was. Below 0,
+//! or a ratio below 1: the traffic kept CPUs awake that would have slept between two messages. On
+//! loopback the ratio tells of the scheduler, and `queue` is the bytes that the CPUs moved
+//! meanwhile, not bytes in any buffer.
 //!
 //! ## Pitfalls
 //!
-//! An idle round trip alone hides all of this, and is what most tools print. The next message is sent when
-//! the last is back (net.request sends by a schedule): long round trips are fewer in the distribution than
-//! their share of the time, so upper percentiles are too low where a queue comes and goes. A probe on the connection of the traffic
-//! measures its own socket buffer; here it has one of its own, which a fair queue (fq) puts first. Slow start,
-//! and queues that are still filling, belong to no steady state: with long ways `time` must be long as well. Rates of the sender
-//! are rates into its own buffers (`sent_bytes_per_s` beside the figure). A hypervisor's or a switch's queue
-//! is as invisible as a router's. What slows down the traffic slows down `queue`'s rate too.
+//! An idle round trip alone hides all of this, and is what most tools print. The next message is
+//! sent when the last is back (net.request sends by a schedule): long round trips are fewer in the
+//! distribution than their share of the time, so upper percentiles are too low where a queue comes
+//! and goes. A probe on the connection of the traffic measures its own socket buffer; here it has
+//! one of its own, which a fair queue (fq) puts first. Slow start, and queues that are still
+//! filling, belong to no steady state: with long ways `time` must be long as well. Rates of the
+//! sender are rates into its own buffers (`sent_bytes_per_s` beside the figure). A hypervisor's or
+//! a switch's queue is as invisible as a router's. What slows down the traffic slows down `queue`'s
+//! rate too.
 //!
 //! ## Sources
 //!
-//! J. Gettys, K. Nichols, "Bufferbloat: Dark Buffers in the Internet" (CACM 2012); T. Høiland-Jørgensen et al.,
-//! "The Good, the Bad and the WiFi" (2016) and flent (rrul: latency while loading both directions); crusader. No
-//! report has it.
+//! J. Gettys, K. Nichols, "Bufferbloat: Dark Buffers in the Internet" (CACM 2012); T.
+//! Høiland-Jørgensen et al., "The Good, the Bad and the WiFi" (2016) and flent (rrul: latency while
+//! loading both directions); crusader. No report has it.
 
 mod far;
 mod near;
@@ -81,8 +89,8 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer, Param,
-    Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer,
+    Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
@@ -205,7 +213,8 @@ impl Experiment for Loaded {
         let of_case = |case: &Case| {
             let of = Beside::of(&case.id);
             let trip = of.map(|of| law::idle(Facts::prior(site), &of).range.likely);
-            // Warm-up, idle ones, growth, and the least number beside the traffic where that is longer.
+            // Warm-up, idle ones, growth, and the least number beside the traffic where that is
+            // longer.
             CASE_NS + site.case_ns + window_ns + (60.0 * trip.unwrap_or(0.0)) as u64
         };
         let total: u64 = series.cases.iter().map(of_case).sum();
@@ -270,8 +279,9 @@ impl Experiment for Loaded {
         place::place_all(site, &mut series, |case: &Beside| case.ends);
         for case in series.cases.iter_mut().filter(|case| !place::is_free(case)) {
             let traffic = Beside::of(&case.id).and_then(|of| of.traffic_cpus(site));
-            for (name, cpu) in
-                ["near_traffic_cpu", "far_traffic_cpu"].into_iter().zip(traffic.into_iter().flatten())
+            for (name, cpu) in ["near_traffic_cpu", "far_traffic_cpu"]
+                .into_iter()
+                .zip(traffic.into_iter().flatten())
             {
                 case.at.insert(name.to_owned(), Value::Int(cpu as u64));
             }

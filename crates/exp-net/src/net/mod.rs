@@ -1,5 +1,5 @@
-//! The network: round trips, bandwidth and connections, on loopback against a second worker and, same
-//! cases, against the hosts of `--peer`.
+//! The network: round trips, bandwidth and connections, on loopback against a second worker and,
+//! same cases, against the hosts of `--peer`.
 
 pub mod ends;
 mod limit;

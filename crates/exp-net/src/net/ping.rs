@@ -3,80 +3,86 @@
 //! ## Question
 //!
 //! How long does an echo of 56 bytes take, to this host's own loopback address and to the hosts of
-//! `--peer`; how much of it is the network's and the kernels' part, and how much the waiting thread's; and
-//! how much longer is a round trip between two processes over TCP and UDP?
+//! `--peer`; how much of it is the network's and the kernels' part, and how much the waiting
+//! thread's; and how much longer is a round trip between two processes over TCP and UDP?
 //!
 //! ## Method
 //!
-//! One thread, pinned, sends echoes over a socket of its own and waits for each answer, blocked, before the
-//! next. Where a group of the process is in `net.ipv4.ping_group_range` that is a datagram socket, which
-//! needs no privileges; else a raw one, which needs CAP_NET_RAW; without either the experiment is skipped.
-//! `at` says which (`access`). An answer counts only if type, code, identifier, sequence number and every
-//! byte of the payload are those that were sent; the payload begins with a random tag of the round. A raw
-//! socket lets the kernel drop others' answers by a filter on the identifier, as ping does. Nothing runs at
-//! the far end: its kernel answers, in the interrupt that brought the echo.
+//! One thread, pinned, sends echoes over a socket of its own and waits for each answer, blocked,
+//! before the next. Where a group of the process is in `net.ipv4.ping_group_range` that is a
+//! datagram socket, which needs no privileges; else a raw one, which needs CAP_NET_RAW; without
+//! either the experiment is skipped. `at` says which (`access`). An answer counts only if type,
+//! code, identifier, sequence number and every byte of the payload are those that were sent; the
+//! payload begins with a random tag of the round. A raw socket lets the kernel drop others' answers
+//! by a filter on the identifier, as ping does. Nothing runs at the far end: its kernel answers, in
+//! the interrupt that brought the echo.
 //!
-//! Four times are taken of each echo: `CLOCK_REALTIME` and the counter before the call that sends, the
-//! kernel's own stamp of the answer (SO_TIMESTAMPNS, when its network stack took the packet up), the
-//! counter and `CLOCK_REALTIME` after the call that receives. `round_trip` is from counter to counter,
-//! `kernel_round_trip` from the first time to the stamp: what ping prints. `wake_up` is from the stamp to the
-//! last time: with what reading the clocks takes the two are a little more than `round_trip`. An echo around which the wall clock was set is left out, and said. The first echoes of a case only warm
-//! up: caches, neighbour tables, and the kernel's stamps, which it turns on when somebody asks.
+//! Four times are taken of each echo: `CLOCK_REALTIME` and the counter before the call that sends,
+//! the kernel's own stamp of the answer (SO_TIMESTAMPNS, when its network stack took the packet
+//! up), the counter and `CLOCK_REALTIME` after the call that receives. `round_trip` is from counter
+//! to counter, `kernel_round_trip` from the first time to the stamp: what ping prints. `wake_up` is
+//! from the stamp to the last time: with what reading the clocks takes the two are a little more
+//! than `round_trip`. An echo around which the wall clock was set is left out, and said. The first
+//! echoes of a case only warm up: caches, neighbour tables, and the kernel's stamps, which it turns
+//! on when somebody asks.
 //!
-//! An echo without an answer within 50 times the slowest of the warm-up (20 ms at least, 1 s at most; beside
-//! the figure) is lost: it counts in the distributions as longer than all that came back (censored), and in
-//! `loss`. What is waited for lost ones is added to the window, up to eight windows and two of these times:
-//! a window that ended with its first loss would tell of a greater one. A late answer is not taken for the
-//! next one's.
+//! An echo without an answer within 50 times the slowest of the warm-up (20 ms at least, 1 s at
+//! most; beside the figure) is lost: it counts in the distributions as longer than all that came
+//! back (censored), and in `loss`. What is waited for lost ones is added to the window, up to eight
+//! windows and two of these times: a window that ended with its first loss would tell of a greater
+//! one. A late answer is not taken for the next one's.
 //!
 //! ## Prediction
 //!
-//! Loopback: a system call, a packet made, answered in the same call's software interrupt, and another
-//! system call that takes it: about 3,000 to 25,000 cycles, no link and nobody woken. A peer: the link (rate,
-//! MTU, switches), how long both cards hold interrupts back, the peer's kernel, and this end's thread woken
-//! by an interrupt; a radio or a gateway widen it. After a pause caches are cold and CPUs asleep. Derived:
-//! with os.syscall the calls are known; with net.rtt an echo is its round trip less the socket cost at the
-//! far end. `tcp_over_ping` and `udp_over_ping` are the two ends' stacks. Loopback loses nothing.
+//! Loopback: a system call, a packet made, answered in the same call's software interrupt, and
+//! another system call that takes it: about 3,000 to 25,000 cycles, no link and nobody woken. A
+//! peer: the link (rate, MTU, switches), how long both cards hold interrupts back, the peer's
+//! kernel, and this end's thread woken by an interrupt; a radio or a gateway widen it. After a
+//! pause caches are cold and CPUs asleep. Derived: with os.syscall the calls are known; with
+//! net.rtt an echo is its round trip less the socket cost at the far end. `tcp_over_ping` and
+//! `udp_over_ping` are the two ends' stacks. Loopback loses nothing.
 //!
 //! ## Parameters
 //!
 //! - `far`: loopback, or a peer's name.
 //! - `ip`: `v4` or `v6`: both of loopback; of a peer the one by which it was reached.
 //! - `message`: bytes of payload; 56 as ping has it (64 with the echo's own head).
-//! - `arrivals`: `saturated`: the next as soon as one is answered. `sparse`: with a pause of `interval`
-//!   between beginnings. quick takes `saturated` on loopback and `sparse` with peers.
-//! - `placement`, with a peer: where the thread that sends runs: `free` (the scheduler places it, and its
-//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way), `other`
-//!   (on another).
-//! - `interval`: of `sparse`, in ns, at least a millisecond. ping has a second, which no round has time for:
-//!   CPUs sleep deeper then.
+//! - `arrivals`: `saturated`: the next as soon as one is answered. `sparse`: with a pause of
+//!   `interval` between beginnings. quick takes `saturated` on loopback and `sparse` with peers.
+//! - `placement`, with a peer: where the thread that sends runs: `free` (the scheduler places it,
+//!   and its moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface
+//!   on the way), `other` (on another).
+//! - `interval`: of `sparse`, in ns, at least a millisecond. ping has a second, which no round has
+//!   time for: CPUs sleep deeper then.
 //!
 //! ## Reading the result
 //!
-//! `kernel_round_trip` is what ping's times are at the same interval, less what ping does between its clock
-//! and the kernel's (a check sum) and what its line for each echo leaves of the caches: a twelfth of 1.2 µs on
-//! loopback. `wake_up` is the cost of a waiting thread
-//! being told, which ping leaves out and every program pays. `tcp_over_ping` and `udp_over_ping` (where net.rtt
-//! measured 56 or 64 bytes with the same arrivals) are what a process at the far end costs over an
-//! interrupt that answers. `sparse` over `saturated` is caches gone cold and CPUs gone to sleep. Notes say by
+//! `kernel_round_trip` is what ping's times are at the same interval, less what ping does between
+//! its clock and the kernel's (a check sum) and what its line for each echo leaves of the caches: a
+//! twelfth of 1.2 µs on loopback. `wake_up` is the cost of a waiting thread being told, which ping
+//! leaves out and every program pays. `tcp_over_ping` and `udp_over_ping` (where net.rtt measured
+//! 56 or 64 bytes with the same arrivals) are what a process at the far end costs over an interrupt
+//! that answers. `sparse` over `saturated` is caches gone cold and CPUs gone to sleep. Notes say by
 //! how many routers answers came back, and whether echoes went in fragments.
 //!
 //! ## Pitfalls
 //!
-//! An echo is a lower bound of what programs see, and no measure of a loaded path: routers answer and pass on
-//! ICMP by rules of their own, and policers drop it first, so that echoes without pauses through routers tell
-//! of policers (`loss`); pause at least a millisecond. Linux limits its ICMP errors, not its answers to
-//! echoes (`net.ipv4.icmp_ratemask`). A peer's firewall, or `net.ipv4.icmp_echo_ignore_all`, leaves all
-//! unanswered: the case fails with that reason. Payloads longer than the link's packets go in fragments, of
-//! which one lost loses all, and which some firewalls drop; IPv6 counts 20 bytes more. The stamp is of the
-//! kernel, not of the card: interrupts held back (coalescing) are in `kernel_round_trip`. Two hosts' clocks
-//! are never compared. The half of a round trip is not the time of one way.
+//! An echo is a lower bound of what programs see, and no measure of a loaded path: routers answer
+//! and pass on ICMP by rules of their own, and policers drop it first, so that echoes without
+//! pauses through routers tell of policers (`loss`); pause at least a millisecond. Linux limits its
+//! ICMP errors, not its answers to echoes (`net.ipv4.icmp_ratemask`). A peer's firewall, or
+//! `net.ipv4.icmp_echo_ignore_all`, leaves all unanswered: the case fails with that reason.
+//! Payloads longer than the link's packets go in fragments, of which one lost loses all, and which
+//! some firewalls drop; IPv6 counts 20 bytes more. The stamp is of the kernel, not of the card:
+//! interrupts held back (coalescing) are in `kernel_round_trip`. Two hosts' clocks are never
+//! compared. The half of a round trip is not the time of one way.
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "round trip time" with ping beside TCP; iputils ping (its time is taken before sendmsg and
-//! from SO_TIMESTAMP); RFC 792, RFC 4443; Linux net/ipv4/ping.c, Documentation/networking/timestamping and
-//! ip-sysctl; the list of slips on R0's ping (213 µs against 465 µs by TCP) and R1's summary.
+//! R0, R1 and R2 "round trip time" with ping beside TCP; iputils ping (its time is taken before
+//! sendmsg and from SO_TIMESTAMP); RFC 792, RFC 4443; Linux net/ipv4/ping.c,
+//! Documentation/networking/timestamping and ip-sysctl; the list of slips on R0's ping (213 µs
+//! against 465 µs by TCP) and R1's summary.
 
 mod measured;
 
@@ -190,7 +196,8 @@ impl Experiment for Ping {
             None if is_short => &[Ip::V4],
             None => Ip::ALL,
         };
-        let sizes = if preset == Preset::Thorough { &[USUAL_BYTES, 8192][..] } else { &[USUAL_BYTES] };
+        let sizes =
+            if preset == Preset::Thorough { &[USUAL_BYTES, 8192][..] } else { &[USUAL_BYTES] };
         let all_arrivals = match (is_short, site.peer.is_some()) {
             (true, false) => &[Arrivals::Saturated],
             (true, true) => &[Arrivals::Sparse],
@@ -219,8 +226,7 @@ impl Experiment for Ping {
             let skip = Skip::because(format!("{} leaves echoes unanswered", site.far()));
             return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
         }
-        let lacks_v6 =
-            case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
+        let lacks_v6 = case.ip == Ip::V6 && site.peer.is_none() && !site.host.net.has_loopback_v6;
         lacks_v6.then(|| {
             Skip::because("the loopback device has no address of IPv6")
                 .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0`, and a kernel with IPv6")

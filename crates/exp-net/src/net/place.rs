@@ -31,8 +31,8 @@ pub fn absent(site: &Site, ends: Ends) -> Option<Skip> {
     })
 }
 
-/// Writes both CPUs into what the cases' `ends` resolved to, for CPUs of one host with their distance. Where the
-/// planner placed a case ([`PLACEMENT`]) they stand there.
+/// Writes both CPUs into what the cases' `ends` resolved to, for CPUs of one host with their
+/// distance. Where the planner placed a case ([`PLACEMENT`]) they stand there.
 pub fn place_all<C: Fields>(site: &Site, series: &mut Series, ends: fn(&C) -> Ends) {
     for case in series.cases.iter_mut().filter(|case| case.id.get(PLACEMENT).is_none()) {
         let Some(ends) = C::of(&case.id).map(|case| ends(&case)) else {
@@ -73,8 +73,8 @@ pub fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
     Ok(vec![cpu])
 }
 
-/// Pins the calling thread, which serves a case, to the far end's CPU (on another host the first of its own order),
-/// unless it is free; the CPUs that it is on then.
+/// Pins the calling thread, which serves a case, to the far end's CPU (on another host the first of
+/// its own order), unless it is free; the CPUs that it is on then.
 ///
 /// # Errors
 /// The case was not placed, or the thread cannot be pinned there.
@@ -92,7 +92,8 @@ pub fn pin_far(far: &mut FarEnd, case: &Case, ends: Ends) -> Result<Vec<usize>> 
     Ok(cpus)
 }
 
-/// Puts a thread that an end of a case makes on its CPU; where the case is free it may run where its maker may.
+/// Puts a thread that an end of a case makes on its CPU; where the case is free it may run where
+/// its maker may.
 ///
 /// # Errors
 /// It cannot be pinned to.

@@ -1,83 +1,91 @@
-//! How long does a request take when requests come by a schedule, and not when the last one was answered?
+//! How long does a request take when requests come by a schedule, and not when the last one was
+//! answered?
 //!
 //! ## Question
 //!
-//! How long is a request on its way, from the moment at which it was due, when so many come in a second? How
-//! does that rise as the rate comes near to what both ends manage?
+//! How long is a request on its way, from the moment at which it was due, when so many come in a
+//! second? How does that rise as the rate comes near to what both ends manage?
 //!
 //! ## Method
 //!
-//! *Open loop.* When each request is due is drawn before the first is sent: one period apart, or with
-//! exponential gaps (Poisson). One thread sends what is due, by several connections in turn, and takes in what
-//! is there; it never sleeps and never waits for a reply, so that many requests are on their way at a
-//! time. Replies are matched by number. The far end is a server of one thread that sleeps in poll(2) until
-//! something is there and answers each request by a call of its own with as many bytes.
+//! *Open loop.* When each request is due is drawn before the first is sent: one period apart, or
+//! with exponential gaps (Poisson). One thread sends what is due, by several connections in turn,
+//! and takes in what is there; it never sleeps and never waits for a reply, so that many requests
+//! are on their way at a time. Replies are matched by number. The far end is a server of one thread
+//! that sleeps in poll(2) until something is there and answers each request by a call of its own
+//! with as many bytes.
 //!
-//! Three times are kept of each request: due, sent, replied. `response` is from due to replied, and is what a
-//! user has who comes when he comes. `service` is from sent to replied; `lateness` from due to sent: the
-//! sender's own part, which is in `response` and in nothing that starts its clock when it sends.
-//! Requests that no reply came to in time, and those that nothing took from the sender in time, are in the
-//! distributions as "at least the time-out"; percentiles among them are said as "at least".
+//! Three times are kept of each request: due, sent, replied. `response` is from due to replied, and
+//! is what a user has who comes when he comes. `service` is from sent to replied; `lateness` from
+//! due to sent: the sender's own part, which is in `response` and in nothing that starts its clock
+//! when it sends. Requests that no reply came to in time, and those that nothing took from the
+//! sender in time, are in the distributions as "at least the time-out"; percentiles among them are
+//! said as "at least".
 //!
-//! *Closed loop.* Shares are of what this round's own closed loop reached on as many connections, each of which
-//! sends its next request when it has the reply to the last; once in a round, before the first case that needs
-//! it. `load=closed` is that loop as a case.
+//! *Closed loop.* Shares are of what this round's own closed loop reached on as many connections,
+//! each of which sends its next request when it has the reply to the last; once in a round, before
+//! the first case that needs it. `load=closed` is that loop as a case.
 //!
-//! A case has connections of its own, on which 64 requests or more are exchanged first. It sends for four
-//! case times (48 ms; thorough 100 ms), at least 8 requests. Rates are of replies from the moment at which the
-//! first was due to the last reply, less the shortest time that one was on its way.
+//! A case has connections of its own, on which 64 requests or more are exchanged first. It sends
+//! for four case times (48 ms; thorough 100 ms), at least 8 requests. Rates are of replies from the
+//! moment at which the first was due to the last reply, less the shortest time that one was on its
+//! way.
 //!
 //! ## Prediction
 //!
-//! Base hardware: for a far end on another host the way there and back; on loopback: memory copies, no
-//! link. Software: send and receive at both ends and the waking of the far end; where net.rtt measured the
-//! round trip, that. Connections over that time are the closed loop's rate, until the slower end's CPU is
-//! busy. Waiting grows with u / (1 - u); how evenly a server works is not known beforehand, so the interval opens.
+//! Base hardware: for a far end on another host the way there and back; on loopback: memory copies,
+//! no link. Software: send and receive at both ends and the waking of the far end; where net.rtt
+//! measured the round trip, that. Connections over that time are the closed loop's rate, until the
+//! slower end's CPU is busy. Waiting grows with u / (1 - u); how evenly a server works is not known
+//! beforehand, so the interval opens.
 //!
 //! ## Parameters
 //!
 //! - `far`: the far end. `protocol`: `tcp`, `udp`. `message`: bytes of a request and of its reply.
-//! - `ends`: `other_cpu` on loopback, `two_hosts` with a peer. The sender is awake all the time, so one CPU for
-//!   both is refused.
+//! - `ends`: `other_cpu` on loopback, `two_hosts` with a peer. The sender is awake all the time, so
+//!   one CPU for both is refused.
 //! - `connections`: how many.
 //! - `schedule`: `fixed` (one period apart) or `poisson`.
 //! - `load`: percent of the closed loop's rate, or `closed`. `rate`: requests a second instead.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
-//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
-//!   whose host does not tell stays on its first), `other` (on another).
-//! - `timeout` (setting): after this time, or ten median times of the closed loop if that is longer, no reply is
-//!   waited for.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
+//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
+//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
+//!   another).
+//! - `timeout` (setting): after this time, or ten median times of the closed loop if that is
+//!   longer, no reply is waited for.
 //! - `time` (setting): how long requests are sent; auto: four case times.
-//! - `stall` (setting): the far end stands still once, before the middle request, for so long: shows what
-//!   a measurement makes of it.
+//! - `stall` (setting): the far end stands still once, before the middle request, for so long:
+//!   shows what a measurement makes of it.
 //!
 //! ## Reading the result
 //!
-//! `response` beside `service`: where they part, the sender could not keep the schedule, and `lateness`
-//! says by how much. `rate_ratio` is what was reached over what was asked; below 0.99 the figures are those
-//! of the rate that was reached, with a queue that grows. `lost` is the share without a reply in time. The tail
-//! (p99) is what to read at 80 % and more. The closed loop's `service` at its full rate is often better
-//! than the open loop's at 90 %: it stops asking while it waits.
+//! `response` beside `service`: where they part, the sender could not keep the schedule, and
+//! `lateness` says by how much. `rate_ratio` is what was reached over what was asked; below 0.99
+//! the figures are those of the rate that was reached, with a queue that grows. `lost` is the share
+//! without a reply in time. The tail (p99) is what to read at 80 % and more. The closed loop's
+//! `service` at its full rate is often better than the open loop's at 90 %: it stops asking while
+//! it waits.
 //!
-//! At small loads times are often longer than at medium ones: the far CPU sleeps between requests and must be
-//! woken. `cpu_far` is what the server takes for a request; `cpu_near` is all the time between two,
-//! because this end never sleeps.
+//! At small loads times are often longer than at medium ones: the far CPU sleeps between requests
+//! and must be woken. `cpu_far` is what the server takes for a request; `cpu_near` is all the time
+//! between two, because this end never sleeps.
 //!
 //! ## Pitfalls
 //!
-//! Coordinated omission: a tool that waits for a reply, or starts its clock when it comes to send, leaves out
-//! the requests that should have been made while something stood still. Here a stall of 20 ms is in every
-//! request that was due in it (`--set net.request.stall=20ms`). Leaving lost replies out of percentiles makes the worst
-//! case look best. A rate that was not reached is not that rate's latency. Rates that the sender cannot pace
-//! show in `lateness`. A share is only as good as the closed loop it is of: both are of the same round.
-//! With 48 ms a round, requests at small rates are few, and the tail needs all rounds.
+//! Coordinated omission: a tool that waits for a reply, or starts its clock when it comes to send,
+//! leaves out the requests that should have been made while something stood still. Here a stall of
+//! 20 ms is in every request that was due in it (`--set net.request.stall=20ms`). Leaving lost
+//! replies out of percentiles makes the worst case look best. A rate that was not reached is not
+//! that rate's latency. Rates that the sender cannot pace show in `lateness`. A share is only as
+//! good as the closed loop it is of: both are of the same round. With 48 ms a round, requests at
+//! small rates are few, and the tail needs all rounds.
 //!
 //! ## Sources
 //!
-//! G. Tene, "How NOT to Measure Latency" (2013), and wrk2; B. Schroeder, A. Wierman, M. Harchol-Balter, "Open
-//! versus closed: a cautionary tale" (NSDI 2006); R. Jain, "The Art of Computer Systems Performance
-//! Analysis"; sockperf (`under-load`: sends to a grid, starts its clock when it sends, leaves dropped replies
-//! out). No report has it.
+//! G. Tene, "How NOT to Measure Latency" (2013), and wrk2; B. Schroeder, A. Wierman, M.
+//! Harchol-Balter, "Open versus closed: a cautionary tale" (NSDI 2006); R. Jain, "The Art of
+//! Computer Systems Performance Analysis"; sockperf (`under-load`: sends to a grid, starts its
+//! clock when it sends, leaves dropped replies out). No report has it.
 
 mod account;
 mod connection;
@@ -97,7 +105,8 @@ use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};

@@ -2,89 +2,94 @@
 //!
 //! ## Question
 //!
-//! How long is a round trip of a message between two processes by TCP, by UDP and by UNIX sockets, over
-//! the size of the message, where both ends run, how many there are at once, how they wait, and how often
-//! messages come; and what CPU time does it take at either end?
+//! How long is a round trip of a message between two processes by TCP, by UDP and by UNIX sockets,
+//! over the size of the message, where both ends run, how many there are at once, how they wait,
+//! and how often messages come; and what CPU time does it take at either end?
 //!
 //! ## Method
 //!
-//! The near end sends a message and waits until the same message is back; the far end sends back what
-//! comes. Both use plain send and receive calls, one each for a message that fits a packet, on connected
-//! sockets; TCP_NODELAY is set at both ends and read back. The time is that of the near end's counter,
-//! read once a turn: the end of one exchange is the start of the next. It is not halved. About 32
-//! exchanges (or 3 ms of them) come before the timed ones. Every message carries its number and changing
-//! data; another number, length or last byte in what comes back fails the case.
+//! The near end sends a message and waits until the same message is back; the far end sends back
+//! what comes. Both use plain send and receive calls, one each for a message that fits a packet, on
+//! connected sockets; TCP_NODELAY is set at both ends and read back. The time is that of the near
+//! end's counter, read once a turn: the end of one exchange is the start of the next. It is not
+//! halved. About 32 exchanges (or 3 ms of them) come before the timed ones. Every message carries
+//! its number and changing data; another number, length or last byte in what comes back fails the
+//! case.
 //!
 //! - Every exchange is an event: `round_trip` has a distribution.
-//! - A UDP message that does not come back within 50 times the slowest exchange of the warm-up (at least
-//!   20 ms, at most 1 s) is lost: it stands in the distribution as a value known only to be long
-//!   (`timeouts`), and the window goes on for the time that it took. What the far end counted tells which
-//!   were lost on the way there (`lost_there`) and back (`lost_back`); what came later is `late`.
-//! - `cpu_near` and `cpu_far`: CPU time of each end's threads per exchange, user and kernel together, by
-//!   the scheduler's own sum. What the kernel does in interrupts on another CPU is not in it: where
-//!   packets arrived (SO_INCOMING_CPU of each connection) is in `near_softirq_cpu` and
+//! - A UDP message that does not come back within 50 times the slowest exchange of the warm-up (at
+//!   least 20 ms, at most 1 s) is lost: it stands in the distribution as a value known only to be
+//!   long (`timeouts`), and the window goes on for the time that it took. What the far end counted
+//!   tells which were lost on the way there (`lost_there`) and back (`lost_back`); what came later
+//!   is `late`.
+//! - `cpu_near` and `cpu_far`: CPU time of each end's threads per exchange, user and kernel
+//!   together, by the scheduler's own sum. What the kernel does in interrupts on another CPU is not
+//!   in it: where packets arrived (SO_INCOMING_CPU of each connection) is in `near_softirq_cpu` and
 //!   `far_softirq_cpu`, softirq time of each end's CPUs in the quantities `near_softirq_ns` and
-//!   `far_softirq_ns`, in the kernel's steps of 10 ms, as far as it tells, and how many softirqs received
-//!   packets (`near_net_rx`, `far_net_rx`).
-//! - `connect_echo` is what R2 calls round trip: socket, connect, message, echo on a connection of its
-//!   own each. Its message begins with the one-time token of 28 bytes that lets it in. The near end then
-//!   resets the connection, outside the time, so that no port is left waiting (TIME_WAIT). Nothing else
-//!   of this end is in the time: no limit is set on the socket, and the far end has made the next token
-//!   before it comes, so that it only compares. The CPU time of both ends is that of all of it, the end
-//!   of the connection and the making of tokens too.
-//! - By TCP and UNIX sockets an exchange may take 5 s and what its bytes take at 10 Mbit/s, so that a SYN
-//!   or a segment that is lost and sent again is a value as the others are; then the case fails.
+//!   `far_softirq_ns`, in the kernel's steps of 10 ms, as far as it tells, and how many softirqs
+//!   received packets (`near_net_rx`, `far_net_rx`).
+//! - `connect_echo` is what R2 calls round trip: socket, connect, message, echo on a connection of
+//!   its own each. Its message begins with the one-time token of 28 bytes that lets it in. The near
+//!   end then resets the connection, outside the time, so that no port is left waiting (TIME_WAIT).
+//!   Nothing else of this end is in the time: no limit is set on the socket, and the far end has
+//!   made the next token before it comes, so that it only compares. The CPU time of both ends is
+//!   that of all of it, the end of the connection and the making of tokens too.
+//! - By TCP and UNIX sockets an exchange may take 5 s and what its bytes take at 10 Mbit/s, so that
+//!   a SYN or a segment that is lost and sent again is a value as the others are; then the case
+//!   fails.
 //!
 //! ## Prediction
 //!
 //! Loopback is no network: memory copies, no link. There a round trip is four system calls, the
-//! protocols' work twice each way, and, unless one thread holds both ends or the ends poll, the waking of
-//! each end. Calls and switches come from os.syscall and os.switch where those ran; UNIX sockets as
-//! os.ipc has them. To a peer it is the way (both interfaces' rate, MTU and coalescing) and each end's
-//! stack, never the loopback's figures. A fresh connection adds one round trip and what making it costs.
+//! protocols' work twice each way, and, unless one thread holds both ends or the ends poll, the
+//! waking of each end. Calls and switches come from os.syscall and os.switch where those ran; UNIX
+//! sockets as os.ipc has them. To a peer it is the way (both interfaces' rate, MTU and coalescing)
+//! and each end's stack, never the loopback's figures. A fresh connection adds one round trip and
+//! what making it costs.
 //!
 //! ## Parameters
 //!
 //! - `far`: the far end: loopback, or a peer by its name.
 //! - `protocol`: `tcp`, `udp`, `unix` (stream; loopback only).
 //! - `message`: bytes. 56 is R0's and ping's, 64 R1's and R2's; 1, 1024 and 65507 are R3's.
-//! - `ends`: `one_thread` holds both sockets (R0); two processes on the `same_cpu` or on an `other_cpu`;
-//!   `two_hosts`.
-//! - `connections`: at once, with a thread each at both ends (R3's one to one). Threads of an end share
-//!   its CPU where there are no more.
+//! - `ends`: `one_thread` holds both sockets (R0); two processes on the `same_cpu` or on an
+//!   `other_cpu`; `two_hosts`.
+//! - `connections`: at once, with a thread each at both ends (R3's one to one). Threads of an end
+//!   share its CPU where there are no more.
 //! - `receiver`: `blocking`, or `polling`: both ends ask again and again without waiting.
-//! - `arrivals`: `saturated` (the next message as soon as one is back), or `sparse`: after a pause, in
-//!   which who blocks sleeps and its CPU may too, and who polls does not.
+//! - `arrivals`: `saturated` (the next message as soon as one is back), or `sparse`: after a pause,
+//!   in which who blocks sleeps and its CPU may too, and who polls does not.
 //! - `exchange`: `echo` on a connection that stays, or `connect_echo`.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
-//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
-//!   whose host does not tell stays on its first), `other` (on another).
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
+//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
+//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
+//!   another).
 //! - `pause`: how long, before a sparse exchange.
 //!
 //! ## Reading the result
 //!
-//! `one_thread` is calls and protocols alone; `same_cpu` adds a switch each way, `other_cpu` the waking of
-//! a CPU each way, and polling takes that out again. TCP beside UDP and UNIX is the protocol. With
-//! `connections` on CPUs that they share, each one's round trip grows and the rate of all together (their
-//! number over the round trip) tells what is gained. `cpu_near` and `cpu_far` on one CPU add up to the
-//! round trip; on two the rest is waiting. Percentiles far above the median are interrupts, ticks and the
-//! scheduler's.
+//! `one_thread` is calls and protocols alone; `same_cpu` adds a switch each way, `other_cpu` the
+//! waking of a CPU each way, and polling takes that out again. TCP beside UDP and UNIX is the
+//! protocol. With `connections` on CPUs that they share, each one's round trip grows and the rate
+//! of all together (their number over the round trip) tells what is gained. `cpu_near` and
+//! `cpu_far` on one CPU add up to the round trip; on two the rest is waiting. Percentiles far above
+//! the median are interrupts, ticks and the scheduler's.
 //!
 //! ## Pitfalls
 //!
-//! Placement: unpinned ends give either of two figures (wake affinity). A round trip halved hides that
-//! both ways differ; sockperf prints half of it. Nagle's algorithm with delayed acknowledgements adds
-//! 40 ms. Counting only what came back forgets what was lost. Where receivers poll on a busy machine the
-//! far end waits for its turn. On loopback the receiver's protocol work runs in the sender's call, and is
-//! in the sender's CPU time; from a card it runs in softirqs that may meet nobody's. `sparse` holds the
-//! sleep's own call in `cpu_near`. A fresh connection's echo waits behind the close of the one before at
-//! the far end, where both share a CPU.
+//! Placement: unpinned ends give either of two figures (wake affinity). A round trip halved hides
+//! that both ways differ; sockperf prints half of it. Nagle's algorithm with delayed
+//! acknowledgements adds 40 ms. Counting only what came back forgets what was lost. Where receivers
+//! poll on a busy machine the far end waits for its turn. On loopback the receiver's protocol work
+//! runs in the sender's call, and is in the sender's CPU time; from a card it runs in softirqs that
+//! may meet nobody's. `sparse` holds the sleep's own call in `cpu_near`. A fresh connection's echo
+//! waits behind the close of the one before at the far end, where both share a CPU.
 //!
 //! ## Sources
 //!
-//! Reports R0 (4.05 µs of 56 B in one thread, 132.9 µs over 1 Gbit/s), R1, R2 (connect and echo), R3
-//! (threads one to one); sockperf `ping-pong`, qperf `tcp_lat`, `udp_lat`; RFC 896, RFC 1122 4.2.3.2; man
-//! pages tcp(7), udp(7), socket(7). PITFALLS rows of the network.
+//! Reports R0 (4.05 µs of 56 B in one thread, 132.9 µs over 1 Gbit/s), R1, R2 (connect and echo),
+//! R3 (threads one to one); sockperf `ping-pong`, qperf `tcp_lat`, `udp_lat`; RFC 896, RFC 1122
+//! 4.2.3.2; man pages tcp(7), udp(7), socket(7). PITFALLS rows of the network.
 
 mod connections;
 mod counts;

@@ -4,8 +4,8 @@ use super::place::settle;
 use anyhow::{Context, Result, anyhow};
 use std::thread;
 
-/// Has every connection of an end worked in a thread on its CPU, or where the scheduler places it, the first in
-/// the calling one, all at once. The work hears whether its thread could be pinned.
+/// Has every connection of an end worked in a thread on its CPU, or where the scheduler places it,
+/// the first in the calling one, all at once. The work hears whether its thread could be pinned.
 pub(super) fn at_once<T: Send, R: Send>(
     connections: impl IntoIterator<Item = T>,
     (cpus, is_free): (&[usize], bool),

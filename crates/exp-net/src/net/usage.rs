@@ -1,9 +1,9 @@
 //! What one end takes of its CPUs while it sends and receives.
 //!
-//! The time of the process is exact: the scheduler's own sum (CLOCK_PROCESS_CPUTIME_ID), user and kernel
-//! together. What the kernel does for the network outside of it, in softirqs that meet an idle CPU or
-//! another process, is told by CPU only, in the kernel's steps of 10 ms and, where interrupts are not
-//! timed, by samples of the tick: beside the process's time, never added to it.
+//! The time of the process is exact: the scheduler's own sum (CLOCK_PROCESS_CPUTIME_ID), user and
+//! kernel together. What the kernel does for the network outside of it, in softirqs that meet an
+//! idle CPU or another process, is told by CPU only, in the kernel's steps of 10 ms and, where
+//! interrupts are not timed, by samples of the tick: beside the process's time, never added to it.
 
 use metal::clock::{Clock, syscall_clock_gettime};
 use metal::process;
@@ -21,8 +21,8 @@ pub struct Usage {
 pub struct Used {
     /// CPU time of the process: all threads, user and kernel, in ns.
     pub process_ns: u64,
-    /// Softirq time of the CPUs used, in steps of 10 ms, in ns; not part of the above where the kernel
-    /// times interrupts, and mostly part of it where it does not.
+    /// Softirq time of the CPUs used, in steps of 10 ms, in ns; not part of the above where the
+    /// kernel times interrupts, and mostly part of it where it does not.
     pub softirq_ns: u64,
     /// Softirqs of received packets, by CPU: those where there were some.
     pub net_rx: Vec<(usize, u64)>,
@@ -36,8 +36,8 @@ struct Counts {
 }
 
 impl Usage {
-    /// Begins a window of this process, whose threads run on `cpus`. Not to be called in a timed loop:
-    /// it reads files.
+    /// Begins a window of this process, whose threads run on `cpus`. Not to be called in a timed
+    /// loop: it reads files.
     pub fn begin(cpus: &[usize]) -> Usage {
         let before = Counts::read(cpus);
         Usage { cpus: cpus.to_vec(), before, process_ns: process_ns() }
@@ -82,8 +82,8 @@ pub fn thread_cpu_ns() -> u64 {
     syscall_clock_gettime(Clock::THREAD_CPU)
 }
 
-/// Turns that threads of this process take on a CPU that they share: the scheduler's doing while a case
-/// makes them contend on purpose, and no disturbance.
+/// Turns that threads of this process take on a CPU that they share: the scheduler's doing while a
+/// case makes them contend on purpose, and no disturbance.
 pub(super) struct Turns(u64);
 
 impl Turns {

@@ -2,16 +2,17 @@
 //! Does a two-ended experiment reach its far end, and do both ends' counts reach the record?
 //!
 //! ## Method
-//! The far end listens and publishes its address with a secret. The near end says which case, connects
-//! with a one-time token, and sends messages that come back; each round trip is an event. After the last
-//! one the far end tells how many messages it saw.
+//! The far end listens and publishes its address with a secret. The near end says which case,
+//! connects with a one-time token, and sends messages that come back; each round trip is an event.
+//! After the last one the far end tells how many messages it saw.
 //!
 //! ## Prediction
-//! A loopback round trip on one machine: 2 µs to 1 ms; between hosts up to a second. The count is exact.
+//! A loopback round trip on one machine: 2 µs to 1 ms; between hosts up to a second. The count is
+//! exact.
 //!
 //! ## Parameters
-//! `far`: the far end. `messages`: how many are sent in a round. `end`: whether the far end serves, or
-//! fails after it.
+//! `far`: the far end. `messages`: how many are sent in a round. `end`: whether the far end serves,
+//! or fails after it.
 //!
 //! ## Reading the result
 //! `received` must equal `messages`, or the round is void. So it is when the far end fails.

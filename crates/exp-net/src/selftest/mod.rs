@@ -1,5 +1,5 @@
-//! Experiments that try the way through: every kind that the contract knows, in miniature. A shipped binary
-//! has the two-ended one alone, which shows that a far end can be reached.
+//! Experiments that try the way through: every kind that the contract knows, in miniature. A
+//! shipped binary has the two-ended one alone, which shows that a far end can be reached.
 
 pub mod echo;
 #[cfg(debug_assertions)]

@@ -2,69 +2,74 @@
 //!
 //! ## Question
 //!
-//! When is a program that never waits not running, for how long, how much of its time is lost, and to
-//! whom: the timer's tick, interrupts, other threads, a quota, the hypervisor?
+//! When is a program that never waits not running, for how long, how much of its time is lost, and
+//! to whom: the timer's tick, interrupts, other threads, a quota, the hypervisor?
 //!
 //! ## Method
 //!
 //! One thread, pinned, at nice -20 where allowed, reads the counter without pause: one read and one
-//! comparison a turn, no system call inside, all memory touched before. A turn that takes longer than a
-//! threshold is a gap. The threshold is found from the distribution of the times from one read to the
-//! next, and given with the figure.
+//! comparison a turn, no system call inside, all memory touched before. A turn that takes longer
+//! than a threshold is a gap. The threshold is found from the distribution of the times from one
+//! read to the next, and given with the figure.
 //!
-//! A round has one or two windows of `duration`. In the first nothing but the loop runs: it gives every
-//! length and rate, and the raw list of gaps. Counters are read around it. In the second, where it is
-//! asked for and permissions allow, the kernel's events of this CPU are recorded meanwhile: it gives the
-//! share of time by cause, and, where tracepoints were recorded, picture and table. Recording changes the
-//! gaps; how much is told (`tick_gap_ns`, `tick_gap_traced_ns`: the median gap on the tick, without and
-//! with it). Attribution climbs as far as it may and says how far it got and why no further: 0 counters
-//! (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay, throttling), matched to
-//! gaps by number, which their names say (by count); 1 switches (perf events of the thread itself),
-//! matched by time; 2 tracepoints of interrupts, soft interrupts and the scheduler. A cause that the level
-//! cannot see has no share. Giving tracepoints up takes the kernel 0.4 s a round, so `quick` stays at 0.
+//! A round has one or two windows of `duration`. In the first nothing but the loop runs: it gives
+//! every length and rate, and the raw list of gaps. Counters are read around it. In the second,
+//! where it is asked for and permissions allow, the kernel's events of this CPU are recorded
+//! meanwhile: it gives the share of time by cause, and, where tracepoints were recorded, picture
+//! and table. Recording changes the gaps; how much is told (`tick_gap_ns`, `tick_gap_traced_ns`:
+//! the median gap on the tick, without and with it). Attribution climbs as far as it may and says
+//! how far it got and why no further: 0 counters (/proc/interrupts, /proc/softirqs, steal,
+//! involuntary switches, run delay, throttling), matched to gaps by number, which their names say
+//! (by count); 1 switches (perf events of the thread itself), matched by time; 2 tracepoints of
+//! interrupts, soft interrupts and the scheduler. A cause that the level cannot see has no share.
+//! Giving tracepoints up takes the kernel 0.4 s a round, so `quick` stays at 0.
 //!
-//! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). It is looked for in
-//! the phase of the gaps' starts: near that period, refined to what the gaps say, how many lie in one
-//! narrow arc of it, and how likely random gaps would. R is the resultant of all gaps' phases. The timer
-//! rows of /proc/interrupts must say the same; where they do not, the reason is told. Another usual period
-//! is no tick of this kernel, and only noted. Gaps off the tick are searched for another period, which
-//! must be beyond chance (p up to 1e-12) and in both halves of the window.
+//! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). It is looked
+//! for in the phase of the gaps' starts: near that period, refined to what the gaps say, how many
+//! lie in one narrow arc of it, and how likely random gaps would. R is the resultant of all gaps'
+//! phases. The timer rows of /proc/interrupts must say the same; where they do not, the reason is
+//! told. Another usual period is no tick of this kernel, and only noted. Gaps off the tick are
+//! searched for another period, which must be beyond chance (p up to 1e-12) and in both halves of
+//! the window.
 //!
 //! ## Prediction
 //!
-//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on the machine itself, 1.2 to 60 µs in
-//! a virtual machine. Others are few on a quiet machine. A quota takes what it does not give. The loop's turn
-//! follows from clock.read.
+//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on the machine itself, 1.2 to
+//! 60 µs in a virtual machine. Others are few on a quiet machine. A quota takes what it does not
+//! give. The loop's turn follows from clock.read.
 //!
 //! ## Parameters
 //!
 //! - `cpu`: where: `quietest` (the first of the CPUs to measure on) or a number.
-//! - `duration`: length of each of a round's windows. An interval needs six rounds: with `duration=1h` six
-//!   hours at `attribution=counters` and twelve above, in bounded memory. `--budget 30m` starts no round
-//!   after its end: then that is one hour, or two, and figures without interval.
+//! - `duration`: length of each of a round's windows. An interval needs six rounds: with
+//!   `duration=1h` six hours at `attribution=counters` and twelve above, in bounded memory.
+//!   `--budget 30m` starts no round after its end: then that is one hour, or two, and figures
+//!   without interval.
 //! - `samples`: active and inactive periods that the table shows; the first, which began before the
-//!   window, is left out. The picture shows 120 ms where it has room for all periods in them, and at
-//!   least as many as the table.
-//! - `attribution`: how far it may climb: `auto` (as far as permissions go) or at most one of its levels.
+//!   window, is left out. The picture shows 120 ms where it has room for all periods in them, and
+//!   at least as many as the table.
+//! - `attribution`: how far it may climb: `auto` (as far as permissions go) or at most one of its
+//!   levels.
 //!
 //! ## Reading the result
 //!
-//! `lost` times a year is what the kernel costs a computation that never calls it. `active` near the tick's
-//! period says that hardly anybody else came. `lost_unattributed` is what no evidence names: in a virtual
-//! machine likely the hypervisor's, on the machine itself the firmware's (SMI). `other_period` exists only
-//! where somebody comes regularly; its note says who. `gap_rate` counts from each round's own threshold,
-//! `gap_rate_1us` compares rounds and machines. Traces hold the gaps (`gaps`; `gaps_traced` of the second
-//! window; all of the first round up to 50,000, of others the first 4,000, of all the distribution of
-//! lengths), a timeline, the table, the causes, and what was counted of interrupts.
+//! `lost` times a year is what the kernel costs a computation that never calls it. `active` near
+//! the tick's period says that hardly anybody else came. `lost_unattributed` is what no evidence
+//! names: in a virtual machine likely the hypervisor's, on the machine itself the firmware's (SMI).
+//! `other_period` exists only where somebody comes regularly; its note says who. `gap_rate` counts
+//! from each round's own threshold, `gap_rate_1us` compares rounds and machines. Traces hold the
+//! gaps (`gaps`; `gaps_traced` of the second window; all of the first round up to 50,000, of others
+//! the first 4,000, of all the distribution of lengths), a timeline, the table, the causes, and
+//! what was counted of interrupts.
 //!
 //! ## Pitfalls
 //!
-//! A gap shorter than the threshold is not seen. By number (level 0) a cause is a guess among gaps of one
-//! window, never more than was counted. An idle kernel thread's wake-up counts as a thread, the soft
-//! interrupt that a tick raises as what took most of the gap. A busy loop keeps the CPU from sleeping: an
-//! idle machine's noise differs. A CPU in nohz_full has no tick while one task runs: then none is found,
-//! and the counts say so. The rounds' own environment is this experiment's subject: switches of the window
-//! do not disturb it.
+//! A gap shorter than the threshold is not seen. By number (level 0) a cause is a guess among gaps
+//! of one window, never more than was counted. An idle kernel thread's wake-up counts as a thread,
+//! the soft interrupt that a tick raises as what took most of the gap. A busy loop keeps the CPU
+//! from sleeping: an idle machine's noise differs. A CPU in nohz_full has no tick while one task
+//! runs: then none is found, and the counts say so. The rounds' own environment is this
+//! experiment's subject: switches of the window do not disturb it.
 //!
 //! ## Sources
 //!
@@ -106,8 +111,8 @@ pub struct Activity;
 
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 30_000_000;
-/// What a case takes beyond its windows and what watches them: the threshold, the room for gaps, the core
-/// clock.
+/// What a case takes beyond its windows and what watches them: the threshold, the room for gaps,
+/// the core clock.
 const AROUND: Duration = Duration::from_millis(30);
 
 symbols! {
@@ -203,8 +208,9 @@ impl Experiment for Activity {
     type Case = Watched;
     const CARD: &'static Card = &CARD;
     const SOURCE: &'static str = include_str!("activity.rs");
-    // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A cause
-    // that the level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
+    // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A
+    // cause that the level cannot see is unknown, and a threshold may be too high to count gaps of
+    // 1 µs.
     const MAY_LACK: &'static [&'static str] = &[
         "gap",
         "active",

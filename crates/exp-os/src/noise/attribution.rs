@@ -5,30 +5,31 @@
 //!
 //! - [`Level::Counters`]: what the kernel counts for everyone. Per CPU the rows of
 //!   `/proc/interrupts` and `/proc/softirqs` and the steal of `/proc/stat`; per traced thread its
-//!   involuntary switches and its run delay; the throttling of its control groups. Counters know how
-//!   many and how long in total, not when: gaps are matched to them by count ([`By::Count`]).
+//!   involuntary switches and its run delay; the throttling of its control groups. Counters know
+//!   how many and how long in total, not when: gaps are matched to them by count ([`By::Count`]).
 //! - [`Level::Switches`]: perf events of the traced threads themselves (`context_switch`), which
 //!   `perf_event_paranoid` 2 leaves to everyone: when each was taken off its CPU and when it was
 //!   given back. These gaps are known by time, the others by count.
-//! - [`Level::Tracepoints`]: the kernel's tracepoints of interrupts, soft interrupts and switches of
-//!   the CPUs, by name and by time. Numbers and layouts are read from a tracefs that is mounted for
-//!   this process alone and attached nowhere; no state of it is changed.
+//! - [`Level::Tracepoints`]: the kernel's tracepoints of interrupts, soft interrupts and switches
+//!   of the CPUs, by name and by time. Numbers and layouts are read from a tracefs that is mounted
+//!   for this process alone and attached nowhere; no state of it is changed.
 //!
 //! # What a gap is said to be
 //!
-//! By time ([`spans`]): the events become spans, an inner one taken out of the outer one, and a
-//! gap belongs to the cause that took most of it. While another thread has the CPU, interrupts are
-//! that thread's. What lies in no span is the residue: kernel entry and exit, the tracing itself,
-//! and whoever the kernel does not see. It goes to the cause that took most; a gap of which it is the
-//! larger part, and longer than [`spans::slack_ns`], is unattributed. How much of named gaps lies in no
-//! event is told ([`Shares::beside`]). When the ring is full nothing more is known: gaps from then on are
-//! unattributed for that reason, and those before it stand for all ([`Evidence::shares`]).
+//! By time ([`spans`]): the events become spans, an inner one taken out of the outer one, and a gap
+//! belongs to the cause that took most of it. While another thread has the CPU, interrupts are that
+//! thread's. What lies in no span is the residue: kernel entry and exit, the tracing itself, and
+//! whoever the kernel does not see. It goes to the cause that took most; a gap of which it is the
+//! larger part, and longer than [`spans::slack_ns`], is unattributed. How much of named gaps lies
+//! in no event is told ([`Shares::beside`]). When the ring is full nothing more is known: gaps from
+//! then on are unattributed for that reason, and those before it stand for all
+//! ([`Evidence::shares`]).
 //!
 //! A quota shows as an idle CPU while the loop could run. Where others used the CPU meanwhile, its
 //! counters take their part of the longest such gaps, by count.
 //!
-//! By count ([`counts`]): never more gaps than the counter counted, and never more time. Where only the
-//! first of a window's gaps are held, only their part of what was counted is theirs ([`Held`]).
+//! By count ([`counts`]): never more gaps than the counter counted, and never more time. Where only
+//! the first of a window's gaps are held, only their part of what was counted is theirs ([`Held`]).
 //!
 //! A cause that nobody claims is the firmware's or the hardware's, in a virtual machine likely the
 //! hypervisor's ([`unattributed`] names it).
@@ -92,8 +93,8 @@ pub struct Attributed {
     pub who: String,
     /// What the attribution rests on.
     pub by: By,
-    /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it: the
-    /// way into the kernel and out of it, and the hypervisor's part of an interrupt.
+    /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it:
+    /// the way into the kernel and out of it, and the hypervisor's part of an interrupt.
     pub beside_ns: Option<f64>,
     /// What other causes took of the gap, in ns; the rest is `cause`'s.
     pub others: Vec<(Cause, f64)>,

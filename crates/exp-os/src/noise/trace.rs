@@ -68,8 +68,8 @@ pub struct Traced {
     pub backward: u64,
 }
 
-/// The threshold, found here and now: on the thread and the CPU that are to be traced. It takes some
-/// tens of milliseconds; a rehearsal's takes one or two.
+/// The threshold, found here and now: on the thread and the CPU that are to be traced. It takes
+/// some tens of milliseconds; a rehearsal's takes one or two.
 ///
 /// # Errors
 /// The processor's counter is not the clock of this run, or there is no memory.
@@ -132,8 +132,8 @@ pub fn window(
 }
 
 /// As [`window`], for a window that others share: the tracer has been reading since before the
-/// first of `ticks`, so that whoever keeps the thread from its CPU at that moment is seen. What lies
-/// before it is cut off. At most `gaps` are kept one by one.
+/// first of `ticks`, so that whoever keeps the thread from its CPU at that moment is seen. What
+/// lies before it is cut off. At most `gaps` are kept one by one.
 pub fn window_between(
     tracer: &mut Tracer,
     threshold: &Threshold,
@@ -243,9 +243,9 @@ impl Traced {
         self.take_gaps(tracer.gaps(), first, clock, kept);
     }
 
-    /// Takes over the gaps of a stretch that begins at `first`. The turn after a gap finds its memory gone
-    /// from the caches and may be as long as a gap: the loop has not gone on until a turn is as short as
-    /// its others, so a gap that begins where one ended is the same.
+    /// Takes over the gaps of a stretch that begins at `first`. The turn after a gap finds its
+    /// memory gone from the caches and may be as long as a gap: the loop has not gone on until a
+    /// turn is as short as its others, so a gap that begins where one ended is the same.
     fn take_gaps(&mut self, gaps: &[Gap], first: u64, clock: Clock, kept: Kept) {
         let mut whole: Option<Gap> = None;
         for gap in gaps {

@@ -2,22 +2,22 @@
 //!
 //! ## Question
 //!
-//! A program asks to be woken at a time. How much later does it run, how does that spread, and what of
-//! it is the kernel's deliberate delay (timer slack), the exit from an idle state, the scheduler, or
-//! somebody else on the CPU?
+//! A program asks to be woken at a time. How much later does it run, how does that spread, and what
+//! of it is the kernel's deliberate delay (timer slack), the exit from an idle state, the
+//! scheduler, or somebody else on the CPU?
 //!
 //! ## Method
 //!
 //! One thread, pinned, sleeps to the points `t0 + k * spacing` of a grid by `clock_nanosleep` with
-//! TIMER_ABSTIME, and reads the same clock when it comes back: `latency` is actual less intended, one
-//! event for each point. The grid does not wait (open loop): after a late wake-up the next point is
-//! where it was, and one that has passed by then is taken at once, with all its lateness. So no delay
-//! hides the next one (coordinated omission), and `missed` tells the share of points that had passed
-//! before the sleeper was back from the point before. The first points, 5 ms of the grid and one at
-//! least, are not counted: others may have been kept waiting while plumb took the core clock, and have
-//! their turn first. Both times of each counted point are in the record: the trace `wakeups` with
-//! `intended_ns` and `actual_ns`, from t0. The loop makes these two calls and nothing else; its memory is
-//! touched before.
+//! TIMER_ABSTIME, and reads the same clock when it comes back: `latency` is actual less intended,
+//! one event for each point. The grid does not wait (open loop): after a late wake-up the next
+//! point is where it was, and one that has passed by then is taken at once, with all its lateness.
+//! So no delay hides the next one (coordinated omission), and `missed` tells the share of points
+//! that had passed before the sleeper was back from the point before. The first points, 5 ms of the
+//! grid and one at least, are not counted: others may have been kept waiting while plumb took the
+//! core clock, and have their turn first. Both times of each counted point are in the record: the
+//! trace `wakeups` with `intended_ns` and `actual_ns`, from t0. The loop makes these two calls and
+//! nothing else; its memory is touched before.
 //!
 //! What else runs:
 //!
@@ -26,29 +26,31 @@
 //! - `others`: one such process spins on every other CPU that the run may use; the sleeper's goes
 //!   idle.
 //!
-//! Spinners compute in registers without a pause, which a hypervisor would take for a lock. They rest,
-//! blocked, outside the windows; each has to have got on within its window, or the case fails.
+//! Spinners compute in registers without a pause, which a hypervisor would take for a lock. They
+//! rest, blocked, outside the windows; each has to have got on within its window, or the case
+//! fails.
 //!
 //! Sleepers have the timer slack of any process, because that is what a program gets that asks for
 //! nothing: the kernel's 50 µs, unless somebody changed it. `slack=least` asks for 1 ns. Real-time
 //! policies have none, so their cases have no such parameter; priorities (nice) do not change it.
 //! `policy=fifo` is SCHED_FIFO with priority 80, for the window alone. `idle_states=held_off` keeps
-//! 0 µs in /dev/cpu_dma_latency open during the round, as cyclictest does unless told otherwise: the
-//! CPUs then poll instead of going idle. Nobody runs a machine like that by default; the plain cases
-//! leave the idle states as they are.
+//! 0 µs in /dev/cpu_dma_latency open during the round, as cyclictest does unless told otherwise:
+//! the CPUs then poll instead of going idle. Nobody runs a machine like that by default; the plain
+//! cases leave the idle states as they are.
 //!
-//! Quick and standard vary `clock`, `policy`, `slack` and `idle_states` one at a time, away from the
-//! first value asked for, at the first spacing; thorough takes every combination.
+//! Quick and standard vary `clock`, `policy`, `slack` and `idle_states` one at a time, away from
+//! the first value asked for, at the first spacing; thorough takes every combination.
 //!
 //! ## Prediction
 //!
-//! Slack, as /proc/self/timerslack_ns tells it; the stated exit latency of the deepest idle state that
-//! pays within the spacing (cpuidle's `latency` and `residency`); and some µs for the interrupt, the
-//! wake-up and the switch, which os.switch's figures replace once they are known. In a virtual machine
-//! the hypervisor's part in halts and timers comes on top. Beside a spinner a fair scheduler as a rule
-//! preempts at once, which is what the median tells; single times it lets the spinner's slice end first
-//! (os.schedule's law), which `missed` foretells from the lateness and the spacing. Real-time kernels
-//! (PREEMPT_RT) end ordinary threads' sleeps in a thread of their own, one switch more.
+//! Slack, as /proc/self/timerslack_ns tells it; the stated exit latency of the deepest idle state
+//! that pays within the spacing (cpuidle's `latency` and `residency`); and some µs for the
+//! interrupt, the wake-up and the switch, which os.switch's figures replace once they are known. In
+//! a virtual machine the hypervisor's part in halts and timers comes on top. Beside a spinner a
+//! fair scheduler as a rule preempts at once, which is what the median tells; single times it lets
+//! the spinner's slice end first (os.schedule's law), which `missed` foretells from the lateness
+//! and the spacing. Real-time kernels (PREEMPT_RT) end ordinary threads' sleeps in a thread of
+//! their own, one switch more.
 //!
 //! ## Parameters
 //!
@@ -58,30 +60,34 @@
 //! - `policy`: `other` or `fifo`.
 //! - `slack`: `default` or `least`; not of `fifo`.
 //! - `idle_states`: `allowed` or `held_off`.
-//! - `sleeps`: points a case has in a round. auto: quick 28, standard 60, thorough 100 at 1 ms; fewer
-//!   where they would take longer than those, but 2 (thorough 4) at least: at 100 ms a case has 12
-//!   events after six rounds of standard, 24 of thorough. Only `sleeps` makes a tail of them.
+//! - `sleeps`: points a case has in a round. auto: quick 28, standard 60, thorough 100 at 1 ms;
+//!   fewer where they would take longer than those, but 2 (thorough 4) at least: at 100 ms a case
+//!   has 12 events after six rounds of standard, 24 of thorough. Only `sleeps` makes a tail of
+//!   them.
 //!
 //! ## Reading the result
 //!
-//! The figure is the median; the distribution over all rounds has the 99th percentile and the maximum,
-//! which is what real-time people ask for and which grows with the time one looks. `slack=default` less
-//! `slack=least` is what PR_SET_TIMERSLACK is worth. 100 ms against 1 ms is the deeper idle state and
-//! caches that others used meanwhile. `same` with `fifo` is the interrupt and the switch alone.
+//! The figure is the median; the distribution over all rounds has the 99th percentile and the
+//! maximum, which is what real-time people ask for and which grows with the time one looks.
+//! `slack=default` less `slack=least` is what PR_SET_TIMERSLACK is worth. 100 ms against 1 ms is
+//! the deeper idle state and caches that others used meanwhile. `same` with `fifo` is the interrupt
+//! and the switch alone.
 //!
 //! ## Pitfalls
 //!
-//! cyclictest sets /dev/cpu_dma_latency to 0 and, with `-p`, has no slack: its default and this one's
-//! differ by 50 µs and more. It also leaves points out that have passed, so a long delay counts once.
-//! Another process may hold /dev/cpu_dma_latency (tuned's latency profiles): where it can be read, a
-//! note tells. Timer slack may be set by who started plumb; it is recorded. A wall clock that is set
-//! during a window fails the case. Under a CPU quota spinners would throttle the sleeper, so these
-//! cases are skipped. Wake-ups of other timers within the slack make single events earlier.
+//! cyclictest sets /dev/cpu_dma_latency to 0 and, with `-p`, has no slack: its default and this
+//! one's differ by 50 µs and more. It also leaves points out that have passed, so a long delay
+//! counts once. Another process may hold /dev/cpu_dma_latency (tuned's latency profiles): where it
+//! can be read, a note tells. Timer slack may be set by who started plumb; it is recorded. A wall
+//! clock that is set during a window fails the case. Under a CPU quota spinners would throttle the
+//! sleeper, so these cases are skipped. Wake-ups of other timers within the slack make single
+//! events earlier.
 //!
 //! ## Sources
 //!
 //! clock_nanosleep(2), prctl(2) PR_SET_TIMERSLACK; Linux kernel/time/hrtimer.c,
-//! Documentation/admin-guide/pm/cpuidle.rst; cyclictest (rt-tests); G. Tene on coordinated omission.
+//! Documentation/admin-guide/pm/cpuidle.rst; cyclictest (rt-tests); G. Tene on coordinated
+//! omission.
 
 mod hold;
 pub(crate) mod load;

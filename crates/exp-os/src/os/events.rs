@@ -1,4 +1,5 @@
-//! Events that are timed one by one, for the time of a case; and what several experiments lack alike.
+//! Events that are timed one by one, for the time of a case; and what several experiments lack
+//! alike.
 
 use anyhow::Result;
 use bench::experiment::{Site, Skip};
@@ -24,8 +25,8 @@ pub(super) struct Events<T> {
 }
 
 impl<T> Events<T> {
-    /// Makes events for the time of a case. `once` makes one and says how long it took, in ns; none where it
-    /// does not count.
+    /// Makes events for the time of a case. `once` makes one and says how long it took, in ns; none
+    /// where it does not count.
     ///
     /// # Errors
     /// The first error of `once`.

@@ -17,12 +17,12 @@
 //! - `bandwidth`: one direction. Only bytes that the receiver has read count: it keeps the count in
 //!   memory that both see, and writes a byte to a pipe of its own when the batch is complete. A
 //!   batch lasts from before the first message is sent until the sender has read that byte and seen
-//!   the count; the sender blocks where the way is full. Batches are n, 2n, 2n and n messages
-//!   in one quartet, so that the start and the answer at the end fall out of the
-//!   difference. A round's value is the bytes of 2n messages over the median of its quartets'
-//!   differences: all that the messages cost both parties, not only the time in which they are read.
-//!   On two CPUs a quartet in which the kernel counts a switch of either party against its will is
-//!   left out. Half of a case's time.
+//!   the count; the sender blocks where the way is full. Batches are n, 2n, 2n and n messages in
+//!   one quartet, so that the start and the answer at the end fall out of the difference. A round's
+//!   value is the bytes of 2n messages over the median of its quartets' differences: all that the
+//!   messages cost both parties, not only the time in which they are read. On two CPUs a quartet in
+//!   which the kernel counts a switch of either party against its will is left out. Half of a
+//!   case's time.
 //!
 //! Each message is written whole by one party and read whole by the other, with as many calls as
 //! that takes. It holds changing data, none of it 0; its first and last byte change with every
@@ -48,39 +48,40 @@
 //! ## Parameters
 //!
 //! - `via`: `pipe` (two, one each way), `unix_stream` and `unix_datagram` (sockets connected by
-//!   name), `socketpair` (UNIX stream sockets made in pairs), `eventfd` (a counter each way, 8 bytes,
-//!   no payload), `mqueue` (POSIX message queues), `shm_futex` (rings in shared memory, futexes).
+//!   name), `socketpair` (UNIX stream sockets made in pairs), `eventfd` (a counter each way, 8
+//!   bytes, no payload), `mqueue` (POSIX message queues), `shm_futex` (rings in shared memory,
+//!   futexes).
 //! - `pair`: where the two parties run.
 //! - `size`: bytes of a message; `eventfd` always 8.
 //!
 //! ## Reading the result
 //!
 //! `round_trip` at 1 byte is calls and switches; what it grows by with `size` is copying. `same`
-//! against `llc` is a switch against waking another CPU: on one CPU the whole round trip is work, on
-//! two it is mostly waiting, and longer where CPUs go to sleep deeply. `socketpair` beside
+//! against `llc` is a switch against waking another CPU: on one CPU the whole round trip is work,
+//! on two it is mostly waiting, and longer where CPUs go to sleep deeply. `socketpair` beside
 //! `unix_stream` shows that a name costs nothing once connected. `bandwidth` at small sizes is a
-//! rate of messages (bytes a second over `size`) that do not fill the buffer within a batch, so that
-//! the sender never waits; from 1 KiB on a batch fills it eight times and more, and at large sizes
-//! it is a rate of copying.
+//! rate of messages (bytes a second over `size`) that do not fill the buffer within a batch, so
+//! that the sender never waits; from 1 KiB on a batch fills it eight times and more, and at large
+//! sizes it is a rate of copying.
 //!
 //! ## Pitfalls
 //!
 //! Unpinned, the scheduler decides between `same` and `llc`, and figures differ by factors: older
-//! tools report whichever happened. A single clock pair around both directions halved hides that the
-//! two differ. Counting what the sender wrote counts what lies in buffers. lmbench's `bw_pipe` and
-//! `bw_unix` move 64 KiB a call, `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of messages
-//! larger than the second-level cache depends on what else is cached. A wake-up may preempt the
-//! sender or not, at the scheduler's choice, which changes bandwidth at small sizes. Bandwidth on two
-//! CPUs needs both at once: beside other work, which a high priority does not keep away where the
-//! kernel schedules by session (sched_autogroup), its differences lose their meaning and may even be
-//! negative; such values stand as they are.
+//! tools report whichever happened. A single clock pair around both directions halved hides that
+//! the two differ. Counting what the sender wrote counts what lies in buffers. lmbench's `bw_pipe`
+//! and `bw_unix` move 64 KiB a call, `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of
+//! messages larger than the second-level cache depends on what else is cached. A wake-up may
+//! preempt the sender or not, at the scheduler's choice, which changes bandwidth at small sizes.
+//! Bandwidth on two CPUs needs both at once: beside other work, which a high priority does not keep
+//! away where the kernel schedules by session (sched_autogroup), its differences lose their meaning
+//! and may even be negative; such values stand as they are.
 //!
 //! ## Sources
 //!
 //! L. McVoy, C. Staelin: lmbench (1996), `lat_pipe`, `lat_unix`, `bw_pipe`, `bw_unix`; man pages
 //! pipe(7), unix(7), eventfd(2), mq_overview(7), futex(2); Linux `fs/pipe.c`, `net/unix/af_unix.c`,
-//! `ipc/mqueue.c`. The futex protocol follows U. Drepper, "Futexes are tricky" (2011). Cycles of the
-//! services are written from memory of such figures, not looked up one by one.
+//! `ipc/mqueue.c`. The futex protocol follows U. Drepper, "Futexes are tricky" (2011). Cycles of
+//! the services are written from memory of such figures, not looked up one by one.
 
 mod party;
 mod peer;
@@ -114,8 +115,8 @@ const RING_BYTES: usize = 64 << 10;
 /// Bandwidth takes this share of a case's time …
 const SHARE: u64 = 2;
 /// … and aims at so many quartets in it, 6 n messages each: few and long ones, because waking the
-/// other party at a batch's start and end takes tens of microseconds in a virtual machine, and never
-/// the same.
+/// other party at a batch's start and end takes tens of microseconds in a virtual machine, and
+/// never the same.
 const QUARTETS: usize = 4;
 /// Bytes that a pipe, a ring and, about so many, a socket hold.
 const BUFFER_BYTES: u64 = 64 << 10;
@@ -439,9 +440,9 @@ fn bandwidth<P: Party>(
     Ok(sent)
 }
 
-/// So many messages or more, of so many bytes, that a batch fills what lies on the way several whole
-/// times: else a batch would be two or three fills, and which of both would be chance. Small messages
-/// do not fill it in the time of a case; the manual says so.
+/// So many messages or more, of so many bytes, that a batch fills what lies on the way several
+/// whole times: else a batch would be two or three fills, and which of both would be chance. Small
+/// messages do not fill it in the time of a case; the manual says so.
 fn whole_buffers(count: u64, size: u64) -> u64 {
     if size < FILLING_FROM {
         return count;

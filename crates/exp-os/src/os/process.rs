@@ -13,12 +13,13 @@
 //! for the child's end returns. Parent and child run on one CPU and so read one counter. The child
 //! then exits with status 42, and any other ending (127 where an exec failed) fails the case.
 //!
-//! `in_sequence` is the window's whole time over its processes: a mean, which has what the median of
-//! `reaped` leaves out, such as ticks and the freeing of stacks, tasks and page tables. The kernel puts
-//! that off until its readers have left (grace periods of RCU, a few ticks each) and then does it in
-//! bursts. So processes are made for 10 ticks before the window, which lasts 12 or more (40 and 48 ms at
-//! 250 Hz and above): as much is freed in it as processes are made. What one took before the window stands
-//! with the samples as `lead_in_ns`. The setting `steady` makes both longer.
+//! `in_sequence` is the window's whole time over its processes: a mean, which has what the median
+//! of `reaped` leaves out, such as ticks and the freeing of stacks, tasks and page tables. The
+//! kernel puts that off until its readers have left (grace periods of RCU, a few ticks each) and
+//! then does it in bursts. So processes are made for 10 ticks before the window, which lasts 12 or
+//! more (40 and 48 ms at 250 Hz and above): as much is freed in it as processes are made. What one
+//! took before the window stands with the samples as `lead_in_ns`. The setting `steady` makes both
+//! longer.
 //!
 //! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
 //! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
@@ -69,21 +70,21 @@
 //!
 //! - `areas`: areas of memory that the parent has at least, each of which a fork copies; how many
 //!   it had stands with the samples.
-//! - `steady`: time for which processes are made at least before those that are timed, and for which
-//!   those are made at least. For a tool that makes processes for seconds.
-//! - `written`: bytes that the parent writes before each process. After a fork each of their pages is
-//!   a fault, since the child shared it. Only `in_sequence` contains the writing itself.
+//! - `steady`: time for which processes are made at least before those that are timed, and for
+//!   which those are made at least. For a tool that makes processes for seconds.
+//! - `written`: bytes that the parent writes before each process. After a fork each of their pages
+//!   is a fault, since the child shared it. Only `in_sequence` contains the writing itself.
 //!
 //! ## Reading the result
 //!
 //! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
-//! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
-//! because it links dozens of libraries), and as much `written` (it clears 125 KiB before each process),
-//! is its very operation. `first_instruction` less `return`
-//! is the first run of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C library. `return_per_page` times the
-//! resident pages is what a large server pays for each fork, and what vfork and posix_spawn save:
-//! theirs must not grow with `resident`. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
-//! linker and the C library's mapping.
+//! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has
+//! (some 170, because it links dozens of libraries), and as much `written` (it clears 125 KiB
+//! before each process), is its very operation. `first_instruction` less `return` is the first run
+//! of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C
+//! library. `return_per_page` times the resident pages is what a large server pays for each fork,
+//! and what vfork and posix_spawn save: theirs must not grow with `resident`. `fork_exec_dynamic`
+//! less `fork_exec_static` is the dynamic linker and the C library's mapping.
 //!
 //! ## Pitfalls
 //!
@@ -132,10 +133,10 @@ const MIB: u64 = 1 << 20;
 const CLONE3_SINCE: (u64, u64) = (5, 3);
 /// Events of a case at least.
 const LEAST_EVENTS: usize = 10;
-/// Ticks for which processes are made before those that are timed, and for which those are made at least:
-/// what processes leave is freed in full some nine ticks later, in bursts six ticks apart
-/// (docs/notes/2026-11-23-calls.md). Kernels with a faster tick wait for more of them: none counts as
-/// shorter than `TICK_NS`, which also stands where the kernel does not say.
+/// Ticks for which processes are made before those that are timed, and for which those are made at
+/// least: what processes leave is freed in full some nine ticks later, in bursts six ticks apart
+/// (docs/notes/2026-11-23-calls.md). Kernels with a faster tick wait for more of them: none counts
+/// as shorter than `TICK_NS`, which also stands where the kernel does not say.
 const WINDOWS: [(&str, u64); 2] = [("lead_in", 10), ("window", 12)];
 const TICK_NS: u64 = 4_000_000;
 /// For stated costs: a creation by itself, and what a page of the parent adds to it, in ns.

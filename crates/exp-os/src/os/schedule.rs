@@ -2,68 +2,69 @@
 //!
 //! ## Question
 //!
-//! Some processes that never wait share one CPU. How long are their slices, what does the change from
-//! one to the next take, in what order do they come, and is it fair?
+//! Some processes that never wait share one CPU. How long are their slices, what does the change
+//! from one to the next take, in what order do they come, and is it fair?
 //!
 //! ## Method
 //!
 //! N processes are forked, pinned to the measuring CPU as their parent is, with its priority and in
-//! its session; the parent sleeps until they have ended. They meet at a futex; the last to come sets
-//! the start and the end of the window and wakes the others. Then each reads the counter without pause
-//! and keeps the gaps (the loop of noise.activity: one read and one compare a turn, no system call,
-//! memory touched beforehand) in memory that its parent shares. The threshold from which on a stretch
-//! between two reads is a gap is found from the reads' own distribution, on the same CPU before.
+//! its session; the parent sleeps until they have ended. They meet at a futex; the last to come
+//! sets the start and the end of the window and wakes the others. Then each reads the counter
+//! without pause and keeps the gaps (the loop of noise.activity: one read and one compare a turn,
+//! no system call, memory touched beforehand) in memory that its parent shares. The threshold from
+//! which on a stretch between two reads is a gap is found from the reads' own distribution, on the
+//! same CPU before.
 //!
-//! The stretches in which each ran are put on one axis, that of the counter. A run is what one process
-//! had with no other of them between; a gap inside it is an interruption, a gap between two runs a
-//! switch. The window's first and last runs were begun or ended by it: they are in the shares, not
-//! among the slices. A switch to a process that runs for the first time ends in its way out of the
-//! futex and is left out as well. The tick's period is the resolution of CLOCK_MONOTONIC_COARSE, its
-//! phase is where gaps come with that period; where two trains have it (a guest whose host has the
-//! same rate), the one with most switches. A switch that starts within a hundredth of the period (20 µs
-//! at least) of it is on the tick.
+//! The stretches in which each ran are put on one axis, that of the counter. A run is what one
+//! process had with no other of them between; a gap inside it is an interruption, a gap between two
+//! runs a switch. The window's first and last runs were begun or ended by it: they are in the
+//! shares, not among the slices. A switch to a process that runs for the first time ends in its way
+//! out of the futex and is left out as well. The tick's period is the resolution of
+//! CLOCK_MONOTONIC_COARSE, its phase is where gaps come with that period; where two trains have it
+//! (a guest whose host has the same rate), the one with most switches. A switch that starts within
+//! a hundredth of the period (20 µs at least) of it is on the tick.
 //!
 //! ## Prediction
 //!
-//! The scheduler gives the CPU away at the first tick after a process has used up what it is allowed.
-//! That is, since Linux 6.6 (EEVDF), the base slice: `se.slice` of /proc/self/sched (6.12), else
-//! debugfs, else 0.75 ms (0.70 ms since 6.15) times 1 + log2 of the CPUs, at most 8, rounded down.
-//! Before (CFS), 6 ms times that factor divided by N, but 0.75 ms times it at least. A time that is
-//! close to whole ticks comes out as either number of them. `switch` is a tick and a switch (derived:
-//! as os.switch measured it).
+//! The scheduler gives the CPU away at the first tick after a process has used up what it is
+//! allowed. That is, since Linux 6.6 (EEVDF), the base slice: `se.slice` of /proc/self/sched
+//! (6.12), else debugfs, else 0.75 ms (0.70 ms since 6.15) times 1 + log2 of the CPUs, at most 8,
+//! rounded down. Before (CFS), 6 ms times that factor divided by N, but 0.75 ms times it at least.
+//! A time that is close to whole ticks comes out as either number of them. `switch` is a tick and a
+//! switch (derived: as os.switch measured it).
 //!
 //! ## Reading the result
 //!
-//! `slice` is the median run, interruptions inside it included; `slice_ticks` the same in ticks, which
-//! is a little less than a whole number because the switch is no one's. `on_tick` near 1 says that the
-//! tick takes the CPU away, not a wake-up or a timer of the scheduler's own. `rotation` 1 is round
-//! robin (two processes can but take turns, and have no such figure); `fairness` is Jain's index: 1
-//! where all had the same time, 1/N where one had all. Shares of a short window are uneven by a slice.
-//! `interrupted` is the time lost inside runs; `lost` that and all switches: what no process had. The
-//! timeline has a lane for each process, the table R4's columns. Each round's list `processes` has the
-//! rank of each in the order of first run after fork, its whole slices, their median, and its share of the
-//! time (up to 16 processes also as `share_1`, `slice_1_ns` … beside `slice`); a note has the first
-//! round's. `birth_order`, there too, is the share of pairs whose older one ran first: 1 is in the order of
-//! their making, 0 the last made first (as R4 saw it).
+//! `slice` is the median run, interruptions inside it included; `slice_ticks` the same in ticks,
+//! which is a little less than a whole number because the switch is no one's. `on_tick` near 1 says
+//! that the tick takes the CPU away, not a wake-up or a timer of the scheduler's own. `rotation` 1
+//! is round robin (two processes can but take turns, and have no such figure); `fairness` is Jain's
+//! index: 1 where all had the same time, 1/N where one had all. Shares of a short window are uneven
+//! by a slice. `interrupted` is the time lost inside runs; `lost` that and all switches: what no
+//! process had. The timeline has a lane for each process, the table R4's columns. Each round's list
+//! `processes` has the rank of each in the order of first run after fork, its whole slices, their
+//! median, and its share of the time (up to 16 processes also as `share_1`, `slice_1_ns` … beside
+//! `slice`); a note has the first round's. `birth_order`, there too, is the share of pairs whose
+//! older one ran first: 1 is in the order of their making, 0 the last made first (as R4 saw it).
 //!
 //! ## Pitfalls
 //!
-//! Time of others on the CPU cannot be told from a long interruption or switch one by one: what another
-//! had between two processes is in `switch` (whose median few such do not move), what it had inside a
-//! slice is in `interrupted`, all of it in `lost`. The kernel's count of switches tells that others came:
-//! so many of the longest interruptions are taken as theirs, and disturb the round where they are more
-//! than 0.5 % of it. Notes name throttling by a quota and steal, too.
+//! Time of others on the CPU cannot be told from a long interruption or switch one by one: what
+//! another had between two processes is in `switch` (whose median few such do not move), what it
+//! had inside a slice is in `interrupted`, all of it in `lost`. The kernel's count of switches
+//! tells that others came: so many of the longest interruptions are taken as theirs, and disturb
+//! the round where they are more than 0.5 % of it. Notes name throttling by a quota and steal, too.
 //! Real-time threads of others look the same. A quota for the control group stops all processes at
-//! once, in the middle of slices. Slices are those of one session: where kernel.sched_autogroup_enabled
-//! is on, or control groups weigh, processes of different groups share by group. Schedulers loaded
-//! through sched_ext do as they like, and no slice is predicted. With HRTICK a timer of the
-//! scheduler's own ends slices between ticks.
+//! once, in the middle of slices. Slices are those of one session: where
+//! kernel.sched_autogroup_enabled is on, or control groups weigh, processes of different groups
+//! share by group. Schedulers loaded through sched_ext do as they like, and no slice is predicted.
+//! With HRTICK a timer of the scheduler's own ends slices between ticks.
 //!
 //! ## Sources
 //!
 //! R4 part A2 (Memon and Walpitagamage 2016; figures 2.3); Linux `kernel/sched/fair.c`
-//! (`update_deadline`, `check_preempt_tick`, `get_update_sysctl_factor`), commit 2ae891b82695; Jain, Chiu
-//! and Hawe 1984.
+//! (`update_deadline`, `check_preempt_tick`, `get_update_sysctl_factor`), commit 2ae891b82695;
+//! Jain, Chiu and Hawe 1984.
 
 mod grid;
 mod line;

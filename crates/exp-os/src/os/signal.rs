@@ -8,31 +8,32 @@
 //! ## Method
 //!
 //! System calls are made by their instruction, repeated n against 2n in ABBA quartets on one pinned
-//! thread. The handler of all signals adds one to a counter and returns; the kernel builds its frame,
-//! and the C library's return code goes back by `rt_sigreturn`.
+//! thread. The handler of all signals adds one to a counter and returns; the kernel builds its
+//! frame, and the C library's return code goes back by `rt_sigreturn`.
 //!
-//! - `install`: `rt_sigaction` gives SIGUSR1 the handler that it has; the disposition is read back at the end.
+//! - `install`: `rt_sigaction` gives SIGUSR1 the handler that it has; the disposition is read back
+//!   at the end.
 //! - `mask`: one `rt_sigprocmask`; calls block and unblock SIGUSR1 in turn.
 //! - `ignored`: `tgkill` sends the own thread SIGUSR1 while that is ignored: the price of sending
 //!   alone, less the queue. None may be caught.
 //! - `catch`: the same while the handler is installed: send, deliver, handle, return. The kernel
 //!   delivers before `tgkill` returns.
 //! - `self_kill`: `kill` of the own process number, as lmbench's `lat_sig catch` has it: the kernel
-//!   looks the process up and chooses a thread. Each signal is seen caught before the next is sent, so
-//!   none can merge with another.
-//! - `fault`: a store (one instruction of a loop in assembly) to a page that is mapped and present but
-//!   may only be read. SIGSEGV's handler checks the address of the data and of the instruction and moves the
-//!   interrupted program behind the store: fault, frame, handler, return; lmbench's `lat_sig prot`.
-//!   Nothing is mended, so each store faults.
+//!   looks the process up and chooses a thread. Each signal is seen caught before the next is sent,
+//!   so none can merge with another.
+//! - `fault`: a store (one instruction of a loop in assembly) to a page that is mapped and present
+//!   but may only be read. SIGSEGV's handler checks the address of the data and of the instruction
+//!   and moves the interrupted program behind the store: fault, frame, handler, return; lmbench's
+//!   `lat_sig prot`. Nothing is mended, so each store faults.
 //!
-//! The handler's count must equal the operations in every batch. Dispositions, the thread's mask and the
-//! page are put back when the round ends, whichever way. A fault of any other place ends the
-//! process as always.
+//! The handler's count must equal the operations in every batch. Dispositions, the thread's mask
+//! and the page are put back when the round ends, whichever way. A fault of any other place ends
+//! the process as always.
 //!
 //! ## Prediction
 //!
-//! Ways into the kernel and back (two for `catch` and `self_kill`: the call and the return from
-//! the handler; an exception and one for `fault`) by processor and mitigations; the kernel's work in
+//! Ways into the kernel and back (two for `catch` and `self_kill`: the call and the return from the
+//! handler; an exception and one for `fault`) by processor and mitigations; the kernel's work in
 //! cycles; the frame by the bytes of the processor's state that go to the stack and back (AVX-512
 //! makes it three times as large). The derived prediction takes the way from os.syscall's measured
 //! `getpid`.
@@ -45,16 +46,17 @@
 //!
 //! ## Pitfalls
 //!
-//! The C library's `sigaction` copies structures besides; lmbench's `install` includes that and asks
-//! for the old disposition. State in use makes frames larger: a process that has used AMX tiles pays
-//! 8 KiB more, this one has not. Sandboxes (gVisor) catch the faults and signals themselves. In a process
-//! with several threads `self_kill` may reach another one, and then includes a wake-up: the worker has
-//! one. Mitigations add to each way in.
+//! The C library's `sigaction` copies structures besides; lmbench's `install` includes that and
+//! asks for the old disposition. State in use makes frames larger: a process that has used AMX
+//! tiles pays 8 KiB more, this one has not. Sandboxes (gVisor) catch the faults and signals
+//! themselves. In a process with several threads `self_kill` may reach another one, and then
+//! includes a wake-up: the worker has one. Mitigations add to each way in.
 //!
 //! ## Sources
 //!
-//! lmbench `lat_sig` (`install`, `catch`, `prot`); Linux kernel/signal.c, arch/x86/kernel/signal.c and
-//! fpu/signal.c; signal(7), sigreturn(2). The intervals' sources stand in `predict/os/signal.rs`.
+//! lmbench `lat_sig` (`install`, `catch`, `prot`); Linux kernel/signal.c, arch/x86/kernel/signal.c
+//! and fpu/signal.c; signal(7), sigreturn(2). The intervals' sources stand in
+//! `predict/os/signal.rs`.
 
 use anyhow::{Context, Result, ensure};
 use bench::case;
@@ -142,7 +144,8 @@ fn time_faults(case: &Case, bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is done with SIGUSR1. Each has a loop of its own, into which the call is inlined.
+/// Everything that is done with SIGUSR1. Each has a loop of its own, into which the call is
+/// inlined.
 fn time_signals(case: &Case, operation: Operation, bench: &mut Bench) -> Result<()> {
     let catcher = Catcher::new(SIGUSR1).context("catching SIGUSR1")?;
     match operation {

@@ -12,28 +12,29 @@
 //! `handover` is the time of a lap over the number of parties, so half of a round trip of two.
 //! Every party is pinned, and its CPU is read back at both ends of the case.
 //!
-//! `one_party` is what the same operations cost without a switch: the measuring party writes its own
-//! pipe and reads it (futex: wakes nobody and waits for what is there; yield: yields alone; a ring:
-//! and sums its array, which stays hot). Both are timed in quartets of n against 2n, in turn in one
-//! loop, which of them first changing each time, each after an operation that is not timed; `switch`
-//! is the difference within a turn. Its interval comes from the rounds' medians, and it is not
-//! clamped.
+//! `one_party` is what the same operations cost without a switch: the measuring party writes its
+//! own pipe and reads it (futex: wakes nobody and waits for what is there; yield: yields alone; a
+//! ring: and sums its array, which stays hot). Both are timed in quartets of n against 2n, in turn
+//! in one loop, which of them first changing each time, each after an operation that is not timed;
+//! `switch` is the difference within a turn. Its interval comes from the rounds' medians, and it is
+//! not clamped.
 //!
 //! The scheduler's own count decides whether hand-overs were measured: each takes one party off its
 //! CPU once. It waits (voluntary), or it yields or is preempted by the one it woke (both count as
 //! involuntary). Each party reads its rusage in its turn before and after the case; if the sum over
 //! the parties is not within 1 % of the hand-overs, the case is void in this round; so batches are
-//! long enough for 400 hand-overs in a case, though the clock asks for less. Fewer switches mean that a party on another CPU was so fast that the token was there
-//! before the wait; more mean that others ran.
+//! long enough for 400 hand-overs in a case, though the clock asks for less. Fewer switches mean
+//! that a party on another CPU was so fast that the token was there before the wait; more mean that
+//! others ran.
 //!
 //! In a pair, a party that is preempted by the one it woke finds the token there when it comes
-//! back, and does not wait: one switch still. In a ring it would have to run once more only to wait,
-//! which made up to three switches of ten hand-overs on the first machine tried. So the parties of
-//! rings and yields are under SCHED_BATCH, where the woken one waits its turn. The
+//! back, and does not wait: one switch still. In a ring it would have to run once more only to
+//! wait, which made up to three switches of ten hand-overs on the first machine tried. So the
+//! parties of rings and yields are under SCHED_BATCH, where the woken one waits its turn. The
 //! others are under the normal policy.
 //!
-//! - `pipe` moves 4 bytes by write and read, `eventfd` 8; `futex` sets a word, wakes, and waits on a
-//!   word of its own; `yield` sets a word and yields until its own is set, on one CPU. Where the
+//! - `pipe` moves 4 bytes by write and read, `eventfd` 8; `futex` sets a word, wakes, and waits on
+//!   a word of its own; `yield` sets a word and yields until its own is set, on one CPU. Where the
 //!   kernel comes back from a yield without a switch, the yields in vain are part of the figure.
 //!   Between batches the party that yields is blocked.
 //! - `ring` is lmbench's lat_ctx: processes on one CPU, each of which sums its private array when
@@ -54,23 +55,24 @@
 //! ## Reading the result
 //!
 //! `switch` of a pipe between processes on the same CPU is what is usually called a context switch.
-//! `process_to_thread` is that over the one between threads: the cost of changing the address space.
-//! `handover` across CPUs is a wake-up latency: nothing is switched away that would have to
-//! come back, and `switch` is negative where the two ends of the calls overlap. It is that of hand-overs
-//! in short bursts, between which a CPU is busy; programs that play for seconds without pause, as
-//! `perf bench sched pipe` does, are compared with `row=512`, and as means. A `switch` of a ring
-//! less that of the same ring without a working set is cache refill. On x86 a ring of more than six
-//! processes (five, if others run) is a step: Linux keeps six address spaces apart in a CPU's TLB.
+//! `process_to_thread` is that over the one between threads: the cost of changing the address
+//! space. `handover` across CPUs is a wake-up latency: nothing is switched away that would have to
+//! come back, and `switch` is negative where the two ends of the calls overlap. It is that of
+//! hand-overs in short bursts, between which a CPU is busy; programs that play for seconds without
+//! pause, as `perf bench sched pipe` does, are compared with `row=512`, and as means. A `switch` of
+//! a ring less that of the same ring without a working set is cache refill. On x86 a ring of more
+//! than six processes (five, if others run) is a step: Linux keeps six address spaces apart in a
+//! CPU's TLB.
 //!
 //! ## Pitfalls
 //!
 //! Unpinned, results jump by 4 times with the scheduler's placement (wake affinity). An idle state
 //! or a virtual machine's halt decides the figures across CPUs, and how long they have been playing
-//! changes it: a hypervisor that polls before it halts a CPU, or a governor that chooses idle states,
-//! adapts over tenths of a second while both CPUs are halted most of the time. On the first machine
-//! tried 28 µs a hand-over became 38 µs with 512 laps in a row. lat_ctx drops results that are not
-//! positive; here they stay. Physical pages of the arrays differ from round to round, and with them
-//! their conflicts in the caches. Page-table isolation, IBPB for protected processes and
+//! changes it: a hypervisor that polls before it halts a CPU, or a governor that chooses idle
+//! states, adapts over tenths of a second while both CPUs are halted most of the time. On the first
+//! machine tried 28 µs a hand-over became 38 µs with 512 laps in a row. lat_ctx drops results that
+//! are not positive; here they stay. Physical pages of the arrays differ from round to round, and
+//! with them their conflicts in the caches. Page-table isolation, IBPB for protected processes and
 //! core scheduling raise single figures.
 //!
 //! ## Sources
@@ -131,14 +133,14 @@ symbols! {
 case! {
     /// A hand-over.
     pub struct Handover {
-        /// by what the token is handed over; `ring`: by pipes through several processes, as lat_ctx;
-        /// `first_run`: no token, but the parent's wait for a child just forked
+        /// by what the token is handed over; `ring`: by pipes through several processes, as
+        /// lat_ctx; `first_run`: no token, but the parent's wait for a child just forked
         via: Via,
         /// what the two are; not of a ring or a first run, which have processes
         parties: Option<Parties>,
-        /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one socket,
-        /// in different sockets (remote), or on CPUs of unknown distance (other); not of yields, rings
-        /// and first runs, which are on one CPU
+        /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one
+        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); not of
+        /// yields, rings and first runs, which are on one CPU
         pair: Option<Class>,
         /// processes in a ring
         size: Option<u64> = Domain::count(2, 1024),
@@ -392,8 +394,8 @@ impl Handover {
     }
 }
 
-/// Where the two parties are: in the smaller presets on one CPU, and for the chief ones (processes with pipes)
-/// on one other.
+/// Where the two parties are: in the smaller presets on one CPU, and for the chief ones (processes
+/// with pipes) on one other.
 fn pairs(site: &Site, preset: Preset, is_chief: bool) -> Vec<Option<Class>> {
     let mut classes = pair::classes(site);
     // What a second CPU would add is said, once.

@@ -10,15 +10,15 @@
 //! cache: the reports' `getpid` of 12 cycles and `time` of 11 never entered the kernel. What the
 //! library answers from the vDSO are cases of their own.
 //!
-//! Calls are made in a function that returns, as programs make them and as every system call in plumb is,
-//! and repeated, n against 2n in ABBA quartets. `clock_gettime_vdso`, `clock_gettime_raw` and `time_vdso`
-//! are those of clock.read: both experiments run the same code. Four are different:
+//! Calls are made in a function that returns, as programs make them and as every system call in
+//! plumb is, and repeated, n against 2n in ABBA quartets. `clock_gettime_vdso`, `clock_gettime_raw`
+//! and `time_vdso` are those of clock.read: both experiments run the same code. Four are different:
 //!
 //! - `open` and `close` cannot be repeated alone. A pool of descriptors is opened and then closed,
-//!   each in one go with the clock read around it, in pools of k, 2k, 2k and k with the
-//!   width probe between them. Recorded are the sums of the short and of the long pools, as for every other quartet;
-//!   their difference over 2k is the figure, so that the clock and the loop fall out.
-//!   The first pool of a round, in which the descriptor table grows, is not timed.
+//!   each in one go with the clock read around it, in pools of k, 2k, 2k and k with the width probe
+//!   between them. Recorded are the sums of the short and of the long pools, as for every other
+//!   quartet; their difference over 2k is the figure, so that the clock and the loop fall out. The
+//!   first pool of a round, in which the descriptor table grows, is not timed.
 //! - `uring_nop` submits `depth` empty operations with one call and waits for them; the figure is
 //!   per operation.
 //! - `first_in_child`: a child made by vfork, on the parent's CPU, times its first `getpid`; each
@@ -43,9 +43,9 @@
 //! Mitigations change every figure here by factors; compare like with like. Sandboxes (seccomp,
 //! gVisor) add to each call. `pread_cached` passes through the file system that holds the program
 //! (overlayfs adds a layer). `sched_yield` switches if something else wants the CPU, which counts
-//! as disturbance. Where the kernel guards its returns against speculation (AMD's SRSO: `Safe RET`),
-//! each return of a program's function after a call is mispredicted: 45 of 168 ns on a Zen 4. It is in
-//! the figures here, and in none of a loop that has the bare instruction.
+//! as disturbance. Where the kernel guards its returns against speculation (AMD's SRSO: `Safe
+//! RET`), each return of a program's function after a call is mispredicted: 45 of 168 ns on a Zen
+//! 4. It is in the figures here, and in none of a loop that has the bare instruction.
 //!
 //! ## Sources
 //!
@@ -216,9 +216,10 @@ case! {
     /// A call.
     pub struct Called {
         /// the system call, or what the C library answers without one: `stat` of /dev/null by path;
-        /// `read_zero`, `write_null` a byte; `pread_cached` 4 KiB of plumb's own program file, which is
-        /// in the page cache; `sched_yield` alone on its CPU; `mmap_munmap` the pair, one untouched page;
-        /// `futex_wake`, `epoll_wait` with nobody waiting and nothing ready; `ioctl` FIONREAD of a pipe; `fcntl_getfl` F_GETFL of /dev/null
+        /// `read_zero`, `write_null` a byte; `pread_cached` 4 KiB of plumb's own program file,
+        /// which is in the page cache; `sched_yield` alone on its CPU; `mmap_munmap` the pair, one
+        /// untouched page; `futex_wake`, `epoll_wait` with nobody waiting and nothing ready;
+        /// `ioctl` FIONREAD of a pipe; `fcntl_getfl` F_GETFL of /dev/null
         call: Call,
     }
 }
@@ -376,8 +377,8 @@ fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// The parent's waits are voluntary switches, and the children's are not its own: none of the involuntary
-/// ones is planned.
+/// The parent's waits are voluntary switches, and the children's are not its own: none of the
+/// involuntary ones is planned.
 fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let case = series.cases.first().context("one case")?;
     ensure!(

@@ -10,21 +10,21 @@
 //! Each thread is one event. The maker reads the clock, calls `pthread_create`, reads it again,
 //! calls `pthread_join`, and reads it a third time; the thread's body begins with a reading of its
 //! own, counts itself and returns. `return`, `first_instruction` and `create_join` are the three
-//! distances from the first reading. They hold one to three readings, whose cost stands beside them,
-//! unsubtracted, because a single event has no shorter batch to be subtracted. All threads are
-//! joined, and every one must have counted itself.
+//! distances from the first reading. They hold one to three readings, whose cost stands beside
+//! them, unsubtracted, because a single event has no shorter batch to be subtracted. All threads
+//! are joined, and every one must have counted itself.
 //!
 //! The maker is pinned. With `pair=same` the thread inherits its CPU, so it begins when the maker
-//! waits in the join, or earlier if the kernel lets it preempt the maker: the share of threads whose
-//! first instruction came before the return is recorded (`first_before_return`). With another `pair`
-//! the thread gets its CPU by `pthread_attr_setaffinity_np`: the library makes it on the maker's CPU
-//! and moves it before its first instruction, which is what a program that places its threads pays.
-//! Then two CPUs' counters meet in `first_instruction`: their offset is bounded by exchanges first,
-//! and where the bound is above 1 % of that time, CLOCK_MONOTONIC times all three. A thread at the
-//! beginning of each case tells its CPU, which must be the right one.
+//! waits in the join, or earlier if the kernel lets it preempt the maker: the share of threads
+//! whose first instruction came before the return is recorded (`first_before_return`). With another
+//! `pair` the thread gets its CPU by `pthread_attr_setaffinity_np`: the library makes it on the
+//! maker's CPU and moves it before its first instruction, which is what a program that places its
+//! threads pays. Then two CPUs' counters meet in `first_instruction`: their offset is bounded by
+//! exchanges first, and where the bound is above 1 % of that time, CLOCK_MONOTONIC times all three.
+//! A thread at the beginning of each case tells its CPU, which must be the right one.
 //!
-//! Stacks are a case, because glibc keeps those of ended threads (up to 40 MiB) and a loop of create
-//! and join gets the same one again and again:
+//! Stacks are a case, because glibc keeps those of ended threads (up to 40 MiB) and a loop of
+//! create and join gets the same one again and again:
 //!
 //! - `cached`: that loop. What most tools measure.
 //! - `fresh`: a stack of the same size is mapped (`mmap`, `mprotect` of all but a guard page: the
@@ -32,15 +32,17 @@
 //!   after its join, all inside the windows; its first page is a page fault. That is a program
 //!   whose threads live together, on any library.
 //! - `bare`: no library. clone(2) with the flags of a thread, on one stack that stays, without
-//!   thread-local storage, signal mask or guard; the join waits for the word that the kernel clears.
-//!   The lower bound of what a library could do.
+//!   thread-local storage, signal mask or guard; the join waits for the word that the kernel
+//!   clears. The lower bound of what a library could do.
 //!
-//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept: none, or one and more.
+//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept: none, or one and
+//! more.
 //!
 //! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it: no
 //! clock is read in between. Of threads `alive` together all are made first; each waits at a futex
-//! until the last is made; then all are let go and joined. Both give the mean per thread; the CPU time
-//! of the process over them (`cpu_time_per_thread_ns`) stands beside it, which holds no waiting.
+//! until the last is made; then all are let go and joined. Both give the mean per thread; the CPU
+//! time of the process over them (`cpu_time_per_thread_ns`) stands beside it, which holds no
+//! waiting.
 //!
 //! ## Prediction
 //!
@@ -54,7 +56,8 @@
 //! ## Parameters
 //!
 //! - `pair`: where maker and thread run. `bare` threads stay with their maker, so they have `same`
-//!   alone. Chosen by `auto` below thorough, classes other than `same` have the first `stack` alone.
+//!   alone. Chosen by `auto` below thorough, classes other than `same` have the first `stack`
+//!   alone.
 //! - `stack`: `cached`, `fresh` or `bare`.
 //! - `count`: threads in one sequence, with the maker, on cached stacks.
 //! - `alive`: threads alive together, with the maker, on the library's stacks: all but the few that
@@ -70,9 +73,9 @@
 //! CPU a switch, on another an interrupt and the end of its idle state. On another CPU the thread's
 //! exit runs beside the join, on the maker's it is in the figure or in the next thread's.
 //!
-//! A sequence is a mean and holds what the kernel frees later, in bursts of up to milliseconds (RCU);
-//! the median of single lives does not: compare it with their mean. `alive=1` adds the gate. With
-//! 1024 alive neither stacks nor the kernel's own stacks and descriptors come from a cache.
+//! A sequence is a mean and holds what the kernel frees later, in bursts of up to milliseconds
+//! (RCU); the median of single lives does not: compare it with their mean. `alive=1` adds the gate.
+//! With 1024 alive neither stacks nor the kernel's own stacks and descriptors come from a cache.
 //!
 //! ## Pitfalls
 //!
@@ -84,21 +87,20 @@
 //! threads do: those of `stress-ng --pthread` make about 45 system calls each, open files of /proc,
 //! sleep a millisecond and replace the head of their robust list by a copy, so that the kernel goes
 //! round in it 2048 times at their exit. Its rate is no create and join; `work=stress` is what it
-//! measures. A limit on processes (`ulimit -u`, pids.max of the cgroup,
-//! kernel.threads-max) ends the round with EAGAIN; root is exempt from the first alone. Transparent
-//! huge pages may back a fresh stack on kernels before 6.7: its first touch then clears 2 MiB. An
-//! idle CPU's sleep state dominates `first_instruction` across CPUs, and a virtual machine adds an
-//! exit for each wake-up. A thread that begins before the return preempted its maker, which counts as
-//! an involuntary switch: so many are planned as began so, in company by the share of some timed
-//! before; and in a crowd one per slice of 0.75 ms of CPU time, because the maker always has others
-//! waiting.
+//! measures. A limit on processes (`ulimit -u`, pids.max of the cgroup, kernel.threads-max) ends
+//! the round with EAGAIN; root is exempt from the first alone. Transparent huge pages may back a
+//! fresh stack on kernels before 6.7: its first touch then clears 2 MiB. An idle CPU's sleep state
+//! dominates `first_instruction` across CPUs, and a virtual machine adds an exit for each wake-up.
+//! A thread that begins before the return preempted its maker, which counts as an involuntary
+//! switch: so many are planned as began so, in company by the share of some timed before; and in a
+//! crowd one per slice of 0.75 ms of CPU time, because the maker always has others waiting.
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "thread creation" (R0: the thread's first reading, R1 and R2: 100 000 in sequence);
-//! glibc `nptl/pthread_create.c` and `nptl/nptl-stack.c` (cache of 40 MiB); Linux `kernel/fork.c`;
-//! `stress-pthread.c` of stress-ng. Cycles of clone and exit are written from memory of usual
-//! figures and adjusted on one virtual machine.
+//! R0, R1 and R2 "thread creation" (R0: the thread's first reading, R1 and R2: 100 000 in
+//! sequence); glibc `nptl/pthread_create.c` and `nptl/nptl-stack.c` (cache of 40 MiB); Linux
+//! `kernel/fork.c`; `stress-pthread.c` of stress-ng. Cycles of clone and exit are written from
+//! memory of usual figures and adjusted on one virtual machine.
 
 mod windows;
 
@@ -138,7 +140,8 @@ const COLD: u64 = 16;
 /// Threads that tell how long a first instruction takes, before clocks of two CPUs are compared.
 const TRIALS: usize = 9;
 
-/// What a thread in a sequence, in a crowd, and in one with the rival's calls is planned with, in ns.
+/// What a thread in a sequence, in a crowd, and in one with the rival's calls is planned with, in
+/// ns.
 const SEQUENCE_NS: u64 = 25_000;
 const CROWD_NS: u64 = 60_000;
 const STRESS_NS: u64 = 250_000;
@@ -150,8 +153,8 @@ symbols! {
 case! {
     /// A thread by itself, one of a sequence (`count`), or one of a crowd (`alive`).
     pub struct Made {
-        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache, in
-        /// one socket, in different sockets (remote), or on CPUs of unknown distance (other)
+        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache,
+        /// in one socket, in different sockets (remote), or on CPUs of unknown distance (other)
         pair: Class,
         /// the thread's stack: kept by the library, mapped for it alone, or no library at all
         stack: Option<Stack>,

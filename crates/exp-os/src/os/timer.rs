@@ -2,40 +2,44 @@
 //!
 //! ## Question
 //!
-//! What does it cost to arm a timer and to cancel it, and how much later than asked does each of the
-//! kernel's timers wake its waiter?
+//! What does it cost to arm a timer and to cancel it, and how much later than asked does each of
+//! the kernel's timers wake its waiter?
 //!
 //! ## Method
 //!
-//! `lateness`: one thread on its CPU asks for a wake-up after `delay` and reads the monotonic clock before the
-//! call and after it; the figure is the time between less `delay`, the call itself included. `clock_nanosleep`
-//! sleeps to an absolute time, and the figure is what the clock shows beyond it. `setitimer` sends a
-//! signal to the process: a child of one thread arms it and takes the signal by rt_sigtimedwait. Every wake-up
-//! is an event; none is left out.
+//! `lateness`: one thread on its CPU asks for a wake-up after `delay` and reads the monotonic clock
+//! before the call and after it; the figure is the time between less `delay`, the call itself
+//! included. `clock_nanosleep` sleeps to an absolute time, and the figure is what the clock shows
+//! beyond it. `setitimer` sends a signal to the process: a child of one thread arms it and takes
+//! the signal by rt_sigtimedwait. Every wake-up is an event; none is left out.
 //!
-//! `arm`: a timer a second ahead is armed and disarmed, two system calls, n against 2n in ABBA quartets. It
-//! never expires.
+//! `arm`: a timer a second ahead is armed and disarmed, two system calls, n against 2n in ABBA
+//! quartets. It never expires.
 //!
 //! ## Prediction
 //!
-//! `arm` is two ways into the kernel and two changes of the timers' tree. `lateness` is that of noise.wakeup:
-//! the slack, where the timer has one, the exit from idle, the timer's interrupt and a switch. timerfd and
-//! setitimer have no slack. The derived predictions take os.syscall's and os.switch's figures.
+//! `arm` is two ways into the kernel and two changes of the timers' tree. `lateness` is that of
+//! noise.wakeup: the slack, where the timer has one, the exit from idle, the timer's interrupt and
+//! a switch. timerfd and setitimer have no slack. The derived predictions take os.syscall's and
+//! os.switch's figures.
 //!
 //! ## Reading the result
 //!
-//! A time-out that is put off by 50 µs is the slack: `slack=least` is what PR_SET_TIMERSLACK is worth. What is
-//! left then is the interrupt and the wake-up; `load=same` takes the idle state out of it.
+//! A time-out that is put off by 50 µs is the slack: `slack=least` is what PR_SET_TIMERSLACK is
+//! worth. What is left then is the interrupt and the wake-up; `load=same` takes the idle state out
+//! of it.
 //!
 //! ## Pitfalls
 //!
-//! `setitimer` counts in whole µs and adds one, so it is later by up to 1 µs. Another timer's interrupt within the
-//! slack makes single wake-ups earlier. A guest's timer is the hypervisor's, which may merge or delay it.
+//! `setitimer` counts in whole µs and adds one, so it is later by up to 1 µs. Another timer's
+//! interrupt within the slack makes single wake-ups earlier. A guest's timer is the hypervisor's,
+//! which may merge or delay it.
 //!
 //! ## Sources
 //!
 //! nanosleep(2), timerfd_create(2), setitimer(2), epoll_wait(2), prctl(2) PR_SET_TIMERSLACK; Linux
-//! kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an estimate from memory.
+//! kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an estimate
+//! from memory.
 
 use crate::noise::wakeup::load::{DidNotRun, Loads};
 use anyhow::{Context, Result, bail, ensure};
@@ -102,7 +106,8 @@ case! {
         delay: Option<u64> = Domain::ns(US, 10_000_000 * US),
         /// what else runs: nothing, or a process that spins on the waiter's CPU
         load: Option<Load>,
-        /// the waiter's timer slack: as the process has it, or 1 ns; timerfd and setitimer have none
+        /// the waiter's timer slack: as the process has it, or 1 ns; timerfd and setitimer have
+        /// none
         slack: Option<Put>,
     }
 }
@@ -157,7 +162,8 @@ impl Experiment for Timer {
                 for (&load, &slack) in
                     Load::ALL.iter().flat_map(|load| slacks.iter().map(move |slack| (load, slack)))
                 {
-                    // Off the plain case in one, at the first delay of the main timers; in thorough in all.
+                    // Off the plain case in one, at the first delay of the main timers; in thorough
+                    // in all.
                     let away = u8::from(load == Load::Same) + u8::from(slack == Some(Put::Least));
                     let is_near = away == 0 || (away == 1 && is_main && delay == delays[0]);
                     if is_near || preset == Preset::Thorough {
@@ -306,8 +312,8 @@ fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
     }
 }
 
-/// Waits again and again, each begun at the time that it is given; the first, which touches what the others
-/// use, is not counted.
+/// Waits again and again, each begun at the time that it is given; the first, which touches what
+/// the others use, is not counted.
 fn waits(delay: u64, count: u64, mut wait: impl FnMut(u64) -> Result<()>) -> Result<Vec<f64>> {
     let now = || vdso_clock_gettime(Clock::MONOTONIC);
     let mut once = || {

@@ -43,7 +43,8 @@ pub fn call(facts: Facts, work: CallWork) -> Law {
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
-/// arguments, given the work of each; in place of the linearity the reason where placement decides it.
+/// arguments, given the work of each; in place of the linearity the reason where placement decides
+/// it.
 pub fn call_line(facts: Facts, works: &[CallWork]) -> (Law, Result<Law, String>) {
     let point =
         |(arguments, work): (usize, &CallWork)| (arguments as f64, call(facts, *work).range.likely);

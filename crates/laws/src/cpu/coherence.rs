@@ -2,14 +2,15 @@
 //!
 //! Figures are halves of round trips of a compare-and-swap game, as N. Viennot's
 //! core-to-core-latency prints them. Looked up in the tables of its README (commit 0dddf50), ns:
-//! within one cache of Intel's ring 20 (Core i7-6700K), 21 (i9-9900K, i5-4590), 27 (i7-1165G7), 35 to
-//! 50 (i9-12900K); within Intel's larger server chips 44 (Xeon E5-2695 v4), 47 (8275CL), 48 (Gold
-//! 6242), 51 (8375C); within a CCX of AMD 16 to 18 (5900X, 5950X, 5700X), 23 to 25 (EPYC 7R13, 3960X,
-//! 2700X, 1950X); between CCXs 68 (7950X), 84 to 94 (5900X, 2700X, 3960X), 107 and 115 (EPYC 7R13,
-//! 7773X), 154 (1950X); Arm 46 (Graviton3), 47 (Graviton2), 72 (Kunpeng 920), Apple's M1 Pro 40 and,
-//! between clusters, 145; between sockets 108 to 136 (Intel), 197 (AMD); SMT siblings 4.3 to 10, which
-//! at these parts' boost is 22 to 35 cycles. Chips after 2022 are not in it: the ends of the meshes'
-//! interval (60 to 90 ns for Sapphire and Granite Rapids) are written from memory.
+//! within one cache of Intel's ring 20 (Core i7-6700K), 21 (i9-9900K, i5-4590), 27 (i7-1165G7), 35
+//! to 50 (i9-12900K); within Intel's larger server chips 44 (Xeon E5-2695 v4), 47 (8275CL), 48
+//! (Gold 6242), 51 (8375C); within a CCX of AMD 16 to 18 (5900X, 5950X, 5700X), 23 to 25 (EPYC
+//! 7R13, 3960X, 2700X, 1950X); between CCXs 68 (7950X), 84 to 94 (5900X, 2700X, 3960X), 107 and 115
+//! (EPYC 7R13, 7773X), 154 (1950X); Arm 46 (Graviton3), 47 (Graviton2), 72 (Kunpeng 920), Apple's
+//! M1 Pro 40 and, between clusters, 145; between sockets 108 to 136 (Intel), 197 (AMD); SMT
+//! siblings 4.3 to 10, which at these parts' boost is 22 to 35 cycles. Chips after 2022 are not in
+//! it: the ends of the meshes' interval (60 to 90 ns for Sapphire and Granite Rapids) are written
+//! from memory.
 
 use super::{clocked, core, cycles_of, is_guest};
 use crate::{Facts, Law, range};
@@ -169,8 +170,8 @@ fn fabric(site: &Site) -> Fabric {
     }
 }
 
-/// Whether an Intel chip is one of the larger ones: it has tile registers, which no small one has, or
-/// a second socket, or more CPUs under one cache than a ring carries.
+/// Whether an Intel chip is one of the larger ones: it has tile registers, which no small one has,
+/// or a second socket, or more CPUs under one cache than a ring carries.
 fn is_large(site: &Site) -> bool {
     let cpu = &site.host.cpu;
     let sockets = cpu.cpus.iter().filter_map(|cpu| cpu.package).max();

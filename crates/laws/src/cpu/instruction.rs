@@ -115,7 +115,8 @@ fn design(core: Core) -> Option<&'static str> {
 /// Cycles of a value from a store to the load of it, at most.
 const FORWARDED_CYCLES: f64 = 6.0;
 
-/// How far a published figure may be from what this method measures, as factors below and above, and why.
+/// How far a published figure may be from what this method measures, as factors below and above,
+/// and why.
 type Slack = (f64, f64, &'static str);
 
 /// Instructions whose cost is more than that of an execution unit.
@@ -235,8 +236,9 @@ fn cycles(
     Ok((cycles, source, because))
 }
 
-/// Published latency of an instruction on a core of this design, where it is a whole number of cycles.
-/// None on aarch64: its table is from memory, and fused operations there forward their accumulator.
+/// Published latency of an instruction on a core of this design, where it is a whole number of
+/// cycles. None on aarch64: its table is from memory, and fused operations there forward their
+/// accumulator.
 pub fn published_latency(arch: Arch, core: Core, name: &str) -> Option<u64> {
     if arch != Arch::X86_64 {
         return None;

@@ -48,11 +48,11 @@ case! {
         op: Op,
         /// type of the operands
         element as "type": Element,
-        /// register width of the instruction; by default the widest (quick), and scalar (standard), all that
-        /// there are (thorough)
+        /// register width of the instruction; by default the widest (quick), and scalar (standard),
+        /// all that there are (thorough)
         width: Width,
-        /// threads at work: a number, all (one per CPU) or twice (two per CPU); by default 1, and more for the
-        /// widest kernels
+        /// threads at work: a number, all (one per CPU) or twice (two per CPU); by default 1, and
+        /// more for the widest kernels
         threads: Threads,
     }
 }
@@ -133,7 +133,8 @@ impl Arithmetic {
         self.lanes() * if self.op == Op::Fma { 2.0 } else { 1.0 }
     }
 
-    /// Whether there is such an instruction on some processor: no integers are multiplied and added in one.
+    /// Whether there is such an instruction on some processor: no integers are multiplied and added
+    /// in one.
     pub fn exists(self) -> bool {
         self.op != Op::Fma || self.is_floating()
     }
@@ -162,8 +163,8 @@ impl Arithmetic {
         self.op == Op::Add && !self.is_floating()
     }
 
-    /// The instruction in a chain from which the clock at this width follows: a fused operation, or an
-    /// addition for the light ones of integers. None for scalars.
+    /// The instruction in a chain from which the clock at this width follows: a fused operation, or
+    /// an addition for the light ones of integers. None for scalars.
     pub fn chain(self) -> Option<Arithmetic> {
         let (op, element) = match (self.is_light(), self.width) {
             (_, Width::Scalar) => return None,
@@ -174,7 +175,8 @@ impl Arithmetic {
         Some(Arithmetic { op, element, width: self.width })
     }
 
-    /// The instruction of an operation and type at the greatest width that the site's processor has.
+    /// The instruction of an operation and type at the greatest width that the site's processor
+    /// has.
     pub fn widest(site: &Site, op: Op, element: Element) -> Option<Self> {
         let widths = Width::ALL.iter().rev();
         let mut all = widths.map(|width| Arithmetic { op, element, width: *width });
@@ -225,15 +227,15 @@ pub fn design_of(site: &Site, cpus: &[usize]) -> Option<Core> {
     cpus.iter().all(is_same).then_some(core)
 }
 
-/// Operations per cycle of one core where the table knows the design of all these CPUs' cores and it
-/// is one; and whether that is a bound.
+/// Operations per cycle of one core where the table knows the design of all these CPUs' cores and
+/// it is one; and whether that is a bound.
 pub fn per_cycle(site: &Site, arithmetic: Arithmetic, cpus: &[usize]) -> Option<(f64, bool)> {
     let (range, firm) = starts(design_of(site, cpus)?, arithmetic)?;
     Some((range.high * arithmetic.operations(), firm))
 }
 
-/// Published latency, in cycles, of the instruction in an arithmetic's chain ([`Arithmetic::chain`]),
-/// where the cores of these CPUs are of one design and it is known.
+/// Published latency, in cycles, of the instruction in an arithmetic's chain
+/// ([`Arithmetic::chain`]), where the cores of these CPUs are of one design and it is known.
 pub fn chain_latency(site: &Site, arithmetic: Arithmetic, cpus: &[usize]) -> Option<u64> {
     let chain = arithmetic.chain()?;
     let core = design_of(site, cpus)?;
@@ -364,8 +366,8 @@ pub fn measured_peak(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> 
     facts.figure("cpu.peak", &arithmetic.by(threads).id(), arithmetic.metric())
 }
 
-/// Operations per second over minutes: the peak, measured if it is known, without what a hypervisor takes
-/// and what heat and power take.
+/// Operations per second over minutes: the peak, measured if it is known, without what a hypervisor
+/// takes and what heat and power take.
 pub fn sustained_rate(facts: Facts, arithmetic: Arithmetic, threads: Threads) -> Law {
     let site = facts.site;
     let peak = match measured_peak(facts, arithmetic, threads) {

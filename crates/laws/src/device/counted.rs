@@ -1,12 +1,12 @@
-//! What a disk has done since it is there says what it can do: the kernel's counters of all of its requests
-//! (/proc/diskstats), which everybody may read, narrow a class that nobody is sure of.
+//! What a disk has done since it is there says what it can do: the kernel's counters of all of its
+//! requests (/proc/diskstats), which everybody may read, narrow a class that nobody is sure of.
 //!
-//! They are no figures of an experiment: who read what, how deep the queue was and what came from a cache
-//! below is not known. So they bound, with margins:
-//! - the mean time of a read has its waits in the queue and its length in it, which one block alone has
-//!   not; but a part of those reads was in order, or came from a memory below;
-//! - bytes over the time in which anything was under way are what it moved at least, at whatever depth: one
-//!   stream with readahead may get a part of that.
+//! They are no figures of an experiment: who read what, how deep the queue was and what came from a
+//! cache below is not known. So they bound, with margins:
+//! - the mean time of a read has its waits in the queue and its length in it, which one block alone
+//!   has not; but a part of those reads was in order, or came from a memory below;
+//! - bytes over the time in which anything was under way are what it moved at least, at whatever
+//!   depth: one stream with readahead may get a part of that.
 
 use super::{FLASH, Reading};
 use crate::{Law, range};
@@ -15,8 +15,8 @@ use record::event::Range;
 
 /// Fewer reads since the start of the machine tell of the start alone.
 const READS_LEAST: u64 = 10_000;
-/// One block alone, at most so many times what a read took in the mean: a third of them may have been all of
-/// the time, where the others came from memory.
+/// One block alone, at most so many times what a read took in the mean: a third of them may have
+/// been all of the time, where the others came from memory.
 const MEAN_MARGIN: f64 = 3.0;
 /// The least upper end, in ns: reads that a memory below answered say nothing of what flash takes.
 const HIGH_LEAST_NS: f64 = FLASH.random_ns.high;
@@ -64,8 +64,8 @@ mod tests {
     use crate::Law;
     use host::block::Counted;
 
-    /// A disk of unknown class after so many reads of 32 KiB, of so many ns each, half of the time under way
-    /// beside another.
+    /// A disk of unknown class after so many reads of 32 KiB, of so many ns each, half of the time
+    /// under way beside another.
     fn after(reads: u64, mean_ns: u64) -> Reading {
         let reading = Reading {
             class: &UNKNOWN,

@@ -1,5 +1,5 @@
-//! Laws of the page cache's size: what of a limit files get, and what a block of 4 KiB costs that is in
-//! the cache, and one that is not.
+//! Laws of the page cache's size: what of a limit files get, and what a block of 4 KiB costs that
+//! is in the cache, and one that is not.
 
 use super::{BLOCK_BYTES, disk, measured_stream};
 use crate::device::reading;
@@ -13,14 +13,16 @@ use record::unit::Unit;
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
-/// A group's own memory beside the file's pages: the process's stacks, buffers and page tables, charges
-/// taken in advance (64 pages for each CPU, memcontrol.c's MEMCG_CHARGE_BATCH) …
+/// A group's own memory beside the file's pages: the process's stacks, buffers and page tables,
+/// charges taken in advance (64 pages for each CPU, memcontrol.c's MEMCG_CHARGE_BATCH) …
 const OWN_BYTES: Range = range(0.0, 0.7 * MIB, 5.0 * MIB);
-/// … and as shares of the limit the index of the file's pages (576 bytes for 64 pages, xarray.h), heads of
-/// buffers where the file system has them (104 bytes for a page), and what is reclaimed at once.
+/// … and as shares of the limit the index of the file's pages (576 bytes for 64 pages, xarray.h),
+/// heads of buffers where the file system has them (104 bytes for a page), and what is reclaimed at
+/// once.
 const INDEX_SHARE: Range = range(0.0, 0.005, 0.08);
-/// What files can get of MemAvailable: the estimate leaves out a part of the cache and the low watermarks
-/// (mm/show_mem.c, si_mem_available), reclaim keeps the high ones free; other processes take and give.
+/// What files can get of MemAvailable: the estimate leaves out a part of the cache and the low
+/// watermarks (mm/show_mem.c, si_mem_available), reclaim keeps the high ones free; other processes
+/// take and give.
 const OF_AVAILABLE: Range = range(0.8, 0.985, 1.08);
 /// A file that no drive has in a buffer of its own.
 const SPAN_BYTES: f64 = 1024.0 * MIB;
@@ -28,8 +30,8 @@ const SPAN_BYTES: f64 = 1024.0 * MIB;
 const COPIED: Range = range(3.0, 10.0, 40.0);
 /// The same over what it copies from memory to memory.
 const COPIED_OVER_MEMORY: Range = range(0.7, 1.5, 4.0);
-/// A page of a row over the one page that os.syscall reads again and again: larger folios are looked up
-/// once, other lines of the index are met.
+/// A page of a row over the one page that os.syscall reads again and again: larger folios are
+/// looked up once, other lines of the index are met.
 const ROW_OVER_ONE: Range = range(0.7, 1.0, 1.8);
 /// Buffered reads in a row over what a device gives at best.
 const BUFFERED: Range = range(0.5, 0.95, 1.1);
@@ -52,8 +54,8 @@ pub fn knee_in_group(limit_bytes: f64) -> Law {
     )
 }
 
-/// Bytes of a file that stay in memory when nothing but the memory, or the limit of the groups that plumb
-/// itself is in, limits them.
+/// Bytes of a file that stay in memory when nothing but the memory, or the limit of the groups that
+/// plumb itself is in, limits them.
 pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
     let host = &site.host;
     let left = host.limits.memory_left_bytes;

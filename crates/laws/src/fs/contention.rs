@@ -1,17 +1,17 @@
-//! Laws of readers that compete: what one reader takes alone, and how many reads the device serves at a
-//! time.
+//! Laws of readers that compete: what one reader takes alone, and how many reads the device serves
+//! at a time.
 //!
-//! N readers that each have one read under way are a closed system. Its time for a read is never below
-//! that of one reader alone, L, nor below N times what the device takes for each when it has all it can
-//! work on, S (asymptotic bounds: Denning and Buzen, "The Operational Analysis of Queueing Network
-//! Models", 1978). Flat, then linear; the two lines meet at L / S readers. Between the bounds and their
-//! sum lies what a queue adds near that point.
+//! N readers that each have one read under way are a closed system. Its time for a read is never
+//! below that of one reader alone, L, nor below N times what the device takes for each when it has
+//! all it can work on, S (asymptotic bounds: Denning and Buzen, "The Operational Analysis of
+//! Queueing Network Models", 1978). Flat, then linear; the two lines meet at L / S readers. Between
+//! the bounds and their sum lies what a queue adds near that point.
 //!
-//! L is what data sheets of the class state, or what fs.read measured. S is one over the reads per second
-//! with a deep queue, which fs.io measured or a data sheet says; else L over the reads that a device of the
-//! class serves at a time (data sheets state 10,000 reads per second one by one and 100,000 at depth 32 of
-//! SATA, 15,000 and up to a million of NVMe; a disk that spins gains little but order). Reads also take CPU
-//! time, of which there is no more than the readers have CPUs.
+//! L is what data sheets of the class state, or what fs.read measured. S is one over the reads per
+//! second with a deep queue, which fs.io measured or a data sheet says; else L over the reads that
+//! a device of the class serves at a time (data sheets state 10,000 reads per second one by one and
+//! 100,000 at depth 32 of SATA, 15,000 and up to a million of NVMe; a disk that spins gains little
+//! but order). Reads also take CPU time, of which there is no more than the readers have CPUs.
 
 use super::read::kernel;
 use super::{BLOCK_BYTES, IOPS, Mode, Pattern, disk, figures, read_figures};
@@ -22,22 +22,23 @@ use bench::experiment::Site;
 use record::event::Range;
 use record::key::CaseId;
 
-/// CPU time of a system call, the file system, the block layer and wake-up, in ns: other threads' interrupts
-/// are not in it.
+/// CPU time of a system call, the file system, the block layer and wake-up, in ns: other threads'
+/// interrupts are not in it.
 const CPU_NS: Range = range(1.5e3, 6e3, 2.5e4);
 /// A guest's requests leave it: exits, and threads of the host.
 const GUEST: f64 = 2.0;
-/// On a disk that spins one reader in order has the disk's own readahead, and several take each other's place
-/// from the head: what a read of each then takes, as a share of one at a random place (the buffer holds some
-/// of each one's next blocks, or a turn is missed besides). The least is one reader's time with that of a
-/// device that serves eight at a time.
+/// On a disk that spins one reader in order has the disk's own readahead, and several take each
+/// other's place from the head: what a read of each then takes, as a share of one at a random place
+/// (the buffer holds some of each one's next blocks, or a turn is missed besides). The least is one
+/// reader's time with that of a device that serves eight at a time.
 const IN_TURNS: Range = range(0.0, 0.4, 1.5);
 const FROM_BUFFER: f64 = 8.0;
-/// Reads that a device serves at a time: one reader's time over what each of many takes. A disk that spins
-/// gains little but order …
+/// Reads that a device serves at a time: one reader's time over what each of many takes. A disk
+/// that spins gains little but order …
 const AT_A_TIME_SPINNING_RANDOM: Range = range(0.8, 1.3, 4.0);
-/// … SATA has 32 places in its queue, one link, and cheap controllers behind it that do one thing at a
-/// time (with two readers each read of R1's, of 2011, took 0.5 ms); NVMe has many, and a die for each …
+/// … SATA has 32 places in its queue, one link, and cheap controllers behind it that do one thing
+/// at a time (with two readers each read of R1's, of 2011, took 0.5 ms); NVMe has many, and a die
+/// for each …
 const AT_A_TIME_FLASH: Range = range(0.5, 6.0, 32.0);
 const AT_A_TIME_NVME: Range = range(3.0, 20.0, 200.0);
 /// … and a hypervisor may have one thread for a disk, or the host's memory.
@@ -47,8 +48,8 @@ const ALONE_SHARE: f64 = 0.3;
 const DEEP_SHARE: f64 = 1.0;
 /// A queue of fs.io that counts as deep.
 const DEEP: u64 = 8;
-/// Files' sizes so many times apart count as the same; from one of another size a device may answer out of
-/// its own memory.
+/// Files' sizes so many times apart count as the same; from one of another size a device may answer
+/// out of its own memory.
 const NEAR_SIZE: f64 = 64.0;
 const FAR: Range = range(0.3, 1.0, 2.0);
 
@@ -212,7 +213,8 @@ impl Base {
         }
     }
 
-    /// Time for each read where all work at capacity: the device, or the CPUs that the readers have.
+    /// Time for each read where all work at capacity: the device, or the CPUs that the readers
+    /// have.
     fn busy(&self, site: &Site, readers: f64) -> Range {
         let cpus = (site.cpus.len().max(1) as f64).min(readers);
         let (service, of_cpus) = (self.service.range, scaled(self.cpu, 1.0 / cpus));
@@ -293,7 +295,8 @@ fn of_class(class: &str) -> Range {
     }
 }
 
-/// fs.read's direct block in the same pattern, at the nearest size of file, and whether that is near.
+/// fs.read's direct block in the same pattern, at the nearest size of file, and whether that is
+/// near.
 fn nearest_read(
     facts: Facts,
     readers: Readers,

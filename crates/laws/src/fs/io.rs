@@ -1,10 +1,11 @@
-//! Laws of reads and writes: what a device takes for one, what it gives when many are asked for at a
-//! time, and what the kernel takes of the CPU.
+//! Laws of reads and writes: what a device takes for one, what it gives when many are asked for at
+//! a time, and what the kernel takes of the CPU.
 //!
-//! Intervals of writes and flushes are written from data sheets and usual figures (a drive's buffer takes
-//! a write in tens of µs; drives whose buffers outlive a power cut answer a flush as fast, others write
-//! it: 0.5 to 8 ms for flash, one to several turns for a disk that spins), as are the rates at which
-//! classes of devices saturate (SATA: 32 commands; NVMe drives state 0.05 to 3 million reads per second).
+//! Intervals of writes and flushes are written from data sheets and usual figures (a drive's buffer
+//! takes a write in tens of µs; drives whose buffers outlive a power cut answer a flush as fast,
+//! others write it: 0.5 to 8 ms for flash, one to several turns for a disk that spins), as are the
+//! rates at which classes of devices saturate (SATA: 32 commands; NVMe drives state 0.05 to 3
+//! million reads per second).
 
 mod work;
 
@@ -28,7 +29,8 @@ const BEGIN: Range = range(150.0, 900.0, 8000.0);
 const DIRTY: Range = range(50.0, 350.0, 3500.0);
 /// Bytes per ns of a copy between cache and user, where the data is in some cache or in memory.
 const COPY: Range = range(3.0, 14.0, 80.0);
-/// An operation past the cache, by a call that sleeps, and by a ring, in cycles; and each page of it.
+/// An operation past the cache, by a call that sleeps, and by a ring, in cycles; and each page of
+/// it.
 const BLOCKED: Range = range(5e3, 1.8e4, 1.2e5);
 const RINGED: Range = range(2e3, 1e4, 9e4);
 const PINNED: Range = range(15.0, 110.0, 900.0);
@@ -75,8 +77,8 @@ const ANY: Writing = Writing {
     most: range(80.0, 3e4, 1.5e6),
 };
 
-/// A figure of a case: `latency`, `iops`, `bandwidth` or `cpu`; `None` where earlier figures add nothing to
-/// its prior.
+/// A figure of a case: `latency`, `iops`, `bandwidth` or `cpu`; `None` where earlier figures add
+/// nothing to its prior.
 pub fn predict(facts: Facts, request: Request, metric: &str) -> Option<Law> {
     let law = law(facts, request, metric)?;
     // A figure of the run that changes nothing says nothing.
@@ -246,8 +248,8 @@ impl<'law> Basis<'law> {
         }
     }
 
-    /// What control groups allow of what surely goes to the disk at once: version 1 does not see writes of
-    /// the page cache.
+    /// What control groups allow of what surely goes to the disk at once: version 1 does not see
+    /// writes of the page cache.
     fn limit(&self) -> Option<Limit> {
         let (site, work) = (self.facts.site, self.request.work);
         let is_seen = work.is_direct() || work.mode == Mode::Cold;

@@ -84,7 +84,8 @@ const TURN_NS: Range = range(4e6, 8.33e6, 1.12e7);
 /// How far apart what was measured by another experiment may be.
 const MEASURED_SHARE: f64 = 0.6;
 
-/// The device below the directory, with what the user told of it and what fs.read and fs.io measured.
+/// The device below the directory, with what the user told of it and what fs.read and fs.io
+/// measured.
 pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let site = facts.site;
     let (class, _) = device(disk, site);
@@ -121,8 +122,8 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
 }
 
 /// A write into the device's cache and a flush of it. Data sheets and published tests of syncs
-/// (Percona's and Intel's of PLP drives: 10 to 60 µs; consumer NVMe 0.5 to 5 ms; SATA 1 to 10 ms); a
-/// disk that spins waits for its sector: a turn, and a seek to the journal.
+/// (Percona's and Intel's of PLP drives: 10 to 60 µs; consumer NVMe 0.5 to 5 ms; SATA 1 to 10 ms);
+/// a disk that spins waits for its sector: a turn, and a seek to the journal.
 fn of_class(class: &Device, turn: Range) -> (Range, Range) {
     match class.name {
         name if name == SPINNING.name => {
@@ -156,16 +157,16 @@ pub fn no_flush(site: &Site, disk: Option<&Disk>) -> Option<&'static str> {
         .then_some("mounted without barriers")
 }
 
-/// The least in which such a medium can have a block for good, in ns, and why: what answers sooner has
-/// a cache that outlives the power, or does not keep its word.
+/// The least in which such a medium can have a block for good, in ns, and why: what answers sooner
+/// has a cache that outlives the power, or does not keep its word.
 pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, &'static str)> {
     match class.name {
         // A quarter of a turn: half a turn is the mean wait, and few waits in a row are that short.
         name if name == SPINNING.name => {
             Some((0.25 * turn_ns(site).low, "its sector does not come by so soon"))
         }
-        // A page of single-level cells takes 75 µs and more to be programmed, of several levels 200 to
-        // 700 (Micron's and Kioxia's data sheets; storage-class media are quicker).
+        // A page of single-level cells takes 75 µs and more to be programmed, of several levels 200
+        // to 700 (Micron's and Kioxia's data sheets; storage-class media are quicker).
         name if name == FLASH_NVME.name || name == FLASH.name => {
             Some((6e4, "flash is not programmed so soon"))
         }

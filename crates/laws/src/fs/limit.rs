@@ -9,7 +9,8 @@ use record::quantity::render_bytes;
 /// Beside its limit a group gets what it saved up while nothing was asked for.
 const MARGIN: f64 = 1.1;
 
-/// The kernel lets through at once what a group may have in a slice of this (`block/blk-throttle.c`).
+/// The kernel lets through at once what a group may have in a slice of this
+/// (`block/blk-throttle.c`).
 const SLICE_S: f64 = 0.1;
 
 /// The tightest limit of some operations.
@@ -21,8 +22,8 @@ pub(super) struct Limit {
     what: String,
 }
 
-/// The limit of operations of so many bytes on a disk; `None` without one. What joins several operations
-/// in one request is not limited by requests.
+/// The limit of operations of so many bytes on a disk; `None` without one. What joins several
+/// operations in one request is not limited by requests.
 pub(super) fn of(
     site: &Site,
     disk: Option<&Disk>,
@@ -71,8 +72,8 @@ impl Limit {
         self.binding(free, time)
     }
 
-    /// The median time in ns of operations with so many in flight. A slice lets many through at once, so most
-    /// do not wait.
+    /// The median time in ns of operations with so many in flight. A slice lets many through at
+    /// once, so most do not wait.
     pub(super) fn median(&self, free: Law, in_flight: f64) -> Law {
         let (each, of) = (1e9 * in_flight / self.per_second, free.range);
         if of.low >= each / MARGIN {

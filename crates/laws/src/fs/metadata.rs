@@ -1,10 +1,10 @@
-//! Laws of names: a system call, the path's way to an entry that is in memory, and what the file system
-//! does for a change: an inode found or given back, the directory's block changed, and both promised to
-//! the journal, which is written later.
+//! Laws of names: a system call, the path's way to an entry that is in memory, and what the file
+//! system does for a change: an inode found or given back, the directory's block changed, and both
+//! promised to the journal, which is written later.
 //!
-//! The cycles are starting values for Linux 5.x and 6.x, adjusted on one virtual machine (ext4) and else
-//! written from memory of usual figures (lmbench's `lat_fs` prints 5 to 30 µs for a file made, fs_mark 30
-//! to 100 thousand files a second without syncs), not measured kernel by kernel.
+//! The cycles are starting values for Linux 5.x and 6.x, adjusted on one virtual machine (ext4) and
+//! else written from memory of usual figures (lmbench's `lat_fs` prints 5 to 30 µs for a file made,
+//! fs_mark 30 to 100 thousand files a second without syncs), not measured kernel by kernel.
 
 use super::journal::{Keeper, keeper, round_trip};
 use super::{file_system, way, work};
@@ -35,8 +35,8 @@ const fn changes(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
 }
 
 rows! {
-    /// What is done with a name: of an empty file, an empty directory, or (`readdir`) one entry of a directory
-    /// that is read as a whole.
+    /// What is done with a name: of an empty file, an empty directory, or (`readdir`) one entry of
+    /// a directory that is read as a whole.
     pub enum Call: Work {
         Create = "create" => changes(
             6e3, 2.2e4, 9e4, "an inode found, an entry added, both promised to the journal"),
@@ -76,7 +76,8 @@ const STAT: Range = range(250.0, 650.0, 1900.0);
 const ENTRY: Range = range(40.0, 320.0, 1700.0);
 /// An inode and an entry of a tree in memory, with its name and its cached attributes, in bytes.
 const CACHED_BYTES: f64 = 1400.0;
-/// Lines of memory that a name's way touches, of a directory too large for the caches, and their time in ns.
+/// Lines of memory that a name's way touches, of a directory too large for the caches, and their
+/// time in ns.
 const MISSES: Range = range(2.0, 7.0, 20.0);
 const MISS_NS: Range = range(60.0, 110.0, 280.0);
 /// A device told of a block that is free again, on a machine whose CPUs are taken, in ns.
@@ -84,7 +85,8 @@ const DISCARD_NS_MOST: f64 = 1e7;
 /// A record of getdents64 without the name, and what one call returns, in bytes.
 const RECORD_BYTES: u64 = 20;
 const LISTING_BYTES: u64 = 32 << 10;
-/// Calls of a listing beside those that return entries: back to the beginning, and the one that ends it.
+/// Calls of a listing beside those that return entries: back to the beginning, and the one that
+/// ends it.
 const LISTING_CALLS: u64 = 2;
 
 /// One call (one entry of a listing), in ns, where names have so many bytes.
@@ -184,7 +186,8 @@ fn measured(facts: Facts, call: Call) -> Option<f64> {
     measured_call(facts.known?, call.row().like?)
 }
 
-/// Whether the file system is mounted with `discard`: the device is told of blocks that were given back.
+/// Whether the file system is mounted with `discard`: the device is told of blocks that were given
+/// back.
 fn discards(site: &Site) -> bool {
     let mount = site.dir.as_ref().and_then(|dir| mount_of(site, &dir.path));
     mount.is_some_and(|mount| mount.options.split(',').any(|option| option == "discard"))

@@ -1,9 +1,9 @@
-//! Laws of reading a file block by block: what the device takes (`predict/device.rs`), what the kernel
-//! does about it, and what a copy from the page cache takes.
+//! Laws of reading a file block by block: what the device takes (`predict/device.rs`), what the
+//! kernel does about it, and what a copy from the page cache takes.
 //!
-//! The kernel's cycles are starting values for Linux 5.x and 6.x from memory of usual figures (a direct read
-//! by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that where a hypervisor is told of each), not
-//! measured kernel by kernel.
+//! The kernel's cycles are starting values for Linux 5.x and 6.x from memory of usual figures (a
+//! direct read by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that where a
+//! hypervisor is told of each), not measured kernel by kernel.
 
 use super::limit::{self, Limit};
 use super::{BLOCK_BYTES, Mode, Pattern, work};
@@ -24,7 +24,8 @@ const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
 const GUEST_READ: Range = range(0.0, 1.5e4, 1.8e5);
 /// A page taken for the cache, entered in its index, and later given up, in cycles.
 const PAGE_IN: Range = range(200.0, 1200.0, 5000.0);
-/// What blocks in no order cost beyond those in order: the index and the tables are cold, in cycles.
+/// What blocks in no order cost beyond those in order: the index and the tables are cold, in
+/// cycles.
 const NO_ORDER: Range = range(0.0, 250.0, 2500.0);
 /// Bytes per ns that the kernel copies from memory, as one CPU usually does …
 const COPIED: Range = range(3.0, 10.0, 60.0);
@@ -159,8 +160,8 @@ pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -
     let of = |mode| block(facts, below, &Read { pattern, mode, size });
     let (with, without) = (of(Mode::Cold)?, of(Mode::ColdNoReadahead)?);
     let ratio = product(without.range, inverse(1.0, with.range));
-    // Both are the same device: the worst of one does not meet the best of the other. With readahead a
-    // pass waits for the device once at least; in vain it reads a few blocks for one.
+    // Both are the same device: the worst of one does not meet the best of the other. With
+    // readahead a pass waits for the device once at least; in vain it reads a few blocks for one.
     let most = 2.0 * (size as f64).min(PASS_BYTES) / BLOCK_BYTES;
     let high = ratio.high.min(most);
     let gain = Law::of(range(ratio.low.max(0.3), ratio.likely.min(high), high), "");

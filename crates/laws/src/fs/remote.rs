@@ -1,11 +1,12 @@
-//! Laws of files of another machine: what the client does, a round trip, what the server does, and the
-//! bytes at the link's rate.
+//! Laws of files of another machine: what the client does, a round trip, what the server does, and
+//! the bytes at the link's rate.
 //!
-//! Round trips by the kind of link are usual figures (ping on loopback prints 20 to 60 µs, between guests
-//! and namespaces 30 to 300, through one switch 50 to 500 with the cards' coalescing, through Wi-Fi 1 to
-//! 10 ms), TCP's on top. R1 measured 0.93 ms and 1.26 ms for a block over an adapter of 100 Mbit/s. What a
-//! client and a server do per request was adjusted on user-space servers between namespaces, and is else
-//! an estimate: nfsiostat of busy kernels' clients shows 20 to 100 µs more in `exe` than in `rtt`.
+//! Round trips by the kind of link are usual figures (ping on loopback prints 20 to 60 µs, between
+//! guests and namespaces 30 to 300, through one switch 50 to 500 with the cards' coalescing,
+//! through Wi-Fi 1 to 10 ms), TCP's on top. R1 measured 0.93 ms and 1.26 ms for a block over an
+//! adapter of 100 Mbit/s. What a client and a server do per request was adjusted on user-space
+//! servers between namespaces, and is else an estimate: nfsiostat of busy kernels' clients shows 20
+//! to 100 µs more in `exe` than in `rtt`.
 
 use super::{BLOCK_BYTES, Mode, Pattern, figures, middle, read_figures, total};
 use crate::{Facts, Law, around, inverse, range};
@@ -52,8 +53,8 @@ const QUEUE_ALONE: Range = range(20.0, 4e3, 2e5);
 const QUEUE_BEHIND: Range = range(20.0, 5e4, 2e7);
 /// A system call and a copy of 4 KiB out of the page cache, in ns.
 const COPY: Range = range(120.0, 700.0, 5e3);
-/// Blocks that readahead has on their way: windows are 32 (128 KiB) to 256 (several MiB are split), small
-/// files end before it has grown.
+/// Blocks that readahead has on their way: windows are 32 (128 KiB) to 256 (several MiB are split),
+/// small files end before it has grown.
 const AHEAD_BLOCKS: Range = range(4.0, 32.0, 256.0);
 
 /// Who asks the server.
@@ -184,8 +185,8 @@ pub fn block(facts: Facts, way: &Way, reading: Reading) -> Law {
     }
 }
 
-/// One read of 4 KiB as most of a pass's are, in ns: in order and through the cache most find what was read
-/// ahead.
+/// One read of 4 KiB as most of a pass's are, in ns: in order and through the cache most find what
+/// was read ahead.
 pub fn one_read(facts: Facts, way: &Way, reading: Reading) -> Law {
     let mean = block(facts, way, reading);
     match reading {
@@ -219,8 +220,8 @@ pub fn client(way: &Way) -> Law {
     Law::software(cost, format!("{name} ({})", way.file_system))
 }
 
-/// CPU time of the reading thread for a block, in ns: of what the client does its own part, for threads of
-/// the kernel or a program do the rest.
+/// CPU time of the reading thread for a block, in ns: of what the client does its own part, for
+/// threads of the kernel or a program do the rest.
 pub fn cpu(facts: Facts, way: &Way, reading: Reading) -> Law {
     if reading == Reading::Cached {
         return cached(facts);
@@ -377,16 +378,16 @@ fn local(facts: Facts, mode: Mode) -> Option<f64> {
     middle(read_figures(facts, None, mode.text(), &["latency_per_block"]).map(|(_, ns)| ns))
 }
 
-/// The round trip to the server, where one to it was measured, in ns: of small messages whose ends wait for
-/// them on a connection that stays, as a client of files does.
+/// The round trip to the server, where one to it was measured, in ns: of small messages whose ends
+/// wait for them on a connection that stays, as a client of files does.
 fn measured_rtt(facts: Facts, way: &Way) -> Option<f64> {
     let found = figures(facts, "net.rtt", &["latency", "rtt", "round_trip"]);
     let is_it = |case: &CaseId| leads_there(facts.site, way, case) && is_like_a_request(case);
     middle(found.filter(|(case, _)| is_it(case)).map(|(_, ns)| ns))
 }
 
-/// Whether a round trip is of messages like requests: small ones, one at a time, whose ends sleep meanwhile, on
-/// a connection that was there before.
+/// Whether a round trip is of messages like requests: small ones, one at a time, whose ends sleep
+/// meanwhile, on a connection that was there before.
 fn is_like_a_request(case: &CaseId) -> bool {
     const SMALL_BYTES: u64 = 1024;
     let is = |name: &str, value: &str| case.text(name).is_none_or(|other| other == value);
@@ -404,8 +405,8 @@ fn measured_rate(facts: Facts, way: &Way) -> Option<f64> {
     found.map(|(_, rate)| rate).max_by(f64::total_cmp)
 }
 
-/// Whether a network figure is of the way to the server: of loopback for a server here, else of the far end
-/// where that is the server; TCP's, which file systems use.
+/// Whether a network figure is of the way to the server: of loopback for a server here, else of the
+/// far end where that is the server; TCP's, which file systems use.
 fn leads_there(site: &Site, way: &Way, case: &CaseId) -> bool {
     let has = |word: &str| case.0.iter().any(|(_, value)| value.text() == Some(word));
     if has("udp") || has("unix") {

@@ -2,8 +2,8 @@
 //! needs, each as long as the device takes.
 //!
 //! How many there are is read from the kernel's sources (fs/ext4/fsync.c, fs/jbd2/commit.c,
-//! fs/xfs/xfs_log.c, fs/btrfs/tree-log.c): a journal's commit is its blocks and a commit block, with a
-//! flush before it and forced unit access, or another flush, after it.
+//! fs/xfs/xfs_log.c, fs/btrfs/tree-log.c): a journal's commit is its blocks and a commit block,
+//! with a flush before it and forced unit access, or another flush, after it.
 
 use super::journal::{
     Durable, Keeper, durable, is_measured, keeper, measured_write, no_flush, round_trip,
@@ -82,8 +82,8 @@ struct Waits {
     has_journal: bool,
 }
 
-/// Cycles of the kernel around one request that is waited for: file system, block layer, interrupt and
-/// wake-up.
+/// Cycles of the kernel around one request that is waited for: file system, block layer, interrupt
+/// and wake-up.
 const AROUND_A_WAIT: Range = range(5e3, 2.2e4, 1e5);
 /// Cycles of a buffered write of a block and of a sync that has nothing to do.
 const IN_MEMORY: Range = range(8e2, 2.6e3, 1e4);

@@ -1,9 +1,11 @@
-//! Laws of bandwidth: what one thread and many move between the core and each level of the hierarchy.
+//! Laws of bandwidth: what one thread and many move between the core and each level of the
+//! hierarchy.
 //!
-//! The first cache gives what memory instructions per cycle x their bytes x the core clock allow. The
-//! second gives a stream some bytes per cycle. What lies beyond answers a core no faster than its lines
-//! in flight x 64 B / latency, and main memory gives all of them no more than its channels do. A line
-//! that is stored regularly is read before (write-allocate), so that stores cost the bus twice.
+//! The first cache gives what memory instructions per cycle x their bytes x the core clock allow.
+//! The second gives a stream some bytes per cycle. What lies beyond answers a core no faster than
+//! its lines in flight x 64 B / latency, and main memory gives all of them no more than its
+//! channels do. A line that is stored regularly is read before (write-allocate), so that stores
+//! cost the bus twice.
 
 mod channels;
 mod designs;
@@ -155,8 +157,8 @@ impl Transfer {
         }
     }
 
-    /// The arithmetic under which the core's clock is that of this kernel by instructions of so many
-    /// bytes; none where they are too narrow to lower it.
+    /// The arithmetic under which the core's clock is that of this kernel by instructions of so
+    /// many bytes; none where they are too narrow to lower it.
     pub fn at_width(&self, instruction_bytes: u64) -> Option<Arithmetic> {
         let width = match instruction_bytes {
             32 => peak::Width::Avx2,
@@ -168,8 +170,9 @@ impl Transfer {
     }
 }
 
-/// The CPUs of a case's threads, one entry for each; for `smt` all threads of the first core that has
-/// several here. Fewer than asked for where there are no more; none where no core shows several threads.
+/// The CPUs of a case's threads, one entry for each; for `smt` all threads of the first core that
+/// has several here. Fewer than asked for where there are no more; none where no core shows several
+/// threads.
 pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
     match threads {
         Threads::Number(1) => site.cpus.first().copied().into_iter().collect(),
@@ -210,15 +213,15 @@ fn per_cycle(site: &Site, row: &Design, of: &Transfer) -> f64 {
     named * moves / cycles
 }
 
-/// Program bytes per cycle of a core that memory instructions allow, where the CPUs' cores are of one
-/// known design.
+/// Program bytes per cycle of a core that memory instructions allow, where the CPUs' cores are of
+/// one known design.
 pub fn bytes_per_cycle(site: &Site, of: &Transfer, cpus: &[usize]) -> Option<f64> {
     let (row, _) = design_of(site, cpus)?;
     Some(per_cycle(site, &row, of))
 }
 
-/// No thread moves more than its core's memory instructions do at the core clock of the round, which
-/// the samples carry summed over the cores.
+/// No thread moves more than its core's memory instructions do at the core clock of the round,
+/// which the samples carry summed over the cores.
 pub fn instructions_bound(site: &Site, of: &Transfer) -> Option<Bound> {
     let (row, core) = design_of(site, &cpus_of(site, of.threads))?;
     let bytes = per_cycle(site, &row, of);
@@ -269,7 +272,8 @@ fn over_reading(of: &Transfer) -> Range {
         (_, Stores::Regular) => range(0.65, 0.92, 1.33),
         (_, Stores::NonTemporal) => range(0.5, 1.0, 1.5),
     };
-    // Streams that touch a word of each line are prefetched as well; those that leave lines out less.
+    // Streams that touch a word of each line are prefetched as well; those that leave lines out
+    // less.
     match of.access {
         // The low end was 0.4 until one virtual machine read 3.4 GB/s where that said 3.5 at least.
         Access::Strided => product(kind, range(0.3, 0.75, 1.1)),

@@ -1,11 +1,12 @@
 //! Load-to-use latencies of core designs in core cycles, for a pointer in a general register.
 //!
 //! Written from memory of the usual published values, not looked up row by row; the intervals are
-//! meant to cover that, and where such values disagree. They stand in Intel's optimisation reference
-//! manual, AMD's optimisation guides, Arm's optimisation guides and reference manuals, A. Fog, "The
-//! microarchitecture of Intel, AMD and VIA CPUs", and ladders measured by chipsandcheese.com and
-//! 7-cpu.com. The row of Redwood Cove was adjusted on one virtual machine. A shared cache is told
-//! twice: beside few cores on a ring or in one complex, and behind the mesh of a many-core part.
+//! meant to cover that, and where such values disagree. They stand in Intel's optimisation
+//! reference manual, AMD's optimisation guides, Arm's optimisation guides and reference manuals, A.
+//! Fog, "The microarchitecture of Intel, AMD and VIA CPUs", and ladders measured by
+//! chipsandcheese.com and 7-cpu.com. The row of Redwood Cove was adjusted on one virtual machine. A
+//! shared cache is told twice: beside few cores on a ring or in one complex, and behind the mesh of
+//! a many-core part.
 
 use crate::range;
 use host::Core;
@@ -83,11 +84,12 @@ pub(super) fn row<T: Copy>(table: &[(&[Core], T)], core: Core) -> Option<T> {
     table.iter().find(|(cores, _)| cores.contains(&core)).map(|(_, row)| *row)
 }
 
-// The first cache of Skylake takes 4 cycles through a base register alone, 5 otherwise; Apple's takes 3 where a
-// load feeds the next one's address, 4 otherwise.
+// The first cache of Skylake takes 4 cycles through a base register alone, 5 otherwise; Apple's
+// takes 3 where a load feeds the next one's address, 4 otherwise.
 #[rustfmt::skip]
 static TABLE: &[(&[Core], LoadCosts)] = designs! { load_costs;
-    // First cache, second, the last of few cores, behind a mesh; what memory adds in ns, and its kind.
+    // First cache, second, the last of few cores, behind a mesh; what memory adds in ns, and its
+    // kind.
     [Core2] =>
         exactly(3.0), range(13.5, 14.5, 16.0), range(28.0, 45.0, 75.0),
         range(45.0, 85.0, 180.0), DDR2, "DDR2 behind a front-side bus";

@@ -1,11 +1,10 @@
-//! Laws of page faults: an exception's way in and out, the kernel's work, the bytes that are cleared
-//! or copied; and for a page that is on a device, the device's read.
+//! Laws of page faults: an exception's way in and out, the kernel's work, the bytes that are
+//! cleared or copied; and for a page that is on a device, the device's read.
 //!
-//! The kernel's cycles are starting values for Linux 5.x and 6.x, adjusted on one virtual machine and
-//! else written from memory of usual figures (lmbench's `lat_pagefault` prints 0.1 to 0.3 µs for a
-//! page in the cache, will-it-scale's `page_fault1` about 0.5 to 1 µs for an anonymous one), not
-//! measured kernel by kernel.
-//! Faults that a device answers stand in `fault/device.rs`.
+//! The kernel's cycles are starting values for Linux 5.x and 6.x, adjusted on one virtual machine
+//! and else written from memory of usual figures (lmbench's `lat_pagefault` prints 0.1 to 0.3 µs
+//! for a page in the cache, will-it-scale's `page_fault1` about 0.5 to 1 µs for an anonymous one),
+//! not measured kernel by kernel. Faults that a device answers stand in `fault/device.rs`.
 
 mod device;
 
@@ -21,7 +20,8 @@ use bench::experiment::{Known, Site};
 use record::event::{Condition, Range};
 use record::key::CaseId;
 
-/// A page's area found, a page taken, charged, entered in the table and the lists; without the clearing.
+/// A page's area found, a page taken, charged, entered in the table and the lists; without the
+/// clearing.
 const ANONYMOUS: Range = range(450.0, 1200.0, 3200.0);
 /// The zero page entered.
 const ZERO: Range = range(220.0, 600.0, 1800.0);
@@ -44,9 +44,9 @@ const CLEAR_WARM: Range = range(7.0, 25.0, 120.0);
 const CLEAR_MEMORY: Range = range(2.5, 9.0, 40.0);
 /// The same of a copy.
 const COPIED: Range = range(3.0, 13.0, 60.0);
-/// The kernel's rate over one thread's measured one. A page that was freed a moment ago is in some cache,
-/// of many only in the last; against what a thread writes to its second one that is less, and more where
-/// string stores need not read a line first …
+/// The kernel's rate over one thread's measured one. A page that was freed a moment ago is in some
+/// cache, of many only in the last; against what a thread writes to its second one that is less,
+/// and more where string stores need not read a line first …
 const CLEARED_OVER_L2: Range = range(0.2, 0.7, 2.0);
 /// … for a huge page: the same against main memory, which part of it may still be spared …
 const CLEARED_OVER_MEMORY: Range = range(0.6, 1.4, 4.0);
@@ -175,8 +175,8 @@ fn kernel(facts: Facts, cycles: Range, what: &str) -> Law {
     clocked(facts, Law::software(cycles, what))
 }
 
-/// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote to
-/// its second cache, else to what is nearest to that, where it is measured.
+/// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote
+/// to its second cache, else to what is nearest to that, where it is measured.
 fn clear_warm_rate(known: Option<&Known>) -> (Range, String) {
     told(known.and_then(measured_inner_write), CLEARED_OVER_L2, CLEAR_WARM)
 }
@@ -229,8 +229,8 @@ fn measured_inner_write(known: &Known) -> Option<f64> {
     levels.find_map(|level| measured(known, Op::Write, level))
 }
 
-/// Bytes per ns that one thread copied in main memory, each counted once: of the program's bytes, which
-/// count both the read and the written ones, the half.
+/// Bytes per ns that one thread copied in main memory, each counted once: of the program's bytes,
+/// which count both the read and the written ones, the half.
 pub fn measured_copy(known: &Known) -> Option<f64> {
     Some(measured(known, Op::Copy, Level::Memory)? / 2.0)
 }

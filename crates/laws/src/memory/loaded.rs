@@ -78,8 +78,8 @@ pub fn loaded_bandwidth(facts: Facts, load: Background) -> Result<Law, String> {
     Ok(most.at(range).and(because))
 }
 
-/// The most that the loaders move, in bytes per second on the bus: as `memory.bandwidth` found it, else
-/// by its law.
+/// The most that the loaders move, in bytes per second on the bus: as `memory.bandwidth` found it,
+/// else by its law.
 ///
 /// # Errors
 /// Why nothing can be said.

@@ -2,11 +2,11 @@
 //! distances and the local figures.
 //!
 //! Distances (ACPI's SLIT, 10 for local) are the firmware's word on latency, and firmware writers
-//! differ: two sockets are 20, 21 or 32 apart where both answer in 1.6 to 2 times the local time, and
-//! halves of a chip 11 or 12 where they differ by 5 to 25 %. So the law takes a part of what the
-//! distance adds. A lone CPU has so many lines in flight, whose number does not depend on the node,
-//! so its rate falls as the latency rises; of a whole node's CPUs the link between the nodes decides,
-//! which nothing describes.
+//! differ: two sockets are 20, 21 or 32 apart where both answer in 1.6 to 2 times the local time,
+//! and halves of a chip 11 or 12 where they differ by 5 to 25 %. So the law takes a part of what
+//! the distance adds. A lone CPU has so many lines in flight, whose number does not depend on the
+//! node, so its rate falls as the latency rises; of a whole node's CPUs the link between the nodes
+//! decides, which nothing describes.
 
 use super::bandwidth::{Op, STREAM, Stores, Threads, Transfer, stream_mean};
 use super::measured::level_ns;

@@ -10,8 +10,8 @@ use record::event::{Condition, Range};
 use record::quantity::render;
 use record::unit::Unit;
 
-/// What the chance placement of base pages in a cache that is indexed physically makes of a latency,
-/// either way.
+/// What the chance placement of base pages in a cache that is indexed physically makes of a
+/// latency, either way.
 const PLACEMENT: f64 = 0.1;
 
 /// What address translation adds to a load, in ns.
@@ -131,8 +131,8 @@ pub fn tlb_miss(facts: Facts, tlb: &str) -> Law {
     law.counting_if(is_nested, Condition::NestedPaging)
 }
 
-/// Random loads over a footprint on base pages over those on huge ones: none within the reach of the
-/// TLBs, beyond it the misses that huge pages spare.
+/// Random loads over a footprint on base pages over those on huge ones: none within the reach of
+/// the TLBs, beyond it the misses that huge pages spare.
 pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
     let site = facts.site;
     let hierarchy = Hierarchy::of(facts);

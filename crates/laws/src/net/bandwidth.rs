@@ -1,11 +1,13 @@
-//! Laws of streams: what each end does for a message, who of both is slower, and what the way carries.
+//! Laws of streams: what each end does for a message, who of both is slower, and what the way
+//! carries.
 //!
-//! On loopback a byte is copied in by the sender and out by the receiver, and the sender's call carries the
-//! packet to the receiver's socket, in segments of 64 KiB that nobody cuts. Between hosts the way's payload
-//! (`super::goodput`) limits, or one core's rate for each stream, or the calls for small messages; nothing
-//! that was measured over loopback is used. Cycles are starting values for Linux 6.x, from `perf` of streams
-//! that are usual (iperf3 prints 2 to 8 GB/s on loopback, and one to three million datagrams a second at the
-//! most); they were looked at on one virtual machine.
+//! On loopback a byte is copied in by the sender and out by the receiver, and the sender's call
+//! carries the packet to the receiver's socket, in segments of 64 KiB that nobody cuts. Between
+//! hosts the way's payload (`super::goodput`) limits, or one core's rate for each stream, or the
+//! calls for small messages; nothing that was measured over loopback is used. Cycles are starting
+//! values for Linux 6.x, from `perf` of streams that are usual (iperf3 prints 2 to 8 GB/s on
+//! loopback, and one to three million datagrams a second at the most); they were looked at on one
+//! virtual machine.
 
 mod flow;
 mod shares;
@@ -26,8 +28,8 @@ use std::time::Duration;
 const SEGMENT_BYTES: f64 = 65536.0;
 /// Bytes a cycle that the kernel copies between a process and socket buffers of megabytes.
 const COPY: Range = range(2.0, 5.0, 13.0);
-/// Cycles of a sender for a message that joins others in a segment, and for each segment: pages, protocols,
-/// the receiver's side in a softirq, its waking, acknowledgements.
+/// Cycles of a sender for a message that joins others in a segment, and for each segment: pages,
+/// protocols, the receiver's side in a softirq, its waking, acknowledgements.
 const TCP_MESSAGE: Range = range(900.0, 3_800.0, 11_000.0);
 const TCP_SEGMENT: Range = range(4_000.0, 12_000.0, 36_000.0);
 /// Cycles of a receiver for a message that comes with others, and for each segment.
@@ -55,8 +57,9 @@ fn copy_rate(facts: Facts) -> Law {
     Law::hardware(COPY, because).by(cpu::best_core_clock(facts).range)
 }
 
-/// The rates at which one thread copies in main memory and in the last cache, in B/s: half of the program
-/// bytes that memory.bandwidth measured. One of both stands for the other where that is not known.
+/// The rates at which one thread copies in main memory and in the last cache, in B/s: half of the
+/// program bytes that memory.bandwidth measured. One of both stands for the other where that is not
+/// known.
 pub fn measured_copies(known: &Known) -> Option<(f64, f64)> {
     let of_level = |level: &str| {
         let of = known.of("memory.bandwidth", "bandwidth");
@@ -127,8 +130,8 @@ fn work(facts: Facts, flow: &Flow) -> Work {
     }
 }
 
-/// Cycles of a sender for a message and for each segment of it, the same of its receiver, and the receiver's
-/// calls for a message.
+/// Cycles of a sender for a message and for each segment of it, the same of its receiver, and the
+/// receiver's calls for a message.
 fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
     match flow.of.protocol {
         Protocol::Tcp => {
@@ -369,7 +372,8 @@ pub fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
     super::link_bound(&Way::of(site), flow.transport())
 }
 
-/// What steady transfers are compared with, in B/s, and what it is; none where nothing is known of it.
+/// What steady transfers are compared with, in B/s, and what it is; none where nothing is known of
+/// it.
 pub fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
     let way = Way::of(site).toward(flow.is_up());
     if way.kind() != Kind::Loopback {

@@ -1,10 +1,11 @@
 //! Laws of connections: the kernels' three segments, sockets made and freed, and who must be woken.
 //!
-//! Cycles are starting values for Linux 6.x. R0 (2012, 3.5 GHz): 33,284 cycles from connect to accept in one
-//! thread, 26,997 for a close; R1 (1.7 GHz, macOS): 38 µs and 10.7 µs; R2 (2.7 GHz, macOS): 45 µs with
-//! socket(2), 6 µs. Newer kernels and cores take a third to a half of these. The upper ends of close hold R0's
-//! loop. What two ends on two CPUs pay beyond one warm loop are sleeps between connections, on one CPU the
-//! turn of the end that was woken, and between hosts the driver that takes the segment.
+//! Cycles are starting values for Linux 6.x. R0 (2012, 3.5 GHz): 33,284 cycles from connect to
+//! accept in one thread, 26,997 for a close; R1 (1.7 GHz, macOS): 38 µs and 10.7 µs; R2 (2.7 GHz,
+//! macOS): 45 µs with socket(2), 6 µs. Newer kernels and cores take a third to a half of these. The
+//! upper ends of close hold R0's loop. What two ends on two CPUs pay beyond one warm loop are
+//! sleeps between connections, on one CPU the turn of the end that was woken, and between hosts the
+//! driver that takes the segment.
 
 use super::rtt::{self, Arrivals};
 use super::stack::{self, is_gvisor};
@@ -36,11 +37,11 @@ symbols! {
 case! {
     /// Connections.
     pub struct Connections {
-        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu (two
-        /// processes), two_hosts
+        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
+        /// (two processes), two_hosts
         ends: Ends,
-        /// who takes the connections: ready (an acceptor that waits), full (nobody until the queue is full),
-        /// refusing (nobody listens)
+        /// who takes the connections: ready (an acceptor that waits), full (nobody until the queue
+        /// is full), refusing (nobody listens)
         listener: Listener,
         /// who closes first and keeps TIME_WAIT
         closer: Option<Closer>,
@@ -66,18 +67,21 @@ const TRANSMIT_PARAVIRTUAL: Range = range(500.0, 4_000.0, 40_000.0);
 const TRANSMIT_USB: Range = range(2_000.0, 9_000.0, 36_000.0);
 const TRANSMIT_RADIO: Range = range(3_000.0, 12_000.0, 50_000.0);
 const TRANSMIT_UNKNOWN: Range = range(600.0, 4_000.0, 50_000.0);
-/// … and by the end that closes second the connection's own end: both sockets freed, TIME_WAIT entered.
+/// … and by the end that closes second the connection's own end: both sockets freed, TIME_WAIT
+/// entered.
 const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
 /// Cycles around a connection that are not its figures': tokens, answers, limits, states asked for.
 const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
-/// Ends on two CPUs or hosts sleep between two steps of a connection: caches were lost or used by others, the
-/// clock may have fallen. A warm loop in one thread pays nothing of it.
+/// Ends on two CPUs or hosts sleep between two steps of a connection: caches were lost or used by
+/// others, the clock may have fallen. A warm loop in one thread pays nothing of it.
 const AFTER_SLEEP: Range = range(1.0, 1.6, 3.5);
-/// Who is woken on the same CPU may run at once, within the call that woke it, until it waits again.
+/// Who is woken on the same CPU may run at once, within the call that woke it, until it waits
+/// again.
 const TURN: Range = range(0.0, 0.25, 2.5);
 /// Ends on two CPUs wake each other so often in a connection.
 const WAKES: f64 = 4.0;
-/// A SYN is sent again after a second (RFC 6298, TCP_TIMEOUT_INIT), on a tick of the kernel's clock.
+/// A SYN is sent again after a second (RFC 6298, TCP_TIMEOUT_INIT), on a tick of the kernel's
+/// clock.
 const AGAIN_NS: Range = range(0.99e9, 1.01e9, 1.1e9);
 /// Where SYNs are lost once, they may be lost again: after 3 s (1 s in steps since Linux 6.5).
 const AGAIN_TWICE_NS: f64 = 3.3e9;
@@ -126,8 +130,8 @@ pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'s
     }
 }
 
-/// The least round trip that net.rtt measured of a small TCP message: over loopback in one thread (nobody
-/// is woken, as nobody is for a handshake), to a peer between the hosts.
+/// The least round trip that net.rtt measured of a small TCP message: over loopback in one thread
+/// (nobody is woken, as nobody is for a handshake), to a peer between the hosts.
 fn measured_trip(facts: Facts) -> Option<f64> {
     let ends = match &facts.site.peer {
         Some(_) => Ends::TwoHosts,

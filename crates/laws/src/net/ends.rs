@@ -67,8 +67,8 @@ impl Ends {
         }
     }
 
-    /// CPUs of the threads of one end, a thread for each connection: pairs of CPUs one after another where
-    /// both ends are on two CPUs of this host, else the end's CPUs in turn.
+    /// CPUs of the threads of one end, a thread for each connection: pairs of CPUs one after
+    /// another where both ends are on two CPUs of this host, else the end's CPUs in turn.
     pub fn spread(self, cpus: &[usize], is_near: bool, connections: u64) -> Vec<usize> {
         let of = |at: usize| cpus.get(at % cpus.len().max(1)).copied().unwrap_or(0);
         (0..usize::try_from(connections).unwrap_or(1))

@@ -1,8 +1,10 @@
-//! Laws of round trips beside traffic: how many bytes wait before them, and at what rate these go on.
+//! Laws of round trips beside traffic: how many bytes wait before them, and at what rate these go
+//! on.
 //!
-//! A queue is as long as its owner lets it be: the device's ring and queueing discipline, a shaper's bucket, a
-//! router's memory; and never longer than what the traffic's sockets have on their way. Few of these tell
-//! their size, so the interval reaches from none to what the socket buffers allow.
+//! A queue is as long as its owner lets it be: the device's ring and queueing discipline, a
+//! shaper's bucket, a router's memory; and never longer than what the traffic's sockets have on
+//! their way. Few of these tell their size, so the interval reaches from none to what the socket
+//! buffers allow.
 
 use super::request::measured_trip;
 use super::{
@@ -47,8 +49,8 @@ const USUAL_BUFFER: f64 = 6_291_456.0;
 const SHORT: Range = range(0.0, 1.5e6, 1.5e7);
 /// A scheduler's slice, and somewhat more than one of them, in ns.
 const SLICES: Range = range(0.0, 1.5e5, 9e6);
-/// What bytes of a stream wait for on loopback, beside CPUs: packets of 64 KiB before one's own in a CPU's
-/// backlog, in ns.
+/// What bytes of a stream wait for on loopback, beside CPUs: packets of 64 KiB before one's own in
+/// a CPU's backlog, in ns.
 const BACKLOG: Range = range(0.0, 2e4, 1.5e6);
 
 impl Beside {
@@ -61,8 +63,8 @@ impl Beside {
         }
     }
 
-    /// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where there are any;
-    /// none where the site does not allow the ends.
+    /// CPUs of the traffic's threads at both ends: such as nothing else of the case is on, where
+    /// there are any; none where the site does not allow the ends.
     pub fn traffic_cpus(&self, site: &Site) -> Option<[usize; 2]> {
         let [near, far] = self.ends.cpus(site)?;
         let here = |at: usize, or: usize| site.cpus.get(at).copied().unwrap_or(or);

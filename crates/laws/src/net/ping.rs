@@ -1,8 +1,9 @@
-//! Laws of ICMP echoes: one end's calls and waiting, the way twice, and a kernel at the other end that answers
-//! in the interrupt that brought the echo, without a process.
+//! Laws of ICMP echoes: one end's calls and waiting, the way twice, and a kernel at the other end
+//! that answers in the interrupt that brought the echo, without a process.
 //!
-//! Cycles are starting values for Linux 6.x, from memory of `perf` of `ping -f` over loopback (5 to 12 µs an
-//! echo on cores of 3 GHz); R0, R1 and R2 printed 23, 37 and 83 µs for echoes a second apart.
+//! Cycles are starting values for Linux 6.x, from memory of `perf` of `ping -f` over loopback (5 to
+//! 12 µs an echo on cores of 3 GHz); R0, R1 and R2 printed 23, 37 and 83 µs for echoes a second
+//! apart.
 
 use super::rtt::{self, Arrivals};
 use super::{Ends, Kind, Protocol, Transport, Waking, Way, round_trip, stack};
@@ -42,9 +43,10 @@ const ANSWER: Range = range(800.0, 2_800.0, 11_000.0);
 const TAKE: Range = range(350.0, 900.0, 3_000.0);
 /// Cycles for each byte that is copied and summed, of the four times that an echo is.
 const PER_BYTE: Range = range(0.05, 0.25, 1.2);
-/// After a pause code and data have left the near caches and the TLB, and the clock may have fallen: R0's 23 µs
-/// by ping, a second apart, are 80,000 cycles, where echoes without pauses take about 14,000 on such cores; a
-/// pause of a millisecond on an idle host with large caches may cost next to nothing.
+/// After a pause code and data have left the near caches and the TLB, and the clock may have
+/// fallen: R0's 23 µs by ping, a second apart, are 80,000 cycles, where echoes without pauses take
+/// about 14,000 on such cores; a pause of a millisecond on an idle host with large caches may cost
+/// next to nothing.
 const COLD: Range = range(1.0, 3.2, 14.0);
 
 /// What an echo's time is made of, in ns.
@@ -117,9 +119,9 @@ fn beyond(site: &Site, way: &Way<'_>, of: &Echoes) -> Law {
         + Law::software(answer, "the peer's kernel answers in its interrupt")
 }
 
-/// What a message of its own size there and back takes over a socket, as net.rtt measured it in the same run
-/// with the same far end, in ns, and where the ends were: the figure of 56 or 64 bytes that a process answers
-/// after a blocking wait.
+/// What a message of its own size there and back takes over a socket, as net.rtt measured it in the
+/// same run with the same far end, in ns, and where the ends were: the figure of 56 or 64 bytes
+/// that a process answers after a blocking wait.
 pub fn measured_rtt(
     facts: Facts,
     far: &str,
@@ -135,8 +137,9 @@ pub fn measured_rtt(
     nearest.map(|(of, ns)| (ns, of.ends))
 }
 
-/// An echo from what net.rtt measured with its ends there: that less what the process at the far end took for
-/// its part, in ns. None of loopback's two CPUs: nearly all of that is waking, which an echo there does not need.
+/// An echo from what net.rtt measured with its ends there: that less what the process at the far
+/// end took for its part, in ns. None of loopback's two CPUs: nearly all of that is waking, which
+/// an echo there does not need.
 pub fn less_socket(
     site: &Site,
     (rtt_ns, ends): (f64, Ends),
@@ -165,8 +168,8 @@ fn measured(rtt_ns: f64, protocol: Protocol) -> Law {
     Law::measured(rtt_ns, 0.05, format!("a round trip by {protocol} takes {us:.1} µs (net.rtt)"))
 }
 
-/// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends may be on
-/// one CPU or on two.
+/// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends
+/// may be on one CPU or on two.
 pub fn socket_cost(site: &Site, protocol: Protocol, way: &Way<'_>) -> Law {
     let is_here = way.kind() == Kind::Loopback;
     let (likely, most) = match is_here {
@@ -199,7 +202,8 @@ pub fn loss(way: &Way<'_>) -> Law {
     Law::hardware(range(0.0, 0.0, high), name).and(why)
 }
 
-/// What a measured round trip over a socket leaves when an echo's expected time is taken away, in ns.
+/// What a measured round trip over a socket leaves when an echo's expected time is taken away, in
+/// ns.
 pub fn left_of(rtt_ns: f64, protocol: Protocol, ping: Law) -> Law {
     measured(rtt_ns, protocol) - ping.and("less that of an echo")
 }

@@ -1,9 +1,10 @@
-//! Laws of requests by a schedule: how many a second two ends manage, and how long one takes beside others.
+//! Laws of requests by a schedule: how many a second two ends manage, and how long one takes beside
+//! others.
 //!
-//! Queues are those of one server: nothing waits while requests come one by one, and waiting grows with
-//! u / (1 - u) as the server's share u of busy time grows, by how much depends on how unevenly they come and
-//! are served (R. Jain, "The Art of Computer Systems Performance Analysis", M/G/1), which is not known
-//! beforehand: the interval opens.
+//! Queues are those of one server: nothing waits while requests come one by one, and waiting grows
+//! with u / (1 - u) as the server's share u of busy time grows, by how much depends on how unevenly
+//! they come and are served (R. Jain, "The Art of Computer Systems Performance Analysis", M/G/1),
+//! which is not known beforehand: the interval opens.
 
 use super::rtt::{self, Arrivals};
 use super::{
@@ -45,7 +46,8 @@ case! {
         connections: u64 = Domain::count(1, 256),
         /// how due times lie: one period apart, or exponential gaps
         schedule: Option<Schedule>,
-        /// percent of what the round's closed loop reaches, or that loop itself; none where rates are given
+        /// percent of what the round's closed loop reaches, or that loop itself; none where rates
+        /// are given
         load: Option<Load>,
         /// requests a second, instead of a share
         rate: Option<u64> = Domain::count(1, 10_000_000),
@@ -141,8 +143,9 @@ fn awake(facts: Facts, of: &Requests) -> Range {
     (round_trip(&way, of.transport(), of.message, of.message) + near + far).range
 }
 
-/// Requests a second of the closed loop: one on its way by each connection, as many as the slower end's CPU
-/// manages. With several on their way an end that answers one finds the next, and does not sleep in between.
+/// Requests a second of the closed loop: one on its way by each connection, as many as the slower
+/// end's CPU manages. With several on their way an end that answers one finds the next, and does
+/// not sleep in between.
 pub fn closed_rate(facts: Facts, of: &Requests) -> Law {
     let alone = alone(facts, of);
     let by_trips = |trip| inverse(1e9 * of.connections as f64, trip);
@@ -292,8 +295,8 @@ pub fn cpu_far(facts: Facts, of: &Requests) -> Law {
     pair.at(ns).and("poll(2), and a sleep for each request or for several")
 }
 
-/// What net.rtt measured of blocking ends for the message nearest in size, to the same far end by the same
-/// protocol from where this end is (one of `ends`).
+/// What net.rtt measured of blocking ends for the message nearest in size, to the same far end by
+/// the same protocol from where this end is (one of `ends`).
 pub(super) fn measured_trip(
     facts: Facts,
     protocol: Protocol,

@@ -1,8 +1,8 @@
 //! Laws of round trips: what each end does, the way between them, and who waits for whom.
 //!
 //! Copies and services of UNIX sockets are those of [`crate::os::ipc`]. What making a connection
-//! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept in one
-//! thread) and R2; newer kernels do it in half.
+//! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept
+//! in one thread) and R2; newer kernels do it in half.
 
 use super::stack::{SLEEP, asked, call, other_pair, woken, work};
 use super::{Ends, Kind, Transport, Waking, Way, far_stack_cost, sleeps, stack_cost};
@@ -52,8 +52,8 @@ case! {
         protocol: Protocol,
         /// bytes of a message
         message: u64 = Domain::bytes(1, 1 << 20),
-        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu (two
-        /// processes), two_hosts
+        /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
+        /// (two processes), two_hosts
         ends: Ends,
         /// connections at once, with a thread each at both ends
         connections: u64 = Domain::count(1, 64),
@@ -75,8 +75,8 @@ pub enum End {
     Far,
 }
 
-/// Bytes a cycle of a copy between a process's buffer and a socket's, both ways out of caches, the last
-/// level's for large messages.
+/// Bytes a cycle of a copy between a process's buffer and a socket's, both ways out of caches, the
+/// last level's for large messages.
 const COPY: Range = range(2.0, 8.0, 30.0);
 /// Copies of a message at one end: in and out.
 const COPIES: f64 = 2.0;
@@ -85,8 +85,8 @@ const UNIX_MESSAGE: Range = range(600.0, 1_400.0, 3_200.0);
 /// Cycles of socket, connect and accept, beyond a switch.
 const TCP_CONNECTION: Range = range(9_000.0, 24_000.0, 60_000.0);
 const UNIX_CONNECTION: Range = range(2_500.0, 8_000.0, 25_000.0);
-/// From a message in a socket to a poller on another CPU that sees it: half a question, lines of another
-/// core's cache for the socket's state, in ns.
+/// From a message in a socket to a poller on another CPU that sees it: half a question, lines of
+/// another core's cache for the socket's state, in ns.
 const SEEN: Range = range(50.0, 400.0, 2_500.0);
 /// A pause's own call, its timer's interrupt and what runs cold after it, in ns of CPU time.
 const PAUSE_CPU: Range = range(800.0, 4_000.0, 30_000.0);
@@ -137,7 +137,8 @@ pub fn adds(known: &Known) -> bool {
     ipc::adds(known)
 }
 
-/// Round trips that net.rtt measured with a far end, in ns: of one connection that stays, by ends that block.
+/// Round trips that net.rtt measured with a far end, in ns: of one connection that stays, by ends
+/// that block.
 pub(super) fn measured(
     known: &Known,
     far: &str,
@@ -235,8 +236,8 @@ fn half(fresh: bool, end: End) -> Range {
     }
 }
 
-/// One end's share: its stack, going to sleep and being taken up, its copies, and half a connection's
-/// making.
+/// One end's share: its stack, going to sleep and being taken up, its copies, and half a
+/// connection's making.
 fn at_an_end(facts: Facts, of: &Exchange, stack: Law) -> Law {
     let all = stack + work(facts, SLEEP, "a sleep") + copies(facts, of);
     match of.is_fresh() {

@@ -1,9 +1,9 @@
 //! What each end does for a message: system calls, protocols, and who must be woken.
 //!
-//! Cycles are starting values for Linux 6.x: R0's round trip of 56 B between two TCP sockets of one thread,
-//! 14,191 cycles, is two pairs of send and receive on a core of 2012; `perf` of such loops shows about half
-//! of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles for a round trip between two
-//! processes on one CPU. They were adjusted to no other machine.
+//! Cycles are starting values for Linux 6.x: R0's round trip of 56 B between two TCP sockets of one
+//! thread, 14,191 cycles, is two pairs of send and receive on a core of 2012; `perf` of such loops
+//! shows about half of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles
+//! for a round trip between two processes on one CPU. They were adjusted to no other machine.
 
 use super::{Kind, Transport, Way};
 use crate::os;
@@ -14,8 +14,8 @@ use bench::pair::Class;
 use record::event::{Condition, Range};
 use std::fmt::Display;
 
-/// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a virtual machine
-/// the hypervisor sends it, and the caller waits for that.
+/// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a
+/// virtual machine the hypervisor sends it, and the caller waits for that.
 const ASKING: Range = range(0.05, 0.2, 0.5);
 const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
 
@@ -58,8 +58,9 @@ pub(super) fn is_gvisor(site: &Site) -> bool {
     site.host.kernel.container.runtime.as_deref() == Some("gvisor")
 }
 
-/// One send and one receive of a small message at one end, with the protocols' work both ways and the waking
-/// of the receiver, in ns. Measured system calls and switches are used where they are known.
+/// One send and one receive of a small message at one end, with the protocols' work both ways and
+/// the waking of the receiver, in ns. Measured system calls and switches are used where they are
+/// known.
 pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
     let out_and_in = format!("{transport} out and in by two calls");
     let mut all = call(facts).times(2.0) + work(facts, services(transport), out_and_in);
@@ -72,8 +73,8 @@ pub fn stack_cost(facts: Facts, transport: Transport, waking: Waking) -> Law {
     }
 }
 
-/// The same at the far end, by its own host's description, of which no figure was measured, in ns; of
-/// loopback's, this host's.
+/// The same at the far end, by its own host's description, of which no figure was measured, in ns;
+/// of loopback's, this host's.
 pub fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Law {
     match far_site(site) {
         None => stack_cost(Facts::prior(site), transport, waking),
@@ -95,8 +96,8 @@ pub(super) fn far_site(site: &Site) -> Option<Site> {
     })
 }
 
-/// Cycles of a message sent and received beyond entry and exit: socket buffers, IP, filters, the queue
-/// between the CPUs, the socket found.
+/// Cycles of a message sent and received beyond entry and exit: socket buffers, IP, filters, the
+/// queue between the CPUs, the socket found.
 fn services(transport: Transport) -> Range {
     match transport {
         Transport::Tcp => range(2_200.0, 5_500.0, 19_500.0),
@@ -120,7 +121,8 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
             None => by_pipe(facts, Class::Same),
         },
         Waking::Other => {
-            // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
+            // Another pair's hand-over says nothing: a sibling's may be a tenth of another
+            // socket's.
             let pair = other_pair(facts.site);
             match measured(pair) {
                 Some(ns) => Law::new(
@@ -141,8 +143,9 @@ pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
     })
 }
 
-/// The waking of a thread whose message a kernel answers by itself (an echo, a SYN), in ns. Between namespaces
-/// of one kernel the answer may be there before the call that asked is over, and nobody is woken.
+/// The waking of a thread whose message a kernel answers by itself (an echo, a SYN), in ns. Between
+/// namespaces of one kernel the answer may be there before the call that asked is over, and nobody
+/// is woken.
 pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Option<Law> {
     let woken = woken(facts, waking)?;
     let range = range(0.0, 0.1 * woken.range.likely, woken.range.high);
@@ -152,9 +155,9 @@ pub(super) fn woken_by_kernel(facts: Facts, way: &Way<'_>, waking: Waking) -> Op
     })
 }
 
-/// CPU time that the frames of a message after the first cost an end that sleeps between them, in ns: it takes
-/// from none to all of them by themselves, and between namespaces its acknowledgement asks the sender's CPU to
-/// wake up.
+/// CPU time that the frames of a message after the first cost an end that sleeps between them, in
+/// ns: it takes from none to all of them by themselves, and between namespaces its acknowledgement
+/// asks the sender's CPU to wake up.
 pub fn sleeps(facts: Facts, transport: Transport, bytes: u64) -> Law {
     let way = Way::of(facts.site);
     let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
@@ -176,8 +179,8 @@ pub(super) fn asked(facts: Facts) -> Option<Law> {
     Some(law.counting_if(is_guest, Condition::Hypervisor))
 }
 
-/// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first
-/// two. `llc` where it has but one.
+/// The distance of the CPUs that both ends run on where they run on two, as cases name it: the
+/// site's first two. `llc` where it has but one.
 pub(super) fn other_pair(site: &Site) -> Class {
     match site.cpus.as_slice() {
         [near, far, ..] => site.host.cpu.distance(*near, *far).into(),

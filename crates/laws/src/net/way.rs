@@ -101,7 +101,8 @@ pub struct Way<'facts> {
     pub shaped_bits: Option<f64>,
     /// An MTU that the user gave.
     pub given_mtu_bytes: Option<u64>,
-    /// What all has to pass that an end sends, as its kernel tells; none before a direction is chosen.
+    /// What all has to pass that an end sends, as its kernel tells; none before a direction is
+    /// chosen.
     pub held: Option<Held<'facts>>,
 }
 
@@ -195,20 +196,22 @@ impl<'facts> Way<'facts> {
             [None, None] => Kind::Unknown,
             _ if any(Kind::Wireless) => Kind::Wireless,
             _ if any(Kind::Paravirtual) => Kind::Paravirtual,
-            // A namespace's own pair may lead on to a card: only both ends together, or no gateway, tell.
+            // A namespace's own pair may lead on to a card: only both ends together, or no gateway,
+            // tell.
             [Some(Kind::Virtual), Some(Kind::Virtual)] => Kind::Virtual,
             [Some(Kind::Virtual), None] | [None, Some(Kind::Virtual)] if !self.has_gateway => {
                 Kind::Virtual
             }
             _ if any(Kind::Wired) => Kind::Wired,
             _ if any(Kind::Virtual) => Kind::Unknown,
-            // The peer's own address led over this host's loopback device: two namespaces could not.
+            // The peer's own address led over this host's loopback device: two namespaces could
+            // not.
             _ => Kind::Virtual,
         }
     }
 
-    /// The nominal rate in bit/s: what the user gave, else that of the slower end's card. None where no card
-    /// is on the way, whatever drivers claim.
+    /// The nominal rate in bit/s: what the user gave, else that of the slower end's card. None
+    /// where no card is on the way, whatever drivers claim.
     pub fn bits_per_second(&self) -> Option<f64> {
         let held = self.holding().map(|held| held.bits);
         held.or_else(|| self.unheld_bits())
@@ -313,8 +316,8 @@ impl<'facts> Way<'facts> {
         self.frames(transport, self.mtu_bytes() - self.head_bytes(transport))
     }
 
-    /// How a message of so many bytes lies in frames: TCP cuts segments, IP cuts datagrams into fragments of
-    /// whole eights of bytes, of which only the first has the transport's head.
+    /// How a message of so many bytes lies in frames: TCP cuts segments, IP cuts datagrams into
+    /// fragments of whole eights of bytes, of which only the first has the transport's head.
     pub fn frames(&self, transport: Transport, payload: u64) -> Frames {
         let (ip, mtu) = (self.ip_bytes(), self.mtu_bytes());
         // Bytes of each packet beside IP's head: what is cut, by how much, and what cutting adds.

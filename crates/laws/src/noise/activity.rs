@@ -2,11 +2,11 @@
 //! states, times what one costs, and little else on a quiet machine.
 //!
 //! The tick's cost is that of an interrupt's way in and out and of the scheduler's accounting. R4
-//! measured 0.9 to 1.9 µs on a Pentium E6300 with Linux 3.13, and about 0.1 % lost; kernels since pay
-//! for the mitigations of the way in. In a virtual machine the timer is programmed and delivered with the
-//! hypervisor's help, where the processor does not do it by itself. What others take is written from
-//! usual figures of quiet machines (sysjitter, oslat and rtla osnoise on default kernels), wide because
-//! nothing in the description of a machine says who else runs.
+//! measured 0.9 to 1.9 µs on a Pentium E6300 with Linux 3.13, and about 0.1 % lost; kernels since
+//! pay for the mitigations of the way in. In a virtual machine the timer is programmed and
+//! delivered with the hypervisor's help, where the processor does not do it by itself. What others
+//! take is written from usual figures of quiet machines (sysjitter, oslat and rtla osnoise on
+//! default kernels), wide because nothing in the description of a machine says who else runs.
 
 use super::{Cause, is_bare};
 use crate::cpu::{CounterRead, core_clock, counter_read};
@@ -15,10 +15,11 @@ use bench::experiment::Site;
 use host::Arch;
 use record::event::{Condition, Range};
 
-/// One tick, in ns, on the machine itself: R4's shortest, and one that balances load on a large machine …
+/// One tick, in ns, on the machine itself: R4's shortest, and one that balances load on a large
+/// machine …
 const TICK_BARE_NS: Range = range(800.0, 2_200.0, 9_000.0);
-/// … in a virtual machine, where the way to the hypervisor and back is in it; a guest on KVM whose host
-/// was busy had ticks of 38 to 41 µs …
+/// … in a virtual machine, where the way to the hypervisor and back is in it; a guest on KVM whose
+/// host was busy had ticks of 38 to 41 µs …
 const TICK_GUEST_NS: Range = range(1_200.0, 7_000.0, 60_000.0);
 /// … and where nobody tells which it is.
 const TICK_UNKNOWN_NS: Range = range(TICK_BARE_NS.low, 3_000.0, TICK_GUEST_NS.high);
@@ -126,8 +127,8 @@ pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Law {
     }
 }
 
-/// The median time between gaps, in ns: what the gaps of a second leave of it, less where some follow
-/// others soon.
+/// The median time between gaps, in ns: what the gaps of a second leave of it, less where some
+/// follow others soon.
 pub fn active_ns(site: &Site, cpu: Option<usize>) -> Law {
     let gaps = gap_rate_hz(site, cpu);
     if is_tickless(site, cpu) {
@@ -239,8 +240,8 @@ pub fn lost_timer(site: &Site, cpu: Option<usize>) -> Law {
 pub fn lost(site: &Site, cpu: Option<usize>) -> Law {
     let timer = lost_timer(site, cpu);
     let Range { low, likely, .. } = timer.range;
-    // What others than the tick may take of a machine that is not busy: on the machine itself some hundred
-    // interruptions a second of 10 µs.
+    // What others than the tick may take of a machine that is not busy: on the machine itself some
+    // hundred interruptions a second of 10 µs.
     let most = if is_bare(site) { 0.003 } else { 0.04 };
     let others = format!("others at most {} % unless the machine is busy", 100.0 * most);
     let mut law = timer + Law::software(range(0.0, 0.3 * likely, most), others);

@@ -1,21 +1,22 @@
-//! Laws of what every CPU loses while all of them run a program that never waits: what one CPU loses
-//! alone, and the work that an idle CPU would have done for the others.
+//! Laws of what every CPU loses while all of them run a program that never waits: what one CPU
+//! loses alone, and the work that an idle CPU would have done for the others.
 
 use super::{activity, is_bare};
 use crate::{Law, range};
 use bench::experiment::Site;
 use record::event::{Condition, Range};
 
-/// The one CPU of noise.activity against each of all, at work together: the others' ticks, balancing
-/// and interrupts to each other come on top; a shared core or a hypervisor's queue may double it.
+/// The one CPU of noise.activity against each of all, at work together: the others' ticks,
+/// balancing and interrupts to each other come on top; a shared core or a hypervisor's queue may
+/// double it.
 const BESIDE: Range = range(0.3, 1.15, 4.0);
 /// What the kernel's threads and daemons take of each CPU when none is idle.
 const HOUSEKEEPING: f64 = 0.01;
 /// Interrupts between CPUs and wake-ups that find no idle CPU, a second.
 const EVENTS_HZ: f64 = 200.0;
 
-/// A hypervisor's own ticks, timers and neighbours interrupt a guest unseen, a second: a few thousand
-/// were seen on one whose host was busy.
+/// A hypervisor's own ticks, timers and neighbours interrupt a guest unseen, a second: a few
+/// thousand were seen on one whose host was busy.
 const UNSEEN_HZ: f64 = 8_000.0;
 
 /// Share of time lost, on one CPU (`cpu`) or on all; `alone` is what noise.activity found.

@@ -1,9 +1,9 @@
 //! Laws of wake-ups: how late a sleeper comes back from a sleep to a given time.
 //!
-//! The kernel may put the timer off by the thread's slack; then an interrupt, the exit from the idle
-//! state that the governor chose for a gap of this length, and the scheduler. Cycles are starting
-//! values for Linux 6.x from memory of usual figures (cyclictest under a real-time policy on idle
-//! server cores of 3 GHz: 2 to 5 µs without deep idle states), adjusted to no machine.
+//! The kernel may put the timer off by the thread's slack; then an interrupt, the exit from the
+//! idle state that the governor chose for a gap of this length, and the scheduler. Cycles are
+//! starting values for Linux 6.x from memory of usual figures (cyclictest under a real-time policy
+//! on idle server cores of 3 GHz: 2 to 5 µs without deep idle states), adjusted to no machine.
 
 use super::is_bare;
 use crate::os::schedule;
@@ -17,15 +17,16 @@ use record::key::CaseId;
 /// Slack that Linux gives a process that asks for none.
 const USUAL_SLACK_NS: f64 = 50_000.0;
 
-/// From this spacing on a halted guest's host may choose its deepest idle states, which tell a guest
-/// nothing: their target residencies are 0.6 to 2 ms on servers.
+/// From this spacing on a halted guest's host may choose its deepest idle states, which tell a
+/// guest nothing: their target residencies are 0.6 to 2 ms on servers.
 const HOST_SLEEPS_NS: f64 = 5e6;
 
 /// What leaving them takes, in ns: servers state 100 to 170 µs (intel_idle's C6).
 const HOST_WAKES: Range = range(0.0, 20_000.0, 150_000.0);
 
 symbols! {
-    /// What else runs: nothing of plumb's, a process that spins on the sleeper's CPU, or one on every other.
+    /// What else runs: nothing of plumb's, a process that spins on the sleeper's CPU, or one on
+    /// every other.
     pub enum Load { Idle = "idle", Same = "same", Others = "others" }
 }
 symbols! {
@@ -49,7 +50,8 @@ case! {
     pub struct Sleep {
         /// from one point of the grid to the next
         spacing: u64 = Domain::ns(50_000, 10_000_000_000),
-        /// what else runs: nothing, a process that spins on the sleeper's CPU, or one on each other CPU
+        /// what else runs: nothing, a process that spins on the sleeper's CPU, or one on each other
+        /// CPU
         load: Load,
         /// the clock of the grid, the sleep and the reading
         clock: GridClock,
@@ -76,8 +78,8 @@ impl Sleep {
     }
 }
 
-/// Whether earlier figures add anything to a sleep: the switch on one CPU is known, or the wake-up of
-/// another.
+/// Whether earlier figures add anything to a sleep: the switch on one CPU is known, or the wake-up
+/// of another.
 pub fn tells(known: &Known) -> bool {
     measured_switch(known, "same").is_some()
 }
@@ -158,7 +160,8 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
     }
 }
 
-/// Adds the way through a thread of the kernel's, by which real-time kernels end ordinary threads' sleeps.
+/// Adds the way through a thread of the kernel's, by which real-time kernels end ordinary threads'
+/// sleeps.
 fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
     let is_realtime = facts.site.host.kernel.preemption.as_deref() == Some("rt");
     if sleep.policy == Policy::Fifo || !is_realtime {
@@ -230,8 +233,8 @@ fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
     )
 }
 
-/// The idle state that a governor picks for a gap of this length, the deepest that pays, and the exit
-/// latency of the shallowest that halts, in µs. Polling counts as no state.
+/// The idle state that a governor picks for a gap of this length, the deepest that pays, and the
+/// exit latency of the shallowest that halts, in µs. Polling counts as no state.
 fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
     let halts = || states.iter().filter(|state| !state.disabled && state.name != "POLL");
     let shallowest = halts().map(|state| state.latency_us).min()?;
@@ -243,15 +246,15 @@ fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
     Some((deepest, shallowest))
 }
 
-/// For how long a fair scheduler may leave the CPU to the spinner when the sleeper is due: a slice, looked
-/// at by ticks. In ns, with what decides.
+/// For how long a fair scheduler may leave the CPU to the spinner when the sleeper is due: a slice,
+/// looked at by ticks. In ns, with what decides.
 fn blocked(site: &Site, sleep: &Sleep) -> Option<Law> {
     let beside = sleep.load == Load::Same && sleep.policy != Policy::Fifo;
     beside.then(|| schedule::slice(site, 2))
 }
 
-/// A fair scheduler as a rule takes the CPU from the spinner at once, because the sleeper has had less;
-/// the figure is a median.
+/// A fair scheduler as a rule takes the CPU from the spinner at once, because the sleeper has had
+/// less; the figure is a median.
 fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
     let Some(slice) = blocked(site, sleep) else {
         return at_once;
@@ -300,8 +303,8 @@ pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
     .counting_if(!is_bare(site), Condition::Hypervisor)
 }
 
-/// What os.switch found beyond the calls for two parties at a distance, in ns: threads by futex, else
-/// processes by pipe.
+/// What os.switch found beyond the calls for two parties at a distance, in ns: threads by futex,
+/// else processes by pipe.
 fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
     [("futex", "threads"), ("pipe", "processes")]
         .into_iter()

@@ -104,15 +104,16 @@ const COPIES_AT_A_TIME: f64 = 4.0;
 /// A first-level cache for data holds so many bytes, or somewhat more.
 const NEAR_BYTES: f64 = 48.0 * 1024.0;
 
-/// Bytes a cycle of a copy between two processes' buffers that stay cached, on one CPU: from a short
-/// `rep movsb` without its fast form to full vectors out of the first-level cache.
+/// Bytes a cycle of a copy between two processes' buffers that stay cached, on one CPU: from a
+/// short `rep movsb` without its fast form to full vectors out of the first-level cache.
 const COPY_NEAR: Range = range(4.0, 13.0, 36.0);
 /// The same where the buffers fit the second cache and not the first.
 const COPY_BEYOND: Range = range(3.0, 8.0, 25.0);
 /// The same where one side's lines come out of another core's cache.
 const COPY_FAR: Range = range(1.5, 5.0, 16.0);
 
-/// One process put to sleep and another taken up, in cycles, beyond the entry and exit of the calls.
+/// One process put to sleep and another taken up, in cycles, beyond the entry and exit of the
+/// calls.
 const SWITCH: Range = range(1300.0, 2500.0, 5500.0);
 /// A CPU that sleeps lightly woken until the process on it runs, in ns.
 const WAKE: Range = range(700.0, 2000.0, 7000.0);
@@ -126,8 +127,8 @@ pub fn adds(known: &Known) -> bool {
 }
 
 /// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
-/// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls by
-/// one party.
+/// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls
+/// by one party.
 pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
     let sought = [("via", "pipe"), ("parties", "processes"), ("pair", pair.text())];
     let of = |metric: &str| {

@@ -3,8 +3,8 @@
 //!
 //! Work is counted in core cycles of Linux 5.x and 6.x. The middles come from one virtual machine
 //! (nested page tables, a small dynamically linked parent of a few dozen areas), the widths are
-//! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and a
-//! page-table copy for a fork, with a factor of two either way.
+//! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and
+//! a page-table copy for a fork, with a factor of two either way.
 
 use super::{Service, measured_call, system_call, took};
 use crate::cpu::{clocked, is_guest};
@@ -130,9 +130,10 @@ fn work(call: Call) -> Work {
     }
 }
 
-/// Cycles per page of the parent until the return, and until the child is reaped: a table entry read,
-/// the page's own record found (a cache line per page), a reference and a mapping counted, an entry
-/// written; then all of it undone. A huge page has a table of its own put by for its splitting.
+/// Cycles per page of the parent until the return, and until the child is reaped: a table entry
+/// read, the page's own record found (a cache line per page), a reference and a mapping counted, an
+/// entry written; then all of it undone. A huge page has a table of its own put by for its
+/// splitting.
 fn page_cycles(huge: bool) -> (Range, Range) {
     match huge {
         false => (range(35.0, 90.0, 180.0), range(90.0, 210.0, 430.0)),
@@ -236,8 +237,8 @@ pub fn measured_mapping(known: &Known) -> Option<f64> {
 }
 
 /// Cycles of the kernel's memory management as ns. A measured mapping says how this kernel, its
-/// mitigations and its configuration compare with what the laws expect of it, and narrows the interval;
-/// before, entry and clock are all there is to go by.
+/// mitigations and its configuration compare with what the laws expect of it, and narrows the
+/// interval; before, entry and clock are all there is to go by.
 fn in_memory_management(facts: Facts, cycles: Law) -> Law {
     let time = clocked(facts, cycles);
     let Some(measured) = facts.known.and_then(measured_mapping) else {
@@ -249,8 +250,8 @@ fn in_memory_management(facts: Facts, cycles: Law) -> Law {
         };
     };
     let ratio = measured / system_call(facts, Service::MAP).range.likely;
-    // The measured mapping shares code with a fork, but not all of it: half of what it differs by is
-    // taken over (as the root of a ratio).
+    // The measured mapping shares code with a fork, but not all of it: half of what it differs by
+    // is taken over (as the root of a ratio).
     let shared = ratio.sqrt();
     let Range { low, likely, high } = time.range;
     let narrowed =

@@ -1,10 +1,10 @@
 //! Laws of time slices: for how long the scheduler of ordinary threads lets one run while others
 //! want its CPU.
 //!
-//! A slice is not what a kernel's tunables say: the scheduler looks at the clock when the tick comes,
-//! so a process that may run for 1.4 ms has the CPU until the first tick after that. Where the time
-//! that it may run is within some per cent of whole ticks, jitter of the tick decides between one
-//! more or less, and the law names both.
+//! A slice is not what a kernel's tunables say: the scheduler looks at the clock when the tick
+//! comes, so a process that may run for 1.4 ms has the CPU until the first tick after that. Where
+//! the time that it may run is within some per cent of whole ticks, jitter of the tick decides
+//! between one more or less, and the law names both.
 //!
 //! Tunables as Linux has them (kernel/sched/fair.c; memory of the source, not measured kernel by
 //! kernel). All of them are stated for one CPU and multiplied by 1 + log2 of the online CPUs, at
@@ -12,21 +12,22 @@
 //!
 //! - EEVDF (6.6): a base slice of 0.75 ms, since 6.15 of 0.70 ms (commit 2ae891b82695, which names
 //!   the reason: 3 ms took four ticks of 1 ms instead of three). `update_deadline` asks for another
-//!   process once the virtual time has passed the deadline, a slice after the last; the same process
-//!   comes again where it is still the one that has had least (eligible), so single slices are
-//!   twice as long. Until its slice is used up a process is not preempted (RUN_TO_PARITY).
-//! - CFS (2.6.23; before 2.6.36 with other figures): a latency of 6 ms, in which each of up to eight runs once; of more, a shortest
-//!   slice of 0.75 ms each. `check_preempt_tick` takes the CPU away once a process has run for more
-//!   than latency / N.
+//!   process once the virtual time has passed the deadline, a slice after the last; the same
+//!   process comes again where it is still the one that has had least (eligible), so single slices
+//!   are twice as long. Until its slice is used up a process is not preempted (RUN_TO_PARITY).
+//! - CFS (2.6.23; before 2.6.36 with other figures): a latency of 6 ms, in which each of up to
+//!   eight runs once; of more, a shortest slice of 0.75 ms each. `check_preempt_tick` takes the CPU
+//!   away once a process has run for more than latency / N.
 //!
 //! R4's slices (Linux 3.13, a Pentium of two cores, a tick of 4 ms) are 12 ms for two processes, 8
 //! and 4 ms for three and 4 ms for five. With the constants of two CPUs, a latency of 12 ms, they
 //! would be 8 (over 6), 4 or 8 (at 4), and 4 ms (over 2.4): what three and five had, but not what
-//! two had. A latency of 18 ms, which the factor gives to 4 to 7 CPUs, makes 12 (over 9), 8 (over 6)
-//! and 4 ms (over 3.6): all three but for the one process of three whose slices were 4 ms. An emulated
-//! kernel 6.1 with a latency of 18 ms has 12, 8 and 4 ms (docs/notes/2026-11-22-slices.md), so that is
-//! what R4's machine most likely had; why, the report does not tell. A latency that is not told reaches
-//! up to the next factor, unless sched_rr_get_interval(2) tells its whole ticks.
+//! two had. A latency of 18 ms, which the factor gives to 4 to 7 CPUs, makes 12 (over 9), 8 (over
+//! 6) and 4 ms (over 3.6): all three but for the one process of three whose slices were 4 ms. An
+//! emulated kernel 6.1 with a latency of 18 ms has 12, 8 and 4 ms
+//! (docs/notes/2026-11-22-slices.md), so that is what R4's machine most likely had; why, the report
+//! does not tell. A latency that is not told reaches up to the next factor, unless
+//! sched_rr_get_interval(2) tells its whole ticks.
 
 use super::switch::{Mechanism, Via};
 use crate::noise::activity::tick_cost;
@@ -285,8 +286,9 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
     )
 }
 
-/// A latency that nobody told, narrowed by what sched_rr_get_interval(2) says to a process alone on its
-/// CPU: the whole ticks in it. Where others wanted the CPU too it said less, which tells nothing.
+/// A latency that nobody told, narrowed by what sched_rr_get_interval(2) says to a process alone on
+/// its CPU: the whole ticks in it. Where others wanted the CPU too it said less, which tells
+/// nothing.
 fn by_whole_ticks(site: &Site, latency: Range) -> Range {
     let told = site.host.kernel.scheduler.told_slice_ns;
     let Some((told_ns, tick_ns)) = told.map(|ns| ns as f64).zip(tick_ns(site)) else {

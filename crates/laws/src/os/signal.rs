@@ -1,12 +1,12 @@
-//! Laws of signals: sending, delivering and coming back are system calls or exceptions around kernel
-//! work, and a frame that carries the processor's state to the user's stack and back.
+//! Laws of signals: sending, delivering and coming back are system calls or exceptions around
+//! kernel work, and a frame that carries the processor's state to the user's stack and back.
 //!
 //! Cycles of kernel work are written from memory of usual figures (lmbench's `lat_sig` prints about
 //! 0.1 to 0.3 µs for `install`, 0.5 to 1.5 µs for `catch` and 0.3 to 1 µs for `prot` on machines of
 //! the last fifteen years), not looked up kernel by kernel. The size of the frame follows from the
-//! features: XSAVE's areas of x87 and SSE (576 bytes), AVX (256), AVX-512 (1600), protection keys (8);
-//! AMX's tiles (8 KiB) only where a process asked for them. Arm's frame reserves 4 KiB, of which 528
-//! bytes are the vector registers; SVE adds its own.
+//! features: XSAVE's areas of x87 and SSE (576 bytes), AVX (256), AVX-512 (1600), protection keys
+//! (8); AMX's tiles (8 KiB) only where a process asked for them. Arm's frame reserves 4 KiB, of
+//! which 528 bytes are the vector registers; SVE adds its own.
 
 use super::call;
 use crate::cpu::in_kernel;
@@ -34,7 +34,8 @@ symbols! {
     }
 }
 
-/// An exception's way in and out, over a system call's: it saves all registers and leaves by `iret`.
+/// An exception's way in and out, over a system call's: it saves all registers and leaves by
+/// `iret`.
 pub const EXCEPTION: Range = range(0.6, 1.3, 3.5);
 /// A signal looked up and queued, or found to be ignored.
 const SEND: Range = range(250.0, 560.0, 1300.0);

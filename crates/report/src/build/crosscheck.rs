@@ -17,7 +17,8 @@ use record::run::Run;
 use record::unit::Unit;
 
 const ID: &str = "crosscheck";
-/// So much beyond the outermost ratio the plot goes on, as a factor: goals without an end reach there.
+/// So much beyond the outermost ratio the plot goes on, as a factor: goals without an end reach
+/// there.
 const BEYOND: f64 = 1.1;
 
 /// The section; none of a run that nothing was set beside.
@@ -117,7 +118,8 @@ fn method(all: &[Beside<'_>]) -> String {
     }
 }
 
-/// A rival: what it is, its rows, what explains them, what of it was not compared, and the commands.
+/// A rival: what it is, its rows, what explains them, what of it was not compared, and the
+/// commands.
 fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
     let version = beside.rival.and_then(|rival| rival.version.as_deref());
     let heading = match version {
@@ -213,7 +215,8 @@ fn verdict(compared: &Compared<'_>) -> Cell {
     }
 }
 
-/// What is known of the methods where figures disagree or were never meant to agree, each text once.
+/// What is known of the methods where figures disagree or were never meant to agree, each text
+/// once.
 fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
     let texts =
         gathered(rows.iter().filter_map(|row| Some((difference(row)?, row.name())))).into_iter();
@@ -312,7 +315,8 @@ fn without(all: &[Beside<'_>]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table::new("Tools that were not compared", &headings, rows))
 }
 
-/// All ratios that are quantities, with their intervals and what meets their goals; none for fewer than two.
+/// All ratios that are quantities, with their intervals and what meets their goals; none for fewer
+/// than two.
 fn plot(all: &[Beside<'_>]) -> Option<Plot> {
     let rows = rows_of(all);
     let drawn: Vec<(&Compared, f64)> = rows

@@ -142,8 +142,8 @@ fn first_sentences(text: &str) -> String {
     }
 }
 
-/// A table per metric class: measured cases first, derived figures in their own table; short ones for
-/// the terminal. What was skipped stands below them, with its reason.
+/// A table per metric class: measured cases first, derived figures in their own table; short ones
+/// for the terminal. What was skipped stands below them, with its reason.
 fn tables(
     planned: &PlannedExperiment,
     names: &Names,

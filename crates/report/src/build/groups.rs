@@ -211,8 +211,8 @@ fn by_line(
 }
 
 /// The parameter along which cases are told together first: the view's, else the number of most
-/// values, else the text of fewest. What names the operation, the first text of a case, is the last to
-/// go: a range over several operations tells nothing of any.
+/// values, else the text of fewest. What names the operation, the first text of a case, is the last
+/// to go: a range over several operations tells nothing of any.
 fn along_first<'run>(
     planned: &PlannedExperiment,
     shown: &[&'run str],
@@ -277,8 +277,8 @@ fn tidied(mut table: Table, keys: usize) -> Table {
     table
 }
 
-/// How many of the figures with a prediction are as predicted, by each that they have; a single number is an estimate that
-/// none can be within.
+/// How many of the figures with a prediction are as predicted, by each that they have; a single
+/// number is an estimate that none can be within.
 fn within(figures: &[&Figure]) -> Cell {
     let judged = figures.iter().filter(|figure| !is_estimate(figure));
     let verdicts = judged.filter_map(|figure| {

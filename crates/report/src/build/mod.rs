@@ -111,8 +111,8 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is told
-/// how far off they are.
+/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is
+/// told how far off they are.
 fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
     let mut parts = vec![format!("{printed} figures as their report prints them")];
     if lacking > 0 {

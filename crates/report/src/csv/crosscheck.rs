@@ -39,7 +39,8 @@ const COLUMNS: [(&str, Of, &str); 23] = [
     ("needed", Of::Pairing, "/needed"),
 ];
 
-/// The text, with a header line: a row per compared figure. Rivals that are not here have none. The last columns name plumb's version and the run.
+/// The text, with a header line: a row per compared figure. Rivals that are not here have none. The
+/// last columns name plumb's version and the run.
 pub(super) fn render(run: &Run) -> String {
     let names = COLUMNS.iter().map(|(name, ..)| *name);
     let mut lines = Vec::new();

@@ -2,15 +2,15 @@
 //! of shares. Of 4.7 MB of script 1.0 MB remain, and a reader's browser starts it in a third of the
 //! time.
 //!
-//! The bundle that the `plotly` crate carries is written by esbuild: a sequence of modules
-//! `var NAME=WRAP((exports,module)=>{…});`, each run when its name is first called, the last of which
-//! registers kinds of traces. Kept are the modules that can be called from there once only the kinds
-//! in [`TRACES`] are registered. A bundle of another make is kept whole.
+//! The bundle that the `plotly` crate carries is written by esbuild: a sequence of modules `var
+//! NAME=WRAP((exports,module)=>{…});`, each run when its name is first called, the last of which
+//! registers kinds of traces. Kept are the modules that can be called from there once only the
+//! kinds in [`TRACES`] are registered. A bundle of another make is kept whole.
 //!
 //! `build.rs` runs it, so that the binary holds the result alone.
 //!
-//! Whether what remains draws is tested in a browser alone (`tests/browser`), which a plain `cargo test`
-//! leaves out: after an upgrade of the bundle, `scripts/test` says whether the page works.
+//! Whether what remains draws is tested in a browser alone (`tests/browser`), which a plain `cargo
+//! test` leaves out: after an upgrade of the bundle, `scripts/test` says whether the page works.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,9 @@
 /// What a reader does not see and that keeps GitHub from reading on.
 const BREAK: &str = "<!-- -->";
 
-/// Text in one line that Markdown reads as text: no markup, no HTML, no entity, no formula; and that
-/// GitHub reads as text: `@` calls nobody, `#1` is no issue, an address no link, `:name:` no picture.
+/// Text in one line that Markdown reads as text: no markup, no HTML, no entity, no formula; and
+/// that GitHub reads as text: `@` calls nobody, `#1` is no issue, an address no link, `:name:` no
+/// picture.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.trim();
     let mut escaped = String::with_capacity(text.len());

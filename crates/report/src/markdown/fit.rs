@@ -58,12 +58,12 @@ struct Chosen {
 /// Bytes that a line about what was left out may take.
 const LEFT_OUT_BYTES: usize = 64;
 
-/// What the text's head says of all sections: it stands where there is room, and is the same in every
-/// run or of single figures.
+/// What the text's head says of all sections: it stands where there is room, and is the same in
+/// every run or of single figures.
 const OF_ALL: &[&str] = &["the manual", "reasons", "remarks"];
 
-/// The text with all parts that fit into `room_bytes`: by weight, within a weight the small ones first,
-/// so that most sections have theirs. Title, summary and headings always stand.
+/// The text with all parts that fit into `room_bytes`: by weight, within a weight the small ones
+/// first, so that most sections have theirs. Title, summary and headings always stand.
 pub(super) fn write(head: String, sections: Vec<(String, Vec<Part>)>, room_bytes: usize) -> String {
     let mut sections: Vec<Chosen> = sections
         .into_iter()
@@ -121,7 +121,8 @@ impl Room {
         }
     }
 
-    /// Puts tables in full where short ones stand, as far as there is room: all of a section, or none.
+    /// Puts tables in full where short ones stand, as far as there is room: all of a section, or
+    /// none.
     fn grow(&mut self, sections: &mut [Chosen]) {
         let mut order: Vec<(usize, usize)> = sections
             .iter()

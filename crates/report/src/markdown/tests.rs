@@ -88,8 +88,8 @@ fn hostile_text_stays_text() {
     }
 }
 
-/// Checks a whole text: folds open and close in turn, no other element, every table with as many cells
-/// in each row as columns. Returns the number of tables and folds.
+/// Checks a whole text: folds open and close in turn, no other element, every table with as many
+/// cells in each row as columns. Returns the number of tables and folds.
 pub(crate) fn check(text: &str) -> (usize, usize) {
     let (mut depth, mut folds, mut tables) = (0_i32, 0, 0);
     let (mut columns, mut cells) = (0, 0);

@@ -18,9 +18,9 @@ pub(crate) struct Family {
     samples: Vec<(BTreeMap<String, String>, f64)>,
 }
 
-/// Reads a text of gauges, or says what is wrong with it: lines in the order `TYPE`, `UNIT`, `HELP`,
-/// samples; every family once; every series once; names and labels of the alphabet; escapes that both
-/// formats know; no time stamps; finite values; `# EOF` at the end and nowhere else.
+/// Reads a text of gauges, or says what is wrong with it: lines in the order `TYPE`, `UNIT`,
+/// `HELP`, samples; every family once; every series once; names and labels of the alphabet; escapes
+/// that both formats know; no time stamps; finite values; `# EOF` at the end and nowhere else.
 pub(crate) fn read(text: &str) -> Result<BTreeMap<String, Family>, String> {
     if let Some(at) = text.find(|letter| letter != '\n' && steers(letter)) {
         return Err(format!("a character that steers, after {} bytes", at));

@@ -46,8 +46,8 @@ fn a_run_that_had_one_added_has_it_after_its_experiments() {
     assert!(!without.summary.contains("tools"));
 }
 
-/// An added one has a day and an environment of its own: what is set otherwise is named, what moves by itself
-/// is not.
+/// An added one has a day and an environment of its own: what is set otherwise is named, what moves
+/// by itself is not.
 #[test]
 fn when_it_was_made_is_told_with_what_was_otherwise_then() {
     let mut run = sample::added();

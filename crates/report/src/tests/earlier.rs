@@ -26,8 +26,8 @@ fn earlier() -> Run {
     recorded(1)
 }
 
-/// The same run as this format has it: probed, with a neighbour beside every third quartet, which makes
-/// it longer.
+/// The same run as this format has it: probed, with a neighbour beside every third quartet, which
+/// makes it longer.
 fn probed() -> Run {
     let mut run = earlier();
     run.header.format = record::FORMAT;

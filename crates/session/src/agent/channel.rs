@@ -1,4 +1,5 @@
-//! A connection between a session and an agent: messages in frames, sealed over TCP, with a deadline on each.
+//! A connection between a session and an agent: messages in frames, sealed over TCP, with a
+//! deadline on each.
 
 use super::frame::{Decoder, TooLong, encode};
 use super::handshake::{
@@ -129,7 +130,8 @@ impl Channel {
         }
     }
 
-    /// The agent's end of a TCP connection after its handshake, for frames of at most `limit` bytes.
+    /// The agent's end of a TCP connection after its handshake, for frames of at most `limit`
+    /// bytes.
     ///
     /// # Errors
     /// What arrived after the handshake was not sealed by the session.
@@ -148,8 +150,8 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Either end of a pair of pipes (or other files that can be waited for) which others authenticate and
-    /// encrypt, by its role: says hello and hears one, for up to `patience`.
+    /// Either end of a pair of pipes (or other files that can be waited for) which others
+    /// authenticate and encrypt, by its role: says hello and hears one, for up to `patience`.
     ///
     /// # Errors
     /// [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
@@ -239,8 +241,8 @@ impl Channel {
         self.carrier.write_all(&bytes, Instant::now() + patience, stop)
     }
 
-    /// Waits for the next message; `None` where none has come whole by the deadline, however much else
-    /// arrives: it is looked for once at least.
+    /// Waits for the next message; `None` where none has come whole by the deadline, however much
+    /// else arrives: it is looked for once at least.
     ///
     /// # Errors
     /// [`Lost`] or [`Interrupted`].
@@ -298,8 +300,8 @@ impl Channel {
         Ok(body)
     }
 
-    /// Takes in what has arrived. Call it when [`Channel::fd`] is readable, and [`Channel::taken`] until
-    /// that gives `None` before the next call.
+    /// Takes in what has arrived. Call it when [`Channel::fd`] is readable, and [`Channel::taken`]
+    /// until that gives `None` before the next call.
     ///
     /// # Errors
     /// [`Lost`].
@@ -324,8 +326,8 @@ impl Channel {
         }
     }
 
-    /// Nothing more is said; what was said still arrives. The connection, whose end is to be waited for, where
-    /// it is one.
+    /// Nothing more is said; what was said still arrives. The connection, whose end is to be waited
+    /// for, where it is one.
     pub fn shut(self) -> Option<TcpStream> {
         match self.carrier {
             // One that is gone has no end to wait for.
@@ -366,7 +368,8 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Lost> {
     serde_json::from_slice(body).map_err(|error| Lost::malformed(&error))
 }
 
-/// A connection as a session's is: at once, without blocking, and given up once the other host is dead.
+/// A connection as a session's is: at once, without blocking, and given up once the other host is
+/// dead.
 ///
 /// # Errors
 /// Those of setsockopt(2).

@@ -20,12 +20,14 @@ use thiserror::Error;
 
 /// A connection over which nothing comes for so long, where something should, is given up.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Before a lost connection is made again: one that was killed is gone by then, or was started again.
+/// Before a lost connection is made again: one that was killed is gone by then, or was started
+/// again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A lost connection is tried again for this part of the session's time, and for this long at most.
 const AWAY_PART: f64 = 0.05;
 const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
-/// One that could not be had again is left alone for so long: there is more to measure than against it.
+/// One that could not be had again is left alone for so long: there is more to measure than against
+/// it.
 const GONE_TIME: Duration = Duration::from_secs(60);
 /// An agent finds out within this time that the session which it serves has lost it.
 const BUSY_TIME: Duration = Duration::from_secs(25);
@@ -34,7 +36,8 @@ const BUSY_TIME: Duration = Duration::from_secs(25);
 #[error("{0}")]
 struct Another(String);
 
-/// An agent that was reached, and is reached again by itself when a round finds the connection lost.
+/// An agent that was reached, and is reached again by itself when a round finds the connection
+/// lost.
 pub struct Remote {
     url: PeerUrl,
     key: Option<Key>,
@@ -58,8 +61,8 @@ enum Line {
 }
 
 impl Remote {
-    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` says who asks, `here`
-    /// is the identity of this host.
+    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` says
+    /// who asks, `here` is the identity of this host.
     ///
     /// # Errors
     /// It cannot be reached, or refuses, with the way out; [`crate::child::Interrupted`].
@@ -121,8 +124,9 @@ impl Remote {
         }
     }
 
-    /// Has a connection: the one that it had, or a new one where that was lost. That is tried for a part of
-    /// the session's time; who is then still away is tried again when [`GONE_TIME`] is over.
+    /// Has a connection: the one that it had, or a new one where that was lost. That is tried for a
+    /// part of the session's time; who is then still away is tried again when [`GONE_TIME`] is
+    /// over.
     fn ensure_up(&self, stop: &AtomicBool) -> Result<()> {
         let mut line = self.line.borrow_mut();
         let patience = match &*line {
@@ -177,8 +181,8 @@ impl Remote {
         Ok(connection)
     }
 
-    /// Does something with the connection; one that is of no more use is closed, and its carrier's last
-    /// words are the reason.
+    /// Does something with the connection; one that is of no more use is closed, and its carrier's
+    /// last words are the reason.
     fn with<T>(&self, act: impl FnOnce(&mut Connection) -> Result<T>) -> Result<T> {
         let mut line = self.line.borrow_mut();
         let Line::Up(connection) = &mut *line else {

@@ -15,9 +15,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a login.
+/// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a
+/// login.
 const START_TIME: Duration = Duration::from_secs(30);
-/// An agent's own calibration takes its windows, and then up to this long, as it also waits for its CPUs.
+/// An agent's own calibration takes its windows, and then up to this long, as it also waits for its
+/// CPUs.
 const WELCOME_TIME: Duration = Duration::from_secs(30);
 /// One that an agent drops in the handshake asks so often in all, and waits so long between.
 const TRIES: u32 = 4;
@@ -113,8 +115,9 @@ fn connected(
     }
 }
 
-/// A connection that came through the handshake. Where many strangers ask at once the agent drops some that
-/// have not come far, and one that has the key may be among them: it is not told from one that has another.
+/// A connection that came through the handshake. Where many strangers ask at once the agent drops
+/// some that have not come far, and one that has the key may be among them: it is not told from one
+/// that has another.
 fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
     let mut tries = 1;
     loop {
@@ -152,9 +155,9 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
     }
 }
 
-/// Checks that an agent's address, to which experiments are to send, can be that of one host, and that of this
-/// one only where the agent runs here: whatever an agent says, no traffic goes to many, and none that stays at
-/// home is taken for a link's.
+/// Checks that an agent's address, to which experiments are to send, can be that of one host, and
+/// that of this one only where the agent runs here: whatever an agent says, no traffic goes to
+/// many, and none that stays at home is taken for a link's.
 fn check_address(address: IpAddr, there: &str, here: &str) -> Result<()> {
     let address = address.to_canonical();
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());

@@ -17,8 +17,8 @@ pub struct TooLong {
     pub limit: usize,
 }
 
-/// Cuts frames from bytes as they arrive. What it holds is at most the limit, a length and what the last
-/// [`Decoder::push`] brought, provided that frames are taken before the next.
+/// Cuts frames from bytes as they arrive. What it holds is at most the limit, a length and what the
+/// last [`Decoder::push`] brought, provided that frames are taken before the next.
 #[derive(Debug)]
 pub struct Decoder {
     held: Vec<u8>,

@@ -9,12 +9,13 @@
 //! record: an empty sealed message        ->
 //! ```
 //!
-//! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34, §9): both
-//! ends prove that they have the key, and keys of the connection are fresh at both ends, so that nothing
-//! that was heard can be said again: a recorded message 1 gets an answer, and the connection ends there,
-//! as only who has its ephemeral key can seal the third message. The agent answers one that it remembers
-//! ([`Heard`]) not at all: whoever listened would else take the places of those who have the key. Both hellos are its prologue. A hello
-//! never changes its form: another version is told in plain.
+//! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34,
+//! §9): both ends prove that they have the key, and keys of the connection are fresh at both ends,
+//! so that nothing that was heard can be said again: a recorded message 1 gets an answer, and the
+//! connection ends there, as only who has its ephemeral key can seal the third message. The agent
+//! answers one that it remembers ([`Heard`]) not at all: whoever listened would else take the
+//! places of those who have the key. Both hellos are its prologue. A hello never changes its form:
+//! another version is told in plain.
 
 use super::key::Key;
 use super::seal::{LENGTH_BYTES, Seal, whole};
@@ -218,8 +219,9 @@ impl Responder {
         Ok(Responder { held: Vec::new(), stage: Stage::Hello(Box::new(noise)) })
     }
 
-    /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None` while more
-    /// must arrive. Give it no more at once than it may hold. `heard` is one for all connections of the key.
+    /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None`
+    /// while more must arrive. Give it no more at once than it may hold. `heard` is one for all
+    /// connections of the key.
     ///
     /// # Errors
     /// The other end is none to speak with.
@@ -315,7 +317,8 @@ fn read(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Takes a hello off the front, once it is whole; what cannot become one is refused at its first byte.
+/// Takes a hello off the front, once it is whole; what cannot become one is refused at its first
+/// byte.
 fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
     let Some(bytes) = held.first_chunk::<HELLO_BYTES>() else {
         let own = hello(from);
@@ -333,8 +336,8 @@ fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// Takes a record of a length that is known off the front, once it is whole. Any other length is refused
-/// at once.
+/// Takes a record of a length that is known off the front, once it is whole. Any other length is
+/// refused at once.
 fn take_record(held: &mut Vec<u8>, length: usize) -> Result<Option<Vec<u8>>, Refusal> {
     let stated = held.first_chunk::<LENGTH_BYTES>();
     if stated.is_some_and(|stated| usize::from(u16::from_le_bytes(*stated)) != length) {

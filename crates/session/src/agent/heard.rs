@@ -1,6 +1,6 @@
-//! What a session takes of what its agent says. It is let in by its key, and may still be old, broken or
-//! somebody else's by now: it adds nothing to what is measured, leads to no other address, steers no
-//! terminal, and takes no more memory than its frames have.
+//! What a session takes of what its agent says. It is let in by its key, and may still be old,
+//! broken or somebody else's by now: it adds nothing to what is measured, leads to no other
+//! address, steers no terminal, and takes no more memory than its frames have.
 
 use super::channel::{ANSWER_BYTES_MAX, Channel, Lost};
 use super::message::FromAgent;
@@ -11,8 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Waits for the next message, whose texts are plain ones; `None` where none has come by the deadline. From
-/// an agent that welcomes it is taken only if it is the same plumb, and shorter messages from then on.
+/// Waits for the next message, whose texts are plain ones; `None` where none has come by the
+/// deadline. From an agent that welcomes it is taken only if it is the same plumb, and shorter
+/// messages from then on.
 ///
 /// # Errors
 /// As [`Channel::receive`]; another plumb.
@@ -39,8 +40,8 @@ pub(super) fn message(
     Ok(Some(message))
 }
 
-/// Checks that a worker's message is one that a far end has to say, and that its door is at the agent's
-/// address. Figures of a round are the near end's alone.
+/// Checks that a worker's message is one that a far end has to say, and that its door is at the
+/// agent's address. Figures of a round are the near end's alone.
 ///
 /// # Errors
 /// What it is else.

@@ -1,5 +1,5 @@
-//! A worker of an agent. What it says and is told never makes the agent wait: it may have been stopped, or be
-//! busy, and the agent has one thread.
+//! A worker of an agent. What it says and is told never makes the agent wait: it may have been
+//! stopped, or be busy, and the agent has one thread.
 
 use super::channel::{Channel, Lost, WORKER_BYTES_MAX};
 use crate::child::Worker;
@@ -78,8 +78,8 @@ impl Hand {
         self.channel.slow_at()
     }
 
-    /// Takes in what has come, once [`Hand::fd`] is readable: all that is whole is then to be had of
-    /// [`Hand::next`].
+    /// Takes in what has come, once [`Hand::fd`] is readable: all that is whole is then to be had
+    /// of [`Hand::next`].
     ///
     /// # Errors
     /// It is gone.

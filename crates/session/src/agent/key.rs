@@ -1,5 +1,5 @@
-//! The key that a listening agent and its sessions share: a file of 64 hexadecimal digits that only its
-//! owner can read.
+//! The key that a listening agent and its sessions share: a file of 64 hexadecimal digits that only
+//! its owner can read.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::{self, Write as _};

@@ -1,9 +1,10 @@
-//! An agent that listens: lets in who has its key, one session at a time, and stays up whatever strangers do.
+//! An agent that listens: lets in who has its key, one session at a time, and stays up whatever
+//! strangers do.
 //!
-//! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time of a
-//! handshake and with a kilobyte; for a new one the one that came least far, and of those the oldest, is given
-//! up. The session's end of the handshake shows its key with its first bytes, which nobody can repeat, and so
-//! comes past them.
+//! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time
+//! of a handshake and with a kilobyte; for a new one the one that came least far, and of those the
+//! oldest, is given up. The session's end of the handshake shows its key with its first bytes,
+//! which nobody can repeat, and so comes past them.
 
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, prepare};
 use super::handshake::{Heard, Progress, Refusal, Responder};

@@ -16,8 +16,8 @@ const SHOWN_MAX: usize = 300;
 pub enum ToAgent {
     /// First: who asks, and for how long.
     Open(Box<Open>),
-    /// A fresh worker is to serve this round; one of an earlier round is ended. CPUs, clocks, directory
-    /// and address of the order are the agent's own: what stands there is not looked at.
+    /// A fresh worker is to serve this round; one of an earlier round is ended. CPUs, clocks,
+    /// directory and address of the order are the agent's own: what stands there is not looked at.
     Serve {
         /// Number that answers carry.
         round: u64,
@@ -112,7 +112,8 @@ pub struct Facts {
     pub interface: Option<String>,
 }
 
-/// A text of the other end as it may be shown: of one line, bounded, without what steers a terminal.
+/// A text of the other end as it may be shown: of one line, bounded, without what steers a
+/// terminal.
 pub fn printable(text: &str) -> String {
     let mut shown: String =
         text.chars().map(|c| if steers(c) { ' ' } else { c }).take(SHOWN_MAX).collect();

@@ -9,8 +9,8 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A session that said nothing for this time, and for as long as it expected to take, makes room for
-/// another one that asks.
+/// A session that said nothing for this time, and for as long as it expected to take, makes room
+/// for another one that asks.
 pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// What all sessions of an agent share.

@@ -1,5 +1,5 @@
-//! JSON that another end wrote, without what steers a terminal: taken out before it is parsed, of keys as of
-//! values, and in no more memory than the text has.
+//! JSON that another end wrote, without what steers a terminal: taken out before it is parsed, of
+//! keys as of values, and in no more memory than the text has.
 
 use record::plain::steers;
 

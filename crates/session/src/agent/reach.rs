@@ -35,8 +35,8 @@ pub fn tcp(host: &str, port: u16, stop: &AtomicBool) -> Result<TcpStream> {
     Err(failure.unwrap_or_else(|| anyhow!("{host} has no address")))
 }
 
-/// Addresses of a host. A child asks for them: what answers for names may take long, and would not hear
-/// of an interruption.
+/// Addresses of a host. A child asks for them: what answers for names may take long, and would not
+/// hear of an interruption.
 fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);

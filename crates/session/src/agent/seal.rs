@@ -1,5 +1,5 @@
-//! What follows the handshake on a TCP connection: records, each a two-byte little-endian length and one
-//! sealed Noise message, which together carry a stream of bytes.
+//! What follows the handshake on a TCP connection: records, each a two-byte little-endian length
+//! and one sealed Noise message, which together carry a stream of bytes.
 
 use snow::TransportState;
 use thiserror::Error;

@@ -1,5 +1,5 @@
-//! One session at the agent, from its first message to its end, however it arrived: its clocks, its rounds,
-//! its worker, which dies with it.
+//! One session at the agent, from its first message to its end, however it arrived: its clocks, its
+//! rounds, its worker, which dies with it.
 
 use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
@@ -120,8 +120,8 @@ impl<'agent> Served<'agent> {
         }
     }
 
-    /// Whether it makes room for another one: it is silent, or took twice as long as it expected to, and
-    /// has nothing served just now.
+    /// Whether it makes room for another one: it is silent, or took twice as long as it expected
+    /// to, and has nothing served just now.
     pub fn is_forsaken(&self) -> bool {
         let is_late = self.begun.elapsed() > self.expected * 2 + self.office.silence;
         self.is_silent() || is_late && matches!(self.work, Work::Nothing)
@@ -157,7 +157,8 @@ impl<'agent> Served<'agent> {
         [calibrated, said, heard].into_iter().flatten().min()
     }
 
-    /// Does what there is to do, by which of [`Served::wants`] is ready. `false` once the session is over.
+    /// Does what there is to do, by which of [`Served::wants`] is ready. `false` once the session
+    /// is over.
     ///
     /// # Errors
     /// Why it ended before it said so.
@@ -222,8 +223,8 @@ impl<'agent> Served<'agent> {
         Ok(true)
     }
 
-    /// Tells the worker of a round, if it is still there, that the near end is done. It is told once: one
-    /// that does not listen takes no more than its pipe.
+    /// Tells the worker of a round, if it is still there, that the near end is done. It is told
+    /// once: one that does not listen takes no more than its pipe.
     fn drain(&mut self, round: u64) -> Result<()> {
         let (worker, is_drained) = match &mut self.work {
             Work::Serves { round: now, worker, is_drained } if *now == round => {

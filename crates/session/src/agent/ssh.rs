@@ -39,8 +39,8 @@ pub struct Carrier {
     by_hand: Option<String>,
 }
 
-/// Arguments of ssh for an agent at its far end. It asks no questions (there is nobody to answer while
-/// a run goes on), takes no terminal, and forwards nothing.
+/// Arguments of ssh for an agent at its far end. It asks no questions (there is nobody to answer
+/// while a run goes on), takes no terminal, and forwards nothing.
 pub fn arguments(ssh: &Ssh) -> Vec<String> {
     let mut arguments: Vec<String> = ["-T", "-x", "-a"].map(str::to_owned).into();
     let options = [
@@ -49,7 +49,8 @@ pub fn arguments(ssh: &Ssh) -> Vec<String> {
         "ControlMaster=no".to_owned(),
         "ControlPath=none".to_owned(),
         format!("ConnectTimeout={SSH_CONNECT_S}"),
-        // One that is cut is found by both ends, and one that rests is kept by what translates addresses.
+        // One that is cut is found by both ends, and one that rests is kept by what translates
+        // addresses.
         format!("ServerAliveInterval={SSH_ALIVE_S}"),
         format!("ServerAliveCountMax={SSH_ALIVE_COUNT}"),
         "ClearAllForwardings=yes".to_owned(),
@@ -137,8 +138,8 @@ impl Carrier {
         }
     }
 
-    /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after a
-    /// moment for its last words.
+    /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after
+    /// a moment for its last words.
     pub fn last_words(&mut self) -> String {
         // How one that was killed here ended tells nothing of it.
         let status = self.reap(REAP_TIME / 4);

@@ -1,5 +1,5 @@
-//! An agent on its standard input and output, started by what authenticates and encrypts (ssh, srun,
-//! kubectl exec): it serves one session and ends.
+//! An agent on its standard input and output, started by what authenticates and encrypts (ssh,
+//! srun, kubectl exec): it serves one session and ends.
 
 use super::channel::{Channel, FRAME_TIME, Lost, STOPPING};
 use super::handshake::Role;
@@ -94,8 +94,8 @@ fn wait(office: &Office<'_>, served: &Served<'_>) -> Result<(bool, bool)> {
     }
 }
 
-/// The addresses of an ssh connection, as its server tells them (`SSH_CONNECTION`: the client's address and
-/// port, the server's address and port).
+/// The addresses of an ssh connection, as its server tells them (`SSH_CONNECTION`: the client's
+/// address and port, the server's address and port).
 pub fn way_of_ssh(told: &str) -> Way {
     let fields: Vec<&str> = told.split_ascii_whitespace().collect();
     let address = |at: usize| {

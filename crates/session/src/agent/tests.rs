@@ -1,5 +1,5 @@
-//! An agent that listens, in the thread of the test, against clients of all kinds in others. Its workers are
-//! threads, too.
+//! An agent that listens, in the thread of the test, against clients of all kinds in others. Its
+//! workers are threads, too.
 
 mod client;
 pub mod fuzz;
@@ -46,10 +46,10 @@ impl Hired for Thread {
     }
 }
 
-/// Starts a worker that says of a calibration that its CPU is the one asked for, serves a round by telling the
-/// order's address, seed and CPUs as an endpoint, and drains. It dies in a round of case `messages=13`, sends
-/// more than a frame takes in one of `messages=14`, and stops for ever in the middle of a frame in one of
-/// `messages=15`.
+/// Starts a worker that says of a calibration that its CPU is the one asked for, serves a round by
+/// telling the order's address, seed and CPUs as an endpoint, and drains. It dies in a round of
+/// case `messages=13`, sends more than a frame takes in one of `messages=14`, and stops for ever in
+/// the middle of a frame in one of `messages=15`.
 fn hire() -> Result<Box<dyn Hired>> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;

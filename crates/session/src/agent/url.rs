@@ -173,8 +173,8 @@ fn exec(command: &str) -> Result<Way, String> {
     }
 }
 
-/// Whether a name may hold this. ssh's configuration may hand it to a shell (ProxyCommand, Match exec), which
-/// must find nothing in it to act on.
+/// Whether a name may hold this. ssh's configuration may hand it to a shell (ProxyCommand, Match
+/// exec), which must find nothing in it to act on.
 fn is_plain(c: char, more: &str) -> bool {
     c.is_alphanumeric() || ".-_%".contains(c) || more.contains(c)
 }

@@ -1,5 +1,5 @@
-//! Coverage of intervals under the looks, the stop rule and the budget of the presets (METHOD §3), on
-//! simulated rounds, by the code that runs.
+//! Coverage of intervals under the looks, the stop rule and the budget of the presets (METHOD §3),
+//! on simulated rounds, by the code that runs.
 
 use super::tests::{SECOND, claim, play, rules};
 use super::{Claim, Enough, Rules};
@@ -60,8 +60,8 @@ impl Shares {
     }
 }
 
-/// Figures by the looks of a preset, with time for all looks. `all` yields the rounds of each figure, which
-/// takes as many as it wants.
+/// Figures by the looks of a preset, with time for all looks. `all` yields the rounds of each
+/// figure, which takes as many as it wants.
 fn stopping(rules: Rules<'_>, truth: f64, all: impl Iterator<Item = Vec<f64>>) -> Shares {
     let mut shares = Shares::default();
     for all in all {
@@ -80,8 +80,9 @@ fn stopping(rules: Rules<'_>, truth: f64, all: impl Iterator<Item = Vec<f64>>) -
 }
 
 /// Greatest deviation, in goals, up to which METHOD §3 wants 90 % of those intervals to cover that
-/// stopped. Of two modes that lie further apart than the goal it cannot be had of any rule that stops:
-/// where a figure is precise, all rounds that count came from one of them, and nothing says so.
+/// stopped. Of two modes that lie further apart than the goal it cannot be had of any rule that
+/// stops: where a figure is precise, all rounds that count came from one of them, and nothing says
+/// so.
 fn honest_when_stopped(kind: Rounds) -> f64 {
     match kind {
         Rounds::Bimodal => 1.0,
@@ -150,9 +151,9 @@ fn where_the_budget_chooses_by_width_intervals_stay_honest() {
     }
 }
 
-/// Values of rounds beside a neighbour that is there in `share` of the time and slows them by a third.
-/// Where it was in one round it is in the next as well with correlation `together`: rounds that are
-/// further apart than it stays or is away have none.
+/// Values of rounds beside a neighbour that is there in `share` of the time and slows them by a
+/// third. Where it was in one round it is in the next as well with correlation `together`: rounds
+/// that are further apart than it stays or is away have none.
 fn beside_a_neighbour(draw: &mut Draw, share: f64, together: f64, rounds: usize) -> Vec<f64> {
     let mut here = draw.chance(share);
     let mut value = || {

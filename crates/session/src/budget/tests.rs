@@ -37,8 +37,8 @@ pub(super) fn claim(family: &'static str, stage: usize, stated: Duration) -> Cla
     }
 }
 
-/// Plays a run whose rounds cost what `cost` says and whose intervals are as wide as `width` says, by
-/// claim and number of rounds; how long it takes.
+/// Plays a run whose rounds cost what `cost` says and whose intervals are as wide as `width` says,
+/// by claim and number of rounds; how long it takes.
 pub(super) fn play(
     claims: &mut [Claim<'_>],
     rules: Rules<'_>,
@@ -135,7 +135,8 @@ fn a_hog_starves_none() {
     let hog = |at| if at == 15 { SECOND * 50 } else { SECOND };
     play(&mut claims, rules(Preset::Standard), SECOND * 200, hog, by_luck(1));
     for (at, claim) in claims.iter().enumerate() {
-        // Two stages have their first look before it is met, and its own rounds soon do not fit any more.
+        // Two stages have their first look before it is met, and its own rounds soon do not fit any
+        // more.
         let least = [6, 6, 4, 4, 4][claim.stage];
         let least = if at == 15 { 1 } else { least };
         assert!(claim.rounds >= least && claim.rounds <= 6, "{at}: {}", claim.rounds);
@@ -199,8 +200,8 @@ fn what_was_measured_before_a_run_was_continued_counts() {
     }
 }
 
-/// The rounds of every series that is repeated in rounds, by its label, where they cost `factor` times what
-/// is stated of them.
+/// The rounds of every series that is repeated in rounds, by its label, where they cost `factor`
+/// times what is stated of them.
 fn rounds(site: &Site, preset: Preset, factor: f64, seed: u64) -> BTreeMap<String, u32> {
     let (selection, settings) = (Selection::default(), Settings::default());
     let budget = default_budget(preset);

@@ -9,8 +9,9 @@ use record::key::{CaseId, PLACEMENT, Value};
 use std::collections::BTreeSet;
 
 impl Planned {
-    /// A value that was set is one of some case, measured or skipped, or nothing would show that it had no
-    /// effect: the choices contradict each other, or the parameter belongs to none of the cases.
+    /// A value that was set is one of some case, measured or skipped, or nothing would show that it
+    /// had no effect: the choices contradict each other, or the parameter belongs to none of the
+    /// cases.
     pub(super) fn demand_set(
         &self,
         card: &Card,

@@ -1,14 +1,15 @@
 //! The index of stored figures: a cache of what the records say, in SQLite.
 //!
-//! The records stay the truth. A row is current while its record has the size and the time of change,
-//! and plumb the analysis, that it was made with; whatever is missing, stale or damaged is made again
-//! from the records, so an index that is deleted changes no answer.
+//! The records stay the truth. A row is current while its record has the size and the time of
+//! change, and plumb the analysis, that it was made with; whatever is missing, stale or damaged is
+//! made again from the records, so an index that is deleted changes no answer.
 //!
-//! Several processes use one index at once: every writing is one short transaction, and an answer is
-//! read in the same transaction that finds all rows current. SQLite keeps a rollback journal, not a
-//! write-ahead log: a log needs memory that processes share, which file systems of other machines
-//! lack, and two more files beside the records for as long as anyone reads. Where the index cannot be
-//! written (a store that is read-only, a full disk, a newer plumb's index) it is one in memory.
+//! Several processes use one index at once: every writing is one short transaction, and an answer
+//! is read in the same transaction that finds all rows current. SQLite keeps a rollback journal,
+//! not a write-ahead log: a log needs memory that processes share, which file systems of other
+//! machines lack, and two more files beside the records for as long as anyone reads. Where the
+//! index cannot be written (a store that is read-only, a full disk, a newer plumb's index) it is
+//! one in memory.
 
 mod rows;
 #[cfg(test)]
@@ -194,8 +195,8 @@ pub struct Answer<T> {
 }
 
 impl Ask<'_> {
-    /// Brings the index up to date with the records, reading those that are new or have changed, and
-    /// asks it. The stored records are listed in the order of their [`Age`]: oldest first.
+    /// Brings the index up to date with the records, reading those that are new or have changed,
+    /// and asks it. The stored records are listed in the order of their [`Age`]: oldest first.
     ///
     /// # Errors
     /// The store cannot be listed, or not even an index in memory answers.
@@ -339,8 +340,8 @@ fn open(path: &Path) -> Result<Connection, Refused> {
     Ok(connection)
 }
 
-/// Empties an index, damaged or not, under SQLite's own locks: a file that was removed or renamed while
-/// another process has it open would leave that one's journal to be taken for the new file's.
+/// Empties an index, damaged or not, under SQLite's own locks: a file that was removed or renamed
+/// while another process has it open would leave that one's journal to be taken for the new file's.
 fn reset(connection: Connection) -> Result<Connection, Refused> {
     let all = |connection: &Connection| {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
@@ -363,8 +364,8 @@ fn is_read_only(error: &Error) -> bool {
     )
 }
 
-/// Whether an error says that what is in the index is not what was written there. All other failures are
-/// those of the disk or of waiting, which making it again does not mend.
+/// Whether an error says that what is in the index is not what was written there. All other
+/// failures are those of the disk or of waiting, which making it again does not mend.
 fn is_damage(error: &Error) -> bool {
     match error {
         Error::SqliteFailure(failure, _) => matches!(

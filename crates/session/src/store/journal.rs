@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Names of work directories begin with this; nothing else is ever removed.
 const PREFIX: &str = "plumb-";
-/// A directory in which nothing was made or removed for so long hangs. A disk that must first spin up
-/// takes half of it.
+/// A directory in which nothing was made or removed for so long hangs. A disk that must first spin
+/// up takes half of it.
 const SILENCE: Duration = Duration::from_secs(20);
 /// One that hung before has had its time.
 const SILENCE_AGAIN: Duration = Duration::from_secs(2);
@@ -62,8 +62,8 @@ impl Undo {
     }
 }
 
-/// A run's own directory for files; it is removed with all that is in it when this is dropped, and the
-/// control groups of the same name with it.
+/// A run's own directory for files; it is removed with all that is in it when this is dropped, and
+/// the control groups of the same name with it.
 #[derive(Debug)]
 pub struct WorkDir {
     path: PathBuf,
@@ -76,11 +76,12 @@ pub struct WorkDir {
 }
 
 impl WorkDir {
-    /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down, and that of the
-    /// groups of this name that workers may make below `groups`.
+    /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down, and that of
+    /// the groups of this name that workers may make below `groups`.
     ///
     /// # Errors
-    /// The store or the directory cannot be written, the directory hangs, or SIGINT or SIGTERM set `stop`.
+    /// The store or the directory cannot be written, the directory hangs, or SIGINT or SIGTERM set
+    /// `stop`.
     pub fn make(
         store: &Store,
         below: &Path,
@@ -153,8 +154,8 @@ impl Drop for WorkDir {
     }
 }
 
-/// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each, also
-/// about what cannot be undone.
+/// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each,
+/// also about what cannot be undone.
 pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory(store)) else {
         return Vec::new();
@@ -212,8 +213,8 @@ fn recover_one(path: &Path, stop: &AtomicBool) -> Result<Option<String>> {
     }))
 }
 
-/// Undoes all of an entry and removes it: what was there to be removed. What hangs is written down, and
-/// has less time from then on.
+/// Undoes all of an entry and removes it: what was there to be removed. What hangs is written down,
+/// and has less time from then on.
 fn undo_entry(
     path: &Path,
     changes: &mut Entry,

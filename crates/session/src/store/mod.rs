@@ -22,8 +22,8 @@ const LAST_CROSSCHECK: &str = "last-crosscheck";
 /// Ending of a record's file.
 const ENDING: &str = ".jsonl";
 
-/// How often a lock is tried for, and how long until the next time: others hold it for the moment of a
-/// look ([`is_being_written`]), writers for as long as they measure.
+/// How often a lock is tried for, and how long until the next time: others hold it for the moment
+/// of a look ([`is_being_written`]), writers for as long as they measure.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
@@ -61,7 +61,8 @@ impl Store {
         self.dir.join(format!("{name}{ENDING}"))
     }
 
-    /// The names of the stored runs, in their order: that is no order of time, for which see [`Age`].
+    /// The names of the stored runs, in their order: that is no order of time, for which see
+    /// [`Age`].
     ///
     /// # Errors
     /// The directory exists and cannot be read.
@@ -127,8 +128,8 @@ impl Store {
         is_here.then(|| name.to_owned())
     }
 
-    /// The file of a run: a path, a stored name or a unique prefix of one, `last`, the run that began last,
-    /// or `last-crosscheck`: a crosscheck's own record measured nothing to go on with.
+    /// The file of a run: a path, a stored name or a unique prefix of one, `last`, the run that
+    /// began last, or `last-crosscheck`: a crosscheck's own record measured nothing to go on with.
     ///
     /// # Errors
     /// No such run, or several.
@@ -171,8 +172,9 @@ impl Store {
     }
 }
 
-/// What orders runs by time, oldest first: when they began, and, of those that began in one second, the
-/// numbers that [`Store::free_name`] gives. Those whose beginning cannot be read are before all others.
+/// What orders runs by time, oldest first: when they began, and, of those that began in one second,
+/// the numbers that [`Store::free_name`] gives. Those whose beginning cannot be read are before all
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Age {
     began: Option<String>,
@@ -376,8 +378,8 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     whole(path, |target| std::fs::write(target, contents))
 }
 
-/// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is as
-/// good as the copy.
+/// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is
+/// as good as the copy.
 ///
 /// # Errors
 /// It cannot be read or written, or another file is there.

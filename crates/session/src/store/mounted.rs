@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 /// The words by which an overlay differs from others of the same name.
 const OVERLAY: &str = "upperdir=";
 
-/// The file system that holds `path` (absolute, no links), in a text as /proc/self/mountinfo is: its
-/// kind, its source, the part of it that is mounted, and where. Its number is not in it: servers and
-/// FUSE get another one each time. Asking the path itself could wait for a server that is gone.
+/// The file system that holds `path` (absolute, no links), in a text as /proc/self/mountinfo is:
+/// its kind, its source, the part of it that is mounted, and where. Its number is not in it:
+/// servers and FUSE get another one each time. Asking the path itself could wait for a server that
+/// is gone.
 pub fn holder(mountinfo: &str, path: &Path) -> Option<String> {
     let mounts = mountinfo.lines().filter_map(parse);
     let holds = mounts.filter(|(target, _)| path.starts_with(target));

@@ -43,8 +43,8 @@ impl BetweenRuns {
         }
     }
 
-    /// How uncertain what it gives to the squared standard error of a log ratio is, as Satterthwaite
-    /// sums it: the square of the estimate over its degrees of freedom.
+    /// How uncertain what it gives to the squared standard error of a log ratio is, as
+    /// Satterthwaite sums it: the square of the estimate over its degrees of freedom.
     pub(super) fn uncertainty(&self) -> f64 {
         (2.0 * self.whole).powi(2) / self.freedom
     }

@@ -1,10 +1,10 @@
 //! Whether two runs differ: METHOD §3, "Comparing runs".
 //!
 //! Per figure a t test on log round values, its variance shrunk towards the family's, plus a
-//! between-run variance with the degrees of freedom that stored runs give it (the default counts
-//! as known); per series Simes; over all, Benjamini-Hochberg in two steps. A finding must also be larger than the figure's band, and its interval must not
-//! contain 1. A figure whose interval is not of rounds (within a run, of resamples) takes part with
-//! the p that its interval gives.
+//! between-run variance with the degrees of freedom that stored runs give it (the default counts as
+//! known); per series Simes; over all, Benjamini-Hochberg in two steps. A finding must also be
+//! larger than the figure's band, and its interval must not contain 1. A figure whose interval is
+//! not of rounds (within a run, of resamples) takes part with the p that its interval gives.
 
 pub mod between;
 pub mod multiple;

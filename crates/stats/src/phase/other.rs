@@ -1,13 +1,13 @@
 //! Another who comes at regular times, among events that are not the tick's.
 //!
-//! A process that sleeps for a while each time drifts and jitters, so its events keep no phase. What
-//! stays is the time from one to the next: events have a successor at that distance more often than
-//! at distances nearby. Events of like length are also looked at by themselves.
+//! A process that sleeps for a while each time drifts and jitters, so its events keep no phase.
+//! What stays is the time from one to the next: events have a successor at that distance more often
+//! than at distances nearby. Events of like length are also looked at by themselves.
 //!
 //! That bound takes events to be independent of each other, which those of a hypervisor and of a
-//! scheduler are not: they come a little regularly, or in clusters, and then keep some distance for a
-//! while. So a period is claimed only where chance is as good as excluded, and where each half of the
-//! time shows it by itself.
+//! scheduler are not: they come a little regularly, or in clusters, and then keep some distance for
+//! a while. So a period is claimed only where chance is as good as excluded, and where each half of
+//! the time shows it by itself.
 
 use super::{SIGNIFICANT, binomial_tail};
 use crate::quantile::median;
@@ -22,18 +22,20 @@ const SHORTEST_NS: f64 = 100_000.0;
 const SUCCESSORS: usize = 24;
 /// Events looked at; of more, the first.
 const EVENTS: usize = 4_000;
-/// Greatest probability under chance, all looks counted, of a period that is claimed: far beyond what is
-/// significant for independent events.
+/// Greatest probability under chance, all looks counted, of a period that is claimed: far beyond
+/// what is significant for independent events.
 const CERTAIN: f64 = 1e-12;
 /// Distances judged in each group, the most frequent ones.
 const JUDGED: usize = 24;
 /// Fewest pairs of events at the period.
 const FEWEST: usize = 5;
-/// Share of the cycles of the whole time that must have a pair, beyond those that chance has. Gaps are
-/// not as independent as chance takes them to be: many that are a little regular are not a period.
+/// Share of the cycles of the whole time that must have a pair, beyond those that chance has. Gaps
+/// are not as independent as chance takes them to be: many that are a little regular are not a
+/// period.
 const PRESENT: f64 = 0.4;
-/// Share of the pairs whose second event begins another: what comes regularly goes on. Two events that
-/// keep their places in a longer period are apart by the same time again and again, but not twice in a row.
+/// Share of the pairs whose second event begins another: what comes regularly goes on. Two events
+/// that keep their places in a longer period are apart by the same time again and again, but not
+/// twice in a row.
 const GOES_ON: f64 = 0.4;
 /// A shorter period is taken if it has so large a share of the pairs of the best.
 const SHORTER: f64 = 0.6;
@@ -77,7 +79,8 @@ pub fn periodic(starts_ns: &[f64], lengths_ns: &[f64]) -> Option<Periodic> {
     best
 }
 
-/// All events, and those of each range of lengths (a factor of four, half of it common with the next).
+/// All events, and those of each range of lengths (a factor of four, half of it common with the
+/// next).
 fn groups(lengths_ns: &[f64]) -> Vec<Vec<usize>> {
     let all: Vec<usize> = (0..lengths_ns.len()).collect();
     let mut groups = vec![all.clone()];

@@ -213,7 +213,8 @@ fn a_sleeper_that_drifts_is_found_among_many_short_gaps() {
     assert_eq!(found.length_ns, 2e5);
 }
 
-/// What a hypervisor does comes neither at random nor regularly: now and then for a while about as often.
+/// What a hypervisor does comes neither at random nor regularly: now and then for a while about as
+/// often.
 #[test]
 fn gaps_that_come_a_little_regularly_for_a_while_have_no_period() {
     let mut draw = Draw::new(11);

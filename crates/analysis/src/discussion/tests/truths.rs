@@ -1,4 +1,5 @@
-//! What sentences say against what they are told of: each asks a run that has exactly one thing to tell.
+//! What sentences say against what they are told of: each asks a run that has exactly one thing to
+//! tell.
 
 use super::sentences;
 use crate::figure::Figure;
@@ -19,8 +20,8 @@ fn told(run: &Run, experiment: &str, change: impl Fn(&mut Figure)) -> Vec<String
 
 fn unchanged(_: &mut Figure) {}
 
-/// The sample in which every rung of the ladder is also predicted from earlier figures, the lowest one
-/// three times too low.
+/// The sample in which every rung of the ladder is also predicted from earlier figures, the lowest
+/// one three times too low.
 fn with_derived() -> Run {
     let mut run = Run::new(sample::header());
     for event in sample::events() {
@@ -47,8 +48,8 @@ fn with_derived() -> Run {
 fn predictions_that_hold_are_told_beside_those_of_the_other_kind_that_do_not() {
     let verdicts = &told(&with_derived(), "memory.latency", unchanged)[2];
     let (before, after) = verdicts.split_once("; ").expect("both kinds of prediction are told");
-    // The width of the intervals; the one miss, with its case. The machine was the same when the earlier
-    // figures were taken, so that nothing of it explains the miss.
+    // The width of the intervals; the one miss, with its case. The machine was the same when the
+    // earlier figures were taken, so that nothing of it explains the miss.
     assert!(before.contains(" hold") && before.contains("2.29"), "{verdicts}");
     assert!(after.contains("1 figure") && after.contains("(1 KiB) with 1."), "{verdicts}");
     assert!(!after.contains("candidate"), "{verdicts}");

@@ -1,5 +1,5 @@
-//! Visits of cases in a round: each once, and again where a neighbour left too few samples of the core
-//! alone (METHOD §2a).
+//! Visits of cases in a round: each once, and again where a neighbour left too few samples of the
+//! core alone (METHOD §2a).
 
 use super::{Bench, WrongResult};
 use crate::experiment::Fields;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 impl Bench {
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
-    /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
-    /// given up in every round that counts has failed.
-    /// Those that are visited again come in the opposite order, so that what grew from case to case can shrink.
+    /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that
+    /// is given up in every round that counts has failed. Those that are visited again come in the
+    /// opposite order, so that what grew from case to case can shrink.
     ///
     /// Before each visit it says to the session what the experiment's hazards ask for
     /// ([`crate::experiment::Hazards`]).
@@ -49,9 +49,10 @@ impl Bench {
         self.each(cases, |bench, case| measure(bench, case, C::decode(case)?));
     }
 
-    /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
-    /// of the case's time: a neighbour may be gone by then. Quartets wait for that; after two turns in vain the
-    /// neighbour stays, and the time is for a later round. What a visit cannot measure is not missed.
+    /// Visits cases again that have too few samples of a core that was alone, in turn, each in a
+    /// share of the case's time: a neighbour may be gone by then. Quartets wait for that; after two
+    /// turns in vain the neighbour stays, and the time is for a later round. What a visit cannot
+    /// measure is not missed.
     fn visit_again(
         &mut self,
         cases: &[&Case],

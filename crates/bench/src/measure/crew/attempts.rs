@@ -6,8 +6,8 @@ use metal::process::rusage_self;
 use stats::width::is_alone;
 use std::time::Instant;
 
-/// Attempts at a window in which all members work, in a rehearsal and else: a busy machine may take a
-/// CPU away for the whole of a short one.
+/// Attempts at a window in which all members work, in a rehearsal and else: a busy machine may take
+/// a CPU away for the whole of a short one.
 const ATTEMPTS: [usize; 2] = [10, 3];
 /// Share of their lives that threads with CPUs of their own are on them, start and end included; an
 /// attempt with less is made again.
@@ -28,10 +28,10 @@ pub struct Had {
     pub share: f64,
 }
 
-/// Whether threads had their CPUs and worked at the same time, by the share of their lives that they
-/// were on a CPU and that of the window in which all worked. Else median steps of several may not be
-/// added up: a quota, steal or other load leaves most steps of each thread as they are, and their sum
-/// would be a rate that the machine never reached.
+/// Whether threads had their CPUs and worked at the same time, by the share of their lives that
+/// they were on a CPU and that of the window in which all worked. Else median steps of several may
+/// not be added up: a quota, steal or other load leaves most steps of each thread as they are, and
+/// their sum would be a rate that the machine never reached.
 pub fn is_undisturbed(share: f64, overlap: f64) -> bool {
     share >= HAD_SHARE && overlap >= OVERLAP_SHARE
 }
@@ -85,9 +85,10 @@ impl Shared {
 }
 
 impl Member {
-    /// The member's core clock: the mean of before and after where they agree. A chain beside a sibling,
-    /// on a CPU that several threads use or on a core that others had (a stretch below `level`, that of a
-    /// core that is alone) may be delayed, never hastened: then the faster, or the one there is.
+    /// The member's core clock: the mean of before and after where they agree. A chain beside a
+    /// sibling, on a CPU that several threads use or on a core that others had (a stretch below
+    /// `level`, that of a core that is alone) may be delayed, never hastened: then the faster, or
+    /// the one there is.
     pub fn core_hz(&self, has_siblings: bool, level: Option<f64>) -> Option<f64> {
         match (self.core_hz_before, self.core_hz_after) {
             (Some(before), Some(after)) if (after / before - 1.0).abs() <= MOVED => {
@@ -110,8 +111,8 @@ impl Member {
 }
 
 /// Windows of a crew until in one its members had their CPUs (at least 93 % of their lives; with
-/// `any` that does not count), three in all or ten in a rehearsal; the one in which they had most. One
-/// in which they were never together does not count.
+/// `any` that does not count), three in all or ten in a rehearsal; the one in which they had most.
+/// One in which they were never together does not count.
 ///
 /// # Errors
 /// Any other failure of a window, at once; or in none were they together.
@@ -138,8 +139,8 @@ fn cpu_time_ns() -> u64 {
     usage.utime_ns + usage.stime_ns
 }
 
-/// Attempts, each with the share of their lives that its threads were on a CPU, until one has at least
-/// `wanted`, at most `most`; the one with the greatest share.
+/// Attempts, each with the share of their lives that its threads were on a CPU, until one has at
+/// least `wanted`, at most `most`; the one with the greatest share.
 fn attempts<T>(
     most: usize,
     wanted: f64,

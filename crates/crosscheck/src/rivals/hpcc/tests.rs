@@ -3,7 +3,8 @@ use crate::bandwidth::tests::{check, conditions, everywhere};
 use crate::{Goal, Output};
 use bench::experiment::Preset;
 
-/// Of two ranks, HPL's eight solves of n = 100: Debian 12 (Open MPI 4.1.4), Debian 13 (Open MPI 5.0.7).
+/// Of two ranks, HPL's eight solves of n = 100: Debian 12 (Open MPI 4.1.4), Debian 13 (Open MPI
+/// 5.0.7).
 const OLD: &str = include_str!("../../testdata/hpcc/1.5.0-debian12-two-ranks.txt");
 const NEW: &str = include_str!("../../testdata/hpcc/1.5.0-debian13-two-ranks.txt");
 

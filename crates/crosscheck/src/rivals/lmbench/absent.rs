@@ -1,7 +1,8 @@
-//! What of the distribution nothing of plumb's is compared with, and why: `plumb crosscheck --list` shows it.
+//! What of the distribution nothing of plumb's is compared with, and why: `plumb crosscheck --list`
+//! shows it.
 
-/// A program, or what else it can be asked to do where it is compared, and the reason; in the order of the
-/// alphabet.
+/// A program, or what else it can be asked to do where it is compared, and the reason; in the order
+/// of the alphabet.
 pub(in crate::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
     (
         "-P of every program",

@@ -1,5 +1,5 @@
-//! What lmbench's programs print, nearly all of it on standard error: a line with a label and a unit, or
-//! rows of numbers without either.
+//! What lmbench's programs print, nearly all of it on standard error: a line with a label and a
+//! unit, or rows of numbers without either.
 
 use crate::Output;
 
@@ -8,8 +8,8 @@ const MB: f64 = 1e6;
 /// What lat_usleep is asked to sleep, in ns.
 const SLEEP_NS: f64 = 1e6;
 
-/// A value in ns, B/s: `what` is the label of a line, or the program whose rows of numbers it means and
-/// the row.
+/// A value in ns, B/s: `what` is the label of a line, or the program whose rows of numbers it means
+/// and the row.
 pub(super) fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let mut words = what.split(' ');
     let (program, row) = (words.next().unwrap_or_default(), words.next());
@@ -51,7 +51,8 @@ fn lines(said: &Output) -> impl Iterator<Item = &str> {
     said.stderr.lines().map(str::trim)
 }
 
-/// The number behind a label, in ns or B/s by the unit that follows it; there must be one such line.
+/// The number behind a label, in ns or B/s by the unit that follows it; there must be one such
+/// line.
 fn labelled(said: &Output, label: &str) -> Result<f64, String> {
     let rest = lines(said).filter_map(|line| line.strip_prefix(label)?.strip_prefix(": "));
     let rest = only(rest, || format!("no line `{label}: …`"))?;

@@ -26,7 +26,8 @@ fn what_it_does_not_say_is_an_error() {
         assert!(parse(&said(""), what).is_err(), "{what}");
         assert!(parse(&said("usage: ./multichase [options]"), what).is_err(), "{what}");
     }
-    // Its other program's output, one with more than one number, and one whose lines were never handed over.
+    // Its other program's output, one with more than one number, and one whose lines were never
+    // handed over.
     let verbose = include_str!("../../testdata/multichase/2025-08-verbose.txt");
     let starved = include_str!("../../testdata/multichase/2025-08-pingpong-starved.txt");
     assert!(parse(&said(verbose), CHASE).is_err());

@@ -55,8 +55,8 @@ fn automatic(site: &Site, cpus: &[usize], params: &Params) -> Vec<[u64; 2]> {
     pairs.into_iter().flat_map(both).collect()
 }
 
-/// At most `count` pairs of each class, spread evenly over those that [`ANCHORS`] CPUs have; the same
-/// whenever it is asked.
+/// At most `count` pairs of each class, spread evenly over those that [`ANCHORS`] CPUs have; the
+/// same whenever it is asked.
 fn sample(cpus: &[usize], count: usize, class: impl Fn(usize, usize) -> Class) -> Vec<[usize; 2]> {
     let mut classes: BTreeMap<&str, BTreeSet<[usize; 2]>> = BTreeMap::new();
     if count > 0 {

@@ -83,8 +83,8 @@ impl Game {
     /// play; the calling thread sleeps.
     ///
     /// # Errors
-    /// A CPU cannot be had; a party does not hear of the other for two seconds; the turns do not add
-    /// up.
+    /// A CPU cannot be had; a party does not hear of the other for two seconds; the turns do not
+    /// add up.
     pub(super) fn play(&self, bench: &Bench) -> Result<Played> {
         ensure!(self.cpus[0] != self.cpus[1], "CPU {} hands no line to itself", self.cpus[0]);
         let table = Table {
@@ -136,8 +136,8 @@ impl Game {
         Ok(played)
     }
 
-    /// For the search, which has the time of the case, and for the quartets of one line. Batches are
-    /// as short as METHOD §2 allows: there are several lines.
+    /// For the search, which has the time of the case, and for the quartets of one line. Batches
+    /// are as short as METHOD §2 allows: there are several lines.
     fn timers(&self, bench: &Bench) -> (Timer, Timer) {
         let mut search = bench.timer();
         search.goal.case_ns = self.case_ns;

@@ -111,7 +111,8 @@ impl Solver {
     /// Fills the memory by `fill(column, elements)` and solves.
     ///
     /// # Errors
-    /// A singular matrix ([`Singular`]), a thread that cannot be made, or a CPU that cannot be pinned to.
+    /// A singular matrix ([`Singular`]), a thread that cannot be made, or a CPU that cannot be
+    /// pinned to.
     pub(super) fn solve(
         &mut self,
         fill: impl Fn(usize, &mut [f64]) + Sync,

@@ -32,8 +32,9 @@ pub struct Load {
     /// The same in the median step of each thread, added up: without what interrupts and other work
     /// take now and then. None where threads share CPUs.
     pub steady_rate: Option<f64>,
-    /// Operations per second of all threads between readings of the width probe: of each thread's first
-    /// stretch together, of each second one …, by the least reading. None where threads share CPUs.
+    /// Operations per second of all threads between readings of the width probe: of each thread's
+    /// first stretch together, of each second one …, by the least reading. None where threads share
+    /// CPUs.
     pub stretches: Vec<Stretch>,
     /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
     pub core_hz: Option<f64>,
@@ -51,9 +52,9 @@ pub struct Load {
 
 impl Load {
     /// The rate that the threads reached together, and why it is not that of their median steps
-    /// where it might have been. Median steps of several threads are added up only if the threads had
-    /// their CPUs and worked at the same time: a quota, steal or other load leaves most steps of each
-    /// thread as they are, and their sum would be a rate that the machine never reached.
+    /// where it might have been. Median steps of several threads are added up only if the threads
+    /// had their CPUs and worked at the same time: a quota, steal or other load leaves most steps
+    /// of each thread as they are, and their sum would be a rate that the machine never reached.
     pub fn rate_together(&self) -> (f64, Option<String>) {
         match self.steady_rate {
             None => (self.rate, None),
@@ -128,8 +129,8 @@ pub fn kernel(arithmetic: Arithmetic) -> Kernel {
     }
 }
 
-/// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one if
-/// others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
+/// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one
+/// if others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
 ///
 /// # Errors
 /// The processor lacks the instruction, or in no attempt were the threads at work together; at once
@@ -239,7 +240,8 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     }
 }
 
-/// What a placed case says where its cores are not all of the design that the probe's level was learnt on.
+/// What a placed case says where its cores are not all of the design that the probe's level was
+/// learnt on.
 const OTHER_DESIGN: &str = "other_design";
 
 /// Says in a case whether its cores are of the design of the CPU that the run was calibrated on.
@@ -251,8 +253,9 @@ pub fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
     }
 }
 
-/// Whether the width probe can be used for a placed case. Each thread needs a core for itself, or the probe would
-/// see the case's own threads as neighbours; and the cores must be of the design whose level is known.
+/// Whether the width probe can be used for a placed case. Each thread needs a core for itself, or
+/// the probe would see the case's own threads as neighbours; and the cores must be of the design
+/// whose level is known.
 pub fn is_probed(case: &Case) -> bool {
     let cores = case.int("cores").zip(case.int("thread_count"));
     cores.is_some_and(|(cores, threads)| cores >= threads) && !case.at.contains_key(OTHER_DESIGN)

@@ -2,8 +2,8 @@
 //!
 //! A core may lower its clock for wide instructions and raise it again microseconds later, so the
 //! scalar chains of [`CoreClock`] do not see it. A chain of the same width does, whose step takes a
-//! whole number of cycles: the published latency where the core's design is known. Else the number is
-//! told by how many cycles of the scalar clock a step takes, if that leaves no doubt (see
+//! whole number of cycles: the published latency where the core's design is known. Else the number
+//! is told by how many cycles of the scalar clock a step takes, if that leaves no doubt (see
 //! [`cycles_of_step`]).
 
 use super::load::kernel;
@@ -16,14 +16,17 @@ const CHAIN_INSTRUCTIONS: [u64; 2] = [12_000, 60_000];
 /// Looks, each after a step of the kernel, and how many at most until they agree.
 const LOOKS: usize = 5;
 const LOOKS_MAX: usize = 40;
-/// Distance in which the two fastest runs of each chain agree, as a share of the time that the longer
-/// takes beyond the shorter. What surrounds a chain varies by 70 ns on a Zen 4 guest, whatever its length.
+/// Distance in which the two fastest runs of each chain agree, as a share of the time that the
+/// longer takes beyond the shorter. What surrounds a chain varies by 70 ns on a Zen 4 guest,
+/// whatever its length.
 const AGREEMENT: f64 = 0.005;
 /// The clock under wide instructions is above the scalar one only by the uncertainty of both.
 const SHARE_MAX: f64 = 1.05;
-/// It is no lower than this share of the scalar one: the least of Skylake's server parts reach 0.45.
+/// It is no lower than this share of the scalar one: the least of Skylake's server parts reach
+/// 0.45.
 const SHARE_MIN: f64 = 0.4;
-/// Nor, nearly everywhere, than this; below it a number of cycles that nobody published does not count.
+/// Nor, nearly everywhere, than this; below it a number of cycles that nobody published does not
+/// count.
 const USUAL_SHARE_MIN: f64 = 0.6;
 /// Relative distance from a whole number of scalar cycles at which the clocks count as equal.
 const WHOLE: f64 = 0.02;
@@ -92,11 +95,12 @@ fn agree(fastest: &[[f64; 2]; 2], between_ns: f64) -> bool {
     fastest.iter().all(|[first, second]| second - first <= AGREEMENT * between_ns)
 }
 
-/// Cycles of a chain's step that takes `scalar` cycles of the scalar clock: the published number, if
-/// the clock is then between [`SHARE_MIN`] and [`SHARE_MAX`] of the scalar one (else a virtual machine
-/// shows another design than it has). Where none is published, the one whole number that leads to
-/// [`USUAL_SHARE_MIN`] to [`SHARE_MAX`]; of several, the one that makes the clocks equal to [`WHOLE`];
-/// else none, because 5.64 may be four cycles of a much lower clock or five of a little lower one.
+/// Cycles of a chain's step that takes `scalar` cycles of the scalar clock: the published number,
+/// if the clock is then between [`SHARE_MIN`] and [`SHARE_MAX`] of the scalar one (else a virtual
+/// machine shows another design than it has). Where none is published, the one whole number that
+/// leads to [`USUAL_SHARE_MIN`] to [`SHARE_MAX`]; of several, the one that makes the clocks equal
+/// to [`WHOLE`]; else none, because 5.64 may be four cycles of a much lower clock or five of a
+/// little lower one.
 fn cycles_of_step(scalar: f64, published: Option<u64>) -> Option<f64> {
     let fits = |cycles: f64, least: f64| (least..=SHARE_MAX).contains(&(cycles / scalar));
     if let Some(published) = published {

@@ -106,7 +106,8 @@ pub(super) struct Change {
 /// What moved with a change of level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Causes {
-    /// Columns that moved in its direction by at least half its size, and how; each explains what it explains.
+    /// Columns that moved in its direction by at least half its size, and how; each explains what
+    /// it explains.
     moved: Vec<(&'static str, String)>,
     /// What is not known in either level.
     unknown: Vec<&'static str>,
@@ -260,7 +261,8 @@ mod tests {
             (0.8, |second| second.steal = Some(0.2), &["steal_share"], &[]),
             (0.6, |second| second.taken = Some(0.4), &["taken_share"], &[]),
             (0.5, |second| second.throttled = Some(0.5), &["throttled_share"], &[]),
-            // A clock that falls with throttling events; upwards they explain nothing, nor while it stayed.
+            // A clock that falls with throttling events; upwards they explain nothing, nor while it
+            // stayed.
             (
                 0.8,
                 |second| (second.core_hz, second.thermal_events) = (Some(2.88e9), Some(2.0)),

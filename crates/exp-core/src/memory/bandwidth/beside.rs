@@ -1,5 +1,5 @@
-//! Kernels beside each other: the mean that R4 took, and a copy beside the read of its kind, which must
-//! both be possible at once.
+//! Kernels beside each other: the mean that R4 took, and a copy beside the read of its kind, which
+//! must both be possible at once.
 
 use super::ID;
 use bench::experiment::{DerivedValue, Field, Fields, Known, unknown};
@@ -31,9 +31,9 @@ fn picked(of: &Transfer, names: &[&str]) -> CaseId {
 
 /// Copies that touch every byte in the widest vectors.
 fn copies<'case>(cases: impl Iterator<Item = &'case CaseId>) -> impl Iterator<Item = Transfer> {
-    cases.filter_map(Transfer::of).filter(|of| {
-        *of == Transfer::widest(Op::Copy, of.stores, of.level, of.threads)
-    })
+    cases
+        .filter_map(Transfer::of)
+        .filter(|of| *of == Transfer::widest(Op::Copy, of.stores, of.level, of.threads))
 }
 
 /// The cases that these series may yield.
@@ -87,7 +87,10 @@ pub(super) fn predict(facts: Facts, case: &CaseId, metric: &str) -> Option<Predi
 }
 
 /// The copy or read that a read or copy is checked against: alike but for the operation.
-pub(super) fn counterpart<'series>(series: &'series Series, of: &Transfer) -> Option<&'series Case> {
+pub(super) fn counterpart<'series>(
+    series: &'series Series,
+    of: &Transfer,
+) -> Option<&'series Case> {
     let other = match (of.op, of.stores) {
         (Op::Read, Stores::Regular) => Op::Copy,
         (Op::Copy, Stores::Regular) => Op::Read,
@@ -110,9 +113,9 @@ pub(super) fn contradicted(series: &Series, of: &Transfer, rates: &BTreeMap<Case
     both().unwrap_or(false)
 }
 
-/// Whether a copy that moves so many bytes of the program per second moves more than anything allows
-/// beside such a read of the same level: beyond the first cache by the bytes on the bus, in it by the
-/// bytes that are loaded.
+/// Whether a copy that moves so many bytes of the program per second moves more than anything
+/// allows beside such a read of the same level: beyond the first cache by the bytes on the bus, in
+/// it by the bytes that are loaded.
 pub(super) fn contradicts(level: Level, copy: f64, read: f64) -> bool {
     match level {
         Level::L1 => copy / 2.0 > read * law::LOADS_MOST,

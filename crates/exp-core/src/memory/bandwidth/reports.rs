@@ -1,5 +1,5 @@
-//! What only replays a published report: one word of each line, in two orders (R0, R1), and arrays of
-//! exactly four times the last cache (R1, R4).
+//! What only replays a published report: one word of each line, in two orders (R0, R1), and arrays
+//! of exactly four times the last cache (R1, R4).
 
 use super::super::levels;
 use super::sizes;
@@ -33,8 +33,8 @@ pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
     }
 }
 
-/// The last cache that the reports' arrays are four times of. How much of one that it shares a virtual
-/// machine has, only a measurement tells; before that it is what a law expects.
+/// The last cache that the reports' arrays are four times of. How much of one that it shares a
+/// virtual machine has, only a measurement tells; before that it is what a law expects.
 pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     let described = described_levels(facts.site);
     let Some((level, whole)) = described.last().copied() else {

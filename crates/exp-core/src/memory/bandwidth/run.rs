@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 
-/// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the time
-/// between two interrupts.
+/// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the
+/// time between two interrupts.
 const STEP_NS: f64 = 100e3;
 /// Bytes of the first step from which that length is told.
 const FIRST_STEP: usize = 64 << 10;
@@ -79,8 +79,8 @@ impl Arena {
         self.places.get(&cpu).with_context(|| format!("no memory was planned for CPU {cpu}"))
     }
 
-    /// Gives back what is held by these CPUs where it is less than `bytes`, and where the new would be
-    /// too much beside it, what others hold. Whether there is memory to be taken.
+    /// Gives back what is held by these CPUs where it is less than `bytes`, and where the new would
+    /// be too much beside it, what others hold. Whether there is memory to be taken.
     fn make_room(&self, cpus: &[usize], bytes: usize) -> Result<bool> {
         let (mut missing, whole) = (0, bytes.next_multiple_of(HUGE_PAGE) as u64);
         for cpu in cpus {
@@ -179,8 +179,8 @@ impl Drop for Member<'_> {
 pub(super) struct Moved {
     /// Program bytes per second of all threads in the shared window.
     pub(super) rate: f64,
-    /// The same between readings of the width probe; none where it was not read, or where those of the
-    /// threads may not be added up.
+    /// The same between readings of the width probe; none where it was not read, or where those of
+    /// the threads may not be added up.
     pub(super) stretches: Vec<Stretch>,
     /// Bytes on the bus for each of the program.
     pub(super) bus_ratio: f64,
@@ -272,10 +272,11 @@ pub(super) fn run(
     Ok(moved)
 }
 
-/// The loops that a case may be worked by, of which all try each before the window. In the first cache
-/// nothing prefetches: there is nothing to wait for. In main memory the narrower vectors are tried where
-/// no width was asked for: there the lines that a core waits for count, not its instructions, and on Zen 4
-/// the widest copy a fifth less than the narrowest (docs/notes/2026-11-23-crosscheck-memory.md).
+/// The loops that a case may be worked by, of which all try each before the window. In the first
+/// cache nothing prefetches: there is nothing to wait for. In main memory the narrower vectors are
+/// tried where no width was asked for: there the lines that a core waits for count, not its
+/// instructions, and on Zen 4 the widest copy a fifth less than the narrowest
+/// (docs/notes/2026-11-23-crosscheck-memory.md).
 fn loops(of: &Transfer, kernel: Kernel) -> Vec<Loop> {
     let may_be = |by: &Loop| {
         let is_own = by.width == kernel.width;
@@ -393,18 +394,20 @@ mod tests {
         let site = recorded("vm-granite-rapids");
         let widths =
             [Width::Word(4), Width::Word(8), Width::Sse2, Width::Avx2, Width::Avx512, Width::Neon];
-        for (op, stores) in Op::ALL.iter().flat_map(|op| Stores::ALL.iter().map(move |s| (*op, *s))) {
+        for (op, stores) in Op::ALL.iter().flat_map(|op| Stores::ALL.iter().map(move |s| (*op, *s)))
+        {
             let widest = Transfer { stores, ..regular(op) };
             if contradiction(&site, &widest).is_none() {
                 let ratio = widest.kernel().bus_bytes(600) as f64 / 600.0;
                 assert!((ratio - widest.bus_ratio()).abs() < 1e-12, "{widest:?}");
                 assert!(widest.kernel().is_supported());
             }
-            for (access, width) in Access::ALL.iter().flat_map(|a| widths.map(|width| (*a, width))) {
+            for (access, width) in Access::ALL.iter().flat_map(|a| widths.map(|width| (*a, width)))
+            {
                 let of = Transfer { access, width, ..widest.clone() };
                 let exists = contradiction(&site, &of).is_none();
-                // The processor at hand may lack what the recorded one has, never the other way round
-                // for what no x86-64 lacks.
+                // The processor at hand may lack what the recorded one has, never the other way
+                // round for what no x86-64 lacks.
                 let is_everywhere = matches!(width, Width::Word(_) | Width::Sse2);
                 if cfg!(target_arch = "x86_64") && (!exists || is_everywhere) {
                     assert_eq!(of.kernel().is_supported(), exists, "{of:?}");

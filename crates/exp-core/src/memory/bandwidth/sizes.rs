@@ -147,8 +147,8 @@ fn in_memory(facts: Facts, level: Level, cpus: Vec<usize>, limit: u64) -> Result
     })
 }
 
-/// Bytes of a cache that one core can fill: as `memory.latency` found it, as given, else what its law
-/// takes it to be from the description (of a last cache that a virtual machine shares, a part).
+/// Bytes of a cache that one core can fill: as `memory.latency` found it, as given, else what its
+/// law takes it to be from the description (of a last cache that a virtual machine shares, a part).
 pub(super) fn level_bytes(facts: Facts, level: Level) -> Option<(u64, &'static str)> {
     known_bytes(facts, level).or_else(|| {
         let described = level_size(facts.site, level).ok()?;

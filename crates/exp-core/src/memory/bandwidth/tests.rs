@@ -1,9 +1,6 @@
 use super::beside::{contradicts, counterpart};
 use super::{EXPERIMENT, ID, IMPOSSIBLE, METRICS, sizes};
-use bench::experiment::{
-    Experiment, Fields, Known, Preset, Site,
-    fixtures::recorded,
-};
+use bench::experiment::{Experiment, Fields, Known, Preset, Site, fixtures::recorded};
 use laws::Facts;
 use laws::memory::Level::{self, FourTimes, L1, L2, L3, Memory};
 use laws::memory::bandwidth::Op::{Copy, Modify, Read, Scale, Triad, Write};
@@ -69,7 +66,9 @@ fn thorough_has_all_that_the_catalogue_lists() {
         assert_eq!(values(name), set(list));
     }
     let has = |of: Transfer| cases.iter().any(|case| case.id == of.id());
-    for (op, level) in Op::ALL.iter().flat_map(|op| [L1, L2, L3, Memory, FourTimes].map(|l| (*op, l))) {
+    for (op, level) in
+        Op::ALL.iter().flat_map(|op| [L1, L2, L3, Memory, FourTimes].map(|l| (*op, l)))
+    {
         for threads in [ONE, Threads::Number(2), Threads::All, Threads::Smt] {
             assert!(has(of(op, level, threads)), "{op:?} {level:?} {threads:?}");
         }
@@ -137,8 +136,8 @@ fn arrays_follow_the_measured_levels() {
     let all = size(Some(&known), &of(Read, Memory, Threads::All));
     assert!(all.total_bytes().abs_diff(96 * MIB) < 4096, "{all:?}");
     assert!(size(Some(&known), &of(Copy, FourTimes, ONE)).times_last.unwrap() > 3.99);
-    // Nothing measured: a guest of two CPUs has a part of the 480 MiB that are described, and arrays
-    // in memory must not lie in any of it.
+    // Nothing measured: a guest of two CPUs has a part of the 480 MiB that are described, and
+    // arrays in memory must not lie in any of it.
     let prior = size(None, &of(Read, Memory, ONE));
     assert_eq!((prior.from, prior.level_bytes), ("described", 480 * MIB));
     assert!(prior.times_last.unwrap() > 3.99);
@@ -221,8 +220,8 @@ fn earlier_figures_sharpen_predictions_and_bounds_follow_the_level() {
     };
     assert!(width(&derived) < width(&prior));
     assert!(derived.bound.expect("instructions").inputs[0].0 == "cores_hz");
-    // The first cache has no bus behind it, and a read's bus moves what it names; the memory's peak is
-    // not told here.
+    // The first cache has no bus behind it, and a read's bus moves what it names; the memory's peak
+    // is not told here.
     for (op, level) in [(Copy, L1), (Read, Memory), (Modify, L2)] {
         let bus = told(None, &case(op, level), "bus_bandwidth").unwrap();
         assert!(bus.range.is_none(), "{op:?} {level:?}");
@@ -292,7 +291,8 @@ fn a_copy_that_loads_what_no_read_does_is_a_contradiction() {
             assert_eq!(contradicts(level, copy, read), is_one, "{level:?} {copy} {read}");
         }
     }
-    // In the first cache loads and stores have ports of their own: two loads' worth is all there is.
+    // In the first cache loads and stores have ports of their own: two loads' worth is all there
+    // is.
     assert!(!contradicts(L1, 390.0, 200.0));
     assert!(contradicts(L1, 450.0, 200.0));
 }

@@ -1,9 +1,9 @@
 //! Faults that read a file from its device. Nothing counts as one whose page was in memory before,
 //! or for which the device gave nothing.
 
+use super::{Faulted, Readahead, Touch};
 use anyhow::{Context, Result, ensure};
 use bench::device::{device_in_flight, device_read_bytes, own_read_bytes};
-use super::{Faulted, Readahead, Touch};
 use bench::measure::{Bench, Declared, Settled, Values, settle};
 use bench::prepared::{self, demand_written_extents};
 use metal::fault::{Area, evict, random_readahead, resident_pages};
@@ -24,8 +24,8 @@ const NAME: &str = "memory-fault";
 /// Single faults of a case, at most and at least.
 const FAULTS_MAX: usize = 200;
 const FAULTS_MIN: usize = 8;
-/// Touches that found their page in memory in spite of all, as a share of all touches, above which the
-/// case has failed.
+/// Touches that found their page in memory in spite of all, as a share of all touches, above which
+/// the case has failed.
 const CACHED_MAX: f64 = 0.1;
 /// Bytes that the device gave, over those that were asked for, at least.
 const DEVICE_SHARE_MIN: f64 = 0.95;
@@ -36,7 +36,8 @@ const WINDOW_NS_MAX: f64 = 8e9;
 /// A block of the file that single faults have for themselves, at least.
 const BLOCK_BYTES_MIN: u64 = 256 << 10;
 
-/// So long a device may take to answer what was read ahead, before what it gave counts as too little.
+/// So long a device may take to answer what was read ahead, before what it gave counts as too
+/// little.
 const ANSWER_MOST: Duration = Duration::from_secs(1);
 /// What was read ahead is waited for before the next touch, so long and asked for so often.
 const DRAIN_MOST: Duration = Duration::from_millis(50);
@@ -147,8 +148,9 @@ impl Cold {
         Ok(())
     }
 
-    /// Waits until the device has answered what was asked of it. A page that is still on its way is not
-    /// in memory by mincore, cannot be evicted, and is no major fault: it would look like a cold one.
+    /// Waits until the device has answered what was asked of it. A page that is still on its way is
+    /// not in memory by mincore, cannot be evicted, and is no major fault: it would look like a
+    /// cold one.
     fn drain(case: &Case) {
         let number = case.at.get("device_number").and_then(Value::text);
         let start = Instant::now();
@@ -160,8 +162,8 @@ impl Cold {
     }
 
     /// The file as a program finds it that has just begun: opened and mapped anew, so that nothing
-    /// that the kernel learnt of earlier touches counts. All of it: what is read ahead may lie on both
-    /// sides.
+    /// that the kernel learnt of earlier touches counts. All of it: what is read ahead may lie on
+    /// both sides.
     fn mapped(&self, of: &Faulted) -> Result<(File, Area)> {
         let file = File::open(&self.path).context("the prepared file is gone")?;
         let area =
@@ -222,15 +224,9 @@ impl Cold {
         Ok(least)
     }
 
-    /// Windows of the file, every page of which is touched in order. Returns the bytes that a device
-    /// must have given at least.
-    fn windows(
-        &self,
-        case: &Case,
-        of: &Faulted,
-        bench: &mut Bench,
-        file: &File,
-    ) -> Result<u64> {
+    /// Windows of the file, every page of which is touched in order. Returns the bytes that a
+    /// device must have given at least.
+    fn windows(&self, case: &Case, of: &Faulted, bench: &mut Bench, file: &File) -> Result<u64> {
         let page = base_page_bytes();
         let pages = usize::try_from(self.window)? / page;
         let mut starts: Vec<u64> = (0..self.bytes / self.window).collect();
@@ -412,13 +408,7 @@ struct Windows {
 }
 
 impl Windows {
-    fn add(
-        &mut self,
-        counted: Counted,
-        ns: f64,
-        bytes: u64,
-        pages: usize,
-    ) -> Result<()> {
+    fn add(&mut self, counted: Counted, ns: f64, bytes: u64, pages: usize) -> Result<()> {
         let faults = counted.major + counted.minor;
         ensure!(
             counted.major > 0 && faults <= pages as u64,

@@ -1,5 +1,5 @@
-//! Faults that need no device: n touches of fresh pages against 2n, in windows that hold nothing but
-//! the touches, and each batch with the kernel's count of its faults.
+//! Faults that need no device: n touches of fresh pages against 2n, in windows that hold nothing
+//! but the touches, and each batch with the kernel's count of its faults.
 
 use super::Touch;
 use anyhow::{Context, Result, bail, ensure};
@@ -319,8 +319,8 @@ fn cached_file(dir: &std::path::Path, seed: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Every page is a mapping of its own and its neighbours are not its neighbours in the file, so that
-/// a fault has nothing else to map.
+/// Every page is a mapping of its own and its neighbours are not its neighbours in the file, so
+/// that a fault has nothing else to map.
 fn apart(file: &File) -> Result<Fresh> {
     let page = base_page_bytes();
     let pages = FILE_BYTES / page;
@@ -335,8 +335,8 @@ fn apart(file: &File) -> Result<Fresh> {
     })
 }
 
-/// The file mapped as a whole, again and again. How many pages a fault maps is found out by touching
-/// all; then one page of so many is touched.
+/// The file mapped as a whole, again and again. How many pages a fault maps is found out by
+/// touching all; then one page of so many is touched.
 fn around(file: &File) -> Result<Fresh> {
     let page = base_page_bytes();
     let pages = FILE_BYTES / page;

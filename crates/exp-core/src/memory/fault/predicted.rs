@@ -17,22 +17,30 @@ pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<
         }
         // No earlier figure tells of how pages are found, nor of the device.
         _ if facts.known.is_some() => return None,
-        (Some(Minor::FileAround), _) if metric == "pages_per_fault" => law::pages_around(facts.site),
+        (Some(Minor::FileAround), _) if metric == "pages_per_fault" => {
+            law::pages_around(facts.site)
+        }
         (Some(Minor::File), _) if metric == "pages_per_fault" => Law::software(
             range(0.95, 1.0, 1.02),
             "each page is a mapping of its own, so that a fault has nothing around it; a fault that is \
              tried again counts twice",
         ),
-        (None, Touch::Stress) if metric == "latency" => {
-            Law::new(300.0, 1600.0, 3e4, "four exceptions among system calls").and(
-                "what the file system does at the first write to a page, which is next to nothing in \
+        (None, Touch::Stress) if metric == "latency" => Law::new(
+            300.0,
+            1600.0,
+            3e4,
+            "four exceptions among system calls",
+        )
+        .and(
+            "what the file system does at the first write to a page, which is next to nothing in \
                  memory and a journal on a disk",
-            )
+        ),
+        (None, Touch::Window | Touch::Page | Touch::Random) => {
+            match of_device(facts, of, at, metric) {
+                Some(law) => law,
+                None => return Some(unknown("unknown: such a major fault has no such figure")),
+            }
         }
-        (None, Touch::Window | Touch::Page | Touch::Random) => match of_device(facts, of, at, metric) {
-            Some(law) => law,
-            None => return Some(unknown("unknown: such a major fault has no such figure")),
-        },
         _ => return Some(unknown("unknown: such a fault has no such figure")),
     };
     Some(law.prediction())

@@ -8,9 +8,9 @@ use record::case::Series;
 use std::time::Duration;
 
 /// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor
-/// finds the memory then), linking a slot to a random one, and writing a byte of slots that are linked
-/// in order; loading a line in order, a load that misses all caches, and what a case takes around its
-/// timed window.
+/// finds the memory then), linking a slot to a random one, and writing a byte of slots that are
+/// linked in order; loading a line in order, a load that misses all caches, and what a case takes
+/// around its timed window.
 const TOUCH_NS: f64 = 0.4;
 const TOUCH_GUEST_NS: f64 = 2.0;
 const LINK_NS: f64 = 25.0;

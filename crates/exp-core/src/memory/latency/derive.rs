@@ -149,8 +149,9 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
     found
 }
 
-/// The last rung of a plateau on which page placement does not decide yet, where its cache's size is known
-/// (as described, or the smaller part that was found) and it has such rungs; else its last one.
+/// The last rung of a plateau on which page placement does not decide yet, where its cache's size
+/// is known (as described, or the smaller part that was found) and it has such rungs; else its last
+/// one.
 fn quiet_end(rungs: &[Rung], plateau: &Plateau, cache_bytes: Option<f64>) -> usize {
     let Some(bytes) = cache_bytes else {
         return plateau.last;
@@ -174,12 +175,12 @@ fn cell(position: f64, sizes: impl Iterator<Item = f64> + Clone) -> Option<(f64,
 type Named<'name> = (Vec<Option<&'name str>>, BTreeMap<&'name str, Vec<String>>);
 
 /// Names for plateaus: the described size nearest to the edge within a factor of two; main memory
-/// for a last plateau on a ladder that goes to twice the last cache; the last cache for one that ends
-/// below its size, of which one program may get a part only. On a ladder that goes less far, the
-/// next larger cache. Both only if every plateau before has a name and the new one begins where a cache
-/// that takes over must: a cache answers three loads of four at four times the size of the one inside
-/// it, so a plateau that begins further out has something unseen before it. What has no name is told
-/// beside the nearest that has one.
+/// for a last plateau on a ladder that goes to twice the last cache; the last cache for one that
+/// ends below its size, of which one program may get a part only. On a ladder that goes less far,
+/// the next larger cache. Both only if every plateau before has a name and the new one begins where
+/// a cache that takes over must: a cache answers three loads of four at four times the size of the
+/// one inside it, so a plateau that begins further out has something unseen before it. What has no
+/// name is told beside the nearest that has one.
 fn named<'name>(
     plateaus: &[Plateau],
     described: &[(&'name str, f64)],
@@ -236,8 +237,8 @@ fn named<'name>(
     (names, notes)
 }
 
-/// The plateau that is a part of the last cache, and where it ends: the first behind all caches before
-/// the last, if no other has the last one's name.
+/// The plateau that is a part of the last cache, and where it ends: the first behind all caches
+/// before the last, if no other has the last one's name.
 fn part_of_last(
     plateaus: &[Plateau],
     names: &[Option<&str>],

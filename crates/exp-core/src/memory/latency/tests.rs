@@ -133,7 +133,10 @@ fn thorough_has_every_combination_up_to_a_gibibyte() {
             // Four slots and more up to 64 MiB, and the large ones; the more a curve differs from
             // what reports have, the fewer.
             let sizes = |stride: u64, unnamed: bool| {
-                let rare = [load == Load::Index, pages == On::Base, unnamed].into_iter().filter(|rare| *rare).count();
+                let rare = [load == Load::Index, pages == On::Base, unnamed]
+                    .into_iter()
+                    .filter(|rare| *rare)
+                    .count();
                 let octaves = ((64 << 20) / (4 * stride).max(512)).ilog2() as usize;
                 match rare {
                     0 => 2 * octaves + 1 + 2,

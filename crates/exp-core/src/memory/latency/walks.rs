@@ -58,7 +58,8 @@ bench::case! {
         load: Load,
         /// huge or base pages; where there are no huge ones, base pages are the reference
         pages: On,
-        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be touched
+        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be
+        /// touched
         footprint: u64 = Domain::bytes(128, 1 << 42),
     }
 }
@@ -113,8 +114,8 @@ impl Point {
     }
 }
 
-/// The walks of a preset. Without huge pages base pages are the reference; where a preset has both, huge
-/// ones are asked for all the same, and answered for.
+/// The walks of a preset. Without huge pages base pages are the reference; where a preset has both,
+/// huge ones are asked for all the same, and answered for.
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Point> {
     let has_huge = without_huge_pages(site).is_none();
     let both = Choice::new(site, preset, &On::ALL[..1 + usize::from(preset != Preset::Quick)]);
@@ -169,8 +170,8 @@ impl Choice {
         }
     }
 
-    /// The walks. Outside `thorough` one departs from the first of patterns, loads and pages in at most
-    /// one of them.
+    /// The walks. Outside `thorough` one departs from the first of patterns, loads and pages in at
+    /// most one of them.
     fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for &pages in &self.pages {
@@ -185,11 +186,7 @@ impl Choice {
     }
 
     fn curve(&self, pattern: Pattern, load: Load, pages: On) -> Vec<Point> {
-        let departs = [
-            self.patterns[0] != pattern,
-            self.loads[0] != load,
-            self.pages[0] != pages,
-        ];
+        let departs = [self.patterns[0] != pattern, self.loads[0] != load, self.pages[0] != pages];
         let departures = departs.iter().filter(|departs| **departs).count();
         if departures > 1 && self.preset != Preset::Thorough {
             return Vec::new();
@@ -206,8 +203,8 @@ impl Choice {
         points
     }
 
-    /// Of a curve that departs from the first of patterns, loads and pages in so many. `rare`: in how
-    /// many of load, pages and stride it is not what reports have.
+    /// Of a curve that departs from the first of patterns, loads and pages in so many. `rare`: in
+    /// how many of load, pages and stride it is not what reports have.
     fn footprints(
         &self,
         pattern: Pattern,

@@ -15,8 +15,8 @@ use record::case::Case;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// From piece to piece, in ns. A look at the time waits for the loads before it, about a latency, so
-/// much shorter pieces could not reach the higher steps.
+/// From piece to piece, in ns. A look at the time waits for the loads before it, about a latency,
+/// so much shorter pieces could not reach the higher steps.
 const PERIOD_NS: f64 = 3e3;
 /// Least bytes of a piece.
 const LEAST_PIECE: usize = 2048;
@@ -37,8 +37,8 @@ pub(super) struct Party {
     /// The chaser's CPU, then the loaders'.
     cpus: Vec<usize>,
     clock: Clock,
-    /// The chaser's walk and the loaders' arrays, each made on its CPU; arrays are absent only while
-    /// they are laid out anew.
+    /// The chaser's walk and the loaders' arrays, each made on its CPU; arrays are absent only
+    /// while they are laid out anew.
     walk: Mutex<Kept<Chains>>,
     arrays: Vec<Mutex<Option<Kept<Stream>>>>,
     /// What a reader must know of the walk.
@@ -92,8 +92,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits until the next piece is due. One that is late by more than a piece begins anew, so that
-    /// nothing is made up for in a burst.
+    /// Waits until the next piece is due. One that is late by more than a piece begins anew, so
+    /// that nothing is made up for in a burst.
     fn wait(&mut self, share_of_piece: f64) {
         let Some(interval) = self.interval else {
             return;
@@ -327,8 +327,8 @@ impl Party {
     }
 }
 
-/// Arrays after a first pass, by the fastest loop: their values were written past the caches, so that the
-/// first pass finds less of them in a last cache than those after it do.
+/// Arrays after a first pass, by the fastest loop: their values were written past the caches, so
+/// that the first pass finds less of them in a last cache than those after it do.
 fn passed(kernel: Kernel, mapping: Mapping, footprint_bytes: usize) -> Result<Stream> {
     let mut arrays = Stream::new(kernel, Ahead::No, mapping, footprint_bytes)?;
     take_quickest(&mut arrays);

@@ -16,8 +16,8 @@ const MIB: u64 = 1 << 20;
 pub(super) const CACHES: u64 = 4;
 /// Last caches of a node where nothing describes them.
 const CACHE_UNKNOWN: u64 = 32 * MIB;
-/// Longer rings take longer to link than all else takes; what linking leaves in a cache, the streams
-/// drive out.
+/// Longer rings take longer to link than all else takes; what linking leaves in a cache, the
+/// streams drive out.
 const RING_MOST: u64 = 512 * MIB;
 /// Of a rehearsal.
 const REHEARSAL_FOOTPRINT: u64 = 4 * MIB;
@@ -141,8 +141,8 @@ pub(super) fn members(site: &Site, pairs: &[Pair]) -> usize {
     pairs.iter().map(|pair| workers(site, pair).1).max().unwrap_or(0)
 }
 
-/// At most four pairs: the row of the first CPU's node, of which its own memory, then one node of each
-/// further distance, nearest first, then the others.
+/// At most four pairs: the row of the first CPU's node, of which its own memory, then one node of
+/// each further distance, nearest first, then the others.
 pub(super) fn quick(site: &Site, wanted: Vec<Pair>) -> Vec<Pair> {
     if wanted.len() <= QUICK_PAIRS {
         return wanted;

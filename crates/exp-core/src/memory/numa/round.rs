@@ -2,13 +2,14 @@
 
 use super::Pair;
 use super::node_pairs::{CACHES, Sizes};
-use crate::memory::{had, locked};
 use crate::memory::quickest::take_quickest;
+use crate::memory::{had, locked};
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::experiment::Fields as _;
 use bench::measure::placed::{place_huge_or_base, verify_node};
 use bench::measure::{
-    Bench, Clock, Crew, Declared, NeverTogether, REHEARSAL_NS, Shared, Values, WrongResult, together,
+    Bench, Clock, Crew, Declared, NeverTogether, REHEARSAL_NS, Shared, Values, WrongResult,
+    together,
 };
 use fastrand::Rng;
 use host::parse_cpus;
@@ -24,16 +25,17 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
+/// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds
+/// are many.
 const WINDOWS: f64 = 20.0;
-/// Attempts at a window in which all threads are at work together for at least this share of it, and
-/// by how much each is longer than the one before: a thread that comes late by a slice of the
+/// Attempts at a window in which all threads are at work together for at least this share of it,
+/// and by how much each is longer than the one before: a thread that comes late by a slice of the
 /// scheduler's is no longer late in the third.
 const ATTEMPTS: i32 = 4;
 const OVERLAP_LEAST: f64 = 0.5;
 const LONGER: f64 = 4.0;
-/// Bytes of a step of a CPU alone, and of a member of the team, whose part of the node's rate may be
-/// a tenth of that: 10 to 30 µs, so that a window holds many.
+/// Bytes of a step of a CPU alone, and of a member of the team, whose part of the node's rate may
+/// be a tenth of that: 10 to 30 µs, so that a window holds many.
 const STEP_BYTES: usize = 256 << 10;
 const STEP_TEAM_BYTES: usize = 32 << 10;
 /// Loads of a step of the walk.
@@ -41,9 +43,11 @@ const STEP_LOADS: u64 = 256;
 /// Before a CPU's window alone it moves so much: more than its own caches. The last cache is as the
 /// team's window left it, by the same kernel on the same memory.
 pub(super) const WARM_BYTES: usize = 3 << 20;
-/// Loads before a walk is timed: they bring back page tables, and the own caches' stored lines leave.
+/// Loads before a walk is timed: they bring back page tables, and the own caches' stored lines
+/// leave.
 pub(super) const WARM_LOADS: u64 = 1 << 14;
-/// Distance of the ring's slots: two lines, so that a prefetcher of line pairs brings nothing of it.
+/// Distance of the ring's slots: two lines, so that a prefetcher of line pairs brings nothing of
+/// it.
 pub(super) const SLOT_BYTES: usize = 128;
 /// Of a member's memory left out of its streams: what the arrays are set apart by.
 const APART_BYTES: usize = 32 << 10;
@@ -263,10 +267,10 @@ impl Field {
         Ok(())
     }
 
-    /// One kernel by the team, then by every CPU alone. What is before in the node's last caches (the
-    /// lines that other kernels and other nodes' memory left, stored or not, or nothing) would be
-    /// written back in the window, or make room for stores that then do not reach the memory: so the
-    /// team first moves a part of its arrays that is as large as those caches.
+    /// One kernel by the team, then by every CPU alone. What is before in the node's last caches
+    /// (the lines that other kernels and other nodes' memory left, stored or not, or nothing) would
+    /// be written back in the window, or make room for stores that then do not reach the memory: so
+    /// the team first moves a part of its arrays that is as large as those caches.
     fn stream(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
         let shared = self.run(bench, seat, &seat.team, |member| {
             let mut stream = locked(&self.streams[member]);
@@ -320,9 +324,9 @@ impl Field {
         Ok(())
     }
 
-    /// Runs a crew of the pair and verifies where each member ran. The clock is the kernel's, one for
-    /// all CPUs: counters of different sockets are not compared, and a step takes hundreds of its
-    /// readings.
+    /// Runs a crew of the pair and verifies where each member ran. The clock is the kernel's, one
+    /// for all CPUs: counters of different sockets are not compared, and a step takes hundreds of
+    /// its readings.
     fn run<S: FnMut() -> u64>(
         &self,
         bench: &mut Bench,
@@ -425,8 +429,8 @@ impl Field {
     }
 }
 
-/// The rate of a crew of one: in its median step, so that an interrupt or another's turn on the CPU is
-/// not in it.
+/// The rate of a crew of one: in its median step, so that an interrupt or another's turn on the CPU
+/// is not in it.
 fn lone_rate(shared: &Shared) -> f64 {
     let steady = shared.members.first().and_then(|member| member.steady_rate);
     steady.unwrap_or_else(|| shared.rate())

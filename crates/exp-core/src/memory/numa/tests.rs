@@ -16,8 +16,8 @@ fn pair(cpu_node: u64, memory_node: u64) -> Pair {
     Pair { cpu_node, memory_node }
 }
 
-/// Four sockets of two nodes each, eight CPUs on four cores a node and 16 MiB of cache, and two nodes
-/// of memory only, of which the last is full.
+/// Four sockets of two nodes each, eight CPUs on four cores a node and 16 MiB of cache, and two
+/// nodes of memory only, of which the last is full.
 fn large() -> Site {
     let mut tree = String::from(
         "== facts.txt\narch=x86_64\n== sys/devices/system/cpu/online\n0-63\n\
@@ -152,8 +152,8 @@ fn what_a_process_may_not_use_is_skipped_with_what_would_help() {
     site.host.numa.allowed = Some(vec![0, 1, 2, 3, 4, 5]);
     site.host.numa.nodes[3].total_bytes = Some(0);
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
-    // No CPU of the node, a node that may not be used, and one without memory: only the first two can be
-    // helped.
+    // No CPU of the node, a node that may not be used, and one without memory: only the first two
+    // can be helped.
     for (row, column, can_be_helped) in [(5, 0, true), (0, 7, true), (0, 3, false)] {
         let id = pair(row, column).id();
         let (_, skip) = offer.skipped.iter().find(|(of, _)| *of == id).expect("skipped");

@@ -27,8 +27,8 @@ struct Point {
 }
 
 impl Point {
-    /// Share that came from elsewhere: what the device gave, or where that is not counted what was not in
-    /// memory.
+    /// Share that came from elsewhere: what the device gave, or where that is not counted what was
+    /// not in memory.
     fn away(&self) -> f64 {
         let absent = self.residency.map_or(0.0, |residency| 1.0 - residency);
         self.missed.unwrap_or(absent)
@@ -95,8 +95,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     found_values
 }
 
-/// The largest size that was in memory and of which nothing was missed; between it and the smallest above
-/// the knee lies what would just fit.
+/// The largest size that was in memory and of which nothing was missed; between it and the smallest
+/// above the knee lies what would just fit.
 fn cached(
     points: &[Point],
     case: &CaseId,

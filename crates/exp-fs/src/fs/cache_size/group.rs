@@ -5,7 +5,8 @@ use host::cgroup::{GroupPlace, cached_bytes};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A group of the worker's own; when this is dropped it goes back to where it was and removes the group.
+/// A group of the worker's own; when this is dropped it goes back to where it was and removes the
+/// group.
 pub(super) struct OwnGroup {
     name: String,
     dir: PathBuf,
@@ -13,8 +14,8 @@ pub(super) struct OwnGroup {
 }
 
 impl OwnGroup {
-    /// Makes the group `name` with a limit; an empty one that an earlier worker of the run left when it was
-    /// killed is made anew.
+    /// Makes the group `name` with a limit; an empty one that an earlier worker of the run left
+    /// when it was killed is made anew.
     ///
     /// # Errors
     /// The kernel refuses the group or its limit; nothing is left of it then.

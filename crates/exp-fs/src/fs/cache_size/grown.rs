@@ -1,6 +1,7 @@
 //! One file that grows, and its pages in memory.
 //!
-//! Its length is always the size that is measured: what lies behind would be read ahead, and take memory.
+//! Its length is always the size that is measured: what lies behind would be read ahead, and take
+//! memory.
 
 use crate::fs::file::{self, Mode, Opened};
 use anyhow::{Context, Result, ensure};
@@ -49,8 +50,8 @@ impl Pass {
 }
 
 impl Grown {
-    /// An empty file in the run's directory, where `most` bytes must have room; goes with its guard. One that
-    /// an earlier worker of the run left when it was killed makes room for it.
+    /// An empty file in the run's directory, where `most` bytes must have room; goes with its
+    /// guard. One that an earlier worker of the run left when it was killed makes room for it.
     ///
     /// # Errors
     /// It cannot be made, or there is too little room.
@@ -72,8 +73,8 @@ impl Grown {
         Ok(Grown { path, file, seed, bytes: 0 })
     }
 
-    /// Has the file grow to `bytes`, or cuts it off there, on its device in written extents when this
-    /// returns. A file that goes on behind what is read would be read ahead there.
+    /// Has the file grow to `bytes`, or cuts it off there, on its device in written extents when
+    /// this returns. A file that goes on behind what is read would be read ahead there.
     ///
     /// # Errors
     /// It cannot be written or synced; `until` passed.

@@ -18,8 +18,8 @@ enum Side {
 
 /// Share of what is read in order that a kernel with another order than the oldest first may keep.
 const KEPT: f64 = 0.8;
-/// What other processes' files may come and go by while one is read, as a share of its size and at most
-/// in bytes.
+/// What other processes' files may come and go by while one is read, as a share of its size and at
+/// most in bytes.
 const COMPANY: (f64, f64) = (0.6, 1e9);
 
 /// The limit in bytes, and what of it files get; that of a measured case stands in it.

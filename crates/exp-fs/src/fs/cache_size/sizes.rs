@@ -24,11 +24,11 @@ pub(super) const STEP_BYTES: u64 = 64 << 10;
 pub(super) const PASSES: u64 = 12;
 /// File of a rehearsal.
 const REHEARSAL_BYTES: u64 = 1 << 20;
-/// A pass over a file that does not fit in the memory reads so long of it, as a share of the whole time:
-/// one over this.
+/// A pass over a file that does not fit in the memory reads so long of it, as a share of the whole
+/// time: one over this.
 const PASS_SHARE: u64 = 16;
-/// What the bisection cuts off it writes again: half of the distance of two sizes, a tenth of the file at
-/// most; one over this.
+/// What the bisection cuts off it writes again: half of the distance of two sizes, a tenth of the
+/// file at most; one over this.
 const REWRITTEN: u64 = 10;
 /// Bytes per ns of a cached file, for stated costs.
 const CACHED_RATE: f64 = 4.0;
@@ -135,7 +135,8 @@ pub(super) fn offer(
     }
 }
 
-/// Filling the machine's memory pushes other processes' out where there is swap: only for who asks for it.
+/// Filling the machine's memory pushes other processes' out where there is swap: only for who asks
+/// for it.
 fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     let host = &site.host;
     let swap = host.memory.swap_total_bytes.filter(|bytes| *bytes > 0)?;
@@ -151,8 +152,8 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     })
 }
 
-/// What a run that is continued must find as it was: how much memory is available is not (it stands in the
-/// cases' `at`).
+/// What a run that is continued must find as it was: how much memory is available is not (it stands
+/// in the cases' `at`).
 fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
     let mut settings = BTreeMap::from([("time".to_owned(), time_ns(params).into())]);
     if limit != Limit::Memory
@@ -224,8 +225,8 @@ impl Budget {
         })
     }
 
-    /// Sizes that the user named, and those that are refused; bisections, where both sides of the limit are
-    /// among them.
+    /// Sizes that the user named, and those that are refused; bisections, where both sides of the
+    /// limit are among them.
     fn asked(&self, cases: &[Swept]) -> (Chosen, Vec<(Size, Skip)>) {
         let (mut sizes, mut refused, mut steps) = (Vec::new(), Vec::new(), 0);
         for size in cases.iter().map(|case| case.size) {
@@ -247,8 +248,8 @@ impl Budget {
         ((sizes, steps.min(BISECTIONS.len())), refused)
     }
 
-    /// All sizes and as many bisections as the time allows, or the largest size alone and why the others are
-    /// not had: of what others need too (`harm`), half of the limit at most.
+    /// All sizes and as many bisections as the time allows, or the largest size alone and why the
+    /// others are not had: of what others need too (`harm`), half of the limit at most.
     fn usual(&self, preset: Preset, harm: Option<Skip>) -> (Chosen, Vec<(Size, Skip)>) {
         if preset == Preset::Rehearsal {
             return ((vec![(Size::Largest, REHEARSAL_BYTES)], 0), Vec::new());
@@ -318,8 +319,8 @@ fn stated_rate(site: &Site) -> f64 {
     rate(Facts::prior(site)).range.likely
 }
 
-/// Time that a case's passes may take, in ns, and that a single pass may: a part of the file is enough
-/// of a whole memory.
+/// Time that a case's passes may take, in ns, and that a single pass may: a part of the file is
+/// enough of a whole memory.
 pub(super) fn pass_limits(limit: Limit, time_ns: f64, cases: usize) -> (f64, f64) {
     match limit {
         Limit::Group(_) => (time_ns / cases.max(1) as f64, f64::INFINITY),

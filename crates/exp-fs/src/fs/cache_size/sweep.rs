@@ -36,8 +36,8 @@ pub(super) struct Sweep {
     pass_ns: f64,
     until: Instant,
     device: Option<String>,
-    /// Whether the kernel counts here what a device gives to this process: of FUSE it does not, and tells
-    /// nothing by that.
+    /// Whether the kernel counts here what a device gives to this process: of FUSE it does not, and
+    /// tells nothing by that.
     counts: bool,
     counter: Counter,
     /// Cached bytes when nothing of the file was.
@@ -143,8 +143,8 @@ impl Sweep {
         let opened = self.file.opened()?;
         let mut quantities = BTreeMap::new();
         let whole = Limits { most_ns: f64::INFINITY, until: self.until };
-        // What was just written stands in memory as if it had been read in, unless something of the file
-        // had no room: then earlier sizes would be remembered.
+        // What was just written stands in memory as if it had been read in, unless something of the
+        // file had no room: then earlier sizes would be remembered.
         let is_fresh =
             self.limit == Limit::Memory && before < bytes && self.file.residency(bytes)? >= 1.0;
         if !is_fresh {
@@ -181,8 +181,9 @@ impl Sweep {
         Ok(Point { bytes, residency, growth, blocks, missed, quantities, notes })
     }
 
-    /// Has the file this size. In a small group writing waits for its own dirty pages, and a page stays
-    /// charged to whom it came for first: it is written outside, and evicted before the group is entered.
+    /// Has the file this size. In a small group writing waits for its own dirty pages, and a page
+    /// stays charged to whom it came for first: it is written outside, and evicted before the group
+    /// is entered.
     fn resize(&mut self, bytes: u64, bench: &mut Bench) -> Result<()> {
         let Some(group) = &self.group else {
             return self.file.resize(bytes, self.until, bench);
@@ -258,8 +259,8 @@ fn rate(pass: &Pass) -> f64 {
     pass.bytes as f64 / pass.ns * 1e9
 }
 
-/// The repetition's blocks: passes, or where they are few their stretches dealt out in turn, so that each
-/// block has of every part of the file.
+/// The repetition's blocks: passes, or where they are few their stretches dealt out in turn, so
+/// that each block has of every part of the file.
 fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
     if passes.len() >= BLOCKS_MIN {
         return (passes.iter().map(Pass::block_ns).collect(), None);

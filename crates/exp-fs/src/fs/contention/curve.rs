@@ -71,9 +71,9 @@ pub(super) struct Knee {
     pub(super) plateau_from: f64,
 }
 
-/// Fits `min(a readers, c)` by least squares of logarithms, at every way to part the points in two. `None`
-/// with fewer than three points, or where a plateau of two points or more fits no better than a line that
-/// rises to the end.
+/// Fits `min(a readers, c)` by least squares of logarithms, at every way to part the points in two.
+/// `None` with fewer than three points, or where a plateau of two points or more fits no better
+/// than a line that rises to the end.
 pub(super) fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     if points.len() < POINTS_MIN || points.iter().any(|(x, y)| *x <= 0.0 || *y <= 0.0) {
         return None;

@@ -17,8 +17,8 @@ pub(super) const WINDOW_MOST_NS: f64 = 2e9;
 /// Reads of each reader before the common start.
 pub(super) const WARM_READS: u64 = 2;
 
-/// For stated costs: a reader made and ended, files looked at before a case, a worker's start and end, in
-/// ns.
+/// For stated costs: a reader made and ended, files looked at before a case, a worker's start and
+/// end, in ns.
 const PROCESS_NS: f64 = 7e5;
 const THREAD_NS: f64 = 1.5e5;
 const FILE_NS: f64 = 1e5;
@@ -69,7 +69,8 @@ pub(super) fn placed(site: &Site, mut series: Series) -> Series {
     series
 }
 
-/// A round: windows that last until a slow disk has answered often enough, at what is likely of its class.
+/// A round: windows that last until a slow disk has answered often enough, at what is likely of its
+/// class.
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let window_ns = series.setting("window").unwrap_or(0) as f64;
     let files: u64 = files(&series.cases).values().sum();

@@ -1,7 +1,8 @@
-//! Readers at work at the same time, as processes or threads, and what each had in the time that all shared.
+//! Readers at work at the same time, as processes or threads, and what each had in the time that
+//! all shared.
 //!
-//! All read from before the common start until all are past the common end, so that nobody ever has the
-//! device for itself in between. The measured reader is the calling thread; it sets both ends.
+//! All read from before the common start until all are past the common end, so that nobody ever has
+//! the device for itself in between. The measured reader is the calling thread; it sets both ends.
 
 mod reading;
 mod tally;
@@ -24,8 +25,8 @@ use std::thread;
 use tally::Tally;
 pub(super) use tally::jain;
 
-/// Words at which the readers meet: how many are ready, the window's ends, how many are past its end,
-/// whether one failed, and how many have had a read in the window.
+/// Words at which the readers meet: how many are ready, the window's ends, how many are past its
+/// end, whether one failed, and how many have had a read in the window.
 const READY: usize = 0;
 const START: usize = 1;
 const END: usize = 2;
@@ -45,8 +46,8 @@ const ASKED: usize = 7;
 const ERROR: usize = 8;
 const EACH: usize = 16;
 
-/// Both ends of the window are set so long ahead, in ns: longer than from a clock's read to the look at
-/// them.
+/// Both ends of the window are set so long ahead, in ns: longer than from a clock's read to the
+/// look at them.
 const LEAD_NS: f64 = 100e3;
 /// Reads whose latencies are kept: with so many the window ends.
 const ROOM: usize = 1 << 17;
@@ -73,7 +74,8 @@ pub(super) struct Reader<'file> {
     pub(super) file: &'file File,
     pub(super) seed: u64,
     pub(super) blocks: u64,
-    /// Block at which it begins, counted round the file; where it draws its blocks, the seed of that.
+    /// Block at which it begins, counted round the file; where it draws its blocks, the seed of
+    /// that.
     pub(super) first: u64,
     pub(super) random: bool,
     /// Its CPU.
@@ -123,8 +125,8 @@ pub(super) struct Had {
 /// Has the readers read: the first is the calling thread, the others are made.
 ///
 /// # Errors
-/// A reader could not be made (with the limit that was met), failed, got what nobody wrote ([`WrongResult`]),
-/// or had no read that began in the window.
+/// A reader could not be made (with the limit that was met), failed, got what nobody wrote
+/// ([`WrongResult`]), or had no read that began in the window.
 pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
     let words = SharedWords::new(SHARED + EACH * readers.len())?;
     let meeting =
@@ -262,8 +264,8 @@ impl Meeting<'_> {
         self.work(number, reader, |_, _, _| ())
     }
 
-    /// A reader from its first to its last read. `seen` is told of each: its start, its end and the window's
-    /// begin as it stood after the read, 0 until it is set.
+    /// A reader from its first to its last read. `seen` is told of each: its start, its end and the
+    /// window's begin as it stood after the read, 0 until it is set.
     fn work(&self, number: usize, reader: &Reader<'_>, seen: impl FnMut(u64, u64, u64)) -> End {
         let end = match self.reads(number, reader, seen) {
             Ok(end) => end,

@@ -73,7 +73,8 @@ impl Round<'_> {
         let number = case.at.get("device_number").and_then(Value::text);
         let account = Account::begin(number);
         let shared = read(&readers, errand)?;
-        // Processes have been reaped, and with that the kernel has added their counts to this one's.
+        // Processes have been reaped, and with that the kernel has added their counts to this
+        // one's.
         let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
         bench.declare(Declared::Cpus(&cpus));
         bench.declare(Declared::Switches(switches_among(&shared.readers)));

@@ -64,7 +64,8 @@ fn a_disk_that_spins_is_stated_to_take_longer() {
     };
     let quick = cost(&with(recorded("epyc-7763-2s"), NAMED_BYTES));
     let slow = cost(&spinning());
-    // Alone a reader in order has the disk's own readahead; ten take each other's place from the head.
+    // Alone a reader in order has the disk's own readahead; ten take each other's place from the
+    // head.
     assert!(slow > 2 * quick, "{slow:?} against {quick:?}");
     assert!(slow < Duration::from_secs(20), "windows have a cap: {slow:?}");
     let offer = check(&EXPERIMENT, &spinning(), Preset::Standard);

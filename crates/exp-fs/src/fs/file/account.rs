@@ -39,8 +39,8 @@ pub(in crate::fs) struct Moved {
     way: Way,
     /// What was asked for, in bytes.
     pub(in crate::fs) asked: u64,
-    /// What this process had devices read or write (/proc/self/io, all threads), readahead included;
-    /// `None` where the kernel does not count it.
+    /// What this process had devices read or write (/proc/self/io, all threads), readahead
+    /// included; `None` where the kernel does not count it.
     pub(in crate::fs) own: Option<u64>,
     /// What the device below did for everybody (/proc/diskstats); `None` where none is known.
     pub(in crate::fs) device: Option<u64>,
@@ -67,8 +67,8 @@ impl Account {
         }
     }
 
-    /// Ends the count; `asked` bytes were to come from the device, or to go there. Waits for the device to
-    /// have counted what the process was counted, while it counts, for at most a second.
+    /// Ends the count; `asked` bytes were to come from the device, or to go there. Waits for the
+    /// device to have counted what the process was counted, while it counts, for at most a second.
     pub(in crate::fs) fn end(self, asked: u64) -> Moved {
         let since = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map(|(now, then)| now.saturating_sub(then))
@@ -115,7 +115,8 @@ impl Way {
 }
 
 impl Moved {
-    /// What the device gave or took at most: the least of what is counted; `None` where nobody counts.
+    /// What the device gave or took at most: the least of what is counted; `None` where nobody
+    /// counts.
     pub(in crate::fs) fn by_device(&self) -> Option<u64> {
         match (self.own, self.device) {
             (Some(own), Some(device)) => Some(own.min(device)),
@@ -129,8 +130,8 @@ impl Moved {
         (self.asked > 0).then(|| missing as f64 / self.asked as f64)
     }
 
-    /// Puts what was counted beside a case's figure, and a note of kind [`record::note::NoteKind::Cache`] where it does not
-    /// add up.
+    /// Puts what was counted beside a case's figure, and a note of kind
+    /// [`record::note::NoteKind::Cache`] where it does not add up.
     pub(in crate::fs) fn describe(&self, samples: &mut Samples) {
         let quantities = [
             ("asked_bytes", Some(self.asked as f64)),

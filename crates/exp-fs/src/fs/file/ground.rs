@@ -49,8 +49,8 @@ pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'sit
         };
     };
     let (disk, number) = disk_of(site, mount).unzip();
-    // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be more: what
-    // that one counts is not all.
+    // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be
+    // more: what that one counts is not all.
     let number = number.filter(|number| *number == mount.number);
     let kind = kind_of(mount, disk);
     let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
@@ -95,8 +95,8 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
     }
 }
 
-/// What a reader of a case's figures must know, from the facts that [`Ground::put`] left with it: where
-/// it is no device that answers for itself.
+/// What a reader of a case's figures must know, from the facts that [`Ground::put`] left with it:
+/// where it is no device that answers for itself.
 pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
     let text = |name: &str| case.at.get(name).and_then(Value::text);
     let kind = <Kind as Field>::of(case.at.get("ground"))?;
@@ -143,8 +143,8 @@ fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
 }
 
 impl Ground<'_> {
-    /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`, and of a
-    /// disk `device`, `device_number`, `device_kind`, `readahead_bytes` and `scheduler`.
+    /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`, and
+    /// of a disk `device`, `device_number`, `device_kind`, `readahead_bytes` and `scheduler`.
     pub(in crate::fs) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
         let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
         put("ground", Value::from(self.kind.text()));

@@ -23,8 +23,8 @@ use std::thread;
 const LEAD_NS: f64 = 100e3;
 /// Blocks whose contents are checked after a case.
 const CHECKED: usize = 4;
-/// Blocks that are written are so many bytes together at least before they come again: more than what
-/// file systems and arrays compress at a time.
+/// Blocks that are written are so many bytes together at least before they come again: more than
+/// what file systems and arrays compress at a time.
 const UNLIKE_BYTES: u64 = 256 * KIB;
 
 pub(super) struct Did {
@@ -197,8 +197,8 @@ struct Member {
 }
 
 impl Member {
-    /// Opens the file, brings it into the state that the case asks for, and makes everything that the
-    /// operations need.
+    /// Opens the file, brings it into the state that the case asks for, and makes everything that
+    /// the operations need.
     fn enlist(task: &Task, index: u64) -> Result<Member> {
         let work = task.work;
         let made = file_of(work, index, task.sizes.size);
@@ -332,8 +332,8 @@ impl Member {
         (0..count).filter_map(at).collect()
     }
 
-    /// Demands that the last blocks hold what their file has there: what was prepared, or, for writes,
-    /// that the file has what one of those has that went there.
+    /// Demands that the last blocks hold what their file has there: what was prepared, or, for
+    /// writes, that the file has what one of those has that went there.
     fn check(&self, work: Work) -> Result<()> {
         let last = self.last_blocks();
         // Where blocks in flight may meet, nobody knows which came last.

@@ -19,8 +19,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Places for blocks of `work` in `bytes` from `start` on. Cold ones come once, because a second
-    /// time they would be in memory; all others go round.
+    /// Places for blocks of `work` in `bytes` from `start` on. Cold ones come once, because a
+    /// second time they would be in memory; all others go round.
     ///
     /// # Errors
     /// There is room for none.
@@ -86,7 +86,8 @@ impl Places {
     }
 }
 
-/// Different numbers below `slots` in drawn order: all of them, or of very many as many as are kept.
+/// Different numbers below `slots` in drawn order: all of them, or of very many as many as are
+/// kept.
 fn drawn(random: &mut fastrand::Rng, slots: u64) -> Vec<u64> {
     let mut all: Vec<u64> = match slots <= DRAWN {
         true => (0..slots).collect(),

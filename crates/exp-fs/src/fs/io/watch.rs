@@ -26,8 +26,8 @@ pub(super) struct Seen {
     pub(super) moved: Moved,
     /// CPU time of the kernel's workers for rings, in ns; `None` where the kernel does not tell.
     pub(super) workers_ns: Option<u64>,
-    /// Sum of the times that all requests waited for the device below, in ns: over the length of the run
-    /// the mean of those in flight there. `None` where no device is known.
+    /// Sum of the times that all requests waited for the device below, in ns: over the length of
+    /// the run the mean of those in flight there. `None` where no device is known.
     pub(super) waited_ns: Option<f64>,
 }
 
@@ -47,8 +47,8 @@ impl Watch {
         }
     }
 
-    /// All operations have returned, `asked` bytes in all, and nothing else has been synced: what is to
-    /// be on the device is counted there by now.
+    /// All operations have returned, `asked` bytes in all, and nothing else has been synced: what
+    /// is to be on the device is counted there by now.
     pub(super) fn operations_are_over(&mut self, asked: u64) {
         let workers = workers_ns(self.work).zip(self.workers_ns);
         self.workers_ns = workers.map(|(now, then)| now.saturating_sub(then));
@@ -70,8 +70,9 @@ impl Watch {
     }
 }
 
-/// Demands of the blocks that were written last at `offsets` that they are on the device, as the case says
-/// of itself: past the page cache nothing of them is in it; after a sync nothing is dirty.
+/// Demands of the blocks that were written last at `offsets` that they are on the device, as the
+/// case says of itself: past the page cache nothing of them is in it; after a sync nothing is
+/// dirty.
 ///
 /// # Errors
 /// They are in memory, and perhaps nowhere else.
@@ -107,9 +108,9 @@ pub(super) fn demand_written_down(
     Ok(())
 }
 
-/// CPU time so far of the kernel's workers for rings of this process, in ns; 0 for cases without a ring,
-/// `None` where the kernel does not tell. (Their names end in a number of the first namespace of
-/// processes, which is not ours in a container; a process has one case at a time.)
+/// CPU time so far of the kernel's workers for rings of this process, in ns; 0 for cases without a
+/// ring, `None` where the kernel does not tell. (Their names end in a number of the first namespace
+/// of processes, which is not ours in a container; a process has one case at a time.)
 fn workers_ns(work: Work) -> Option<u64> {
     if !work.is_ring() {
         return Some(0);

@@ -35,8 +35,8 @@ pub(super) fn existing(work: Work) -> Option<Work> {
     let modes: &[Mode] = if work.is_read() { &READS } else { &WRITES };
     let exists = modes.contains(&work.mode)
         && (work.is_ring() || work.depth == 1)
-        // The page cache answers a ring's operation inside of the submission, or a worker of the kernel's
-        // does: the depth is then none of the device's.
+        // The page cache answers a ring's operation inside of the submission, or a worker of the
+        // kernel's does: the depth is then none of the device's.
         && (!work.is_ring() || work.is_direct());
     let files = (work.threads > 1).then(|| work.files.unwrap_or(Files::Own));
     exists.then_some(Work { files, ..work })
@@ -50,9 +50,9 @@ pub(super) fn least(work: Work) -> u64 {
     }
 }
 
-/// Bytes that all threads of the case together may write in a round, `each` where its least operations are
-/// fewer; also the part of the file that buffered writes go round in, because what is written again in
-/// memory goes to the device once.
+/// Bytes that all threads of the case together may write in a round, `each` where its least
+/// operations are fewer; also the part of the file that buffered writes go round in, because what
+/// is written again in memory goes to the device once.
 pub(super) fn most_written(work: Work, each: u64) -> u64 {
     match work.op {
         Op::Read => 0,
@@ -211,8 +211,9 @@ const FASTER: f64 = 2.0;
 /// What of a case holds the bytes that it may write in a round, where its figures are rates.
 const WRITTEN_AT: &str = "written_bytes";
 
-/// Cases whose figures are the device's or its limit's: the longest blocks in order, and the smallest at random
-/// by the depth of the queue. Of those that write, thorough alone has the time and asks for the room.
+/// Cases whose figures are the device's or its limit's: the longest blocks in order, and the
+/// smallest at random by the depth of the queue. Of those that write, thorough alone has the time
+/// and asks for the room.
 const KEYS: [Work; 5] = [
     one(Op::Read, Pattern::Sequential, Mode::Direct, MIB),
     one(Op::Read, Pattern::Random, Mode::Direct, 4 * KIB),
@@ -248,8 +249,8 @@ fn put_rate(site: &Site, params: &Params, work: Work, case: &mut Case) {
     }
 }
 
-/// Bytes that a case writes in a round at most, where its least operations are fewer: so many as its
-/// window needs where it yields a rate, else as any.
+/// Bytes that a case writes in a round at most, where its least operations are fewer: so many as
+/// its window needs where it yields a rate, else as any.
 pub(super) fn written(case: &Case, each: u64) -> u64 {
     let of_rate = case.at.get(WRITTEN_AT).and_then(Value::int);
     of_rate.unwrap_or(each)

@@ -81,7 +81,8 @@ pub(super) fn down(
     Ok(())
 }
 
-/// Operations per second of a thread with a full queue; of all that it did where that was never so long.
+/// Operations per second of a thread with a full queue; of all that it did where that was never so
+/// long.
 fn rate(clock: Clock, did: &Did) -> f64 {
     let ran = &did.ran;
     let steady = ran.steady;
@@ -92,8 +93,8 @@ fn rate(clock: Clock, did: &Did) -> f64 {
     operations as f64 * 1e9 / ns
 }
 
-/// Operations per second of all threads in the time in which all worked: from the latest begin to the
-/// earliest end of a full queue.
+/// Operations per second of all threads in the time in which all worked: from the latest begin to
+/// the earliest end of a full queue.
 ///
 /// # Errors
 /// There is no such time.
@@ -108,9 +109,9 @@ fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
     Ok(operations * 1e9 / clock.between_ns(from, until))
 }
 
-/// Operations that a thread had done by a tick, the part of the one that it was at included. One after
-/// another, each took its share of the run by its latency; of so many that not all are listed, and of a
-/// ring's, each as much as any other.
+/// Operations that a thread had done by a tick, the part of the one that it was at included. One
+/// after another, each took its share of the run by its latency; of so many that not all are
+/// listed, and of a ring's, each as much as any other.
 fn done_by(is_ring: bool, did: &Did, tick: u64) -> f64 {
     let (ran, listed) = (&did.ran, did.log.first());
     let evenly = |from: u64, until: u64, operations: u64| {

@@ -1,4 +1,5 @@
-//! Batches of one call: names put into place before, traces removed after, both outside of the window.
+//! Batches of one call: names put into place before, traces removed after, both outside of the
+//! window.
 
 use super::directory::Directory;
 use anyhow::{Context, Result, ensure};
@@ -14,7 +15,8 @@ use std::hint::black_box;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Names in the short batch of a call that changes the directory: this share of its entries, one over …
+/// Names in the short batch of a call that changes the directory: this share of its entries, one
+/// over …
 const SHARE: u64 = 8;
 /// … at least, and at most: what is opened must not reach the limit of open files.
 const NAMES_MIN: u64 = 16;

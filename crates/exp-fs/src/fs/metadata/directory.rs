@@ -39,8 +39,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes a directory with so many empty files, and syncs it. A server may take long for each, and
-    /// the kernel counts none of it as reading or writing: `alive` is called after each.
+    /// Makes a directory with so many empty files, and syncs it. A server may take long for each,
+    /// and the kernel counts none of it as reading or writing: `alive` is called after each.
     ///
     /// # Errors
     /// There is no room for so many, or they cannot be made.
@@ -139,8 +139,8 @@ impl Directory {
         all.skip(start).take(count).cloned().collect()
     }
 
-    /// Names that never were in it, as long as the entries': they have the numbers that those have not, and
-    /// keys of this round. What is remembered of another round's as gone is of other keys.
+    /// Names that never were in it, as long as the entries': they have the numbers that those have
+    /// not, and keys of this round. What is remembered of another round's as gone is of other keys.
     pub(super) fn fresh(&mut self, count: usize) -> Vec<CString> {
         let first = self.fresh;
         self.fresh += count as u64;
@@ -163,8 +163,8 @@ impl Directory {
         raw::newfstatat(Some(self.place.as_fd()), name).is_ok()
     }
 
-    /// Makes it what it was after a batch that failed, by its names: a file that was renamed and not back
-    /// leaves their number as it was.
+    /// Makes it what it was after a batch that failed, by its names: a file that was renamed and
+    /// not back leaves their number as it was.
     ///
     /// # Errors
     /// It cannot be.

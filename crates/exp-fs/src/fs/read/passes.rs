@@ -114,7 +114,8 @@ struct Seeds {
 }
 
 impl Blocks {
-    /// All of a file: in order, from another pass's begin in each round and mode; or at random, none twice.
+    /// All of a file: in order, from another pass's begin in each round and mode; or at random,
+    /// none twice.
     fn all(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
         let count = (bytes / BLOCK_BYTES as u64) as u32;
         let mut order: Vec<u32> = (0..count).collect();
@@ -129,8 +130,8 @@ impl Blocks {
         Blocks { order, pass }
     }
 
-    /// A part of a file that can be in memory: all of a small one, another part of a large one in each
-    /// round.
+    /// A part of a file that can be in memory: all of a small one, another part of a large one in
+    /// each round.
     fn cached(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
         let count = (bytes / BLOCK_BYTES as u64) as usize;
         let pass = CACHED_BLOCKS.min(count);
@@ -155,8 +156,8 @@ fn offset(block: u32) -> u64 {
     u64::from(block) * BLOCK_BYTES as u64
 }
 
-/// Where a case begins, of `places`: rounds that follow one another are far apart, and so are the modes of
-/// one that a device answers.
+/// Where a case begins, of `places`: rounds that follow one another are far apart, and so are the
+/// modes of one that a device answers.
 fn begin(seeds: Seeds, places: usize) -> usize {
     let places = places.max(1);
     // The golden section: no two of few rounds meet.
@@ -194,7 +195,8 @@ struct Look<'case> {
 }
 
 impl Look<'_> {
-    /// The passes of a case; of a cached file again where the kernel took pages of it back meanwhile.
+    /// The passes of a case; of a cached file again where the kernel took pages of it back
+    /// meanwhile.
     fn run(&self, bench: &Bench, window: Option<Window>) -> Result<Passes> {
         if self.mode != Mode::Cached {
             return self.once(bench, window);

@@ -93,7 +93,8 @@ fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
     let id = case(Pattern::Sequential, Mode::Cold, 32 << 20);
     let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
     let of = |name: &str| samples.quantities[name];
-    // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others' blocks.
+    // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others'
+    // blocks.
     let more = of("own_bytes") - of("asked_bytes");
     assert!((0.0..65536.0).contains(&more), "{more} of {}", of("own_bytes"));
     assert!(of("ahead_bytes") > 0.0 && of("cache_share") == 0.0);

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// So long an answer of the server is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a file that are read, at most: `size=whole` of a larger one reads so many from its begin.
+/// Bytes of a file that are read, at most: `size=whole` of a larger one reads so many from its
+/// begin.
 pub(super) const WHOLE_MOST: u64 = 256 << 20;
 /// Of what was asked for, the heads of answers are at most this share.
 const HEADS_MOST: f64 = 0.25;
@@ -48,8 +49,8 @@ impl Reader for Remote {
     }
 }
 
-/// Measures the cases of a round. A server that does not answer any more is asked once: the cases that
-/// are left fail for the same reason.
+/// Measures the cases of a round. A server that does not answer any more is asked once: the cases
+/// that are left fail for the same reason.
 ///
 /// # Errors
 /// The library is gone.
@@ -80,8 +81,8 @@ pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<(
     Ok(())
 }
 
-/// Opens the file by the first version of the protocol that the server speaks. One that does not answer at
-/// all is not asked a second time.
+/// Opens the file by the first version of the protocol that the server speaks. One that does not
+/// answer at all is not asked a second time.
 fn open(library: &Library, url: &Url) -> Result<Remote> {
     let mut reasons = Vec::new();
     let begin = Instant::now();
@@ -157,8 +158,8 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
     Ok(())
 }
 
-/// Share of what was asked for that did not come over the connection, and what is to be said of it: nothing
-/// where each read brought its block and the heads of its answer.
+/// Share of what was asked for that did not come over the connection, and what is to be said of it:
+/// nothing where each read brought its block and the heads of its answer.
 fn account(asked: u64, came: u64) -> Option<(f64, Option<Note>)> {
     let share = share_from_cache(asked, came)?;
     let times = came as f64 / asked as f64;

@@ -83,8 +83,8 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     demand_mount(case)?;
     let bytes = case.int("size").context("the case has no size")?;
     let mode = look.mode;
-    // Opened anew: what the client keeps of attributes is asked for again (close-to-open), and nothing
-    // that it learnt of earlier reads counts.
+    // Opened anew: what the client keeps of attributes is asked for again (close-to-open), and
+    // nothing that it learnt of earlier reads counts.
     let opened = open(&dir.join(name(bytes)), mode)?;
     ensure!(opened.bytes == bytes, "the prepared file has another size");
     let place = place::of(&opened.file, case).with_context(|| dir.display().to_string())?;
@@ -122,8 +122,8 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Demands that what was mounted in planning still is. Where a program behind FUSE has ended, the place is a
-/// directory of this machine again.
+/// Demands that what was mounted in planning still is. Where a program behind FUSE has ended, the
+/// place is a directory of this machine again.
 fn demand_mount(case: &Case) -> Result<()> {
     let Some(target) = case.at.get("mount_point").and_then(Value::text) else {
         return Ok(());

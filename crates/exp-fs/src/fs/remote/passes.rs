@@ -51,8 +51,8 @@ impl Passes {
     }
 }
 
-/// Reads the first `bytes` of a file in passes over all of its blocks, in order or shuffled anew by the
-/// round, until the case's time is over.
+/// Reads the first `bytes` of a file in passes over all of its blocks, in order or shuffled anew by
+/// the round, until the case's time is over.
 ///
 /// # Errors
 /// What the reader says; a file that is too short.

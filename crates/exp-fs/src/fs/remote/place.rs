@@ -1,5 +1,6 @@
-//! On which mount an open file lies. What was named may be a link to elsewhere, and a server's parts may be
-//! mounted where they are first looked into: the kernel's number of the mount says, the path does not.
+//! On which mount an open file lies. What was named may be a link to elsewhere, and a server's
+//! parts may be mounted where they are first looked into: the kernel's number of the mount says,
+//! the path does not.
 
 use super::target::server_of;
 use anyhow::{Context, Result, ensure};
@@ -99,12 +100,13 @@ mod tests {
     fn files_lie_where_the_mount_s_number_says() {
         let there = far(31).expect("as planned");
         assert_eq!((there.target.as_str(), there.note), ("/far", None));
-        // A part of the same server that was mounted when it was first looked into: it counts for itself.
+        // A part of the same server that was mounted when it was first looked into: it counts for
+        // itself.
         let part = far(32).expect("the same server");
         assert_eq!(part.target, "/far/sub part");
         assert!(part.note.expect("is told").contains("files:/exp/sub"));
-        // A link that leads to this machine's disk, to another server, or to another way to the same one;
-        // another server mounted over it since.
+        // A link that leads to this machine's disk, to another server, or to another way to the
+        // same one; another server mounted over it since.
         for (id, word) in [
             (22, "/dev/sda1 (ext4) mounted on /,"),
             (33, "others:/exp"),

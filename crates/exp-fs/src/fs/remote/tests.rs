@@ -7,7 +7,8 @@ use record::key::{CaseId, Value};
 use session::fixtures::{here_with, params, rehearse_in};
 use std::path::PathBuf;
 
-/// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a disk.
+/// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a
+/// disk.
 const MACHINE: &str = "== sys/class/net/eth0/mtu\n9000\n== sys/class/net/eth0/speed\n1000\n\
     == sys/class/net/eth0/device/vendor\n0x8086\n== sys/block/sda/size\n1000\n== sys/block/sda/dev\n8:0\n\
     == sys/block/sda/device/model\nX\n\
@@ -135,8 +136,8 @@ fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
     }
 }
 
-/// This machine with the mount of its directory said to be of another machine: the whole way but for the
-/// server.
+/// This machine with the mount of its directory said to be of another machine: the whole way but
+/// for the server.
 #[test]
 fn files_are_made_cold_read_and_checked() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -170,7 +171,8 @@ fn files_are_made_cold_read_and_checked() {
     };
     for one in rehearsed.samples.iter().filter(|one| one.metric == "cpu") {
         let of = |metric| value(metric, &one.case);
-        // A thread is on a CPU for no longer than it takes; the clock around it starts a little sooner.
+        // A thread is on a CPU for no longer than it takes; the clock around it starts a little
+        // sooner.
         assert!(0.0 < of("cpu") && of("cpu") < 1.1 * of("latency_per_block") + 1e4);
         assert!((of("iops") * of("latency_per_block") / 1e9 - 1.0).abs() < 1e-6);
     }

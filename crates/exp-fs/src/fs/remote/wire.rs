@@ -1,5 +1,5 @@
-//! What the kernel's NFS client counted of a case's reads: how long they were on the wire and at the
-//! server, how long the client itself took, and what really came from the server.
+//! What the kernel's NFS client counted of a case's reads: how long they were on the wire and at
+//! the server, how long the client itself took, and what really came from the server.
 
 use super::SHARE_UNTOLD;
 use crate::fs::offered::put;
@@ -73,8 +73,8 @@ impl Since {
         share_from_cache(asked, self.bytes?.server_read)
     }
 
-    /// Puts what was counted beside a case's figure, and a note beginning `cache:` where the server gave
-    /// less than was asked for although no cache of this machine's held any of it.
+    /// Puts what was counted beside a case's figure, and a note beginning `cache:` where the server
+    /// gave less than was asked for although no cache of this machine's held any of it.
     pub(super) fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
         let (again, share) = (self.read.retransmissions(), self.cache_share(asked));
         let quantities = [

@@ -379,8 +379,8 @@ fn describe(case: &Case, party: &Party, samples: &mut Samples) {
 const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes inode and data in place, and after a loss of power the file system \
      must be checked";
 
-/// Whether ext4 is mounted from a disk, or from parts of it, and no journal runs for any: those have names
-/// as `sda1-8`.
+/// Whether ext4 is mounted from a disk, or from parts of it, and no journal runs for any: those
+/// have names as `sda1-8`.
 fn is_without_journal(device: &str, mounted: &[String], journals: &[String]) -> bool {
     let of = |names: &[String]| names.iter().any(|name| name.starts_with(device));
     !device.is_empty() && of(mounted) && !of(journals)
@@ -391,8 +391,8 @@ fn names_in(dir: &str) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Whether others want the CPUs that the kernel's threads need for a sync: `runnable/all` stands fourth in
-/// /proc/loadavg, and one of the runnable is this.
+/// Whether others want the CPUs that the kernel's threads need for a sync: `runnable/all` stands
+/// fourth in /proc/loadavg, and one of the runnable is this.
 fn crowd(loadavg: &str) -> Option<String> {
     let runnable = loadavg.split_ascii_whitespace().nth(3)?.split('/').next()?;
     let others = runnable.parse::<usize>().ok()?.checked_sub(1)?;

@@ -7,8 +7,8 @@ use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 
-/// Name among a case's facts of the bytes that the kind of file system writes beside the data of a sync,
-/// at most.
+/// Name among a case's facts of the bytes that the kind of file system writes beside the data of a
+/// sync, at most.
 pub(super) const BESIDE: &str = "beside_bytes_most";
 
 pub(super) struct Count<'case> {

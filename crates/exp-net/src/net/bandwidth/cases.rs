@@ -57,7 +57,14 @@ const QUICK: &[Row] = &[
 ];
 
 const STANDARD: &[Row] = &[
-    (Protocol::Tcp, &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB], At::Apart, Count::One, UP, Transfer::Steady),
+    (
+        Protocol::Tcp,
+        &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB],
+        At::Apart,
+        Count::One,
+        UP,
+        Transfer::Steady,
+    ),
     (Protocol::Tcp, &[128 * KIB], At::Apart, Count::One, DOWN, Transfer::Steady),
     (Protocol::Tcp, &[128 * KIB], At::Same, Count::One, UP, Transfer::Steady),
     (Protocol::Tcp, &[128 * KIB], At::Apart, Count::All, UP, Transfer::Steady),
@@ -82,7 +89,14 @@ const THOROUGH: &[Row] = &[
     (Protocol::Udp, &[KIB], At::Apart, Count::Doubling, UP, Transfer::Steady),
     (Protocol::Tcp, R1_MESSAGE, At::Both, Count::One, BOTH_WAYS, Transfer::Fixed16M),
     (Protocol::Tcp, R2_MESSAGE, At::Both, Count::One, BOTH_WAYS, Transfer::Fixed1M),
-    (Protocol::Tcp, &[KIB, 32 * KIB, 64 * KIB], At::Apart, Count::OneAndTwo, UP, Transfer::ThereAndBack),
+    (
+        Protocol::Tcp,
+        &[KIB, 32 * KIB, 64 * KIB],
+        At::Apart,
+        Count::OneAndTwo,
+        UP,
+        Transfer::ThereAndBack,
+    ),
     (
         Protocol::Udp,
         &[KIB, 32 * KIB, DATAGRAM_BYTES_MAX],
@@ -91,7 +105,14 @@ const THOROUGH: &[Row] = &[
         UP,
         Transfer::ThereAndBack,
     ),
-    (Protocol::Tcp, &[KIB, 4 * KIB, 16 * KIB, 32 * KIB], At::Both, Count::One, DOWN, Transfer::AlreadyThere),
+    (
+        Protocol::Tcp,
+        &[KIB, 4 * KIB, 16 * KIB, 32 * KIB],
+        At::Both,
+        Count::One,
+        DOWN,
+        Transfer::AlreadyThere,
+    ),
 ];
 
 /// The cases of a preset.
@@ -135,7 +156,8 @@ pub(super) fn complete(case: Bytes) -> Option<Bytes> {
     })
 }
 
-/// The cases in a series; transfers of fixed size are in their reports' messages unless the user chose others.
+/// The cases in a series; transfers of fixed size are in their reports' messages unless the user
+/// chose others.
 pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<Offer, Skip> {
     let mut all: Vec<Bytes> = Vec::new();
     for mut case in cases {
@@ -163,8 +185,8 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
     unless_empty(offer)
 }
 
-/// The places of a row's ends. Of two hosts there is only one, and on loopback without a second CPU the
-/// same one is named where another is wanted.
+/// The places of a row's ends. Of two hosts there is only one, and on loopback without a second CPU
+/// the same one is named where another is wanted.
 fn places(site: &Site, at: At) -> &'static [Ends] {
     match (&site.peer, at, site.cpus.len()) {
         (Some(_), At::Same, _) => &[],
@@ -194,7 +216,8 @@ fn numbers(site: &Site, count: Count) -> Vec<Streams> {
 /// Why a case cannot be measured here.
 pub(super) fn absent(site: &Site, case: &Bytes) -> Option<Skip> {
     if case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX {
-        let most = format!("a datagram carries {DATAGRAM_BYTES_MAX} B at most, not {}", case.message);
+        let most =
+            format!("a datagram carries {DATAGRAM_BYTES_MAX} B at most, not {}", case.message);
         return Some(Skip::because(most).needs("protocol=tcp, or a smaller message"));
     }
     place::absent(site, case.ends)

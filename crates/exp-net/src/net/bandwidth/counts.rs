@@ -3,8 +3,8 @@
 use super::ends::is_rate;
 use super::reports::{LOST_AFTER, Served, Timed};
 use super::shape::{Datagrams, Received, Sent, Shape};
-use crate::net::put;
 use crate::net::place::listed;
+use crate::net::put;
 use crate::net::usage::Used;
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Values, WrongResult};
@@ -72,26 +72,32 @@ fn bandwidth(
     let samples = bench.record(case, metric, Values::block(found.rate()))?;
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
-    put(samples, [
-        ("stream_least_b_per_s", least),
-        ("stream_most_b_per_s", most),
-        ("sent_bytes", sent.bytes as f64),
-        ("send_ns", sent.elapsed_ns as f64),
-        ("received_bytes", received.bytes as f64),
-        ("sent_messages", sent.messages as f64),
-        ("receive_calls", received.calls as f64),
-        ("send_buffer_bytes", sent.buffer_bytes as f64),
-        ("receive_buffer_bytes", received.buffer_bytes as f64),
-    ]);
+    put(
+        samples,
+        [
+            ("stream_least_b_per_s", least),
+            ("stream_most_b_per_s", most),
+            ("sent_bytes", sent.bytes as f64),
+            ("send_ns", sent.elapsed_ns as f64),
+            ("received_bytes", received.bytes as f64),
+            ("sent_messages", sent.messages as f64),
+            ("receive_calls", received.calls as f64),
+            ("send_buffer_bytes", sent.buffer_bytes as f64),
+            ("receive_buffer_bytes", received.buffer_bytes as f64),
+        ],
+    );
     if let Some(connections) = &sent.connections {
-        put(samples, [
-            ("delivery_rate_b_per_s", connections.delivery_rate as f64),
-            ("window_segments", connections.window_segments as f64),
-            ("segment_bytes", connections.segment_bytes as f64),
-            ("segments", connections.segments as f64),
-            ("retransmits", connections.retransmits as f64),
-            ("least_rtt_us", connections.least_rtt_us as f64),
-        ]);
+        put(
+            samples,
+            [
+                ("delivery_rate_b_per_s", connections.delivery_rate as f64),
+                ("window_segments", connections.window_segments as f64),
+                ("segment_bytes", connections.segment_bytes as f64),
+                ("segments", connections.segments as f64),
+                ("retransmits", connections.retransmits as f64),
+                ("least_rtt_us", connections.least_rtt_us as f64),
+            ],
+        );
         let congestion = Value::from(connections.congestion.as_str());
         samples.at.insert("congestion".to_owned(), congestion);
     }
@@ -169,8 +175,8 @@ fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
     Ok(())
 }
 
-/// Where datagrams were lost, as shares of all that were tried: what did not come is the sender's, the
-/// receiving socket's, or the path's.
+/// Where datagrams were lost, as shares of all that were tried: what did not come is the sender's,
+/// the receiving socket's, or the path's.
 pub(super) fn shares(sent: &Sent, datagrams: &Datagrams) -> [(&'static str, f64); 4] {
     let tried = (sent.messages + sent.refused) as f64;
     let path = sent.messages as f64 - datagrams.unique as f64 - datagrams.dropped as f64;
@@ -258,7 +264,8 @@ pub(super) fn transfers(
     ensure!(best_ns.is_finite(), "there was no transfer");
     let all: u64 = timed.windows.iter().map(|(count, _)| count).sum();
     if shape.of.protocol == Protocol::Udp {
-        // One that did not come back took at least so long: left out it would make a bad way look good.
+        // One that did not come back took at least so long: left out it would make a bad way look
+        // good.
         let limit_ns = LOST_AFTER.as_nanos() as f64;
         let asked = kept.len() as u64 + timed.lost;
         kept.retain(|ns| *ns < limit_ns);
@@ -293,14 +300,18 @@ pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64
     let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
     let all_ns: f64 = times.iter().sum();
     let middle = stats::quantile::median(times).context("there was no read")?;
-    let samples = bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
-    put(samples, [
-        ("reads", times.len() as f64),
-        ("median_ns", middle),
-        ("mean_ns", all_ns / times.len() as f64),
-        ("resolution_ns", resolution_ns),
-        ("pair_ns", pair_ns),
-    ]);
+    let samples =
+        bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
+    put(
+        samples,
+        [
+            ("reads", times.len() as f64),
+            ("median_ns", middle),
+            ("mean_ns", all_ns / times.len() as f64),
+            ("resolution_ns", resolution_ns),
+            ("pair_ns", pair_ns),
+        ],
+    );
     samples.notes.push(
         "copy rate: one call copies what the kernel had already received; no transfer is in it"
             .to_owned(),

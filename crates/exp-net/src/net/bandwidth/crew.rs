@@ -67,9 +67,8 @@ impl Drop for Closing<'_> {
 /// Threads of a crew, in the order of their streams.
 pub(super) struct Threads<'scope, R>(Vec<ScopedJoinHandle<'scope, Result<Option<R>>>>);
 
-/// Makes a thread on each of the CPUs, or where the scheduler places it. Each prepares its own; once the gate
-/// is open it works with that.
-/// Returns when all are prepared.
+/// Makes a thread on each of the CPUs, or where the scheduler places it. Each prepares its own;
+/// once the gate is open it works with that. Returns when all are prepared.
 ///
 /// # Errors
 /// A thread could not be made. The others end at the gate, which its owner closes.

@@ -19,10 +19,11 @@ use record::case::Case;
 use record::key::Value;
 use std::time::Duration;
 
-/// A rate of a window as long as this may be that of a device, a token bucket or congestion control.
+/// A rate of a window as long as this may be that of a device, a token bucket or congestion
+/// control.
 const SETTLED_NS: u64 = 500_000_000;
-/// Windows in case times: that of a rate (half a second and more by every preset's), and those of bursts and
-/// transfers, which between hosts have to pass a shaper's bucket.
+/// Windows in case times: that of a rate (half a second and more by every preset's), and those of
+/// bursts and transfers, which between hosts have to pass a shaper's bucket.
 const RUN_CASES_RATE: u64 = 42;
 const RUN_CASES: u64 = 5;
 const RUN_CASES_HALVES: u64 = 2;
@@ -53,8 +54,8 @@ fn asked_ns(at: &Case) -> Option<u64> {
     at.at.get(RUN_AT).and_then(Value::int)
 }
 
-/// Whether what a stream brings is called a rate: its window is long enough for what stands behind it, a
-/// device between hosts and congestion control on loopback. That of any other is a burst.
+/// Whether what a stream brings is called a rate: its window is long enough for what stands behind
+/// it, a device between hosts and congestion control on loopback. That of any other is a burst.
 pub(super) fn is_rate(of: &Bytes, at: &Case) -> bool {
     match asked_ns(at) {
         Some(asked_ns) => asked_ns >= SETTLED_NS,

@@ -24,8 +24,8 @@ impl Numbers {
         }
     }
 
-    /// One came; whether it is the first with its number. One so late that nothing is remembered of its
-    /// number counts as repeated: what cannot be told apart is no delivery.
+    /// One came; whether it is the first with its number. One so late that nothing is remembered of
+    /// its number counts as repeated: what cannot be told apart is no delivery.
     pub(super) fn count(&mut self, number: u64) -> bool {
         if number >= self.next {
             let jump = number - self.next + 1;

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 const BLOCK_MIN: Duration = Duration::from_micros(50);
 /// A block is so many round trips long at least: acknowledgements come in bursts.
 const BLOCK_ROUND_TRIPS: u32 = 2;
-/// What does not settle is streamed so many times longer than asked for, and so many round trips beside.
+/// What does not settle is streamed so many times longer than asked for, and so many round trips
+/// beside.
 const PATIENCE_RUNS: u32 = 4;
 const PATIENCE_ROUND_TRIPS: u32 = 200;
 /// Points of a log in a block.
@@ -38,8 +39,8 @@ const QUIET_MIN: Duration = Duration::from_millis(4);
 const QUIET_ROUND_TRIPS: u32 = 3;
 /// Nobody drains longer.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// A drain waits so many times as long as the longest silence between two datagrams before it: a queue on
-/// the way hands them out as slowly as it did then.
+/// A drain waits so many times as long as the longest silence between two datagrams before it: a
+/// queue on the way hands them out as slowly as it did then.
 const QUIET_GAPS: u32 = 8;
 const QUIET_MAX: Duration = Duration::from_secs(2);
 
@@ -81,8 +82,8 @@ pub(super) fn quiet(line: &Line) -> Duration {
     QUIET_MIN.max(QUIET_ROUND_TRIPS * round_trip)
 }
 
-/// Receives until the rate has settled and for as long as was asked, tells the sender that it is enough,
-/// and counts what was under way then.
+/// Receives until the rate has settled and for as long as was asked, tells the sender that it is
+/// enough, and counts what was under way then.
 ///
 /// # Errors
 /// The sender is gone or sends nothing; the line broke.
@@ -191,7 +192,8 @@ impl Plan {
         }
     }
 
-    /// Waits until the streams are steady and were so for half of the run, or as long as there is patience.
+    /// Waits until the streams are steady and were so for half of the run, or as long as there is
+    /// patience.
     fn follow(&self, watch: &Watch, gate: &Gate) -> Result<Steady> {
         let mut sleep = self.run;
         loop {
@@ -244,9 +246,10 @@ impl Watch {
         self.began.elapsed()
     }
 
-    /// How a call waits that has room for so many bytes, of a stream that has brought `before` by now. For
-    /// whole messages where these come between two points of the log: fewer calls, by which a stream of
-    /// 128 KiB brings up to a fifth more (docs/notes/2026-11-23-crosscheck-net.md).
+    /// How a call waits that has room for so many bytes, of a stream that has brought `before` by
+    /// now. For whole messages where these come between two points of the log: fewer calls, by
+    /// which a stream of 128 KiB brings up to a fifth more
+    /// (docs/notes/2026-11-23-crosscheck-net.md).
     fn wait_for(&self, room: usize, before: u64, now: Duration) -> Wait {
         let is_quick = u128::from(before) * self.step.as_nanos() >= room as u128 * now.as_nanos();
         if is_quick { Wait::Whole } else { Wait::Block }
@@ -285,9 +288,9 @@ fn pull(socket: &TcpStream, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) 
     }
 }
 
-/// Receives datagrams until none is under way any more: all that were sent have come or were dropped here,
-/// or there is a silence longer than any before. `dropped_before`: what the socket's count of dropped ones
-/// was before the first was sent.
+/// Receives datagrams until none is under way any more: all that were sent have come or were
+/// dropped here, or there is a silence longer than any before. `dropped_before`: what the socket's
+/// count of dropped ones was before the first was sent.
 fn catch(
     socket: &UdpSocket,
     buffer: &mut [u8],
@@ -343,7 +346,8 @@ fn catch(
                 }
                 ensure!(silent < STALL, "no datagram came for {} s", STALL.as_secs());
             }
-            // What the network tells of our own datagrams (the answer to the first) is none of these.
+            // What the network tells of our own datagrams (the answer to the first) is none of
+            // these.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error).context("receiving datagrams"),
         }

@@ -1,5 +1,5 @@
-//! Methods that only replay the reports' own: transfers of fixed size (R1, R2), messages that come back (R3), and
-//! reads of what is there already (R0).
+//! Methods that only replay the reports' own: transfers of fixed size (R1, R2), messages that come
+//! back (R3), and reads of what is there already (R0).
 
 use super::crew::{Closing, Gate, enlist};
 use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, TRANSFER_MAX};
@@ -53,8 +53,8 @@ pub(super) struct Served {
     pub(super) used: Used,
 }
 
-/// Transfers of `bytes`, one after the other, at the near end. Up: from the first byte sent until the far
-/// end's sign that it has the last. Down: from the wish for it until the last byte is here.
+/// Transfers of `bytes`, one after the other, at the near end. Up: from the first byte sent until
+/// the far end's sign that it has the last. Down: from the wish for it until the last byte is here.
 ///
 /// # Errors
 /// The far end is gone, does not take or send anything, or one takes too long.
@@ -213,8 +213,8 @@ pub(super) fn serve_there_and_back(
     Ok(Served { count: counts.iter().sum(), used })
 }
 
-/// Times of single calls that read a message which is there whole, in ns, at the near end: the far end
-/// sends one for each sign.
+/// Times of single calls that read a message which is there whole, in ns, at the near end: the far
+/// end sends one for each sign.
 ///
 /// # Errors
 /// The message does not fit into the receive buffer, or the far end is gone.
@@ -276,9 +276,9 @@ fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bo
 /// Times of one stream's exchanges, how many there were, the window, and how many were lost.
 type Exchanges = (Vec<f64>, u64, f64, u64);
 
-/// Exchanges for a time; `exchange` is told the number of each and tells whether it came back. What was
-/// waited for those that did not is added to the time: else a window would end with its first loss, and
-/// the share of what is lost would be that of such windows.
+/// Exchanges for a time; `exchange` is told the number of each and tells whether it came back. What
+/// was waited for those that did not is added to the time: else a window would end with its first
+/// loss, and the share of what is lost would be that of such windows.
 fn exchanges(run: Duration, mut exchange: impl FnMut(u64) -> Result<bool>) -> Result<Exchanges> {
     let mut times = Vec::with_capacity(1024);
     let (mut all, mut lost) = (0, 0);

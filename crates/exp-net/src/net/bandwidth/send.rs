@@ -221,7 +221,8 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
     sent.buffer_bytes = send_buffer_bytes(sockets);
     sent.softirq_cpus = softirq_cpus(sockets);
-    if let (Some(connections), Some(Socket::Stream(stream))) = (&mut sent.connections, sockets.first())
+    if let (Some(connections), Some(Socket::Stream(stream))) =
+        (&mut sent.connections, sockets.first())
         && let Ok(name) = SockRef::from(stream).tcp_congestion()
     {
         let name = String::from_utf8_lossy(&name);

@@ -1,4 +1,5 @@
-//! What a case asks for, read from its parameters alike at both ends, and what the ends say to each other.
+//! What a case asks for, read from its parameters alike at both ends, and what the ends say to each
+//! other.
 
 use crate::net::place::is_free;
 use crate::net::usage::Used;
@@ -10,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use stats::steady::Steady;
 use std::time::Duration;
 
-/// No call waits longer for the other end: one that says and takes nothing for so long is gone, or the way
-/// to it is cut.
+/// No call waits longer for the other end: one that says and takes nothing for so long is gone, or
+/// the way to it is cut.
 pub(super) const STALL: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 3 });
 /// Nothing is streamed longer, however long it takes to settle.
 pub(super) const RUN_MAX: Duration = Duration::from_secs(10);
@@ -21,8 +22,8 @@ pub(super) const TRANSFER_MAX: Duration = Duration::from_secs(15);
 pub(super) const NUMBER_BYTES: usize = 8;
 /// The largest datagram by IPv4: 65,535 less both heads.
 pub(super) const DATAGRAM_BYTES_MAX: u64 = 65_507;
-/// A receiver of a stream offers room for so much at least: what small messages cost is the sender's to
-/// tell.
+/// A receiver of a stream offers room for so much at least: what small messages cost is the
+/// sender's to tell.
 const READ_BYTES: usize = 4 << 10;
 
 /// A case, as its threads need it.
@@ -52,8 +53,9 @@ impl Shape {
         })
     }
 
-    /// The CPUs of one end's threads, one for each stream, from the CPUs that it may use. The ends of one
-    /// stream are on neighbours in the list, or on one CPU; on two hosts each end has its own list.
+    /// The CPUs of one end's threads, one for each stream, from the CPUs that it may use. The ends
+    /// of one stream are on neighbours in the list, or on one CPU; on two hosts each end has its
+    /// own list.
     pub(super) fn cpus(&self, allowed: &[usize], is_near: bool) -> Vec<usize> {
         let count = allowed.len().max(1);
         let place = |stream: usize| match self.of.ends {

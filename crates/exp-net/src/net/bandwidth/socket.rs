@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-/// Sockets on which nothing waits longer than [`STALL`]. Nothing unacknowledged of a stream lives longer; of
-/// datagrams the host tells what it refuses, and reading waits for `quiet`.
+/// Sockets on which nothing waits longer than [`STALL`]. Nothing unacknowledged of a stream lives
+/// longer; of datagrams the host tells what it refuses, and reading waits for `quiet`.
 pub(super) fn limited(sockets: Vec<Socket>, quiet: Duration) -> Result<Vec<Socket>> {
     for socket in &sockets {
         SockRef::from(socket).set_write_timeout(Some(STALL))?;

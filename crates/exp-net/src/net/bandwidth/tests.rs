@@ -93,7 +93,8 @@ fn kernel_counts() -> [f64; 3] {
     })
 }
 
-/// What the ends count themselves, beside what the kernel counts, which nobody's figures are made of.
+/// What the ends count themselves, beside what the kernel counts, which nobody's figures are made
+/// of.
 #[test]
 fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
     let before = kernel_counts();
@@ -193,10 +194,7 @@ fn what_did_not_come_back_is_in_the_distribution() {
     assert_eq!(of("transfer_time", "censored"), Some(lost));
 }
 
-fn fails(
-    direction: &str,
-    serve: impl Fn(&mut Door, &mut Call) -> Result<()> + Sync,
-) -> String {
+fn fails(direction: &str, serve: impl Fn(&mut Door, &mut Call) -> Result<()> + Sync) -> String {
     let set = [
         ("transfer", "steady"),
         ("protocol", "tcp"),
@@ -238,6 +236,7 @@ fn a_far_end_that_does_not_go_on_fails_the_case_with_its_reason() {
         until_closed(call);
         Ok(())
     });
-    // Who waits for bytes and who looks at all streams give up at the same second: either may be the first.
+    // Who waits for bytes and who looks at all streams give up at the same second: either may be
+    // the first.
     assert!(is_silent.contains("nothing"), "{is_silent}");
 }

@@ -20,8 +20,8 @@ const CONNECTIONS: [(Preset, u64); 4] = [
     (Preset::Standard, 500),
     (Preset::Thorough, 2000),
 ];
-/// Time that the connections of a case may take, in times of a case, by preset: what is over loopback needs
-/// about half of it, what is far away has fewer connections.
+/// Time that the connections of a case may take, in times of a case, by preset: what is over
+/// loopback needs about half of it, what is far away has fewer connections.
 const WINDOW_CASES: [(Preset, u64); 4] =
     [(Preset::Rehearsal, 50), (Preset::Quick, 2), (Preset::Standard, 6), (Preset::Thorough, 20)];
 /// A warm-up takes at most this part of what a case may make.
@@ -39,9 +39,8 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
     let farthest = present.last().copied();
     let is_whole = preset == Preset::Thorough;
     let closers = if is_whole { Closer::ALL } else { &[Closer::Client] };
-    let ready = present.into_iter().filter(|ends| {
-        preset != Preset::Quick || Some(*ends) == farthest
-    });
+    let ready =
+        present.into_iter().filter(|ends| preset != Preset::Quick || Some(*ends) == farthest);
     let listener = Listener::Ready;
     let mut cases: Vec<Connections> = ready
         .flat_map(|ends| {
@@ -55,11 +54,7 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
 }
 
 /// The cases in a series, with how many connections each may make.
-pub(super) fn offer(
-    site: &Site,
-    cases: Vec<Connections>,
-    params: &Params,
-) -> Result<Offer, Skip> {
+pub(super) fn offer(site: &Site, cases: Vec<Connections>, params: &Params) -> Result<Offer, Skip> {
     let mut offer = one_series::<Connect>(site, cases, params);
     for series in &mut offer.series {
         // As the runs before this one have it.

@@ -1,5 +1,5 @@
-//! How an end of a connection is closed: what close(2) takes, and when the other end has said that the FIN
-//! came.
+//! How an end of a connection is closed: what close(2) takes, and when the other end has said that
+//! the FIN came.
 
 use super::talk::CpuTime;
 use crate::net::usage::thread_cpu_ns;
@@ -34,7 +34,8 @@ impl Ending {
     }
 }
 
-/// Notes the calling thread's CPU time from one connection's end to the next one's, of those that are closed.
+/// Notes the calling thread's CPU time from one connection's end to the next one's, of those that
+/// are closed.
 pub(super) struct Meter {
     cpu: CpuTime,
     last_ns: u64,
@@ -103,13 +104,14 @@ pub(super) fn close(stream: TcpStream, clock: Clock) -> Result<f64> {
     Ok(clock.between_ns(start, end))
 }
 
-/// Sends the FIN that close(2) sends, and keeps the descriptor, by which alone the state can be asked for.
+/// Sends the FIN that close(2) sends, and keeps the descriptor, by which alone the state can be
+/// asked for.
 pub(super) fn finish(stream: &TcpStream) -> Result<()> {
     stream.shutdown(Shutdown::Write).context("ending a direction")
 }
 
-/// Ticks when the FIN that was sent was first seen acknowledged. Another thread of the same CPU may run
-/// meanwhile: it may be the one that acknowledges.
+/// Ticks when the FIN that was sent was first seen acknowledged. Another thread of the same CPU may
+/// run meanwhile: it may be the one that acknowledges.
 pub(super) fn acknowledged(stream: &TcpStream, clock: Clock, limit: Duration) -> Result<u64> {
     let until = Instant::now() + limit;
     let mut looks = 0_u32;

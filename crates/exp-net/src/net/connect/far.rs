@@ -1,9 +1,7 @@
 //! The far end: it accepts, closes, and tells what that took.
 
 use super::ending::{Closes, Ending, Meter, ended};
-use super::talk::{
-    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish,
-};
+use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish};
 use crate::net::ends::{Call, Door, address, is_again};
 use crate::net::place;
 use crate::net::usage::thread_cpu_ns;
@@ -22,13 +20,13 @@ use std::time::{Duration, Instant};
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
 /// A queue has room for a few more than were asked for.
 const SPARE: u64 = 16;
-/// Who connected and did not say a token yet: for one more the oldest is dropped, for the near end says its
-/// own at once.
+/// Who connected and did not say a token yet: for one more the oldest is dropped, for the near end
+/// says its own at once.
 const SILENT_MAX: usize = 64;
 /// The near end is looked for so often while nobody connects.
 const LOOK: Duration = Duration::from_millis(500);
-/// The near end may be busy for so long before it says the next wish; where its process is gone, that is
-/// heard at once.
+/// The near end may be busy for so long before it says the next wish; where its process is gone,
+/// that is heard at once.
 const IDLE: Duration = Duration::from_secs(15);
 
 /// Serves one case.
@@ -67,7 +65,8 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         match call.line.hear(IDLE)? {
             Wish::Sequence(count) => {
                 let pace = pace.as_mut().context("a sequence has a pace")?;
-                // What comes by the line is the near end's, and held against what this case can need.
+                // What comes by the line is the near end's, and held against what this case can
+                // need.
                 ensure!(
                     count <= SEQUENCE_MAX,
                     "{count} connections in a sequence, {SEQUENCE_MAX} are the most"
@@ -126,8 +125,8 @@ struct Acceptor<'door> {
 }
 
 impl Acceptor<'_> {
-    /// The next that connects, and the ticks when accept(2) returned. The call waits in the kernel, as a
-    /// server's does.
+    /// The next that connects, and the ticks when accept(2) returned. The call waits in the kernel,
+    /// as a server's does.
     fn accept(&self, call: &Call, until: Instant) -> Result<(TcpStream, u64)> {
         loop {
             let accepted = self.listener.accept();
@@ -146,8 +145,8 @@ impl Acceptor<'_> {
         }
     }
 
-    /// The next that says its token, and the ticks when accept(2) returned. Who says nothing is waited for
-    /// beside the others, and keeps nobody out; who says something else is dropped.
+    /// The next that says its token, and the ticks when accept(2) returned. Who says nothing is
+    /// waited for beside the others, and keeps nobody out; who says something else is dropped.
     fn next(
         &mut self,
         call: &Call,
@@ -202,7 +201,8 @@ impl Acceptor<'_> {
         for number in 0..count {
             pace.write_all(&[ABOUT_TO_ACCEPT]).context("pacing the near end")?;
             let until = Instant::now() + LIMIT;
-            // The near end hears it by a connection that is known to be its own: a stranger hears nothing.
+            // The near end hears it by a connection that is known to be its own: a stranger hears
+            // nothing.
             let tell = || pace.write_all(&[ACCEPTED]).context("pacing the near end");
             let (mut stream, at) = self.next(call, &mut Silent::default(), until, tell)?;
             accepted.push(at);

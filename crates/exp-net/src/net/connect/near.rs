@@ -1,12 +1,13 @@
-//! The near end: it opens connections, one after the other, and what both ends took of each is gathered.
+//! The near end: it opens connections, one after the other, and what both ends took of each is
+//! gathered.
 
 use super::ending::{Closes, Ending, Meter, acknowledged, close, ended, finish};
 use super::far::{bound, limited, timed};
 use super::opening::{Opened, Opener, reset};
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, CpuTime, Served, Took, Wish};
 use crate::net::ends::{Dial, Line, PATIENCE, Refused, is_again};
-use laws::net::connect::Closer;
 use anyhow::{Context, Result, bail, ensure};
+use laws::net::connect::Closer;
 use socket2::SockRef;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -49,8 +50,8 @@ pub(super) trait Both {
     /// Opens and ends so many connections, one after the other.
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()>;
 
-    /// Opens so many connections that wait, and has them accepted as quickly as that goes; `None` where a
-    /// stranger came between.
+    /// Opens so many connections that wait, and has them accepted as quickly as that goes; `None`
+    /// where a stranger came between.
     fn take(&mut self, count: u64) -> Result<Option<Took>>;
 }
 
@@ -76,8 +77,8 @@ impl<'round> OneThread<'round> {
         Ok(OneThread { listener, opener, closer })
     }
 
-    /// The accepted end of a connection that was just opened, and the ticks when accept(2) returned. Others
-    /// that connect are dropped: the address tells them.
+    /// The accepted end of a connection that was just opened, and the ticks when accept(2)
+    /// returned. Others that connect are dropped: the address tells them.
     fn accept(&self, near: &TcpStream) -> Result<(TcpStream, u64)> {
         let until = Instant::now() + self.opener.limit;
         loop {
@@ -97,9 +98,7 @@ impl<'round> OneThread<'round> {
     fn end(&self, number: u64, near: TcpStream, far: TcpStream, events: &mut Events) -> Result<()> {
         let (clock, limit) = (self.opener.clock, self.opener.limit);
         let ((first, mut second), (of_first, of_second)) = match self.closer {
-            Some(Closer::Client) | None => {
-                ((near, far), (&mut events.client, &mut events.server))
-            }
+            Some(Closer::Client) | None => ((near, far), (&mut events.client, &mut events.server)),
             Some(Closer::Server) => ((far, near), (&mut events.server, &mut events.client)),
         };
         let ending = Ending::of(number);
@@ -170,8 +169,8 @@ pub(super) struct TwoEnds<'round> {
     pub(super) is_one_clock: bool,
 }
 
-/// Waits until the far end says that it is about to accept, or has accepted. What it said of a stranger before
-/// is passed over.
+/// Waits until the far end says that it is about to accept, or has accepted. What it said of a
+/// stranger before is passed over.
 ///
 /// # Errors
 /// It says nothing in time, or is gone.

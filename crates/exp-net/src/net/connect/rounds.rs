@@ -1,5 +1,5 @@
-//! One case of one round: warm-up, connections in chunks until their number or their time is over, queues
-//! that are emptied, and what is recorded of all of it.
+//! One case of one round: warm-up, connections in chunks until their number or their time is over,
+//! queues that are emptied, and what is recorded of all of it.
 
 use super::far::{LIMIT, limited};
 use super::near::{Both, Events, OneThread, TwoEnds};
@@ -20,12 +20,14 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Counters of two CPUs must agree to a hundredth of this window, or both ends read CLOCK_MONOTONIC.
+/// Counters of two CPUs must agree to a hundredth of this window, or both ends read
+/// CLOCK_MONOTONIC.
 const WINDOW_NS: f64 = 10_000.0;
-/// A chunk has so many connections at most, and at least two: one that is closed, and one whose FIN is
-/// waited for.
+/// A chunk has so many connections at most, and at least two: one that is closed, and one whose FIN
+/// is waited for.
 const CHUNK: u64 = SEQUENCE_MAX;
-/// A queue that is emptied as quickly as it goes has so many connections at most, and is filled so often.
+/// A queue that is emptied as quickly as it goes has so many connections at most, and is filled so
+/// often.
 const QUEUE: u64 = 64;
 const QUEUES: u64 = 4;
 /// SYNs that a full queue drops: one after the other they would take a second each.
@@ -89,8 +91,9 @@ pub(super) fn measure(
     let is_one_clock = plan.of.ends != Ends::TwoHosts;
     if plan.of.ends == Ends::OneThread {
         let sources = &mut round.sources;
-        let mut ends =
-            OneThread::new(plan.backlog, plan.of.closer, |to| Opener::new(clock, to, sources, LIMIT))?;
+        let mut ends = OneThread::new(plan.backlog, plan.of.closer, |to| {
+            Opener::new(clock, to, sources, LIMIT)
+        })?;
         let gathered = gather(&mut ends, &plan)?;
         return record(bench, case, &plan, gathered, used);
     }
@@ -103,9 +106,11 @@ pub(super) fn measure(
     let mut ended = match of.listener {
         Listener::Ready => {
             let pace = dial.connect()?;
-            // A far end that is silent for ever, as behind a cable that was cut, is waited for as long.
+            // A far end that is silent for ever, as behind a cable that was cut, is waited for as
+            // long.
             limited(&pace)?;
-            let mut ends = TwoEnds { pace, dial, line, opener, closer: plan.of.closer, is_one_clock };
+            let mut ends =
+                TwoEnds { pace, dial, line, opener, closer: plan.of.closer, is_one_clock };
             let gathered = gather(&mut ends, &plan)?;
             if plan.of.ends == Ends::SameCpu {
                 bench.declare(Declared::Switches(8 * gathered.events.count));
@@ -227,9 +232,14 @@ fn chunks(
     Ok(())
 }
 
-/// A queue that nobody empties is filled, and some more connections are begun: their SYNs are dropped. Then
-/// the far end accepts, and those come with the SYN that is sent again.
-fn full(opener: &mut Opener<'_>, dial: &mut Dial, line: &mut Line, plan: &Plan<'_>) -> Result<Events> {
+/// A queue that nobody empties is filled, and some more connections are begun: their SYNs are
+/// dropped. Then the far end accepts, and those come with the SYN that is sent again.
+fn full(
+    opener: &mut Opener<'_>,
+    dial: &mut Dial,
+    line: &mut Line,
+    plan: &Plan<'_>,
+) -> Result<Events> {
     let mut events = Events::default();
     let mut held: Vec<Pending> = Vec::new();
     let mut dropped: Vec<Pending> = Vec::new();
@@ -352,13 +362,16 @@ fn record(
         bench.record(case, metric, values)?;
     }
     let notes = fewer_note(plan, &gathered);
-    let samples = bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
+    let samples =
+        bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
     samples.notes.extend(notes);
     let quantity = ("warm_up_connections".to_owned(), gathered.warm_up as f64);
     samples.quantities.extend([quantity]);
     bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
     let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
-    for (metric, cpu) in of_ends.into_iter().take(if plan.of.ends == Ends::OneThread { 1 } else { 2 }) {
+    for (metric, cpu) in
+        of_ends.into_iter().take(if plan.of.ends == Ends::OneThread { 1 } else { 2 })
+    {
         let each = cpu.each_ns().context("no connection was closed")?;
         bench.record(case, metric, Values::batches(cpu.connections, vec![each]))?;
     }

@@ -1,5 +1,5 @@
-//! Where connections come from, so that no port range is ever used up: over loopback each few of them
-//! from an address of their own.
+//! Where connections come from, so that no port range is ever used up: over loopback each few of
+//! them from an address of their own.
 
 use anyhow::{Context, Result};
 use host::ports::Ports;
@@ -9,16 +9,16 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
-/// Addresses that connections over loopback come from: 127.64.0.0/10, far from those that programs listen
-/// on.
+/// Addresses that connections over loopback come from: 127.64.0.0/10, far from those that programs
+/// listen on.
 const FIRST: u32 = 0x7f40_0000;
 const ADDRESSES: u32 = 1 << 22;
 /// Of an address' ports connections of a run use one in so many; the others are somebody else's.
 const SHARE: u64 = 16;
 /// From one address at most so many connections.
 const FROM_ONE_MAX: u64 = 64;
-/// Of the ports to a host on the network, and of the room for connections in TIME_WAIT, all rounds of a
-/// preset together use at most one in so many.
+/// Of the ports to a host on the network, and of the room for connections in TIME_WAIT, all rounds
+/// of a preset together use at most one in so many.
 const PART: u64 = 2;
 /// Linux keeps so many connections in TIME_WAIT where it does not say how many.
 const TIME_WAIT_DEFAULT: u64 = 8192;
@@ -31,8 +31,8 @@ const TIME_WAIT_DEFAULT: u64 = 8192;
 )]
 pub(super) struct NoPort(pub(super) String);
 
-/// Connections that one round may make to a far end so that all rounds of a preset together leave ports and
-/// room for closed ones: none of them has left TIME_WAIT (60 s) when the last begins.
+/// Connections that one round may make to a far end so that all rounds of a preset together leave
+/// ports and room for closed ones: none of them has left TIME_WAIT (60 s) when the last begins.
 pub(super) fn most_in_round(ports: &Ports, is_remote: bool, rounds: u32) -> u64 {
     let kept = ports.time_wait_max.unwrap_or(TIME_WAIT_DEFAULT);
     let all = match is_remote {
@@ -58,8 +58,8 @@ struct Rotation {
 }
 
 impl Sources {
-    /// For connections to `far`: rotating over 127.64.0.0/10 for an address of 127.0.0.0/8, beginning
-    /// where `seed` says, else the one address that the kernel chooses.
+    /// For connections to `far`: rotating over 127.64.0.0/10 for an address of 127.0.0.0/8,
+    /// beginning where `seed` says, else the one address that the kernel chooses.
     pub(super) fn new(far: IpAddr, ports: &Ports, seed: u64) -> Sources {
         let is_v4_loopback = matches!(far, IpAddr::V4(address) if address.is_loopback());
         let rotation = is_v4_loopback.then(|| {
@@ -78,7 +78,8 @@ impl Sources {
         self.rotation.is_some()
     }
 
-    /// Binds a fresh socket to the next source address, and to no port: outside of every timed window.
+    /// Binds a fresh socket to the next source address, and to no port: outside of every timed
+    /// window.
     ///
     /// # Errors
     /// [`NoPort`] where the kernel knows no such address, or has none left.
@@ -110,7 +111,8 @@ pub(super) fn told(error: io::Error, place: &str) -> anyhow::Error {
     }
 }
 
-/// Why a round is void in which a case failed for the lack of a port: with the way out, which [`NoPort`] says itself.
+/// Why a round is void in which a case failed for the lack of a port: with the way out, which
+/// [`NoPort`] says itself.
 pub(super) fn void(error: anyhow::Error) -> anyhow::Error {
     match error.chain().any(|cause| cause.is::<NoPort>()) {
         true => error,
@@ -128,8 +130,8 @@ pub(super) fn is_no_port(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Ports that this host has in use towards `far`, from the address that leads there, those in TIME_WAIT
-/// among them; and that address.
+/// Ports that this host has in use towards `far`, from the address that leads there, those in
+/// TIME_WAIT among them; and that address.
 ///
 /// # Errors
 /// There is no way to it, or the kernel does not list its connections.
@@ -179,7 +181,9 @@ fn address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, told, void};
+    use super::{
+        ADDRESSES, FIRST, NoPort, Sources, count_in_use, is_no_port, most_in_round, told, void,
+    };
     use anyhow::Context;
     use host::ports::Ports;
     use std::collections::BTreeMap;

@@ -51,8 +51,8 @@ pub(super) struct Served {
     pub(super) cpu: CpuTime,
 }
 
-/// CPU time of a thread over some connections: those that end with close(2). Of the others the thread looks
-/// all the time whether the FIN was acknowledged, which no server does.
+/// CPU time of a thread over some connections: those that end with close(2). Of the others the
+/// thread looks all the time whether the FIN was acknowledged, which no server does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct CpuTime {
     pub(super) ns: u64,

@@ -5,9 +5,7 @@ use super::opening::{Opener, Unanswered, wait};
 use super::sources::Sources;
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Wish};
 use super::{CARD, EXPERIMENT};
-use crate::net::ends::tests::{
-    complete, dial, only_order, orders, rehearse_both, round, with_far,
-};
+use crate::net::ends::tests::{complete, dial, only_order, orders, rehearse_both, round, with_far};
 use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::fixtures::recorded;
@@ -184,8 +182,8 @@ fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
     assert!(error.root_cause().is::<std::io::Error>(), "{error:#}");
 }
 
-/// The far end of another host, by an address of this one: no source rotates, ports are counted, and no clock
-/// is shared.
+/// The far end of another host, by an address of this one: no source rotates, ports are counted,
+/// and no clock is shared.
 #[test]
 fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
     let address: IpAddr = "::1".parse().unwrap();

@@ -73,9 +73,9 @@ impl Dial {
         self.fresh(Purpose::Datagram).to_vec()
     }
 
-    /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the other,
-    /// and the kernel lets in nobody else's datagrams. Late answers of the far end may still come: of
-    /// [`PREAMBLE_BYTES`], and no message of the experiment.
+    /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the
+    /// other, and the kernel lets in nobody else's datagrams. Late answers of the far end may still
+    /// come: of [`PREAMBLE_BYTES`], and no message of the experiment.
     ///
     /// # Errors
     /// The far end did not answer.

@@ -37,8 +37,8 @@ enum Word {
 #[error("the far end: {0}")]
 pub struct Refused(String);
 
-/// A message from its bytes. Texts of the other end come into errors and records: none of them, and no name
-/// of a field, steers a terminal.
+/// A message from its bytes. Texts of the other end come into errors and records: none of them, and
+/// no name of a field, steers a terminal.
 fn heard(body: &[u8]) -> serde_json::Result<Word> {
     serde_json::from_value(plain(serde_json::from_slice(body)?))
 }
@@ -127,13 +127,14 @@ impl Line {
         self.stream.as_fd()
     }
 
-    /// Whether the other end is still there, as far as was heard; asks nothing and waits for nothing.
+    /// Whether the other end is still there, as far as was heard; asks nothing and waits for
+    /// nothing.
     pub fn is_open(&self) -> bool {
         !is_ended(&self.stream)
     }
 
-    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who works
-    /// until the other end says that it is enough.
+    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who
+    /// works until the other end says that it is enough.
     pub fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
     }

@@ -96,8 +96,8 @@ impl Gate {
         preamble
     }
 
-    /// Makes ready for the preamble of a purpose and number: it is then let in without a code made in between,
-    /// where that would be part of what is timed. Others are let in as ever.
+    /// Makes ready for the preamble of a purpose and number: it is then let in without a code made
+    /// in between, where that would be part of what is timed. Others are let in as ever.
     pub(super) fn expect(&mut self, purpose: Purpose, number: u32) {
         self.expected = Some((self.preamble(purpose, number), number));
     }

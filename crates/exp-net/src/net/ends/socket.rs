@@ -107,8 +107,9 @@ impl Door {
         Ok(sockets.into_iter().map(Socket::Datagram).collect())
     }
 
-    /// So many data connections of the present line, in the order in which the near end made them, whatever
-    /// order they came in: one whose preamble was lost on the way comes after those that were made later.
+    /// So many data connections of the present line, in the order in which the near end made them,
+    /// whatever order they came in: one whose preamble was lost on the way comes after those that
+    /// were made later.
     ///
     /// # Errors
     /// They did not all come before the deadline, the near end is gone, or one has no TCP_NODELAY.

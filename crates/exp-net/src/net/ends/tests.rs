@@ -18,7 +18,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Runs a far end in a thread, and `near` with where it listens in another; the session drains after it.
+/// Runs a far end in a thread, and `near` with where it listens in another; the session drains
+/// after it.
 pub fn with_far<R: Send>(
     order: &RoundOrder,
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
@@ -121,7 +122,8 @@ pub fn rehearse_both(
     rehearsed
 }
 
-/// Holds that no case failed, and that each figure of those cases was recorded that is predicted. The cases.
+/// Holds that no case failed, and that each figure of those cases was recorded that is predicted.
+/// The cases.
 pub fn complete(experiment: &dyn Experiment, rehearsed: &Rehearsed) -> Vec<CaseId> {
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     let ids: BTreeSet<CaseId> = rehearsed.samples.iter().map(|one| one.case.clone()).collect();

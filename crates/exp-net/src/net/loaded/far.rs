@@ -144,8 +144,8 @@ impl Answers {
     fn start(prober: Socket, bytes: usize, cpu: Option<usize>) -> Result<Answers> {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
-        // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end of the
-        // socket's.
+        // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end
+        // of the socket's.
         let socket = prober.as_fd().try_clone_to_owned()?;
         SockRef::from(&socket).set_read_timeout(None)?;
         let work = move || {

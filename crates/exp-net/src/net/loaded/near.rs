@@ -98,7 +98,12 @@ impl<'case> Party<'case> {
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
         Ok(Party {
             case,
-            prober: Prober::new(socket, bench.order().clock(), usize::try_from(of.message)?, timeout_ns)?,
+            prober: Prober::new(
+                socket,
+                bench.order().clock(),
+                usize::try_from(of.message)?,
+                timeout_ns,
+            )?,
             of,
             line,
             up,
@@ -178,10 +183,9 @@ fn record(
     far: &Counted,
 ) -> Result<()> {
     let mut moved_b_per_s = 0.0;
-    for (metric, other, sender, receiver) in [
-        ("bandwidth_up", Direction::Down, near, far),
-        ("bandwidth_down", Direction::Up, far, near),
-    ] {
+    for (metric, other, sender, receiver) in
+        [("bandwidth_up", Direction::Down, near, far), ("bandwidth_down", Direction::Up, far, near)]
+    {
         if direction == other {
             continue;
         }
@@ -205,8 +209,8 @@ fn rate(end: &Counted) -> Option<f64> {
     (end.received > 0 && end.ns > 0.0).then(|| end.received as f64 * 1e9 / end.ns)
 }
 
-/// CPU time per byte, in ns, of an end that took `used_ns` over a window of its own, in which as long a
-/// time as any other saw so many bytes a second: both ends' windows need not be the same.
+/// CPU time per byte, in ns, of an end that took `used_ns` over a window of its own, in which as
+/// long a time as any other saw so many bytes a second: both ends' windows need not be the same.
 fn per_byte(used_ns: u64, window_ns: f64, moved_b_per_s: f64) -> f64 {
     used_ns as f64 / (window_ns * moved_b_per_s / 1e9)
 }
@@ -318,8 +322,8 @@ impl Prober {
         Ok(false)
     }
 
-    /// One round trip, in ns; none without an answer in time. Nothing but the message's calls and the
-    /// clock is in it: a [`Limit`] ends its waits.
+    /// One round trip, in ns; none without an answer in time. Nothing but the message's calls and
+    /// the clock is in it: a [`Limit`] ends its waits.
     fn once(&mut self) -> Result<Option<f64>> {
         self.number += 1;
         let number = self.number.to_le_bytes();
@@ -395,7 +399,8 @@ mod tests {
 
     #[test]
     fn cpu_per_byte_is_of_each_end_s_own_window() {
-        // One CPU at work all the time, 100 MB/s: 10 ns a byte, over 48 ms here as over 500 ms there.
+        // One CPU at work all the time, 100 MB/s: 10 ns a byte, over 48 ms here as over 500 ms
+        // there.
         for window_ns in [48e6, 500e6] {
             assert_eq!(per_byte(window_ns as u64, window_ns, 100e6), 10.0);
         }

@@ -1,8 +1,8 @@
-//! The traffic: streams that send as fast as they may, and streams that take in what comes, each in a
-//! thread. Both ends make them alike.
+//! The traffic: streams that send as fast as they may, and streams that take in what comes, each in
+//! a thread. Both ends make them alike.
 
-use anyhow::{Context, Result};
 use crate::net::usage::{Usage, Used};
+use anyhow::{Context, Result};
 use bench::measure::Clock;
 use metal::place;
 use serde::{Deserialize, Serialize};
@@ -53,8 +53,8 @@ impl Traffic {
         for (stream, is_out) in sends.chain(takes) {
             stream.set_write_timeout(Some(CALL_TIME))?;
             stream.set_read_timeout(Some(CALL_TIME))?;
-            // What is still in its buffers when it ends is nobody's, and must not go on beside what is
-            // measured next.
+            // What is still in its buffers when it ends is nobody's, and must not go on beside what
+            // is measured next.
             SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
             all.streams.push(stream.try_clone()?);
             let shared = Arc::clone(&all.shared);
@@ -140,7 +140,8 @@ impl Window {
         self.clock.between_ns(self.began, self.clock.end())
     }
 
-    /// Whether not a single piece came in. Such a window says nothing of a rate: it goes on until one does.
+    /// Whether not a single piece came in. Such a window says nothing of a rate: it goes on until
+    /// one does.
     pub(super) fn is_empty(&self, traffic: &Traffic) -> bool {
         traffic.received() == self.received
     }

@@ -27,8 +27,8 @@ const WARM_UP: u16 = 20;
 const REHEARSAL_WARM_UP: u16 = 4;
 /// Echoes without any answer after which a case is given up.
 const UNANSWERED_MAX: u64 = 2;
-/// The wall clock was set where it and the counter tell so different times of one echo, in ns. What runs
-/// between the two clocks' reads may be interrupted too; nothing else is this long.
+/// The wall clock was set where it and the counter tell so different times of one echo, in ns. What
+/// runs between the two clocks' reads may be interrupted too; nothing else is this long.
 const STEP_NS: f64 = 5_000_000.0;
 /// Echoes that a case must have counted, and the most that it keeps.
 const LEAST: usize = 2;
@@ -51,12 +51,7 @@ struct Seen {
 ///
 /// # Errors
 /// No socket, no answer at all, or an error that a router or the peer answered.
-pub(super) fn case(
-    case: &Case,
-    of: &Echoes,
-    interval_ns: u64,
-    bench: &mut Bench,
-) -> Result<()> {
+pub(super) fn case(case: &Case, of: &Echoes, interval_ns: u64, bench: &mut Bench) -> Result<()> {
     let to = address(of, bench);
     let mut echo = Echo::open(to, usize::try_from(of.message)?).map_err(explained)?;
     let is_sparse = of.arrivals == Arrivals::Sparse;
@@ -82,7 +77,8 @@ pub(super) fn case(
     let mut next_ns = monotonic_ns();
     while loop_.seen.trips.len() < LEAST || (!window.is_over(monotonic_raw_ns()) && !rehearsal) {
         if is_sparse {
-            // A grid, so that pauses do not grow with what echoes take; a point that has passed is left out.
+            // A grid, so that pauses do not grow with what echoes take; a point that has passed is
+            // left out.
             next_ns = (next_ns + interval_ns).max(monotonic_ns());
             sleep::until(clock::Clock::MONOTONIC, next_ns).context("the pause between echoes")?;
         }
@@ -109,8 +105,9 @@ fn timeout_ns(warm_up: &[f64]) -> u64 {
     }
 }
 
-/// How long echoes are sent. A window that ended with the first lost echo, which takes longer than all of
-/// it, would have one lost of however few were sent: what is waited for lost ones comes on top.
+/// How long echoes are sent. A window that ended with the first lost echo, which takes longer than
+/// all of it, would have one lost of however few were sent: what is waited for lost ones comes on
+/// top.
 struct Window {
     until_ns: u64,
     last_ns: u64,
@@ -203,7 +200,8 @@ impl Loop<'_> {
         }
     }
 
-    /// Moves the deadline on when half of it is gone: a call for each echo would be in the loop's way.
+    /// Moves the deadline on when half of it is gone: a call for each echo would be in the loop's
+    /// way.
     fn put_off(&mut self) -> Result<()> {
         let now_ns = monotonic_ns();
         if now_ns - self.put_off_ns >= self.timeout_ns / 2 {
@@ -240,9 +238,9 @@ impl Loop<'_> {
     }
 }
 
-/// From the begin to the kernel's stamp, and from there to the end, in ns, all by the wall clock: the
-/// counter's time begins a clock's read later, which would be missing in the second part. None where the
-/// wall clock was set meanwhile.
+/// From the begin to the kernel's stamp, and from there to the end, in ns, all by the wall clock:
+/// the counter's time begins a clock's read later, which would be missing in the second part. None
+/// where the wall clock was set meanwhile.
 fn parts(sent_ns: u64, stamped_ns: u64, back_ns: u64, trip_ns: f64) -> Option<[f64; 2]> {
     // Whole numbers first: these clocks' values are too long for a float.
     let in_kernel_ns = stamped_ns.checked_sub(sent_ns)? as f64;

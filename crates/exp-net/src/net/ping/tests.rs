@@ -189,7 +189,8 @@ fn echoes_of_loopback_come_back_and_their_parts_add_up() {
     assert!(trips.len() >= 2 && trips.len() == in_kernel.len() && trips.len() == wake_ups.len());
     for ((trip, in_kernel), wake_up) in trips.iter().zip(&in_kernel).zip(&wake_ups) {
         assert!(*in_kernel > 0.0 && *trip > 0.0);
-        // The wall clock is read around the counter. (It may be slewed, and figures have seven digits.)
+        // The wall clock is read around the counter. (It may be slewed, and figures have seven
+        // digits.)
         assert!(*wake_up >= 0.0 && in_kernel + wake_up > 0.999 * trip, "{trip}");
     }
     assert_eq!(events(&samples, "loss"), [0.0]);

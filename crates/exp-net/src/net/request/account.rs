@@ -4,8 +4,8 @@ use super::loops::Trip;
 use anyhow::{Context, Result, ensure};
 use bench::measure::Clock;
 
-/// The account of a loop. A request without a reply in time, or never sent, has no value: it is counted as
-/// one that lasted at least so long.
+/// The account of a loop. A request without a reply in time, or never sent, has no value: it is
+/// counted as one that lasted at least so long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Account {
     /// From due time to reply, in ns, of those that had it within the time-out.
@@ -24,8 +24,9 @@ pub(super) struct Account {
     /// Sent, without any reply before the loop ended.
     pub(super) no_reply: u64,
     pub(super) count: u64,
-    /// Replies a second, from the moment at which the first was due to the last reply, less the shortest
-    /// time that one was on its way: so a long way does not lower it, and a late begin does not raise it.
+    /// Replies a second, from the moment at which the first was due to the last reply, less the
+    /// shortest time that one was on its way: so a long way does not lower it, and a late begin
+    /// does not raise it.
     pub(super) rate: f64,
     /// Requests a second that were asked for.
     pub(super) asked: f64,
@@ -112,8 +113,8 @@ mod tests {
         Trip { intended, started, replied }
     }
 
-    /// A thousand requests a second; the far end stands still from 100 to 120 ms, and the sender with it,
-    /// as one does that waits for a reply before it sends again.
+    /// A thousand requests a second; the far end stands still from 100 to 120 ms, and the sender
+    /// with it, as one does that waits for a reply before it sends again.
     #[test]
     fn a_stall_is_in_every_request_that_was_due_in_it_even_where_the_sender_was_held_up() {
         let service = MS / 10;
@@ -135,7 +136,8 @@ mod tests {
         assert!((sum / 1e6 - (200.0 * 0.1 + 210.0)).abs() < 1e-6, "{sum}");
         assert_eq!(account.lost(), 0.0);
         assert!((account.rate / account.asked - 1.0).abs() < 1e-9);
-        // A late first reply makes nothing faster than was asked for, a late last one is time that passed.
+        // A late first reply makes nothing faster than was asked for, a late last one is time that
+        // passed.
         let mut late = all.clone();
         late[0].replied = Some(50 * MS);
         let account = Account::of(Clock::Monotonic, &late, 1000 * MS).unwrap();

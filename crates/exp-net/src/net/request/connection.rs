@@ -42,8 +42,8 @@ impl Connection {
         })
     }
 
-    /// Sends a request; `false` where the kernel takes nothing of it now. What it takes in part goes on
-    /// its way with the next calls.
+    /// Sends a request; `false` where the kernel takes nothing of it now. What it takes in part
+    /// goes on its way with the next calls.
     #[inline]
     pub(super) fn send(&mut self, number: u64) -> Result<bool> {
         if self.away < self.out.len() && !self.flush()? {

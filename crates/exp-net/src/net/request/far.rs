@@ -1,5 +1,5 @@
-//! The far end: a server of one thread that sleeps until something is there, and answers each request by
-//! itself.
+//! The far end: a server of one thread that sleeps until something is there, and answers each
+//! request by itself.
 
 use super::message::number;
 use crate::net::ends::{Call, Door, PATIENCE, Socket};

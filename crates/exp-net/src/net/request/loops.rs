@@ -1,5 +1,6 @@
-//! The two loops of the near end. One thread sends and receives, awake all the time on a CPU of its own:
-//! it looks at the clock, sends what is due, and takes in what is there, from one connection a turn.
+//! The two loops of the near end. One thread sends and receives, awake all the time on a CPU of its
+//! own: it looks at the clock, sends what is due, and takes in what is there, from one connection a
+//! turn.
 
 use super::connection::Connection;
 use anyhow::{Result, ensure};
@@ -27,14 +28,15 @@ pub(super) struct Near {
     pub(super) connections: Vec<Connection>,
     /// After this time a reply is not waited for, in ticks.
     pub(super) timeout: u64,
-    /// Number of the next loop's first request: replies that come later than their loop are known by it.
+    /// Number of the next loop's first request: replies that come later than their loop are known
+    /// by it.
     pub(super) first: u64,
 }
 
 impl Near {
     /// Sends requests when they are due, whatever became of earlier ones: one after another by the
-    /// connections in turn. Those that nothing takes in time are never sent. Ends with the last reply, or
-    /// when all have had their time.
+    /// connections in turn. Those that nothing takes in time are never sent. Ends with the last
+    /// reply, or when all have had their time.
     ///
     /// # Errors
     /// A connection is gone, or a reply is to no request.
@@ -75,8 +77,8 @@ impl Near {
         Ok(trips)
     }
 
-    /// Each connection sends its next request when it has the reply to the last, for `window_ns` and until
-    /// there were `least` requests.
+    /// Each connection sends its next request when it has the reply to the last, for `window_ns`
+    /// and until there were `least` requests.
     ///
     /// # Errors
     /// As [`Near::open_loop`], or they take longer than 5 s.
@@ -152,8 +154,8 @@ fn turn_of(connections: &[Connection], turn: &mut usize) -> Option<usize> {
     None
 }
 
-/// Notes a reply at a tick; whether it is the first to its request. Replies to requests of earlier loops,
-/// which came too late there, are none here.
+/// Notes a reply at a tick; whether it is the first to its request. Replies to requests of earlier
+/// loops, which came too late there, are none here.
 #[inline]
 fn replied(trips: &mut [Trip], first: u64, number: u64, tick: u64) -> Result<bool> {
     let Some(at) = number.checked_sub(first) else {

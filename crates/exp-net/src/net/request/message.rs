@@ -1,5 +1,5 @@
-//! What a request is on the wire: its number, the number's complement, and bytes up to its size. A reply
-//! is the request itself.
+//! What a request is on the wire: its number, the number's complement, and bytes up to its size. A
+//! reply is the request itself.
 
 use crate::net::ends::pattern;
 use laws::net::request::MESSAGE_BYTES_MIN;

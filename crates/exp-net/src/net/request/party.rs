@@ -7,9 +7,9 @@ use super::loops::{Near, Trip};
 use super::message::blank;
 use super::requests;
 use super::schedule::due;
-use crate::net::put;
 use crate::net::ends::{Dial, Line, PATIENCE};
 use crate::net::place::near_cpus;
+use crate::net::put;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail};
 use bench::measure::{Bench, Values};
@@ -51,12 +51,7 @@ pub(super) struct Round {
 
 impl Party {
     /// Connects.
-    pub(super) fn new(
-        bench: &Bench,
-        case: &Case,
-        of: &Requests,
-        dial: &mut Dial,
-    ) -> Result<Party> {
+    pub(super) fn new(bench: &Bench, case: &Case, of: &Requests, dial: &mut Dial) -> Result<Party> {
         let cpus = near_cpus(bench, case)?;
         let mut line = dial.call(case, &())?;
         let sockets = dial.sockets(&mut line, of.protocol, usize::try_from(of.connections)?)?;
@@ -175,14 +170,17 @@ impl Round {
         bench.record(case, "service", Values::censored(values, without, limit))?;
         let lost = account.lost();
         let samples = bench.record(case, "rate", Values::batches(replies, vec![account.rate]))?;
-        put(samples, [
-            ("asked_per_s", account.asked),
-            ("requests", account.count as f64),
-            ("never_sent", account.never_sent as f64),
-            ("no_reply", account.no_reply as f64),
-            ("served", self.served as f64),
-            ("timeout_ns", limit),
-        ]);
+        put(
+            samples,
+            [
+                ("asked_per_s", account.asked),
+                ("requests", account.count as f64),
+                ("never_sent", account.never_sent as f64),
+                ("no_reply", account.no_reply as f64),
+                ("served", self.served as f64),
+                ("timeout_ns", limit),
+            ],
+        );
         bench.record(case, "lost", Values::batches(account.count, vec![lost]))?;
         let of_near = self.near.each_ns(replies);
         let samples = bench.record(case, "cpu_near", Values::batches(replies, vec![of_near]))?;

@@ -98,8 +98,8 @@ pub(super) fn with_rates(site: &Site, cases: Vec<Requests>, params: &Params) -> 
     all
 }
 
-/// Why a schedule cannot be kept there: its thread is awake all the time, and needs a CPU that the far end
-/// does not.
+/// Why a schedule cannot be kept there: its thread is awake all the time, and needs a CPU that the
+/// far end does not.
 pub(super) fn absent(site: &Site, case: &Requests) -> Option<Skip> {
     match (case.ends, &site.peer) {
         (Ends::OneThread | Ends::SameCpu, _) => Some(Skip::because(

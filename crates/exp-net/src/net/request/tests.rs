@@ -62,8 +62,8 @@ fn a_rehearsal_has_every_figure_by_both_protocols() {
     }
 }
 
-/// Whatever else the machine does: every request that was due while the far end stood still, and could not be
-/// answered before it went on, has at least the rest of the stall in its response.
+/// Whatever else the machine does: every request that was due while the far end stood still, and
+/// could not be answered before it went on, has at least the rest of the stall in its response.
 #[test]
 fn a_stall_of_the_far_end_is_in_every_request_that_was_due_in_it() {
     const RATE: f64 = 5000.0;
@@ -96,7 +96,8 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
         ("timeout", "1ms"),
         ("stall", "40ms"),
     ];
-    // Ten median times of the warm-up may be longer than the time-out; then fewer are too late, or none.
+    // Ten median times of the warm-up may be longer than the time-out; then fewer are too late, or
+    // none.
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
     for (case, reason) in &rehearsed.failed {
         assert!(reason.contains("no reply"), "{case}: {reason}");

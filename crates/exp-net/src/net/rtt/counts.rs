@@ -2,15 +2,15 @@
 
 use super::echo::Told;
 use super::trip::Ran;
-use crate::net::{put, record_with_lost};
 use crate::net::place::listed;
 use crate::net::usage::Used;
+use crate::net::{put, record_with_lost};
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Declared, Values};
-use record::case::Case;
-use record::event::Samples;
 use laws::net::Ends;
 use laws::net::rtt::{Exchange, Protocol};
+use record::case::Case;
+use record::event::Samples;
 
 /// What both ends did in a case.
 pub(super) struct Counts<'case> {
@@ -55,7 +55,11 @@ impl Counts<'_> {
         let near = each(self.sum(|ran| ran.cpu_ns), timed);
         bench.record(case, "cpu_near", Values::batches(timed, near))?;
         if let Some(told) = self.told {
-            bench.record(case, "cpu_far", Values::blocks(each(told.cpu_ns, told.messages)).apart())?;
+            bench.record(
+                case,
+                "cpu_far",
+                Values::blocks(each(told.cpu_ns, told.messages)).apart(),
+            )?;
         }
         Ok(())
     }

@@ -117,12 +117,7 @@ pub(super) fn serve(
 }
 
 /// A socket for each connection.
-fn sockets(
-    door: &mut Door,
-    far: &FarEnd,
-    call: &mut Call,
-    of: &Exchange,
-) -> Result<Vec<OwnedFd>> {
+fn sockets(door: &mut Door, far: &FarEnd, call: &mut Call, of: &Exchange) -> Result<Vec<OwnedFd>> {
     let count = usize::try_from(of.connections)?;
     if let Some(protocol) = carrier(of.protocol) {
         let sockets = door.sockets(far, &mut call.line, protocol, count)?;
@@ -173,8 +168,8 @@ fn accept_unix(door: &mut Door, listener: &Socket, line: &Line) -> Result<Socket
     anyhow::bail!("no data connection came in time")
 }
 
-/// Sends back what comes, as it comes: of a stream what there is, of datagrams each. An end of the stream
-/// and an empty datagram are the near end's end.
+/// Sends back what comes, as it comes: of a stream what there is, of datagrams each. An end of the
+/// stream and an empty datagram are the near end's end.
 fn echo(
     socket: &OwnedFd,
     of: &Exchange,
@@ -196,8 +191,8 @@ fn echo(
     let (mut messages, mut have, mut turns) = (0, 0, 0_u32);
     let mut first_ns = None;
     loop {
-        // Of a stream no more than the rest of the message, so that none goes back in parts that began
-        // with another's.
+        // Of a stream no more than the rest of the message, so that none goes back in parts that
+        // began with another's.
         let into = match datagrams {
             true => &mut buffer[..],
             false => &mut buffer[have..message],

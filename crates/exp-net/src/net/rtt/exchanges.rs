@@ -8,8 +8,8 @@ use laws::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};
 
 /// The largest datagram of IPv4: what R3 sent.
 const DATAGRAM_BYTES_MAX: u64 = 65_507;
-/// A thread that holds both ends must find room for a whole message in a socket: Linux' UNIX sockets
-/// have 208 KiB, TCP's more.
+/// A thread that holds both ends must find room for a whole message in a socket: Linux' UNIX
+/// sockets have 208 KiB, TCP's more.
 const ONE_THREAD_BYTES_MAX: u64 = 65_536;
 /// A fresh connection's message begins with its preamble.
 const FRESH_BYTES_MIN: u64 = 64;
@@ -49,7 +49,12 @@ const STANDARD: &[Row] = &[
     Row { message: &[56], ends: &[Ends::OneThread], ..PLAIN },
     Row { message: &[1, 64, DATAGRAM_BYTES_MAX], ends: &[Ends::SameCpu], ..PLAIN },
     Row { message: &[1, 64, DATAGRAM_BYTES_MAX], ..PLAIN },
-    Row { protocol: &[Protocol::Udp], message: &[64, DATAGRAM_BYTES_MAX], ends: &[Ends::SameCpu], ..PLAIN },
+    Row {
+        protocol: &[Protocol::Udp],
+        message: &[64, DATAGRAM_BYTES_MAX],
+        ends: &[Ends::SameCpu],
+        ..PLAIN
+    },
     Row { protocol: &[Protocol::Udp], ..PLAIN },
     Row { protocol: &[Protocol::Unix], ends: &[Ends::SameCpu, Ends::OtherCpu], ..PLAIN },
     Row { receiver: Receiver::Polling, ..PLAIN },
@@ -59,10 +64,25 @@ const STANDARD: &[Row] = &[
 ];
 
 const THOROUGH: &[Row] = &[
-    Row { protocol: Protocol::ALL, message: SIZES, ends: &[Ends::OneThread, Ends::SameCpu, Ends::OtherCpu], ..PLAIN },
+    Row {
+        protocol: Protocol::ALL,
+        message: SIZES,
+        ends: &[Ends::OneThread, Ends::SameCpu, Ends::OtherCpu],
+        ..PLAIN
+    },
     Row { protocol: Protocol::ALL, message: SIZES, receiver: Receiver::Polling, ..PLAIN },
-    Row { protocol: Protocol::ALL, ends: &[Ends::SameCpu, Ends::OtherCpu], arrivals: Arrivals::Sparse, ..PLAIN },
-    Row { protocol: &[Protocol::Tcp, Protocol::Udp], receiver: Receiver::Polling, arrivals: Arrivals::Sparse, ..PLAIN },
+    Row {
+        protocol: Protocol::ALL,
+        ends: &[Ends::SameCpu, Ends::OtherCpu],
+        arrivals: Arrivals::Sparse,
+        ..PLAIN
+    },
+    Row {
+        protocol: &[Protocol::Tcp, Protocol::Udp],
+        receiver: Receiver::Polling,
+        arrivals: Arrivals::Sparse,
+        ..PLAIN
+    },
     Row {
         protocol: &[Protocol::Tcp, Protocol::Udp],
         message: &[1, 64, 1024, DATAGRAM_BYTES_MAX],
@@ -136,10 +156,7 @@ pub(super) fn absent(site: &Site, case: &Exchange) -> Option<Skip> {
             one_thread && is_fresh,
             "one thread cannot wait to connect and to accept; net.connect times both parts",
         ),
-        (
-            case.ends == Ends::SameCpu && polls,
-            "an end that polls keeps the CPU from the other end",
-        ),
+        (case.ends == Ends::SameCpu && polls, "an end that polls keeps the CPU from the other end"),
         (
             polls && case.connections > pairs(site, case.ends),
             "an end that polls keeps the CPU from the other connections' threads",

@@ -2,7 +2,9 @@
 
 use super::echo::{Ask, Open, Told, listen_unix, unix_address};
 use super::trip::{Plan, Ran, is_same, limit_ns, stamp};
-use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern};
+use crate::net::ends::{
+    Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, Purpose, is_again, pattern,
+};
 use crate::net::limit::Limit;
 use crate::net::place;
 use crate::net::usage::{Usage, thread_cpu_ns as cpu_ns};
@@ -21,12 +23,13 @@ use std::time::{Duration, Instant};
 const MOST: usize = 1000;
 /// Not timed: they find everything cold.
 const WARM_UP: usize = 4;
-/// How often who accepts looks whether the near end is still there; and a stranger who says nothing in
-/// this time is dropped, because the near end waits behind it.
+/// How often who accepts looks whether the near end is still there; and a stranger who says nothing
+/// in this time is dropped, because the near end waits behind it.
 const LOOK: Duration = Duration::from_millis(100);
 /// And against another host, whose message may have to be sent again.
 const LOOK_FAR: Duration = Duration::from_secs(2);
-/// Where in a message, after its preamble, its number is, and what is no number: the near end has enough.
+/// Where in a message, after its preamble, its number is, and what is no number: the near end has
+/// enough.
 const NUMBER_AT: usize = PREAMBLE_BYTES;
 const ENOUGH: u64 = u64::MAX;
 
@@ -102,7 +105,8 @@ fn connect(to: &SockAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Ends a TCP connection without the wait that would keep its port (TIME_WAIT); a UNIX one as always.
+/// Ends a TCP connection without the wait that would keep its port (TIME_WAIT); a UNIX one as
+/// always.
 fn abort(socket: Socket) -> Result<()> {
     if socket.domain()? != Domain::UNIX {
         socket.set_linger(Some(Duration::ZERO))?;
@@ -110,12 +114,7 @@ fn abort(socket: Socket) -> Result<()> {
     Ok(())
 }
 
-fn exchange(
-    socket: BorrowedFd<'_>,
-    message: &[u8],
-    back: &mut [u8],
-    limit: &Limit,
-) -> Result<()> {
+fn exchange(socket: BorrowedFd<'_>, message: &[u8], back: &mut [u8], limit: &Limit) -> Result<()> {
     let mut rest = message;
     while !rest.is_empty() {
         match send(socket, rest) {

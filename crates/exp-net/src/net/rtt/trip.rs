@@ -27,12 +27,12 @@ const LOST_AFTER: f64 = 50.0;
 /// … within these limits, in ns.
 const LOST_LEAST_NS: f64 = 2e7;
 const LOST_MOST_NS: f64 = 1e9;
-/// What goes by a stream is sent again until it comes (a SYN after 1 s and 3 s): no exchange is waited for
-/// longer than this, and its bytes both ways at 10 Mbit/s, in ns.
+/// What goes by a stream is sent again until it comes (a SYN after 1 s and 3 s): no exchange is
+/// waited for longer than this, and its bytes both ways at 10 Mbit/s, in ns.
 const STREAM_MOST_NS: f64 = 5e9;
 const NS_PER_BYTE: f64 = 2.0 * 800.0;
-/// Who waits for a datagram is woken so often to see whether it is still worth it; a time-out of the
-/// socket's own would cost a timer at each wait.
+/// Who waits for a datagram is woken so often to see whether it is still worth it; a time-out of
+/// the socket's own would cost a timer at each wait.
 const LOOK: Duration = Duration::from_millis(20);
 /// So many lost datagrams in a row are a way that is closed.
 const LOST_IN_A_ROW: u32 = 3;
@@ -149,7 +149,8 @@ impl Trip {
         Ok(())
     }
 
-    /// Has the waiting thread woken now and then, from where on an answer of a stream would be late.
+    /// Has the waiting thread woken now and then, from where on an answer of a stream would be
+    /// late.
     fn deadline(&self, window_ns: f64) -> Result<Option<Deadline>> {
         if self.wait == Wait::Never {
             return Ok(None);
@@ -372,7 +373,8 @@ impl Trip {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => patience.is_over(),
                 Err(error) if error.kind() == ErrorKind::Interrupted => patience.is_over_now(),
-                // The port is closed, as an answer to an earlier one told: this one waits no longer.
+                // The port is closed, as an answer to an earlier one told: this one waits no
+                // longer.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => true,
                 Err(error) => return Err(error).context("receiving"),
             };
@@ -460,11 +462,7 @@ pub(super) fn is_same(sent: &[u8], back: &[u8]) -> bool {
 }
 
 /// Runs every connection in a thread on its CPU, or where the scheduler places it, all at once.
-pub(super) fn all(
-    trips: &mut [Trip],
-    cpus: (&[usize], bool),
-    plan: Plan,
-) -> Result<Vec<Ran>> {
+pub(super) fn all(trips: &mut [Trip], cpus: (&[usize], bool), plan: Plan) -> Result<Vec<Ran>> {
     let begin = Barrier::new(trips.len());
     at_once(trips, cpus, |trip, settled| {
         // All wait for all, also for one that could not be pinned.

@@ -79,8 +79,8 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
 /// The core clock of another CPU than the round's, in Hz, if it could be taken.
 pub(super) type Apart = Option<Option<f64>>;
 
-/// Runs `work` on a CPU: on this thread if it is there, else on one of its own, whose priority is this
-/// one's and whose core clock is taken before and after.
+/// Runs `work` on a CPU: on this thread if it is there, else on one of its own, whose priority is
+/// this one's and whose core clock is taken before and after.
 fn on<T: Send>(
     cpu: usize,
     bench: &Bench,

@@ -105,8 +105,8 @@ impl Seen {
         long.map(|(_, count)| *count).sum::<u64>() as f64 / self.seconds()
     }
 
-    /// The time that gaps took by cause, as shares of all time; and what of it lies in no event though
-    /// the gap's cause is known by events.
+    /// The time that gaps took by cause, as shares of all time; and what of it lies in no event
+    /// though the gap's cause is known by events.
     pub(super) fn lost_by_cause(&self) -> (BTreeMap<Cause, f64>, f64) {
         let (gaps, lost) = (&self.traced.gaps, self.traced.lost());
         let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);
@@ -127,7 +127,8 @@ impl Seen {
         self.periods().map(|(_, active_ns, _)| active_ns).collect()
     }
 
-    /// Active periods that began after a gap and ended with one: begin, length, the gap that ended it.
+    /// Active periods that began after a gap and ended with one: begin, length, the gap that ended
+    /// it.
     pub(super) fn periods(&self) -> impl Iterator<Item = (f64, f64, usize)> {
         let gaps = &self.traced.gaps;
         let ends_ns = self.starts_ns.iter().zip(&self.lengths_ns);

@@ -90,14 +90,14 @@ fn the_core_clock_of_another_cpu_must_stand_still() {
     assert_eq!(steady(None, Some(3.1e9)), None);
 }
 
-/// A window of 200 ms with a tick every 4 ms for 2 µs, and another every 7 ms for 200 µs, of which the
-/// scheduler counted each. A clock tick is a ns.
+/// A window of 200 ms with a tick every 4 ms for 2 µs, and another every 7 ms for 200 µs, of which
+/// the scheduler counted each. A clock tick is a ns.
 fn seen() -> Seen {
     seen_every(4_000_000, 50)
 }
 
-/// The same with a tick of another length, on a kernel whose own is 4 ms, and so many interrupts of the
-/// timer.
+/// The same with a tick of another length, on a kernel whose own is 4 ms, and so many interrupts of
+/// the timer.
 fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
     let mut gaps: Vec<Gap> = Vec::new();
     let gap = |start: u64, ns: u64| Gap { start, end: start + ns };
@@ -167,7 +167,8 @@ fn shares_by_cause_add_up_to_what_was_lost() {
     assert_eq!((timer.count, timer.median_ns), (50, 2_000.0));
 }
 
-/// Interrupts are counted somewhat longer than the window lasts: on a busy host three times as long.
+/// Interrupts are counted somewhat longer than the window lasts: on a busy host three times as
+/// long.
 #[test]
 fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -193,7 +194,8 @@ fn the_tick_of_another_is_not_this_kernels() {
     assert!(seen_every(4_000_000, 50).foreign.is_none());
 }
 
-/// A hypervisor's tick may have this kernel's period: where no interrupt came as often, a CPU has none.
+/// A hypervisor's tick may have this kernel's period: where no interrupt came as often, a CPU has
+/// none.
 #[test]
 fn a_tick_without_interrupts_is_not_this_kernels_either() {
     let seen = seen_every(4_000_000, 2);

@@ -26,7 +26,8 @@ const FEWER_INTERRUPTS: &str =
     "fewer timer interrupts than ticks: some come as others than the timer's";
 const MORE_INTERRUPTS: &str = "more timer interrupts than ticks: other timers run out here";
 
-/// A window may begin and end beside a tick, and the counters are read a little before and after it.
+/// A window may begin and end beside a tick, and the counters are read a little before and after
+/// it.
 const AT_THE_ENDS: f64 = 2.0;
 
 /// Periods of others' ticks: the usual ones that are not the kernel's own.
@@ -101,8 +102,8 @@ impl Ticking {
         named.into_iter().map(owned).collect()
     }
 
-    /// What they say: all of it in the first round; in others what does not agree, without figures, so
-    /// that it is told once.
+    /// What they say: all of it in the first round; in others what does not agree, without figures,
+    /// so that it is told once.
     pub(super) fn told(&self, round: u32) -> Vec<String> {
         let disagreement = self.disagreement();
         if round > 1 {

@@ -11,8 +11,8 @@ use record::case::Case;
 /// The state in which the loop runs.
 const RUNNING: &str = "running";
 
-/// Rows of a list of gaps, in the first round and in each other one: of a row of 25 bytes, a megabyte and
-/// a tenth of one.
+/// Rows of a list of gaps, in the first round and in each other one: of a row of 25 bytes, a
+/// megabyte and a tenth of one.
 const ROWS_FIRST: usize = 50_000;
 const ROWS: usize = 4_000;
 
@@ -61,8 +61,8 @@ fn tenth(ns: f64) -> f64 {
     (ns * 10.0).round() / 10.0
 }
 
-/// Where the windows of the lists of gaps lie in time, by name: so that what others saw meanwhile can be
-/// laid beside them (`scripts/agree/noise`).
+/// Where the windows of the lists of gaps lie in time, by name: so that what others saw meanwhile
+/// can be laid beside them (`scripts/agree/noise`).
 pub(super) fn places(plain: &Seen, traced: Option<&Seen>) -> Vec<(String, f64)> {
     let windows = [("gaps", Some(plain)), ("gaps_traced", traced)];
     let mut named = Vec::new();
@@ -80,7 +80,8 @@ pub(super) fn places(plain: &Seen, traced: Option<&Seen>) -> Vec<(String, f64)> 
     named
 }
 
-/// The gaps: when, how long, whose. All that are held in the first round, the first of them in others.
+/// The gaps: when, how long, whose. All that are held in the first round, the first of them in
+/// others.
 fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
     let most = match bench.order().round {
         0 | 1 => ROWS_FIRST,
@@ -102,8 +103,8 @@ fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-/// What the picture of a first round shows at least, where it has room: as many ticks as R4's, whatever
-/// else comes between.
+/// What the picture of a first round shows at least, where it has room: as many ticks as R4's,
+/// whatever else comes between.
 const PICTURE_NS: f64 = 120e6;
 /// Periods that it has room for.
 const PICTURE_PERIODS: usize = 1_500;
@@ -132,8 +133,8 @@ fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Resu
     Ok(())
 }
 
-/// The first periods as R4's table: active and inactive, in ns and in cycles where the core clock is
-/// known.
+/// The first periods as R4's table: active and inactive, in ns and in cycles where the core clock
+/// is known.
 fn periods(
     bench: &mut Bench,
     case: &Case,

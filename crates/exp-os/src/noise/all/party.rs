@@ -208,7 +208,8 @@ impl Meeting {
         let gaps = GAPS_MAX / expected.max(1);
         let traced = trace::window_between(tracer, &threshold, self.clock, (start, end), gaps);
         drop(ended);
-        // A CPU that falls idle changes the others: its clock, its sibling's, the work that is left.
+        // A CPU that falls idle changes the others: its clock, its sibling's, the work that is
+        // left.
         while self.ended.load(Ordering::Acquire) < expected {
             tracer.begin();
             tracer.run(u64::MAX, TURNS_PER_LOOK);
@@ -216,8 +217,8 @@ impl Meeting {
         Seen { threshold, traced }
     }
 
-    /// The counter of this CPU at a moment of CLOCK_MONOTONIC that is near: of a few readings of both
-    /// the one with least between.
+    /// The counter of this CPU at a moment of CLOCK_MONOTONIC that is near: of a few readings of
+    /// both the one with least between.
     fn tick_of(&self, moment_ns: u64) -> u64 {
         let anchor = || {
             let before = ticks_fenced();

@@ -226,8 +226,8 @@ fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
     gaps.map(|gap| clock.ns(gap.ticks())).collect()
 }
 
-/// What the lost time went to, largest part first. Who is likely behind the unattributed part is said only
-/// where it is not for want of evidence.
+/// What the lost time went to, largest part first. Who is likely behind the unattributed part is
+/// said only where it is not for want of evidence.
 fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
     let all: f64 = by_cause.values().sum();
     let nobody = case.at.get("nobody").and_then(Value::text).filter(|_| !is_untold);

@@ -89,9 +89,9 @@ fn moved(now: &Lines, then: &Lines, cpu: usize) -> Option<Vec<RowCount>> {
     Some(moved.collect())
 }
 
-/// What the scheduler counted of a thread by its directory: time on a CPU and time that it waited for one, in ns,
-/// and times it was given one. A kernel without scheduler statistics prints zeros, also for a thread that has
-/// run.
+/// What the scheduler counted of a thread by its directory: time on a CPU and time that it waited
+/// for one, in ns, and times it was given one. A kernel without scheduler statistics prints zeros,
+/// also for a thread that has run.
 pub(super) fn schedstat(root: &Root, thread: &str) -> Option<[u64; 3]> {
     let text = root.line(&format!("{thread}/schedstat"))?;
     let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());

@@ -9,17 +9,17 @@
 //! 3. Timer: those on the tick's grid, up to the timer's interrupts; where there are more gaps,
 //!    those nearest to the median length.
 //! 4. Steal: the longest of the rest that fit into the time that the hypervisor says it took.
-//! 5. Interrupt: the rest, up to what is left of each line's count, the timer's too (a timer may run
-//!    out between two ticks). Nothing tells them apart, so the line with most
-//!    interrupts gets the shortest gaps.
+//! 5. Interrupt: the rest, up to what is left of each line's count, the timer's too (a timer may
+//!    run out between two ticks). Nothing tells them apart, so the line with most interrupts gets
+//!    the shortest gaps.
 
 use super::{Attributed, By, Cause, Held, OfCpu, RowCount, Throttling};
 
 /// What a switch costs beyond the time that the scheduler counts, in ns: twice a switch with cold
 /// caches on a slow machine.
 const SWITCH_NS: f64 = 20e3;
-/// A throttled stretch seen from outside against the time that the group counted, in ns: the group's
-/// clock starts when the scheduler notices, which may be a millisecond of timer slack away.
+/// A throttled stretch seen from outside against the time that the group counted, in ns: the
+/// group's clock starts when the scheduler notices, which may be a millisecond of timer slack away.
 const THROTTLE_NS: f64 = 1e6;
 /// Shorter gaps are no throttling, in ns: what is left of a period when its quota is gone is a part
 /// of 100 ms, or of whatever a group has, and of at least 1 ms.
@@ -52,8 +52,8 @@ impl<'a> Matching<'a> {
         (count as f64 * self.held.gaps).round() as u64
     }
 
-    /// The part of a line's count that is these gaps'. The timer comes as often whether other gaps are
-    /// many or few: its part is that of the time.
+    /// The part of a line's count that is these gaps'. The timer comes as often whether other gaps
+    /// are many or few: its part is that of the time.
     fn counted(&self, row: &RowCount) -> u64 {
         let part = match row.is_timer {
             true => self.held.time,
@@ -179,8 +179,8 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Step 4. The hypervisor's time comes at any moment: a gap on the grid is the tick's, unless no tick
-    /// was counted for it.
+    /// Step 4. The hypervisor's time comes at any moment: a gap on the grid is the tick's, unless
+    /// no tick was counted for it.
     pub(super) fn steal(&mut self) {
         let Some(steal_ns) = self.of_cpu.steal_ns.filter(|ns| *ns > 0) else {
             return;

@@ -96,19 +96,20 @@ pub struct Moved<'evidence> {
 pub struct Shares {
     /// By cause; together 1, or nothing where there is no gap.
     pub by_cause: BTreeMap<Cause, f64>,
-    /// What of it lies in no event though its gap's cause is known by events: of causes by time, the
-    /// share that is only likely theirs.
+    /// What of it lies in no event though its gap's cause is known by events: of causes by time,
+    /// the share that is only likely theirs.
     pub beside: f64,
-    /// What of the unattributed share the kernel would have told if it knew of it: gaps that no event
-    /// touches or most of which lies beside them, or more of them than all counters counted. The rest is
-    /// nobody's because evidence is missing, or was the loop's own.
+    /// What of the unattributed share the kernel would have told if it knew of it: gaps that no
+    /// event touches or most of which lies beside them, or more of them than all counters counted.
+    /// The rest is nobody's because evidence is missing, or was the loop's own.
     pub outside: f64,
     /// Gaps that it is taken from: those whose events are whole.
     pub gaps: usize,
 }
 
 impl Shares {
-    /// What the unattributed share is called: the hypervisor is named only where it is what is left.
+    /// What the unattributed share is called: the hypervisor is named only where it is what is
+    /// left.
     pub fn nobody(&self, machine: &Virtualisation) -> String {
         let share = self.by_cause.get(&Cause::Unattributed);
         match share.is_some_and(|share| *share > 0.0) && self.outside <= 0.0 {
@@ -126,9 +127,9 @@ impl Evidence {
         rows.is_none_or(|rows| rows.iter().any(|row| 2 * row.count >= gaps as u64))
     }
 
-    /// The cause of each of `gaps` of `cpu`, which lie in the watched window; `on_tick[n]` says that
-    /// gap n lies on the tick's grid, `held` which part of the window they are. One answer per gap, in
-    /// their order.
+    /// The cause of each of `gaps` of `cpu`, which lie in the watched window; `on_tick[n]` says
+    /// that gap n lies on the tick's grid, `held` which part of the window they are. One answer per
+    /// gap, in their order.
     pub fn attribute(
         &self,
         cpu: usize,
@@ -154,7 +155,8 @@ impl Evidence {
         let is_whole = |gap: &Gap| !of_cpu.has_hole_in(*gap);
         let whole = gaps.iter().filter(|gap| is_whole(gap)).count();
         let held = match self.level {
-            // Gaps whose events are lost are nobody's, and the counts of their time nobody's either.
+            // Gaps whose events are lost are nobody's, and the counts of their time nobody's
+            // either.
             Level::Tracepoints => {
                 Held { gaps: held.gaps * whole as f64 / gaps.len().max(1) as f64, ..held }
             }
@@ -199,8 +201,8 @@ impl Evidence {
     }
 
     /// Who took which share of the time that `gaps` of `cpu` took, as [`Evidence::attribute`] named
-    /// them. Each gap's time is split by its events. Where events were lost, the gaps before that stand
-    /// for all; without one before it, all are unattributed.
+    /// them. Each gap's time is split by its events. Where events were lost, the gaps before that
+    /// stand for all; without one before it, all are unattributed.
     pub fn shares(&self, cpu: usize, gaps: &[Gap], attributed: &[Attributed]) -> Shares {
         assert_eq!(gaps.len(), attributed.len(), "one answer per gap");
         let whole = |gap: &Gap| {
@@ -233,15 +235,15 @@ impl Evidence {
         shares
     }
 
-    /// Until when the events of `cpu` are whole, in ticks; `None` where none was lost, or where there
-    /// are none ([`Level::Counters`]) or they are only a help ([`Level::Switches`]).
+    /// Until when the events of `cpu` are whole, in ticks; `None` where none was lost, or where
+    /// there are none ([`Level::Counters`]) or they are only a help ([`Level::Switches`]).
     pub fn whole_until(&self, cpu: usize) -> Option<u64> {
         (self.level == Level::Tracepoints).then_some(())?;
         self.cpus.get(&cpu)?.whole_until()
     }
 
-    /// Whether it could tell this cause of a gap of `cpu`, if there were one. What it cannot tell is
-    /// unknown, not 0.
+    /// Whether it could tell this cause of a gap of `cpu`, if there were one. What it cannot tell
+    /// is unknown, not 0.
     pub fn tells(&self, cpu: usize, cause: Cause) -> bool {
         let Some(of_cpu) = self.cpus.get(&cpu) else {
             return cause == Cause::Unattributed;

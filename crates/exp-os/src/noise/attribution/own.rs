@@ -65,8 +65,9 @@ pub(super) fn names(root: &Root) -> Names {
     names
 }
 
-/// `top` and all that it started, directly or not, each with its parent among them. The kernel lists
-/// children only where it was built to; elsewhere every process of the machine is asked for its parent.
+/// `top` and all that it started, directly or not, each with its parent among them. The kernel
+/// lists children only where it was built to; elsewhere every process of the machine is asked for
+/// its parent.
 fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
     let lists_children = root.exists(&format!("proc/{top}/task/{top}/children"));
     if !lists_children {
@@ -190,8 +191,8 @@ mod tests {
         is_the_family(&names(&Root::tree(TREE)));
     }
 
-    /// Where the kernel lists children nobody else is asked: a stranger that says it was started by the
-    /// session is not even read.
+    /// Where the kernel lists children nobody else is asked: a stranger that says it was started by
+    /// the session is not even read.
     #[test]
     fn children_are_taken_from_the_kernels_list() {
         let lists = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\

@@ -9,10 +9,10 @@ use metal::gaps::Gap;
 use super::{Attributed, By, Cause};
 
 /// A gap of which more than this, in ns, lies outside of all that was seen, and more than any cause
-/// took, is not explained by what was seen. Entering and leaving the kernel takes a microsecond on a
-/// machine of its own, some on a slow one; in a virtual machine the hypervisor takes its part before
-/// it delivers an interrupt (13 to 19 µs under KVM where this was written), which belongs to the
-/// interrupt. Twice that does not.
+/// took, is not explained by what was seen. Entering and leaving the kernel takes a microsecond on
+/// a machine of its own, some on a slow one; in a virtual machine the hypervisor takes its part
+/// before it delivers an interrupt (13 to 19 µs under KVM where this was written), which belongs to
+/// the interrupt. Twice that does not.
 pub(super) fn slack_ns(is_guest: Option<bool>) -> f64 {
     match is_guest {
         Some(false) => 5e3,
@@ -87,8 +87,8 @@ pub(super) struct Threads {
     pub plumb: BTreeMap<u32, Arc<str>>,
 }
 
-/// The spans of a CPU's `events`, which are in the order of time, up to `until`; events from then on
-/// are left out.
+/// The spans of a CPU's `events`, which are in the order of time, up to `until`; events from then
+/// on are left out.
 ///
 /// While another thread has the CPU, all is its; an idle CPU while a traced thread could run is a
 /// quota's doing. Otherwise the innermost of the interrupts that have begun and not ended has the
@@ -159,9 +159,9 @@ impl Line {
         self.since = self.since.max(at);
     }
 
-    /// Who has the CPU from a switch on; nobody else where it is the traced thread. An idle CPU means
-    /// that the traced thread could not run, or was not let: which of them, it was when it was taken
-    /// off, whoever ran since.
+    /// Who has the CPU from a switch on; nobody else where it is the traced thread. An idle CPU
+    /// means that the traced thread could not run, or was not let: which of them, it was when it
+    /// was taken off, whoever ran since.
     fn switch(&mut self, what: &What, threads: &Threads) {
         let What::Switch { from, is_runnable, to, name } = what else {
             return;
@@ -195,9 +195,9 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Of `events`, which are in the order of time, up to `end`, as far as they are whole: of what followed
-    /// the beginning of a hole smaller records may still have found room, without their pairs, and who had
-    /// the CPU then is not known.
+    /// Of `events`, which are in the order of time, up to `end`, as far as they are whole: of what
+    /// followed the beginning of a hole smaller records may still have found room, without their
+    /// pairs, and who had the CPU then is not known.
     pub(super) fn of(
         events: &[Event],
         threads: &Threads,
@@ -209,7 +209,8 @@ impl Timeline {
         Timeline { spans: spans(events, threads, until.min(end)), holes, lost }
     }
 
-    /// Whose a gap is, of which `slack_ns` may lie outside of all spans; `None` where no span touches it.
+    /// Whose a gap is, of which `slack_ns` may lie outside of all spans; `None` where no span
+    /// touches it.
     pub(super) fn owner(&self, gap: Gap, tick_ns: f64, slack_ns: f64) -> Option<Attributed> {
         let edge = (EDGE_NS / tick_ns).round() as u64;
         let (from, to) = (gap.start.saturating_sub(edge), gap.end.saturating_add(edge));

@@ -26,10 +26,10 @@ const RING_BYTES: (usize, usize) = (64 << 10, 4 << 20);
 const SWITCHES_BYTES: usize = 64 << 10;
 /// Tries of tying the clocks; the one that took least time counts.
 const TIES: usize = 64;
-/// Tracepoints that are kept at most, on x86: the kernel takes tens of milliseconds to give up each, one
-/// after the other, when its last user leaves. So those that come often are kept. A rescheduling
-/// interrupt leads to a switch, which tells who came; `irq_work` and what is sent to all CPUs at once are
-/// rare, and the loop has no page to fault on.
+/// Tracepoints that are kept at most, on x86: the kernel takes tens of milliseconds to give up
+/// each, one after the other, when its last user leaves. So those that come often are kept. A
+/// rescheduling interrupt leads to a switch, which tells who came; `irq_work` and what is sent to
+/// all CPUs at once are rare, and the loop has no page to fault on.
 pub(super) const KEPT_MOST: u32 = 10;
 /// Number of the error when a process has too many files open.
 const EMFILE: i32 = 24;
@@ -290,8 +290,8 @@ impl Catalogue {
     }
 }
 
-/// Arm's timer is a numbered interrupt like a device's (`arch_timer`, `kvm guest vtimer`), and Xen's
-/// (`timer0`).
+/// Arm's timer is a numbered interrupt like a device's (`arch_timer`, `kvm guest vtimer`), and
+/// Xen's (`timer0`).
 fn handler(point: &Tracepoint, bytes: &[u8]) -> What {
     let name = point.text(bytes, "name").unwrap_or_default();
     let number = point.number(bytes, "irq").unwrap_or_default();
@@ -368,7 +368,8 @@ impl Switches {
         Ok(())
     }
 
-    /// The stretches of each CPU in which one of its traced threads was off it, between two moments.
+    /// The stretches of each CPU in which one of its traced threads was off it, between two
+    /// moments.
     pub(super) fn timelines(mut self, ties: (Tie, Tie)) -> BTreeMap<usize, Timeline> {
         let mut timelines: BTreeMap<usize, Timeline> = BTreeMap::new();
         for (cpu, ring) in &mut self.rings {

@@ -43,8 +43,8 @@ pub fn ladder() -> Vec<Rung> {
     ]
 }
 
-/// What a watch takes beside the window, from before its beginning to after its end, as far as `level`
-/// is reached. A step that may not be reached costs less.
+/// What a watch takes beside the window, from before its beginning to after its end, as far as
+/// `level` is reached. A step that may not be reached costs less.
 pub fn cost(level: Level) -> Duration {
     match level {
         Level::Counters => FILES,

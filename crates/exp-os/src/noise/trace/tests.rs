@@ -36,8 +36,8 @@ fn a_window_is_one_segment_and_its_gaps_lie_inside() {
     assert_eq!(traced.longest_ticks, longest.unwrap_or(0));
 }
 
-/// As an hour of thousands of gaps a second: with a threshold of nothing every turn is one, and those
-/// that follow each other are one gap.
+/// As an hour of thousands of gaps a second: with a threshold of nothing every turn is one, and
+/// those that follow each other are one gap.
 #[test]
 fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     let mut tracer = Tracer::with_room(8).unwrap();

@@ -1,5 +1,5 @@
-//! What a sleeper asks of the machine for the time of its sleeps: a real-time policy, and CPUs that do
-//! not go idle.
+//! What a sleeper asks of the machine for the time of its sleeps: a real-time policy, and CPUs that
+//! do not go idle.
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Skip;

@@ -18,8 +18,8 @@ const AROUND: Duration = Duration::from_millis(3);
 /// Making, starting and ending one spinner.
 const SPINNER: Duration = Duration::from_micros(500);
 
-/// The sleeps of a preset: the plain one, and those that differ from it in one of clock, policy, slack and idle
-/// states, these at the first spacing; in thorough every combination.
+/// The sleeps of a preset: the plain one, and those that differ from it in one of clock, policy,
+/// slack and idle states, these at the first spacing; in thorough every combination.
 pub(super) fn sleeps(preset: Preset) -> Vec<Sleep> {
     let [spacings, clocks, slacks, policies, states] = match preset {
         Preset::Rehearsal | Preset::Quick => [1, 1, 1, 1, 1],
@@ -63,8 +63,8 @@ fn is_near(sleep: &Sleep) -> bool {
     }
 }
 
-/// Every case that the site allows, in series of those that need the same rights: a series is refused as a
-/// whole.
+/// Every case that the site allows, in series of those that need the same rights: a series is
+/// refused as a whole.
 ///
 /// # Errors
 /// None of them is allowed.

@@ -13,8 +13,9 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 /// Messages that a queue holds: the kernel's default for `fs.mqueue.msg_max`.
 const QUEUE_MESSAGES: usize = 10;
 
-/// One party's end. What makes system calls makes them as programs do, in a function that returns: in line
-/// their cost follows the loop's address on some processors (docs/notes/2026-11-22-crosscheck-os.md).
+/// One party's end. What makes system calls makes them as programs do, in a function that returns:
+/// in line their cost follows the loop's address on some processors
+/// (docs/notes/2026-11-22-crosscheck-os.md).
 pub(super) trait Party {
     /// Sends a whole message; waits while there is no room.
     ///

@@ -1,5 +1,5 @@
-//! What reports' parents had or did beside making processes: many areas of memory, writes, a long run-up.
-//! `fork_calls` is theirs too, a call like the others.
+//! What reports' parents had or did beside making processes: many areas of memory, writes, a long
+//! run-up. `fork_calls` is theirs too, a call like the others.
 
 use super::apparatus::resident;
 use anyhow::{Context, Result};

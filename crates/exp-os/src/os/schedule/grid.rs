@@ -2,23 +2,23 @@
 
 use stats::phase;
 
-/// Share of a tick's period in which events must crowd for its phase to be told, and how many: so many
-/// beside what chance brings there, and so many times its deviation.
+/// Share of a tick's period in which events must crowd for its phase to be told, and how many: so
+/// many beside what chance brings there, and so many times its deviation.
 const ARC: f64 = 0.005;
 const CROWD_MIN: f64 = 5.0;
 const CROWD_DEVIATIONS: f64 = 6.0;
 /// How far from its place a tick may start: this share of the period, or this where that is less.
 const TOLERANCE: f64 = 0.01;
 const TOLERANCE_NS_MIN: f64 = 20e3;
-/// Least share of the ticks' places at which something starts: a tick shows as an interruption if not as
-/// a switch, unless somebody else has the CPU.
+/// Least share of the ticks' places at which something starts: a tick shows as an interruption if
+/// not as a switch, unless somebody else has the CPU.
 const OCCUPIED: f64 = 0.3;
 
 /// The ticks of a window.
 ///
-/// A guest whose host has the same rate sees two trains of that period: its own ticks and the times at
-/// which the host's stop the whole machine. Which of them takes the CPU from a process only the switches
-/// can tell, so of all trains the one with most switches is the tick.
+/// A guest whose host has the same rate sees two trains of that period: its own ticks and the times
+/// at which the host's stop the whole machine. Which of them takes the CPU from a process only the
+/// switches can tell, so of all trains the one with most switches is the tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Grid {
     period_ns: f64,
@@ -28,8 +28,8 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// From the starts of switches and of all gaps (these among them), ascending, in ns; `None` where
-    /// nothing comes with that period.
+    /// From the starts of switches and of all gaps (these among them), ascending, in ns; `None`
+    /// where nothing comes with that period.
     pub(super) fn of(switches_ns: &[f64], gaps_ns: &[f64], period_ns: f64) -> Option<Grid> {
         let found = [switches_ns, gaps_ns].map(|starts| {
             phase::tick(starts, &[period_ns]).map(|tick| (tick.period_ns, tick.phase_ns))
@@ -93,8 +93,8 @@ impl Grid {
     }
 }
 
-/// Where in a period starts crowd, in one place only; in windows with holes (a quota, a hypervisor), in
-/// which not every tick shows, that is all that can be told.
+/// Where in a period starts crowd, in one place only; in windows with holes (a quota, a
+/// hypervisor), in which not every tick shows, that is all that can be told.
 fn crowd(starts_ns: &[f64], period_ns: f64) -> Option<f64> {
     let arc_ns = ARC * period_ns;
     let mut phases: Vec<f64> = starts_ns.iter().map(|at| at.rem_euclid(period_ns)).collect();

@@ -20,8 +20,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// The stretches in which it ran, as far as they lie in the window; stretches without length are
-    /// none.
+    /// The stretches in which it ran, as far as they lie in the window; stretches without length
+    /// are none.
     fn stretches(&self, window: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + '_ {
         let starts = std::iter::once(self.first).chain(self.gaps.iter().map(|gap| gap.end));
         let ends = self.gaps.iter().map(|gap| gap.start);
@@ -201,8 +201,8 @@ impl Line {
     }
 
     /// Time that others had inside a process' runs, if they came so many times: the longest of its
-    /// interruptions, because an interrupt's handler is shorter than two switches and a program as a rule.
-    /// What they had between two runs is in the switch and cannot be told from it.
+    /// interruptions, because an interrupt's handler is shorter than two switches and a program as
+    /// a rule. What they had between two runs is in the switch and cannot be told from it.
     pub(super) fn foreign_ticks(&self, process: usize, times: u64) -> u64 {
         let runs = self.runs.iter().filter(|run| run.process == process);
         let mut lengths: Vec<u64> =

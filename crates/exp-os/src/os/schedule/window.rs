@@ -79,8 +79,8 @@ pub(super) fn write(
         ("others_switches", seen.hidden() as f64),
         ("others_ns", foreign_ns),
         ("birth_order", in_order(&spun.births)),
-        // Where the window of the list of switches lies in time, so that what the kernel saw meanwhile
-        // can be laid beside it (scripts/agree/noise).
+        // Where the window of the list of switches lies in time, so that what the kernel saw
+        // meanwhile can be laid beside it (scripts/agree/noise).
         ("switches_begin_raw_ns", raw_ns(seen.clock, spun.window.0)),
         ("switches_window_ns", seen.window_ns()),
     ];
@@ -199,8 +199,8 @@ impl<'spun> Seen<'spun> {
         (share, why)
     }
 
-    /// Share of switches to who has waited longest; none where there is no other to choose, or where one
-    /// never ran.
+    /// Share of switches to who has waited longest; none where there is no other to choose, or
+    /// where one never ran.
     fn rotation(&self) -> Option<f64> {
         (self.line.processes > 2).then(|| self.line.rotation()).flatten()
     }
@@ -212,7 +212,8 @@ impl<'spun> Seen<'spun> {
             .then(|| "some processes never ran in the window in some rounds".to_owned())
     }
 
-    /// Share of the window's time that each process had, its whole slices, and the median of these in ns.
+    /// Share of the window's time that each process had, its whole slices, and the median of these
+    /// in ns.
     fn each(&self) -> Vec<(f64, usize, Option<f64>)> {
         let span = self.line.span() as f64;
         let had = self.line.had().into_iter().enumerate();
@@ -264,7 +265,8 @@ impl<'spun> Seen<'spun> {
         )
     }
 
-    /// Rows of the processes: number, rank of the first run after fork, whole slices, their median, share.
+    /// Rows of the processes: number, rank of the first run after fork, whole slices, their median,
+    /// share.
     fn processes(&self) -> Vec<Vec<f64>> {
         let each = self.each().into_iter().enumerate();
         each.filter_map(|(process, (share, slices, slice_ns))| {

@@ -1,4 +1,5 @@
-//! The words by which the parties of a circle tell each other what to do and what the scheduler counted.
+//! The words by which the parties of a circle tell each other what to do and what the scheduler
+//! counted.
 
 use super::token::STRIDE;
 use metal::memory::SharedWords;

@@ -187,8 +187,8 @@ fn laps(timer: &Timer, circle: &mut Circle, n: u64) -> Result<f64> {
     timer.timed(n, &mut |n| circle.laps(n))
 }
 
-/// One lap before the quartet is not timed: caches are another's then, and whoever waited for the CPU
-/// while one party kept it takes it at the first wait.
+/// One lap before the quartet is not timed: caches are another's then, and whoever waited for the
+/// CPU while one party kept it takes it at the first wait.
 fn of_laps(timer: &Timer, circle: &mut Circle, n: u64, watch: &mut Watch) -> Result<Quartet> {
     circle.renew()?;
     circle.laps(1)?;

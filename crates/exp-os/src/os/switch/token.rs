@@ -15,7 +15,8 @@ const PIPE_BYTES: usize = 4;
 const EVENT_BYTES: usize = 8;
 /// After so many yields in vain, some milliseconds, the party looks whether it waits for nothing.
 const YIELDS: u32 = 1 << 14;
-/// Words that two parties write lie this far apart: two lines, which some processors fetch together.
+/// Words that two parties write lie this far apart: two lines, which some processors fetch
+/// together.
 pub(super) const STRIDE: usize = 2 * WORDS_PER_LINE;
 
 /// One party's two ends: where the token comes from and where it goes to.
@@ -41,7 +42,8 @@ pub(super) struct Words {
     rest: usize,
 }
 
-/// The ends of `size` parties in a circle: party i hands over to party i + 1, the last to the first.
+/// The ends of `size` parties in a circle: party i hands over to party i + 1, the last to the
+/// first.
 ///
 /// # Errors
 /// Descriptors are short.
@@ -152,8 +154,8 @@ impl Ends {
         matches!(self, Ends::Yield(_))
     }
 
-    /// Hands the token over to a party that may rest. The wake-up may take the CPU from the caller or
-    /// not; as the token is there before it, one switch does in either case.
+    /// Hands the token over to a party that may rest. The wake-up may take the CPU from the caller
+    /// or not; as the token is there before it, one switch does in either case.
     ///
     /// # Errors
     /// Those of [`Ends::send`].

@@ -92,8 +92,8 @@ impl Pools {
         Ok(pools)
     }
 
-    /// A quartet of pools: short, long, long, short. Of opening and of closing, the sums of the two short
-    /// and of the two long ones, in ns.
+    /// A quartet of pools: short, long, long, short. Of opening and of closing, the sums of the two
+    /// short and of the two long ones, in ns.
     ///
     /// # Errors
     /// Those of open(2) and close(2).

@@ -49,7 +49,8 @@ fn the_derived_prediction_comes_from_what_clock_read_measured() {
 
 #[test]
 fn pools_are_opened_and_closed_whole() {
-    // Other tests of this process open files too: those of a pool are told apart by what they are of.
+    // Other tests of this process open files too: those of a pool are told apart by what they are
+    // of.
     let descriptors = || {
         let all = std::fs::read_dir("/proc/self/fd").expect("proc is mounted");
         let links = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());

@@ -1,5 +1,5 @@
-//! The operations: on which architecture each exists, what it needs there, what is defined of it, and which
-//! presets measure it.
+//! The operations: on which architecture each exists, what it needs there, what is defined of it,
+//! and which presets measure it.
 
 use super::Measure;
 use bench::experiment::Preset;
@@ -8,8 +8,8 @@ use host::Arch;
 
 /// What is known of an operation.
 pub struct Row {
-    /// The feature that it needs on x86-64 as `/proc/cpuinfo` spells it, empty for none; `None`: no such
-    /// instruction.
+    /// The feature that it needs on x86-64 as `/proc/cpuinfo` spells it, empty for none; `None`: no
+    /// such instruction.
     x86_64: Option<&'static str>,
     /// The same on aarch64.
     aarch64: Option<&'static str>,
@@ -60,8 +60,8 @@ const fn aarch64(
 }
 
 rows! {
-    /// An operation that one instruction does, or a few: what is done, and to what; its name is the same on
-    /// every architecture.
+    /// An operation that one instruction does, or a few: what is done, and to what; its name is the
+    /// same on every architecture.
     pub enum Operation: Row {
         Nop = "nop" => anywhere(THROUGHPUT, THOROUGH),
         MoveI64 = "move_i64" => anywhere(BOTH, STANDARD),
@@ -145,7 +145,8 @@ rows! {
 }
 
 impl Operation {
-    /// The feature that it needs on an architecture; empty for none, `None` where it does not exist.
+    /// The feature that it needs on an architecture; empty for none, `None` where it does not
+    /// exist.
     pub fn feature(self, arch: Arch) -> Option<&'static str> {
         match arch {
             Arch::X86_64 => self.row().x86_64,

@@ -1,10 +1,10 @@
 //! How many instructions of a kind a core design starts per cycle.
 //!
 //! Intel's rows are the ports of Intel's optimisation manual (248966, a chapter on each
-//! microarchitecture) and A. Abel's uops.info; AMD's those of its optimisation guides (families 17h,
-//! 19h, 1Ah); Arm's those of its guides per core. Written from memory of these, not looked up row by
-//! row; the row of Golden and Redwood Cove is what one machine of Redwood Cove was found to do, to
-//! 2 % (vector multiplications of integers: to 7 %).
+//! microarchitecture) and A. Abel's uops.info; AMD's those of its optimisation guides (families
+//! 17h, 19h, 1Ah); Arm's those of its guides per core. Written from memory of these, not looked up
+//! row by row; the row of Golden and Redwood Cove is what one machine of Redwood Cove was found to
+//! do, to 2 % (vector multiplications of integers: to 7 %).
 
 use super::{Arithmetic, Element, Op, Width};
 use crate::range;

@@ -76,7 +76,8 @@ fn slower_links_and_clients_take_longer() {
     let far = Way { has_gateway: true, ..SLOW };
     let beyond = wire(Facts::prior(&site), &far).range;
     assert!(beyond.high > 1e8 && wire(Facts::prior(&site), &SLOW).range.high < 1e9);
-    // The reading thread is on a CPU for a part of what its client takes, and for a copy of what is there.
+    // The reading thread is on a CPU for a part of what its client takes, and for a copy of what is
+    // there.
     let busy = |reading| cpu(Facts::prior(&site), &far, reading).range;
     assert!(busy(Reading::Asked).likely < super::client(&far).range.likely);
     assert!(busy(Reading::Cached).likely < busy(Reading::Ahead).likely);
@@ -119,7 +120,8 @@ fn figures_of_the_same_run_say_better() {
     // R1's own round trip and transfer: 0.93 + 0.39 ms, and what client and server add.
     assert!(derived.range.likely > 1.3e6 && derived.range.likely < 1.5e6, "{derived:?}");
     assert!(derived.range.low > prior.range.low);
-    // A far end that is not the server says nothing of the way to it, nor one that nobody told the address of.
+    // A far end that is not the server says nothing of the way to it, nor one that nobody told the
+    // address of.
     let other = site_with_peer(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)));
     assert!(!is_known(Facts { site: &other, known: Some(&known) }, &SLOW, Reading::Asked));
     let elsewhere = block(Facts { site: &other, known: Some(&known) }, &SLOW, Reading::Asked);

@@ -1,5 +1,5 @@
-//! What main memory can give: channels x transfers x 8 B where anything tells them, else what sockets of
-//! the core's time have.
+//! What main memory can give: channels x transfers x 8 B where anything tells them, else what
+//! sockets of the core's time have.
 
 use super::designs::design;
 use crate::cpu::peak::distinct_cores;

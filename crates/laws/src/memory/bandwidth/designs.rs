@@ -1,11 +1,12 @@
-//! What core designs can move: memory instructions per cycle, the path to the second cache, lines in
-//! flight, and the memory that sockets of that time have.
+//! What core designs can move: memory instructions per cycle, the path to the second cache, lines
+//! in flight, and the memory that sockets of that time have.
 //!
-//! Written from memory of published values, not looked up row by row; the intervals are meant to cover
-//! that. Instructions per cycle stand in Intel's optimisation manual (248966), AMD's optimisation
-//! guides (families 17h, 19h, 1Ah), Arm's guides per core and at uops.info; lines in flight are the
-//! first cache's miss buffers (10 to 16, 22 to 24 on Zen), stretched by what prefetchers into the second
-//! cache add, as one-thread bandwidths times latencies of such machines suggest.
+//! Written from memory of published values, not looked up row by row; the intervals are meant to
+//! cover that. Instructions per cycle stand in Intel's optimisation manual (248966), AMD's
+//! optimisation guides (families 17h, 19h, 1Ah), Arm's guides per core and at uops.info; lines in
+//! flight are the first cache's miss buffers (10 to 16, 22 to 24 on Zen), stretched by what
+//! prefetchers into the second cache add, as one-thread bandwidths times latencies of such machines
+//! suggest.
 
 use crate::memory::cores::{designs, row};
 use crate::range;
@@ -70,12 +71,13 @@ const fn moves(
     Design { loads, stores, both, firm, reached, second, lines, client, server }
 }
 
-// Sunny Cove stores twice a cycle where both stores are of one line, as a stream's are; Zen 3 has three loads and
-// two stores of general registers.
+// Sunny Cove stores twice a cycle where both stores are of one line, as a stream's are; Zen 3 has
+// three loads and two stores of general registers.
 #[rustfmt::skip]
 static TABLE: &[(&[Core], Design)] = designs! { moves;
-    // Loads, stores and both per cycle of 16, 32 and 64 bytes, whether that is firm, the share reached;
-    // bytes per cycle from the second cache, lines in flight, memory of a client and of a server.
+    // Loads, stores and both per cycle of 16, 32 and 64 bytes, whether that is firm, the share
+    // reached; bytes per cycle from the second cache, lines in flight, memory of a client and of a
+    // server.
     [Nehalem Westmere] =>
         [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5], true, range(0.58, 0.93, 1.02),
         range(9.0, 14.0, 24.0), range(6.0, 10.0, 18.0), gb(8.5, 21.3, 32.0), gb(17.0, 32.0, 43.0);

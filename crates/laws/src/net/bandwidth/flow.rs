@@ -50,8 +50,8 @@ case! {
         streams: Streams,
         /// who sends: up (this end), down (the far end)
         direction: Direction,
-        /// what is sent: as much as goes (steady), 16 MiB or 1 MiB acknowledged, a message that comes back, or
-        /// one that is read once it is there
+        /// what is sent: as much as goes (steady), 16 MiB or 1 MiB acknowledged, a message that
+        /// comes back, or one that is read once it is there
         transfer: Transfer,
     }
 }

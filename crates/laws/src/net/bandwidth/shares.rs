@@ -120,8 +120,8 @@ impl Lost {
             let link = carried(way, flow).range;
             let over = beyond(tried, link, 0.02);
             let floor = if is_doubtful(way) { 0.3 } else { 0.02 };
-            // The driver of a card at this end lets the sender wait; a shaper or a bridge drops, where it
-            // is told to the sender or not.
+            // The driver of a card at this end lets the sender wait; a shaper or a bridge drops,
+            // where it is told to the sender or not.
             let waits = way.kind() == Kind::Wired && !way.is_shaped();
             let (sender, path) = match waits {
                 true => (
@@ -165,8 +165,8 @@ impl Lost {
     }
 }
 
-/// The share of what comes that is beyond what goes on; up to `floor` by chance, and for sure only where even
-/// the least that comes is more than the most that goes on.
+/// The share of what comes that is beyond what goes on; up to `floor` by chance, and for sure only
+/// where even the least that comes is more than the most that goes on.
 fn beyond(comes: Range, goes: Range, floor: f64) -> Range {
     let share = |comes: f64, goes: f64| (1.0 - goes / comes).max(0.0);
     let high = share(comes.high, goes.low).max(floor);

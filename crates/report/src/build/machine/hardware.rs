@@ -1,4 +1,5 @@
-//! Parts of a machine: memory modules, devices on the bus, disks, network cards; and what is not readable.
+//! Parts of a machine: memory modules, devices on the bus, disks, network cards; and what is not
+//! readable.
 
 use super::{Facts, joined};
 use crate::document::{Cell, Column, Row, Table};

@@ -65,8 +65,8 @@ fn the_frame_decoder_holds_no_more_than_its_limit_and_loses_nothing() {
     });
 }
 
-/// What a session with a key says in a handshake with an agent of that key, up to its opening, and what the
-/// agent says.
+/// What a session with a key says in a handshake with an agent of that key, up to its opening, and
+/// what the agent says.
 fn transcript(key: &Key) -> (Vec<u8>, Vec<u8>) {
     let mut session = Vec::new();
     let mut agent = Vec::new();
@@ -114,7 +114,8 @@ fn no_bytes_of_others_come_through_the_handshake_at_an_agent() {
             let before = responder.progress();
             fed = responder.feed(piece, &mut out, &mut heard);
             assert!(!matches!(fed, Ok(Some(_))), "it was let in");
-            // Two records of at most 48 bytes wait; and no more is said than a hello and one of them.
+            // Two records of at most 48 bytes wait; and no more is said than a hello and one of
+            // them.
             assert!(responder.held_bytes() <= 50 + piece.len());
             assert!(out.len() <= 58);
             if fed.is_err() {
@@ -227,7 +228,8 @@ fn messages() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Whoever changes a message counts up [`VERSION`], and writes down here what they look like from then on.
+/// Whoever changes a message counts up [`VERSION`], and writes down here what they look like from
+/// then on.
 #[test]
 fn a_version_is_one_form_of_the_messages() {
     let form: Vec<String> = messages()

@@ -119,8 +119,8 @@ fn the_part_of_the_last_cache_that_a_guest_gets_is_the_last_cache() {
     assert_eq!(notes.len(), 1, "{notes:?}");
 }
 
-/// The random ladder of standard on huge pages of a Zen 3 guest (32 KiB, 512 KiB, part of 32 MiB): ns of the
-/// lower decile of quartets, which is what its core gives alone.
+/// The random ladder of standard on huge pages of a Zen 3 guest (32 KiB, 512 KiB, part of 32 MiB):
+/// ns of the lower decile of quartets, which is what its core gives alone.
 #[rustfmt::skip]
 const ZEN3_GUEST: [f64; 85] = [
     1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23, 1.23,

@@ -43,9 +43,7 @@ fn huge_pages_that_are_switched_off_are_skipped_with_the_way_to_switch_them_on()
     off.host.memory.thp.enabled = Some("never".to_owned());
     forbidden.host.memory.thp.for_process = Some(false);
     let (common, _) = answered(&site(GUEST));
-    for (site, way) in
-        [(off, "transparent_hugepage/enabled"), (forbidden, "PR_SET_THP_DISABLE")]
-    {
+    for (site, way) in [(off, "transparent_hugepage/enabled"), (forbidden, "PR_SET_THP_DISABLE")] {
         let (keys, skipped) = answered(&site);
         // No key of a machine with huge pages is left without an answer.
         assert!(keys.is_superset(&common));
@@ -62,8 +60,8 @@ fn huge_pages_that_are_switched_off_are_skipped_with_the_way_to_switch_them_on()
     }
 }
 
-/// What [`memory_of`] keeps and gives up of walks over 1, 2, 4 and 8 MiB on huge pages, and the sizes
-/// in MiB that were asked for.
+/// What [`memory_of`] keeps and gives up of walks over 1, 2, 4 and 8 MiB on huge pages, and the
+/// sizes in MiB that were asked for.
 struct Kept {
     footprints: Vec<u64>,
     failed: Vec<FailedCase>,

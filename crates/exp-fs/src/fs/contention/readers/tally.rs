@@ -2,8 +2,8 @@
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tally {
-    /// Those that began in it: their latencies are whole, also where they end behind it, while all others
-    /// still read.
+    /// Those that began in it: their latencies are whole, also where they end behind it, while all
+    /// others still read.
     pub(super) reads: u64,
     /// Sum of their latencies, in ticks.
     pub(super) ticks: u64,
@@ -12,7 +12,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds a read from one tick to another; the window's end is 0 while it is not set, and lies ahead then.
+    /// Adds a read from one tick to another; the window's end is 0 while it is not set, and lies
+    /// ahead then.
     pub(super) fn add(&mut self, (start, end): (u64, u64), (begin, finish): (u64, u64)) {
         let finish = if finish == 0 { u64::MAX } else { finish };
         if start >= begin && start < finish {

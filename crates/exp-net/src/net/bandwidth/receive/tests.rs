@@ -1,8 +1,6 @@
-use super::{
-    Numbers, Ordering, Plan, Watch, catch, is_new, pull,
-};
-use crate::net::ends::tests::streams;
+use super::{Numbers, Ordering, Plan, Watch, catch, is_new, pull};
 use crate::net::bandwidth::shape::{Ask, RUN_MAX};
+use crate::net::ends::tests::streams;
 use metal::socket::Wait;
 use std::io::Write;
 use std::net::UdpSocket;

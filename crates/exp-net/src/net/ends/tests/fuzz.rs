@@ -1,5 +1,5 @@
-//! Fuzz targets: what a stranger can say to the port of a far end, and the other end by a line. They run as the
-//! agent's do (`agent::tests::fuzz`), and for as long.
+//! Fuzz targets: what a stranger can say to the port of a far end, and the other end by a line.
+//! They run as the agent's do (`agent::tests::fuzz`), and for as long.
 
 use super::{TcpStream, UnixStream};
 use crate::net::ends::line::Asked;

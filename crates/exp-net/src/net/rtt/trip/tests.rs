@@ -1,6 +1,6 @@
 use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, limit_ns, stamp};
-use laws::net::rtt::Protocol;
 use bench::measure::Clock;
+use laws::net::rtt::Protocol;
 use metal::place::allowed;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
@@ -49,7 +49,8 @@ enum Way {
     Changed,
 }
 
-/// Runs one connection against a far end that does with each message, by its number, what `way` says.
+/// Runs one connection against a far end that does with each message, by its number, what `way`
+/// says.
 fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::Result<super::Ran> {
     let (near, far) = pair();
     let cpus = allowed().expect("CPUs");

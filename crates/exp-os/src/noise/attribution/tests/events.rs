@@ -200,8 +200,8 @@ fn lost_events_and_lost_ends_do_no_harm() {
 
 const LOST: &str = "unattributed events were lost from 0.00 s on: more than the ring holds";
 
-/// Whoever was seen last has not the rest of the window, and of what was seen after the hole's beginning
-/// the pairs are torn.
+/// Whoever was seen last has not the rest of the window, and of what was seen after the hole's
+/// beginning the pairs are torn.
 #[test]
 fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
     use Cause::Timer;

@@ -35,8 +35,8 @@ fn every_level_is_reached_or_says_why_not() {
     }
 }
 
-/// What the kernel says is what the loop sees: every interrupt of the timer while the loop had the CPU
-/// lies in a gap, and the gap is not nobody's for want of an event.
+/// What the kernel says is what the loop sees: every interrupt of the timer while the loop had the
+/// CPU lies in a gap, and the gap is not nobody's for want of an event.
 #[test]
 fn every_tick_that_the_kernel_saw_lies_in_a_gap() {
     let cpu = metal::place::current_cpu();
