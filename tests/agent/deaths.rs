@@ -7,7 +7,6 @@ use crate::lab::{
 use crate::plumb::{end, signal};
 use crate::relay::Relay;
 use std::net::TcpListener;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A round whose far end is silent is given up after so long.
