@@ -53,7 +53,6 @@ fn options() {
         (&set("selftest.echo.mesages=5"), &["did you mean `messages`?", "it has far, messages"]),
         (&set("selftest.echo.messages=0"), &["out of range", "1..10000"]),
         (&set("selftest.echo.messages=many"), &["it takes 1..10000"]),
-        (&set("selftest.echo.messages=auto"), &["it takes 1..10000"]),
         (&set("selftest.echo.messages=9..3"), &["low..high"]),
         (&set("selftest.fault.fault=flood"), &["none, error, panic, exit, first"]),
         (&set("selftest.pulse.duration=99h"), &["out of range"]),

@@ -122,12 +122,12 @@
 //! (udp_send_skb, SNDBUFERRORS), `include/uapi/linux/sock_diag.h` (SK_MEMINFO_DROPS); K. Haynes et
 //! al. (2017) for change points. Cycles of the stack are starting values.
 
-mod cases;
 mod counts;
 mod crew;
 mod derive;
 mod ends;
 mod numbers;
+mod offered;
 mod receive;
 mod reports;
 mod send;
@@ -292,19 +292,19 @@ impl Experiment for Bandwidth {
     };
 
     fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
-        cases::cases(site, preset)
+        offered::cases(site, preset)
     }
 
     fn complete(case: Bytes) -> Option<Bytes> {
-        cases::complete(case)
+        offered::complete(case)
     }
 
     fn absent(site: &Site, case: &Bytes, _: &Params) -> Option<Skip> {
-        cases::absent(site, case)
+        offered::absent(site, case)
     }
 
     fn series(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<Offer, Skip> {
-        cases::offer(site, cases, params)
+        offered::offer(site, cases, params)
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {

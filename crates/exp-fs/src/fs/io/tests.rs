@@ -293,7 +293,10 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
                 // File systems in memory or of their own kind, and sandboxes without io_uring.
                 let is_cache = reason.contains("cache:") && !is_plain(dir.path());
                 assert!(is_cache || (reason.contains("io_uring") && !has_rings()), "{reason}");
-                skips::part(if is_cache { "file-system" } else { "io-uring" }, reason);
+                match is_cache {
+                    true => skips::part("file-system", reason),
+                    false => skips::part("io-uring", reason),
+                }
                 continue;
             }
             let samples = |metric| {
