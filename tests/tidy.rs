@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Lines that a source file may have.
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 500;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

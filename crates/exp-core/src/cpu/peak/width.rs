@@ -97,23 +97,28 @@ fn agree(fastest: &[[f64; 2]; 2], between_ns: f64) -> bool {
 
 /// Cycles of a chain's step that takes `scalar` cycles of the scalar clock: the published number,
 /// if the clock is then between [`SHARE_MIN`] and [`SHARE_MAX`] of the scalar one (else a virtual
-/// machine shows another design than it has). Where none is published, the one whole number that
+/// machine shows another design than it has). A number that lowers the clock below
+/// [`USUAL_SHARE_MIN`] gives way to a whole one that makes the clocks equal: Zen 5 adds integers of
+/// 64 bytes in one cycle by the tables and in two in a chain. Where none is published, the one that
 /// leads to [`USUAL_SHARE_MIN`] to [`SHARE_MAX`]; of several, the one that makes the clocks equal
 /// to [`WHOLE`]; else none, because 5.64 may be four cycles of a much lower clock or five of a
 /// little lower one.
 fn cycles_of_step(scalar: f64, published: Option<u64>) -> Option<f64> {
     let fits = |cycles: f64, least: f64| (least..=SHARE_MAX).contains(&(cycles / scalar));
-    if let Some(published) = published {
-        return Some(published as f64).filter(|cycles| fits(*cycles, SHARE_MIN));
-    }
     let whole = scalar.round();
+    let is_whole = (scalar / whole - 1.0).abs() <= WHOLE;
+    if let Some(published) = published.map(|cycles| cycles as f64) {
+        let is_doubtful = is_whole && published < USUAL_SHARE_MIN * scalar;
+        let cycles = if is_doubtful { whole } else { published };
+        return Some(cycles).filter(|cycles| fits(*cycles, SHARE_MIN));
+    }
     let from = (USUAL_SHARE_MIN * scalar).floor().max(1.0) as u64;
     let mut fitting = (from..=scalar.ceil() as u64)
         .map(|cycles| cycles as f64)
         .filter(|cycles| fits(*cycles, USUAL_SHARE_MIN));
     match (fitting.next(), fitting.next()) {
         (only, None) => only,
-        _ => ((scalar / whole - 1.0).abs() <= WHOLE).then_some(whole),
+        _ => is_whole.then_some(whole),
     }
 }
 
@@ -130,6 +135,8 @@ mod tests {
         assert_eq!(cycles_of_step(scalar, None), None);
         // A latency that cannot be: the design is another one.
         assert_eq!(cycles_of_step(2.0, Some(4)), None);
+        // A clock that would be halved exactly: the latency is twice the published one.
+        assert_eq!(cycles_of_step(2.01, Some(1)), Some(2.0));
         assert_eq!(cycles_of_step(11.0, Some(4)), None);
     }
 
