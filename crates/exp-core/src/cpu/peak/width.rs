@@ -108,9 +108,9 @@ fn cycles_of_step(scalar: f64, published: Option<u64>) -> Option<f64> {
     let whole = scalar.round();
     let is_whole = (scalar / whole - 1.0).abs() <= WHOLE;
     if let Some(published) = published.map(|cycles| cycles as f64) {
-        let is_doubtful = is_whole && published < USUAL_SHARE_MIN * scalar;
+        let is_doubtful = is_whole && !fits(published, USUAL_SHARE_MIN);
         let cycles = if is_doubtful { whole } else { published };
-        return Some(cycles).filter(|cycles| fits(*cycles, SHARE_MIN));
+        return fits(published, SHARE_MIN).then_some(cycles);
     }
     let from = (USUAL_SHARE_MIN * scalar).floor().max(1.0) as u64;
     let mut fitting = (from..=scalar.ceil() as u64)
