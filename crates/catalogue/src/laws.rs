@@ -5,7 +5,7 @@ mod views;
 
 use super::{FAMILIES, find};
 use bench::experiment::fixtures;
-use bench::experiment::{DirFacts, Experiment, Family, Offer, Preset, Role, Site};
+use bench::experiment::{DirFacts, Experiment, Family, Offer, Preset, Role, Site, Skip};
 use frozen::with_peer;
 use record::case::Series;
 use record::event::Repeat;
@@ -294,6 +294,26 @@ fn every_other_experiment_can_be_rehearsed_here() {
         }
     }
     assert!(count >= 16, "{count}");
+}
+
+#[test]
+fn what_measures_files_is_skipped_without_a_directory_and_says_how_to_name_one() {
+    let (_, mut site) = sites(Preset::Standard).remove(0);
+    site.dir = None;
+    for id in ["cache_size", "contention", "io", "metadata", "read", "sync"] {
+        let experiment = find(&format!("fs.{id}")).unwrap();
+        let params = Settings::default().params(experiment.card(), Preset::Standard);
+        let skips = match (lacks(experiment.card(), &site), experiment.series(&site, &params)) {
+            (Some(skip), _) | (None, Err(skip)) => vec![skip],
+            (None, Ok(offer)) => {
+                assert!(offer.series.is_empty(), "fs.{id} offers something");
+                offer.skipped.into_iter().map(|(_, skip)| skip).collect()
+            }
+        };
+        let names_it =
+            |skip: &Skip| skip.needed.as_deref().is_some_and(|how| how.contains("--dir"));
+        assert!(!skips.is_empty() && skips.iter().all(names_it), "fs.{id}: {skips:?}");
+    }
 }
 
 #[test]
