@@ -139,7 +139,7 @@ fn noise_cuts_and_what_was_heard_before() {
 #[test]
 fn an_agent_on_standard_input_takes_no_oversize_frame() {
     let lab = Lab::new();
-    let (low, high) = (2, 0);
+    let [low, high] = session::agent::handshake::VERSION.to_le_bytes();
     let hello = format!("printf 'PLUMBS\\{low:03o}\\{high:03o}'");
     for (frame, words) in [
         (r"printf '\377\377\377\177'", "at most"),
