@@ -5,7 +5,7 @@ mod views;
 
 use super::{FAMILIES, find};
 use bench::experiment::fixtures;
-use bench::experiment::{DirFacts, Experiment, Family, Offer, Preset, Role, Site, Skip};
+use bench::experiment::{AnyExperiment, DirFacts, Family, Offer, Preset, Role, Site, Skip};
 use frozen::with_peer;
 use record::case::Series;
 use record::event::Repeat;
@@ -28,14 +28,14 @@ const HEADINGS: [&str; 6] = [
     "## Sources",
 ];
 
-fn all() -> Vec<(&'static Family, &'static dyn Experiment)> {
+fn all() -> Vec<(&'static Family, &'static dyn AnyExperiment)> {
     FAMILIES
         .iter()
         .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
         .collect()
 }
 
-fn offer(experiment: &'static dyn Experiment, site: &Site, preset: Preset) -> Option<Offer> {
+fn offer(experiment: &'static dyn AnyExperiment, site: &Site, preset: Preset) -> Option<Offer> {
     let params = Settings::default().params(experiment.card(), preset);
     match experiment.series(site, &params) {
         Ok(offer) => Some(offer),
@@ -90,7 +90,7 @@ fn what_changes_from_one_minute_to_the_next_is_in_no_setting() {
 }
 
 /// Whether an experiment refers a preset that is too short for it to a longer one, everywhere.
-fn is_for_longer(experiment: &dyn Experiment, sites: &[(String, Site)], preset: Preset) -> bool {
+fn is_for_longer(experiment: &dyn AnyExperiment, sites: &[(String, Site)], preset: Preset) -> bool {
     let params = Settings::default().params(experiment.card(), preset);
     preset == Preset::Quick
         && sites.iter().all(|(_, site)| {
@@ -101,7 +101,11 @@ fn is_for_longer(experiment: &dyn Experiment, sites: &[(String, Site)], preset: 
 }
 
 /// Whether an experiment measures only what the user names with a setting of its own, everywhere.
-fn is_for_a_setting(experiment: &dyn Experiment, sites: &[(String, Site)], preset: Preset) -> bool {
+fn is_for_a_setting(
+    experiment: &dyn AnyExperiment,
+    sites: &[(String, Site)],
+    preset: Preset,
+) -> bool {
     let card = experiment.card();
     let params = Settings::default().params(card, preset);
     let setting = format!("--set {}.", card.id);
@@ -162,7 +166,7 @@ fn manuals_have_all_headings_in_order() {
 }
 
 /// Where the parts of an experiment lie, beside the file that its id names.
-fn folder(experiment: &dyn Experiment) -> PathBuf {
+fn folder(experiment: &dyn AnyExperiment) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let named = experiment.card().id.replace('.', "/");
     let mut folders = ["exp-core", "exp-fs", "exp-net", "exp-os"]
@@ -173,7 +177,7 @@ fn folder(experiment: &dyn Experiment) -> PathBuf {
 }
 
 /// An experiment's file and the parts in the directory of its name.
-fn whole_source(experiment: &dyn Experiment) -> String {
+fn whole_source(experiment: &dyn AnyExperiment) -> String {
     let parts = folder(experiment);
     let mut text = experiment.source().to_owned();
     if let Ok(files) = std::fs::read_dir(parts) {

@@ -240,7 +240,7 @@ impl<'run> Session<'run> {
 
     fn predict_derived(
         &mut self,
-        experiment: &'static dyn bench::experiment::Experiment,
+        experiment: &'static dyn bench::experiment::AnyExperiment,
         cases: &[CaseId],
         known: Option<&Known>,
     ) -> Result<()> {
@@ -255,7 +255,7 @@ impl<'run> Session<'run> {
 
     fn predict_one(
         &mut self,
-        experiment: &'static dyn bench::experiment::Experiment,
+        experiment: &'static dyn bench::experiment::AnyExperiment,
         case: &Case,
         metric: &record::metric::Metric,
         known: Option<&Known>,
@@ -458,7 +458,9 @@ fn told_why(skip: &Skip) -> String {
 }
 
 /// Experiments of the plan with the cases that they may derive.
-fn derived_cases(setup: &Setup) -> Vec<(&'static dyn bench::experiment::Experiment, Vec<CaseId>)> {
+fn derived_cases(
+    setup: &Setup,
+) -> Vec<(&'static dyn bench::experiment::AnyExperiment, Vec<CaseId>)> {
     setup
         .planned
         .plan

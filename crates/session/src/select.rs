@@ -1,6 +1,6 @@
 //! Selectors: which experiments and cases a user asked for.
 
-use bench::experiment::{Card, Domain, Experiment, Family, Role};
+use bench::experiment::{AnyExperiment, Card, Domain, Family, Role};
 use record::key::{CaseId, Value};
 use record::quantity::parse_integer;
 use thiserror::Error;
@@ -97,7 +97,7 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
         None => (body, None),
     };
     let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
-    let matched: Vec<&dyn Experiment> = families
+    let matched: Vec<&dyn AnyExperiment> = families
         .iter()
         .flat_map(|family| {
             let rule = &rule;

@@ -62,7 +62,7 @@ pub struct Setup {
     /// for one of the site's peers.
     pub remotes: BTreeMap<String, Box<dyn FarHost>>,
     /// Work directories beside the site's, by the directory that they are in
-    /// ([`bench::experiment::Experiment::files_below`]); why one could not be made.
+    /// ([`bench::experiment::AnyExperiment::files_below`]); why one could not be made.
     pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
 }
 

@@ -1,7 +1,7 @@
 //! The measuring child: takes one order on its standard input, answers on its standard output.
 
 use anyhow::{Context, Result, bail};
-use bench::experiment::{self, Catalogue, Experiment};
+use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, RoundOrder, ToWorker};
 use bench::measure::{self, Bench, FarEnd, Voice};
@@ -45,7 +45,7 @@ fn offer_as_victim() {
     let _ = std::fs::write("/proc/self/oom_score_adj", FIRST);
 }
 
-fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn Experiment> {
+fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn AnyExperiment> {
     experiment::find(catalogue, &order.series.experiment)
         .with_context(|| format!("this plumb has no experiment {}", order.series.experiment))
 }

@@ -1,9 +1,9 @@
-//! What the author of an experiment writes. The session sees [`super::Experiment`], which follows
-//! from it.
+//! What the author of an experiment writes. The session sees [`super::AnyExperiment`], which
+//! follows from it.
 
 use super::{
-    Card, DerivedValue, Experiment as Any, Fields, Hazards, Known, Offer, Params, Preset, Site,
-    Skip, chosen, shared_round_cost,
+    AnyExperiment, Card, DerivedValue, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
+    chosen, shared_round_cost,
 };
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
@@ -173,7 +173,7 @@ impl Offer {
     }
 }
 
-impl<E: Experiment> Any for E {
+impl<E: Experiment> AnyExperiment for E {
     fn card(&self) -> &'static Card {
         E::CARD
     }

@@ -2,7 +2,7 @@
 //! parameters and what this host has.
 
 use crate::params::fits;
-use bench::experiment::{Card, Domain, Experiment, Param, Role, Site};
+use bench::experiment::{AnyExperiment, Card, Domain, Param, Role, Site};
 use bench::link::RoundOrder;
 use record::case::Case;
 use record::key::Value;
@@ -30,7 +30,7 @@ const FAR_CPU: &str = "far_cpu";
 /// Why it is not served here.
 pub fn check(
     order: &RoundOrder,
-    experiment: Option<&'static dyn Experiment>,
+    experiment: Option<&'static dyn AnyExperiment>,
     site: &Site,
 ) -> Result<(), String> {
     let series = &order.series;
