@@ -5,7 +5,9 @@ mod views;
 
 use super::{FAMILIES, find};
 use bench::experiment::fixtures;
-use bench::experiment::{AnyExperiment, DirFacts, Family, Offer, Preset, Role, Site, Skip};
+use bench::experiment::{
+    AnyExperiment, Card, DirFacts, Family, Need, Offer, Preset, Role, Site, Skip,
+};
 use frozen::with_peer;
 use record::case::Series;
 use record::event::Repeat;
@@ -278,23 +280,43 @@ fn every_experiment_keeps_its_contract_at_every_site() {
     }
 }
 
-/// What has files, or two ends, is rehearsed by tests of its own.
+/// The kind of `tests/skips.txt` for what an experiment lacks on this machine.
+fn kind(card: &Card) -> &'static str {
+    match card.needs {
+        [Need::TwoCpus] => "one-cpu",
+        [Need::Numa] => "one-node",
+        [Need::Root] => "root",
+        [Need::Arch(_)] => "processor",
+        _ => "kernel",
+    }
+}
+
+/// What has files or two ends, or measures what the user names, is rehearsed by tests of its own.
 #[test]
 fn every_other_experiment_can_be_rehearsed_here() {
-    let site = here();
+    let here = [("here".to_owned(), here())];
+    let site = &here[0].1;
     let mut count = 0;
     for (_, experiment) in all().into_iter().filter(|(family, _)| !family.hidden) {
         let card = experiment.card();
-        if let Some(skip) = lacks(card, &site) {
-            println!("{}: {}", card.id, skip.reason);
-        } else if !experiment.two_ended()
-            && offer(experiment, &site, Preset::Rehearsal).is_some_and(|of| !of.series.is_empty())
-        {
-            let begun = std::time::Instant::now();
-            let samples = smoke(experiment);
-            println!("{}: {} in {:?}", card.id, samples.len(), begun.elapsed());
-            assert!(!samples.is_empty(), "{}", card.id);
-            count += 1;
+        let is_own = card.needs.contains(&Need::Directory)
+            || experiment.two_ended()
+            || is_for_a_setting(experiment, &here, Preset::Rehearsal);
+        if is_own {
+            continue;
+        }
+        let params = Settings::default().params(card, Preset::Rehearsal);
+        match lacks(card, site).map_or_else(|| experiment.series(site, &params), Err) {
+            Err(skip) => skips::part(kind(card), format!("{}: {}", card.id, skip.reason)),
+            Ok(offer) if offer.series.is_empty() => {
+                let reasons = offer.skipped.iter().map(|(id, skip)| (id, &skip.reason));
+                let reasons: Vec<_> = reasons.collect();
+                skips::part(kind(card), format!("{}: {reasons:?}", card.id));
+            }
+            Ok(_) => {
+                assert!(!smoke(experiment).is_empty(), "{}", card.id);
+                count += 1;
+            }
         }
     }
     assert!(count >= 16, "{count}");
