@@ -331,10 +331,7 @@ pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
     Prediction { bound: Some(bound), ..prediction }
 }
 
-/// One round of a series.
-///
-/// # Errors
-/// Why the round does not count.
+/// One round of a series. Errors: why the round does not count.
 pub fn measure(experiment: &dyn AnyExperiment, series: &Series, bench: &mut Bench) -> Result<()> {
     bench.begin(experiment.hazards(bench.order()));
     experiment.measure(series, bench)
@@ -354,10 +351,8 @@ pub trait AnyExperiment: Sync {
         manual_of(self.source())
     }
 
-    /// What would be measured here. Pure; sizes stay symbolic.
-    ///
-    /// # Errors
-    /// The reason why nothing of it can be measured here.
+    /// What would be measured here. Pure; sizes stay symbolic. Errors: the reason why nothing of it
+    /// can be measured here.
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip>;
 
     /// Cases whose figures `derive` may yield from these series: those that a selection left. Pure.
@@ -366,10 +361,8 @@ pub trait AnyExperiment: Sync {
     /// Stated cost of one round.
     fn round_cost(&self, site: &Site, series: &Series) -> Duration;
 
-    /// Fixes sizes at the start of the stage, and says from what.
-    ///
-    /// # Errors
-    /// The reason why the series cannot be measured after all.
+    /// Fixes sizes at the start of the stage, and says from what. Errors: the reason why the series
+    /// cannot be measured after all.
     fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip>;
 
     /// What a metric of a case should be. Without `known` this is the prior, which every case has
@@ -387,10 +380,8 @@ pub trait AnyExperiment: Sync {
     /// metric tells of is there or not, which is a finding, and no failure.
     fn may_lack(&self, metric: &Metric) -> bool;
 
-    /// Makes, once per stage, the files that rounds only read; calls `lives` often.
-    ///
-    /// # Errors
-    /// Why they could not be made.
+    /// Makes, once per stage, the files that rounds only read; calls `lives` often. Errors: why
+    /// they could not be made.
     fn prepare(&self, series: &Series, dir: &Path, lives: &mut dyn FnMut())
     -> Result<Vec<PathBuf>>;
 
@@ -412,16 +403,11 @@ pub trait AnyExperiment: Sync {
     /// What the bench sees to by itself in a round.
     fn hazards(&self, order: &RoundOrder) -> Hazards;
 
-    /// One round of the whole series, cases in the order given.
-    ///
-    /// # Errors
-    /// Why the round does not count.
+    /// One round of the whole series, cases in the order given. Errors: why the round does not
+    /// count.
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()>;
 
-    /// The far end of a two-ended experiment.
-    ///
-    /// # Errors
-    /// Why the round does not count.
+    /// The far end of a two-ended experiment. Errors: why the round does not count.
     fn serve(&self, series: &Series, far: &mut FarEnd) -> Result<()>;
 
     /// Whether `measure` talks to a worker at a far end ([`AnyExperiment::serve`]).

@@ -130,10 +130,7 @@ pub fn case_ns(preset: Preset) -> u64 {
     }
 }
 
-/// Resolves a selection against a site.
-///
-/// # Errors
-/// Nothing is left to measure, with the reason.
+/// Resolves a selection against a site. Errors: nothing is left to measure, with the reason.
 pub fn plan(
     families: &'static [&'static Family],
     selection: &Selection,

@@ -70,10 +70,8 @@ fn first_cpu(setup: &Setup) -> Result<usize> {
     setup.site.cpus.first().copied().context("no CPU is allowed")
 }
 
-/// Measures one round: its events, and what the workers saw of their environment.
-///
-/// # Errors
-/// The round is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
+/// Measures one round: its events, and what the workers saw of their environment. Errors: the round
+/// is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
 pub fn measure(
     setup: &Setup,
     calibration: &Calibration,
@@ -152,10 +150,7 @@ fn drained(
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no
-/// rounds and none of its files is left.
-///
-/// # Errors
-/// [`Unprepared`], [`Hung`], or an interruption.
+/// rounds and none of its files is left. Errors: [`Unprepared`], [`Hung`], or an interruption.
 fn prepare(
     order: &RoundOrder,
     device: Option<String>,

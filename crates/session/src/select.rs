@@ -31,10 +31,8 @@ enum Allowed {
 
 impl Selection {
     /// Parses selectors (`family`, `id`, `id:param=v1,v2|lo..hi,param2=…`, globs, `!negation`)
-    /// against the catalogue.
-    ///
-    /// # Errors
-    /// A selector that matches nothing, or a filter on what the experiment does not have.
+    /// against the catalogue. Errors: a selector that matches nothing, or a filter on what the
+    /// experiment does not have.
     pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSelector> {
         let rules = texts.iter().map(|text| rule(text, families)).collect::<Result<_, _>>()?;
         Ok(Selection { rules })

@@ -8,10 +8,8 @@ use bench::measure::{self, Bench, FarEnd, Voice};
 use std::io::{self, Write};
 use std::time::Instant;
 
-/// Serves one order from standard input and returns.
-///
-/// # Errors
-/// The session cannot be read or written; failures of the order itself are its answer.
+/// Serves one order from standard input and returns. Errors: the session cannot be read or written;
+/// failures of the order itself are its answer.
 pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
     metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
     offer_as_victim();

@@ -66,10 +66,8 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Pins the calling thread to the order's first CPU (a free one to all of them), asks for the
-    /// highest priority, warms the core up and reads the counters.
-    ///
-    /// # Errors
-    /// There is no CPU in the order, or it cannot be pinned to.
+    /// highest priority, warms the core up and reads the counters. Errors: there is no CPU in the
+    /// order, or it cannot be pinned to.
     pub fn enter(order: &RoundOrder) -> Result<Self> {
         let cpu = *order.cpus.first().context("the order names no CPU")?;
         let is_free = order.is_free();

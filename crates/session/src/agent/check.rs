@@ -24,10 +24,7 @@ const OF_EACH: [&str; 2] = ["streams", "connections"];
 /// The CPU of a far end, in what a case resolved to.
 const FAR_CPU: &str = "far_cpu";
 
-/// Checks an order against the catalogue and this host.
-///
-/// # Errors
-/// Why it is not served here.
+/// Checks an order against the catalogue and this host. Errors: why it is not served here.
 pub fn check(
     order: &RoundOrder,
     experiment: Option<&'static dyn AnyExperiment>,

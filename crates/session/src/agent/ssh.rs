@@ -72,10 +72,8 @@ pub fn arguments(ssh: &Ssh) -> Vec<String> {
 }
 
 impl Carrier {
-    /// Starts ssh: itself, what the agent says, and what is said to it.
-    ///
-    /// # Errors
-    /// There is no ssh here.
+    /// Starts ssh: itself, what the agent says, and what is said to it. Errors: there is no ssh
+    /// here.
     pub fn ssh(ssh: &Ssh) -> Result<(Carrier, ChildStdout, ChildStdin)> {
         let mut command = Command::new("ssh");
         command.args(arguments(ssh));
@@ -93,10 +91,7 @@ impl Carrier {
         Ok((carrier, output, input))
     }
 
-    /// Starts a command by the shell: as [`Carrier::ssh`].
-    ///
-    /// # Errors
-    /// There is no shell here.
+    /// Starts a command by the shell: as [`Carrier::ssh`]. Errors: there is no shell here.
     pub fn exec(command: &str) -> Result<(Carrier, ChildStdout, ChildStdin)> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command);

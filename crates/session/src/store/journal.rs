@@ -77,11 +77,8 @@ pub struct WorkDir {
 
 impl WorkDir {
     /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down, and that of
-    /// the groups of this name that workers may make below `groups`.
-    ///
-    /// # Errors
-    /// The store or the directory cannot be written, the directory hangs, or SIGINT or SIGTERM set
-    /// `stop`.
+    /// the groups of this name that workers may make below `groups`. Errors: the store or the
+    /// directory cannot be written, the directory hangs, or SIGINT or SIGTERM set `stop`.
     pub fn make(
         store: &Store,
         below: &Path,
@@ -124,10 +121,8 @@ impl WorkDir {
     }
 
     /// Removes it, and tells if that cannot be done; it stays in the journal then. For one that is
-    /// known to hang, that takes no long time.
-    ///
-    /// # Errors
-    /// Something in it cannot be removed, or it hangs.
+    /// known to hang, that takes no long time. Errors: something in it cannot be removed, or it
+    /// hangs.
     pub fn remove(mut self, is_hanging: bool) -> Result<()> {
         self.is_done = true;
         self.undo(is_hanging)

@@ -112,10 +112,8 @@ impl Member {
 
 /// Windows of a crew until in one its members had their CPUs (at least 93 % of their lives; with
 /// `any` that does not count), three in all or ten in a rehearsal; the one in which they had most.
-/// One in which they were never together does not count.
-///
-/// # Errors
-/// Any other failure of a window, at once; or in none were they together.
+/// One in which they were never together does not count. Errors: any other failure of a window, at
+/// once; or in none were they together.
 pub fn best_window(
     rehearsal: bool,
     any: bool,
