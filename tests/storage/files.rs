@@ -69,7 +69,7 @@ fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
     let [("failed", reason)] = outcomes(&events, "selftest.file")[..] else {
         panic!("{events:?}");
     };
-    assert!(reason.contains("No space left on device"), "{reason}");
+    assert!(reason.contains("No space left"), "{reason}");
     // What came before was measured, what came after says why it was not.
     for (how, reason) in outcomes(&events, "fs.read") {
         let is_space = reason.contains("No space left") || reason.contains("left, of which");
@@ -145,7 +145,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     let found = events(&here.record());
     for (how, reason) in cases(&found, "fs.read", "\"direct\"") {
         assert_eq!(how, "failed");
-        assert!(reason.contains("cache: O_DIRECT is missing here"), "{reason}");
+        assert!(reason.contains("O_DIRECT"), "{reason}");
     }
     for (how, reason) in cases(&found, "fs.read", "\"cold\"") {
         assert_eq!(how, "measured", "{reason}");

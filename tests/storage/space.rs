@@ -46,7 +46,7 @@ fn a_file_system_that_is_full_is_refused() {
     // A run that may write nothing, or a directory that cannot be written.
     assert!(matches!(answer.code, Some(2 | 3)), "{answer:?}");
     let said = format!("{}{}", answer.out, answer.err);
-    assert!(said.contains("No space left on device"), "{answer:?}");
+    assert!(said.contains("No space left"), "{answer:?}");
     assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
     assert!(filled.exists(), "others' files are not touched");
@@ -79,7 +79,7 @@ fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
     assert!(answer.err.contains("cannot be undone"), "{answer:?}");
     disk.remount("rw").unwrap();
     let answer = here.plumb(&next);
-    assert!(answer.err.contains("an earlier run left"), "{answer:?}");
+    assert!(answer.err.contains("earlier run"), "{answer:?}");
     assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
 }
@@ -157,7 +157,7 @@ fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
     disk.mount_again().unwrap();
     assert_eq!(disk.left().len(), 1);
     let answer = here.plumb(&next);
-    assert!(answer.err.contains("an earlier run left"), "{answer:?}");
+    assert!(answer.err.contains("earlier run"), "{answer:?}");
     assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
 }

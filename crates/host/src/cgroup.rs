@@ -474,7 +474,8 @@ mod tests {
     fn files_in_memory_are_counted_with_those_of_the_groups_below() {
         let first = "cache 4096\nrss 9\ntotal_cache 8192\ntotal_rss 9\n";
         assert_eq!(cached_bytes(first), Some(8192));
-        assert_eq!(cached_bytes("anon 5\nfile 12288\nfile_mapped 7\n"), Some(12288));
+        let second = "anon 5\nfile 12288\nfile_mapped 7\n";
+        assert_eq!(cached_bytes(second), Some(12288));
         assert_eq!(cached_bytes("file_mapped 7\n"), None);
     }
 }

@@ -239,9 +239,7 @@ mod tests {
 
     #[test]
     fn intel_answers_in_amd_leaves_are_not_read() {
-        assert!(
-            tlbs("0 0 24 756e6547 6c65746e 49656e69\n80000005 0 ff48ff40 ff48ff40 0 0\n")
-                .is_empty()
-        );
+        let intel = "0 0 24 756e6547 6c65746e 49656e69\n80000005 0 ff48ff40 ff48ff40 0 0\n";
+        assert!(tlbs(intel).is_empty());
     }
 }

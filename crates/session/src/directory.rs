@@ -194,7 +194,7 @@ mod tests {
         let unprepared = super::Unprepared("no space".to_owned());
         let of_all = given_up(&unprepared.into(), &series);
         assert_eq!(of_all.len(), 2);
-        assert!(of_all[0].reason.ends_with("could not be made: no space"));
+        assert!(of_all[0].reason.ends_with("no space"));
         assert!(given_up(&anyhow::anyhow!("an error"), &series).is_empty());
     }
 

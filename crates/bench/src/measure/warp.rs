@@ -145,8 +145,7 @@ mod tests {
     #[test]
     fn an_end_left_alone_is_told() {
         let mailbox = Mailbox(AtomicU64::new(GONE));
-        let error = receive(Clock::Monotonic, &mailbox).expect_err("nobody is there");
-        assert!(error.to_string().contains("could not be made"), "{error}");
+        receive(Clock::Monotonic, &mailbox).expect_err("nobody is there");
     }
 
     #[test]

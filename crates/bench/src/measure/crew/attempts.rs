@@ -195,7 +195,7 @@ mod tests {
             made += 1;
             if made < 3 { Err(apart()) } else { Ok((1.0, made)) }
         });
-        assert_eq!(best.expect("the third is good"), (1.0, 3));
+        assert_eq!(best.expect("a good one"), (1.0, 3));
         let none = attempts::<()>(3, 0.9, || Err(apart())).expect_err("none is good");
         assert!(none.is::<NeverTogether>());
         // A wrong value after a window that was disturbed, and before one that would be good.

