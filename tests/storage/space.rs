@@ -16,9 +16,7 @@ fn args<'text>(dir: &'text str, preset: &'text str, size: &'text str) -> Vec<&'t
 #[test]
 fn a_file_system_that_fills_fails_its_series_with_the_reason() {
     for (kind, bytes) in [("ext4", 24 * MIB), ("xfs", 320 * MIB)] {
-        let Some(disk) = Disk::new(kind, bytes) else {
-            return;
-        };
+        let Some(disk) = Disk::new(kind, bytes) else { return };
         let here = Here::new();
         let dir = disk.text();
         let answer = here.plumb(&args(&dir, "rehearsal", "selftest.file.size=512MiB"));
@@ -36,9 +34,7 @@ fn a_file_system_that_fills_fails_its_series_with_the_reason() {
 
 #[test]
 fn a_file_system_that_is_full_is_refused() {
-    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else { return };
     let filled = disk.fill();
     let here = Here::new();
     let dir = disk.text();
@@ -54,9 +50,7 @@ fn a_file_system_that_is_full_is_refused() {
 
 #[test]
 fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
-    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
     let session = here.command(&args(&dir, "quick", "selftest.file.size=8MiB"));
@@ -135,9 +129,7 @@ fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
 
 #[test]
 fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
-    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
     let mut session =

@@ -54,9 +54,7 @@ impl From<Option<Distance>> for Class {
 /// One pair per distance class that the site's CPUs have, nearest class first: the first CPU with
 /// the quietest partner of the class.
 pub fn present(site: &Site) -> Vec<Pair> {
-    let Some(&first) = site.cpus.first() else {
-        return Vec::new();
-    };
+    let Some(&first) = site.cpus.first() else { return Vec::new() };
     let of = |other: usize| match first == other {
         true => Class::Same,
         false => site.host.cpu.distance(first, other).into(),

@@ -190,9 +190,7 @@ mod tests {
         file.write_all_at(&[1; 4096], 0).expect("writes");
         file.write_all_at(&[1; 4096], 1 << 20).expect("writes");
         file.sync_all().expect("syncs");
-        let Some(found) = extents(&file).expect("asks") else {
-            return skips::test("file-system");
-        };
+        let Some(found) = extents(&file).expect("asks") else { return skips::test("file-system") };
         let first: Vec<Extent> = found[..1].to_vec();
         all_on_device(&first, 4096).expect("its only page");
         // What is allocated behind the end does not count.

@@ -162,9 +162,7 @@ fn ancestors(member: &Member, mounts: &[GroupMount]) -> Vec<Group> {
     let mount = mounts.iter().find(|mount| {
         mount.version == version && member.controllers.iter().all(|c| mount.options.contains(c))
     });
-    let Some(mount) = mount else {
-        return Vec::new();
-    };
+    let Some(mount) = mount else { return Vec::new() };
     let below = match member.path.strip_prefix(mount.shows.trim_end_matches('/')) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
         // Outside what is mounted (`/../..` of a foreign namespace): only the mount's own group.

@@ -55,9 +55,7 @@ pub(super) fn read(outside: &Outside) -> Vec<Tlb> {
 
 /// Deterministic address translation parameters (Intel SDM 2A, CPUID 18h).
 fn from_leaf_18(outside: &Outside) -> Vec<Tlb> {
-    let Some(first) = outside.leaf(0x18, 0) else {
-        return Vec::new();
-    };
+    let Some(first) = outside.leaf(0x18, 0) else { return Vec::new() };
     let leaves = (0..=first.eax.min(64)).filter_map(|subleaf| outside.leaf(0x18, subleaf));
     leaves.flat_map(structure).collect()
 }
@@ -128,9 +126,7 @@ const DESCRIPTORS: &[Descriptor] = &[
 ];
 
 fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
-    let Some(leaf) = outside.leaf(2, 0) else {
-        return Vec::new();
-    };
+    let Some(leaf) = outside.leaf(2, 0) else { return Vec::new() };
     // The low byte of EAX is the count of calls (always 1); a register with bit 31 set says
     // nothing.
     let words = [leaf.eax & !0xff, leaf.ebx, leaf.ecx, leaf.edx];

@@ -308,9 +308,7 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
         return all_failed(series, &unprepared.to_string());
     }
     let (cases, reason) = if let Some(hung) = error.downcast_ref::<Hung>() {
-        let Some(case) = &hung.case else {
-            return all_failed(series, &hung.reason);
-        };
+        let Some(case) = &hung.case else { return all_failed(series, &hung.reason) };
         (vec![case.clone()], hung.to_string())
     } else if let Some(killed) = error.downcast_ref::<OutOfMemory>() {
         let cases = match series.cases.as_slice() {

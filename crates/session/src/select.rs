@@ -215,9 +215,7 @@ pub fn glob(pattern: &str, text: &str) -> bool {
                 read += 1;
             }
             _ => {
-                let Some((place, taken)) = star else {
-                    return false;
-                };
+                let Some((place, taken)) = star else { return false };
                 star = Some((place, taken + 1));
                 (at, read) = (place + 1, taken + 1);
             }

@@ -230,9 +230,7 @@ impl Setup {
             made.push(work);
         }
         for work in &self.planned.work {
-            let Some(below) = work.experiment.files_below(&work.series) else {
-                continue;
-            };
+            let Some(below) = work.experiment.files_below(&work.series) else { continue };
             if self.elsewhere.contains_key(&below) {
                 continue;
             }

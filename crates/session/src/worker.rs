@@ -13,9 +13,7 @@ use std::time::Instant;
 pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
     metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
     offer_as_victim();
-    let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else {
-        return Ok(());
-    };
+    let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else { return Ok(()) };
     let answered = match order {
         ToWorker::Calibrate(order) => {
             measure::calibrate(&order).map(|calibration| vec![FromWorker::Calibrated(calibration)])

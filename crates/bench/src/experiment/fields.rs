@@ -101,9 +101,7 @@ impl Fields for () {
 /// that become alike are one.
 pub fn chosen<C: Fields>(mut cases: Vec<C>, params: &Params) -> Vec<C> {
     for param in C::PARAMS {
-        let Some(values) = params.chosen(param.name) else {
-            continue;
-        };
+        let Some(values) = params.chosen(param.name) else { continue };
         let mut replaced: Vec<C> = Vec::new();
         for case in &cases {
             for with in values.iter().filter_map(|value| case.with(param.name, value)) {

@@ -171,9 +171,7 @@ pub fn facts(
         }
         (_, Some(cpu)) => (format!("{end}cpu"), Value::from(*cpu as u64)),
     };
-    let Some(peer) = &site.peer else {
-        return Ok(vec![of_end("", &near)]);
-    };
+    let Some(peer) = &site.peer else { return Ok(vec![of_end("", &near)]) };
     let mut all = vec![of_end("near_", &near)];
     if has_far {
         all.push(of_end("far_", &far_cpus(peer, place)));

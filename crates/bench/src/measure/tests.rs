@@ -104,7 +104,7 @@ fn a_body_gets_n_and_n_operations_are_done() {
             .clone()
     });
     let Raw::Quartets { k, n, two_n, voids } = samples.raw else {
-        panic!("not quartets: {:?}", samples.raw);
+        panic!("not quartets: {:?}", samples.raw)
     };
     assert_eq!(n.len(), two_n.len());
     let kept = n.len() as f64 + samples.quantities["warmup_quartets"];
@@ -338,9 +338,7 @@ fn the_far_end_publishes_waits_and_reports() {
     .expect("does not panic");
     let bytes = wire.0.lock().expect("not poisoned").clone();
     let said = frame::receive::<FromWorker>(&mut bytes.as_slice()).expect("a frame");
-    let Some(FromWorker::Listening(endpoint)) = said else {
-        panic!("not listening: {said:?}");
-    };
+    let Some(FromWorker::Listening(endpoint)) = said else { panic!("not listening: {said:?}") };
     assert_eq!(endpoint.addrs, ["127.0.0.1:9"]);
     assert_eq!(endpoint.token, token);
     assert_eq!(token.len(), 32);

@@ -50,9 +50,7 @@ impl Listing {
     }
 
     fn prediction(&mut self, kind: &str, about: &str, prediction: Option<&Prediction>) {
-        let Some(prediction) = prediction else {
-            return;
-        };
+        let Some(prediction) = prediction else { return };
         match prediction.range {
             Some(Range { low, likely, high }) => {
                 assert!(low <= likely && likely <= high, "{about}: {low} {likely} {high}");

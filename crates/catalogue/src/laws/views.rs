@@ -99,9 +99,7 @@ fn figure(id: &str, case: &Case, metric: &Metric, at: usize) -> Figure {
 fn figures(experiment: &dyn AnyExperiment, site: &Site, preset: Preset) -> Vec<Figure> {
     let card = experiment.card();
     let params = Settings::default().params(card, preset);
-    let Ok(offer) = experiment.series(site, &params) else {
-        return Vec::new();
-    };
+    let Ok(offer) = experiment.series(site, &params) else { return Vec::new() };
     let (derived, measured): (Vec<&Metric>, Vec<&Metric>) =
         card.metrics.iter().partition(|metric| metric.derived);
     let known = bench::experiment::Known::default();

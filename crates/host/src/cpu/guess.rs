@@ -211,9 +211,7 @@ fn platform_by_features(core: Core, cpu: &Cpu) -> Option<&'static str> {
 /// Design and product family by family and model number (Linux
 /// `arch/x86/include/asm/intel-family.h` and AMD's processor programming references).
 fn by_model(cpu: &Cpu) -> (Option<Core>, Option<&'static str>) {
-    let (Some(family), Some(model)) = (cpu.family, cpu.model) else {
-        return (None, None);
-    };
+    let (Some(family), Some(model)) = (cpu.family, cpu.model) else { return (None, None) };
     match cpu.vendor.as_deref() {
         Some("GenuineIntel") if family == 6 => intel_model(model, cpu.stepping),
         Some("AuthenticAMD") => amd_model(family, model),

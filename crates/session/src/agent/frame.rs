@@ -77,9 +77,7 @@ impl Decoder {
 /// A frame as it is sent. Errors: it is over `limit` bytes.
 pub fn encode(body: &[u8], limit: usize) -> Result<Vec<u8>, TooLong> {
     let too_long = TooLong { length: body.len(), limit };
-    let Ok(length) = u32::try_from(body.len()) else {
-        return Err(too_long);
-    };
+    let Ok(length) = u32::try_from(body.len()) else { return Err(too_long) };
     if body.len() > limit {
         return Err(too_long);
     }

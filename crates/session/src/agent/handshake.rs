@@ -136,9 +136,7 @@ impl Initiator {
             }
             self.has_hello = true;
         }
-        let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else {
-            return Ok(None);
-        };
+        let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else { return Ok(None) };
         let mut noise = self.noise.take().ok_or(Refusal::OtherKey)?;
         read(&mut noise, &message)?;
         let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
@@ -174,9 +172,7 @@ impl Heard {
 
     /// Only those count that were made with the key: nobody else fills it.
     fn remember(&mut self, message: &[u8]) {
-        let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else {
-            return;
-        };
+        let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else { return };
         if !self.known.insert(*ephemeral) {
             return;
         }

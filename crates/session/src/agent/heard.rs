@@ -19,9 +19,7 @@ pub(super) fn message(
     deadline: Instant,
     stop: &AtomicBool,
 ) -> Result<Option<FromAgent>> {
-    let Some(body) = channel.receive_frame(deadline, stop)? else {
-        return Ok(None);
-    };
+    let Some(body) = channel.receive_frame(deadline, stop)? else { return Ok(None) };
     let text = std::str::from_utf8(&body).map_err(|error| Lost::malformed(&error))?;
     let message = serde_json::from_str(&plain(text)).map_err(|error| Lost::malformed(&error))?;
     if let FromAgent::Welcome(facts) = &message {

@@ -174,9 +174,7 @@ impl<'agent> Listen<'agent> {
 
     /// `false` after a signal.
     fn attend_session(&mut self, session: bool, worker: bool) -> bool {
-        let Some(served) = &mut self.served else {
-            return true;
-        };
+        let Some(served) = &mut self.served else { return true };
         let over = match served.attend(session, worker) {
             Ok(true) => return true,
             Ok(false) => "ended".to_owned(),

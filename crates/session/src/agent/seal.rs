@@ -55,9 +55,7 @@ impl Seal {
 
     /// Opens one record, where a whole one is there. Errors: as [`Seal::open`].
     pub(super) fn open_one(&mut self, text: &mut Vec<u8>) -> Result<bool, Unsealed> {
-        let Some(length) = whole(&self.held) else {
-            return Ok(false);
-        };
+        let Some(length) = whole(&self.held) else { return Ok(false) };
         let end = LENGTH_BYTES + length;
         let start = text.len();
         text.resize(start + length, 0);

@@ -152,9 +152,7 @@ impl Drop for WorkDir {
 /// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each,
 /// also about what cannot be undone.
 pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(directory(store)) else {
-        return Vec::new();
-    };
+    let Ok(entries) = std::fs::read_dir(directory(store)) else { return Vec::new() };
     let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let has_ending = |path: &Path, ending| path.extension().is_some_and(|it| it == ending);
     let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = entries

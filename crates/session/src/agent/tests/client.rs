@@ -188,12 +188,8 @@ fn what_an_agent_says_steers_no_terminal() {
     let mut done = Done::default();
     done.environment.insert("x\u{1b}[2J".to_owned(), 1.0);
     let json = serde_json::to_string(&of_worker(1, FromWorker::Done(done))).unwrap();
-    let Ok(Some(FromAgent::Worker { message, .. })) = told(&json) else {
-        panic!("{json}");
-    };
-    let FromWorker::Done(done) = *message else {
-        panic!("{message:?}");
-    };
+    let Ok(Some(FromAgent::Worker { message, .. })) = told(&json) else { panic!("{json}") };
+    let FromWorker::Done(done) = *message else { panic!("{message:?}") };
     assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
 }
 
