@@ -1,7 +1,7 @@
 //! `plumb explain`: an experiment's manual.
 
 use crate::cmd::{Failure, output};
-use bench::experiment::{Experiment, Preset, Role, Site};
+use bench::experiment::{AnyExperiment, Preset, Role, Site};
 use catalogue::{FAMILIES, find};
 use session::defaults::defaults;
 use session::select::{domain_text, near};
@@ -56,7 +56,7 @@ fn told(defaults: &[Option<String>; 3]) -> String {
 }
 
 /// The manual of an experiment with what its card says, and the defaults at a site.
-fn page(experiment: &dyn Experiment, site: &Site) -> String {
+fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
     let card = experiment.card();
     let mut text =
         format!("# {}: {}\n\n{}\n## Values\n\n", card.id, card.title, experiment.manual());

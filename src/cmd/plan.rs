@@ -2,7 +2,7 @@
 
 use crate::cmd::choice::Choice;
 use crate::cmd::{Failure, output};
-use bench::experiment::{Experiment, Peer, Site};
+use bench::experiment::{AnyExperiment, Peer, Site};
 use record::case::Case;
 use record::event::Prediction;
 use record::metric::Metric;
@@ -129,7 +129,7 @@ fn peer_text(peer: &Peer) -> String {
 
 fn predictions(
     text: &mut String,
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
     case: &Case,
     derived: bool,

@@ -145,9 +145,7 @@ fn keys_have_the_shape_that_the_catalogue_gives_them() {
             let mut shapes = BTreeSet::new();
             for far in ["loopback", "peer"] {
                 let site = near.toward(far);
-                let Ok(offer) = experiment.series(&site, &params) else {
-                    continue;
-                };
+                let Ok(offer) = experiment.series(&site, &params) else { continue };
                 let derivable = experiment.derivable(&site, &offer.series);
                 let measured = offer.series.iter().flat_map(|series| &series.cases);
                 let measured = measured.map(|case| &case.id);

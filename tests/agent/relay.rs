@@ -29,9 +29,7 @@ impl Relay {
         let relay = Relay { address, seen: Arc::clone(&seen) };
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
-                let Ok(far) = TcpStream::connect(agent) else {
-                    continue;
-                };
+                let Ok(far) = TcpStream::connect(agent) else { continue };
                 let number = {
                     let mut seen = seen.lock().unwrap();
                     seen.streams.extend([&near, &far].map(|end| end.try_clone().unwrap()));

@@ -64,9 +64,7 @@ fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
         return skips::test("control-group");
     }
     let here = Here::new();
-    let Some(dir) = directory(&here) else {
-        return skips::test("memory-directory");
-    };
+    let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let args = ["fs.cache_size", "--preset", "quick", "--dir", &dir];
     let limit = ["--set", "fs.cache_size.limit=32MiB"];
     let events = here.measure(&[&args[..], &limit, &SIZES].concat());
@@ -87,9 +85,7 @@ fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once(
     }
     for name in ["KILL", "INT"] {
         let here = Here::new();
-        let Some(dir) = directory(&here) else {
-            return skips::test("memory-directory");
-        };
+        let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
         let mut args = vec!["run", "fs.cache_size", "--preset", "standard", "--dir", &dir];
         args.extend(["--set", "fs.cache_size.time=20s"]);
         let session = here.command(&args).spawn().unwrap();
@@ -123,9 +119,7 @@ fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
         return skips::test("control-group");
     }
     let here = Here::new();
-    let Some(dir) = directory(&here) else {
-        return skips::test("memory-directory");
-    };
+    let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let args = ["run", "fs.cache_size", "--preset", "quick", "--dir", &dir];
     let set = [
         "--set",
@@ -154,9 +148,7 @@ fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
 #[test]
 fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
     let here = Here::new();
-    let Some(dir) = directory(&here) else {
-        return skips::test("memory-directory");
-    };
+    let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let args = ["run", "fs.cache_size", "fs.io", "fs.sync", "--preset", "rehearsal", "--dir", &dir];
     let set = ["--set", "fs.cache_size.limit=memory"];
     let answer = here.plumb(&[&args[..], &set, &["--out", "run.jsonl"]].concat());
@@ -182,13 +174,9 @@ fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
 
 #[test]
 fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
-    let Some(dir) = directory(&here) else {
-        return skips::test("memory-directory");
-    };
+    let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     open_to_all(&dir);
     // Little time, so that little is written.
     let args = ["run", "fs.cache_size", "--preset", "standard", "--dir", &dir];
@@ -216,9 +204,7 @@ fn the_limit_of_plumb_s_own_group_is_found_without_root() {
         return skips::test("control-group");
     };
     let here = Here::new();
-    let Some(dir) = directory(&here) else {
-        return skips::test("memory-directory");
-    };
+    let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let copy = here.path("plumb");
     fs::copy(env!("CARGO_BIN_EXE_plumb"), &copy).unwrap();
     for path in [here.path("").to_str().unwrap(), &dir] {

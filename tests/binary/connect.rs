@@ -85,9 +85,7 @@ fn doors(parent: u32) -> Vec<u16> {
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut sockets = BTreeSet::new();
     for pid in pids.filter(is_child) {
-        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-            continue;
-        };
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         let links = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
         sockets.extend(links.filter_map(|link| {
             let socket = link.to_str()?.strip_prefix("socket:[")?;

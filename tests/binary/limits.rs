@@ -38,9 +38,7 @@ fn failed(events: &[Value]) -> (Vec<&Value>, usize) {
 
 #[test]
 fn room_for_the_children_is_enough() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     // Session and worker are two, and there is one child at a time.
     let here = Here::new();
     let answer = user.plumb(&here, 3, &RUN);
@@ -51,9 +49,7 @@ fn room_for_the_children_is_enough() {
 
 #[test]
 fn without_room_for_a_worker_there_is_no_run() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     let answer = user.plumb(&Here::new(), 1, &RUN);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in ["cannot start a worker", "this user may have 1 processes"] {
@@ -90,9 +86,7 @@ fn all_name_the_limit(user: &Stranger, processes: u32) -> BTreeSet<String> {
 
 #[test]
 fn every_maker_names_the_limit_that_leaves_room_for_none() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     let experiments = all_name_the_limit(&user, 2);
     for maker in MAKERS {
         // On one CPU there are no teams: these experiments make nothing, or have no case.
@@ -105,18 +99,14 @@ fn every_maker_names_the_limit_that_leaves_room_for_none() {
 
 #[test]
 fn every_maker_names_the_limit_that_leaves_room_for_one() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     // A ring of processes has eight parties.
     assert!(all_name_the_limit(&user, 3).contains("os.switch"));
 }
 
 #[test]
 fn every_maker_names_the_limit_that_leaves_room_for_two() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     assert!(all_name_the_limit(&user, 4).contains("os.switch"));
 }
 
@@ -149,9 +139,7 @@ impl Drop for Group {
 #[test]
 fn a_full_control_group_is_a_reason_with_a_way_out() {
     // The session and its worker.
-    let Some(group) = Group::new("full", 2) else {
-        return skips::test("control-group");
-    };
+    let Some(group) = Group::new("full", 2) else { return skips::test("control-group") };
     let here = Here::new();
     let line = line_in(Some(&group), &RUN.join(" "));
     let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());

@@ -78,9 +78,7 @@ fn outcome(events: &[Value], footprint: u64) -> (&str, &str) {
 
 #[test]
 fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
-    let Some(group) = Group::new("small", 256 * MIB) else {
-        return skips::test("control-group");
-    };
+    let Some(group) = Group::new("small", 256 * MIB) else { return skips::test("control-group") };
     let here = Here::new();
     let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
     let answer = shell(&here, &group.line(&args));
@@ -129,9 +127,7 @@ fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
 
 #[test]
 fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
-    let Some(group) = Group::new("arrays", 256 * MIB) else {
-        return skips::test("control-group");
-    };
+    let Some(group) = Group::new("arrays", 256 * MIB) else { return skips::test("control-group") };
     let here = Here::new();
     let setting = |what: &str| format!("--set memory.bandwidth.{what}");
     let chosen = ["op=read", "level=L1,DRAM", "threads=1", "limit=128MiB"].map(setting);

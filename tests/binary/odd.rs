@@ -96,9 +96,9 @@ fn one_figure_is_a_report() {
 
 #[test]
 fn a_failed_family_says_why_in_every_format() {
-    let events = records::failed_family(real(), "os", "the worker died of signal 11");
+    let events = records::failed_family(real(), "os", "died of signal 11");
     for format in ["terminal", "markdown", "csv", "json", "html"] {
-        assert!(report(&events, format).contains("the worker died of signal 11"), "{format}");
+        assert!(report(&events, format).contains("signal 11"), "{format}");
     }
     let figures = figures(&events);
     let of_os = |figure: &&Value| figure["experiment"] == "os.syscall";

@@ -310,12 +310,8 @@ fn store_with_crosscheck() -> Here {
 fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
     let here = store_with_crosscheck();
     let shown = here.plumb(&["runs"]);
-    assert!(
-        shown
-            .out
-            .contains("lab           crosscheck of 5 figures with 1 tool, 1 goal missed; complete"),
-        "{shown:?}"
-    );
+    let line = shown.out.lines().find(|line| line.starts_with("lab "));
+    assert!(line.is_some_and(|line| line.contains("crosscheck of 5")), "{shown:?}");
     let all = listed(&here);
     assert_eq!(all[3]["preset"], "crosscheck");
     assert_eq!(all[3]["host"], "lab");

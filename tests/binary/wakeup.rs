@@ -58,9 +58,7 @@ fn on_one_cpu_no_other_is_loaded() {
 
 #[test]
 fn under_a_quota_nobody_spins() {
-    let Some(group) = Quota::of_a_fifth(100_000) else {
-        return skips::test("control-group");
-    };
+    let Some(group) = Quota::of_a_fifth(100_000) else { return skips::test("control-group") };
     let here = Here::new();
     let procs = group.0.join("cgroup.procs");
     let found = outcomes(&here, &after(&here, &format!("echo $$ > {}; exec", procs.display())));
@@ -72,9 +70,7 @@ fn under_a_quota_nobody_spins() {
 
 #[test]
 fn without_the_right_to_a_real_time_policy_its_cases_say_what_they_need() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
     let answer = user.plumb(&here, 200, &RUN);
     let found = outcomes(&here, &answer);

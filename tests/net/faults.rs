@@ -59,9 +59,7 @@ fn is_void_in(lab: &Lab, limit: Duration, words: &[&str], lose: impl FnOnce()) {
 #[track_caller]
 fn has_failed(run: &Recorded, words: &[&str]) {
     let reasons = run.ended("net.bandwidth", "failed");
-    let [reason] = &reasons[..] else {
-        panic!("{reasons:?}: {:?}", run.answer);
-    };
+    let [reason] = &reasons[..] else { panic!("{reasons:?}: {:?}", run.answer) };
     println!("the case failed: {reason}");
     has_all(reason, words);
 }

@@ -104,9 +104,7 @@ pub fn echoes(passed: &[Passed], kind: Kind) -> Vec<Echo> {
     let mut found = Vec::new();
     let mut open: Vec<(Frame, &Passed)> = Vec::new();
     for one in passed {
-        let Some(asked) = question(one, kind) else {
-            continue;
-        };
+        let Some(asked) = question(one, kind) else { continue };
         if one.way == Way::Up {
             open.retain(|(frame, _)| !same_conversation(frame, &asked));
             open.push((asked, one));

@@ -13,9 +13,7 @@ fn is_whole(run: &Recorded, url: &str) {
     assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
     assert_eq!(run.ended("selftest.echo", "measured").len(), 1);
     let peers = run.header()["peers"].as_array().unwrap();
-    let [peer] = &peers[..] else {
-        panic!("{peers:?}");
-    };
+    let [peer] = &peers[..] else { panic!("{peers:?}") };
     assert_eq!(peer["name"], "peer");
     assert_eq!(peer["url"], url);
     assert_eq!(peer["address"], FAR);

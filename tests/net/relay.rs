@@ -124,9 +124,7 @@ fn let_out(
 
 impl Log {
     fn note(&self, way: Way, held: &Held, start: Instant, written: Instant) {
-        let Some(frame) = parse(&held.frame) else {
-            return;
-        };
+        let Some(frame) = parse(&held.frame) else { return };
         let since = |at: Instant| (at - start).as_nanos() as f64;
         let passed = Passed { way, frame, read_ns: since(held.read), written_ns: since(written) };
         self.passed.lock().unwrap().push(passed);

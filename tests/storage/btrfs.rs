@@ -6,9 +6,7 @@ use crate::runs::are_measured;
 
 #[test]
 fn direct_reads_of_btrfs_are_no_fakes() {
-    let Some(disk) = Disk::new("btrfs", 256 << 20) else {
-        return;
-    };
+    let Some(disk) = Disk::new("btrfs", 256 << 20) else { return };
     let here = Here::new();
     let events = here.measure(&[
         "fs.read",

@@ -31,9 +31,7 @@ fn cases<'run>(events: &'run [Value], experiment: &str, text: &str) -> Vec<(&'ru
 
 #[test]
 fn what_has_no_room_is_refused_before_anything_is_written() {
-    let Some(disk) = Disk::new("ext4", 48 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 48 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
     let answer = here.plumb(&run(&["fs.read"], "quick", &dir));
@@ -47,9 +45,7 @@ fn what_has_no_room_is_refused_before_anything_is_written() {
 
 #[test]
 fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
-    let Some(disk) = Disk::new("ext4", 1024 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 1024 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
     let what = ["fs.read", "selftest.file", "selftest.echo"];
@@ -66,10 +62,8 @@ fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
     assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
     let events = events(&here.record());
     assert_eq!(end(&events), "complete");
-    let [("failed", reason)] = outcomes(&events, "selftest.file")[..] else {
-        panic!("{events:?}");
-    };
-    assert!(reason.contains("No space left on device"), "{reason}");
+    let [("failed", reason)] = outcomes(&events, "selftest.file")[..] else { panic!("{events:?}") };
+    assert!(reason.contains("No space left"), "{reason}");
     // What came before was measured, what came after says why it was not.
     for (how, reason) in outcomes(&events, "fs.read") {
         let is_space = reason.contains("No space left") || reason.contains("left, of which");
@@ -85,9 +79,7 @@ fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
 /// this experiment and of the others with files there.
 #[test]
 fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     let here = Here::new();
     let dir = faulty.text();
     let what = ["fs.read", "fs.io", "selftest.echo"];
@@ -113,9 +105,7 @@ fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
 
 #[test]
 fn a_device_that_fails_in_a_case_costs_that_case() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     let here = Here::new();
     let dir = faulty.text();
     let sizes = ["--set", "fs.read.size=1MiB", "--set", "fs.read.mode=direct,cold"];
@@ -135,9 +125,7 @@ fn a_device_that_fails_in_a_case_costs_that_case() {
 /// A file system of a device that cannot read past the page cache says so, and so does plumb.
 #[test]
 fn direct_reads_are_refused_where_they_are_not_direct() {
-    let Some(disk) = Disk::with("ext4", 512 * MIB, "loop,data=journal") else {
-        return;
-    };
+    let Some(disk) = Disk::with("ext4", 512 * MIB, "loop,data=journal") else { return };
     let here = Here::new();
     let dir = disk.text();
     let answer = here.plumb(&run(&["fs.read"], "rehearsal", &dir));
@@ -145,7 +133,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     let found = events(&here.record());
     for (how, reason) in cases(&found, "fs.read", "\"direct\"") {
         assert_eq!(how, "failed");
-        assert!(reason.contains("cache: O_DIRECT is missing here"), "{reason}");
+        assert!(reason.contains("O_DIRECT"), "{reason}");
     }
     for (how, reason) in cases(&found, "fs.read", "\"cold\"") {
         assert_eq!(how, "measured", "{reason}");
@@ -153,9 +141,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     assert_eq!(disk.left(), NOTHING);
     // Files in memory are no device's.
     for kind in ["tmpfs", "ramfs"] {
-        let Some(memory) = Disk::in_memory(kind) else {
-            return;
-        };
+        let Some(memory) = Disk::in_memory(kind) else { return };
         let answer = here.plumb(&run(&["fs.read"], "rehearsal", &memory.text()));
         assert_eq!(answer.code, Some(2), "{kind}: {answer:?}");
         assert!(answer.err.contains("--dir DIR"), "{kind}: {answer:?}");

@@ -52,9 +52,7 @@ fn is_clean(here: &Here, faulty: &Faulty) {
 
 #[test]
 fn a_directory_that_does_not_answer_is_refused() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     faulty.set(On::Look, 0, How::Hang);
     let here = Here::new();
     let answer = here.plumb(&["plan", "selftest", "--dir", &faulty.text()]);
@@ -66,9 +64,7 @@ fn a_directory_that_does_not_answer_is_refused() {
 
 #[test]
 fn a_round_that_hangs_costs_its_time_once_and_the_run_goes_on() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     faulty.set(On::Read, 0, How::Hang);
     let here = Here::new();
     let found = run(&here, &faulty);
@@ -80,9 +76,7 @@ fn a_round_that_hangs_costs_its_time_once_and_the_run_goes_on() {
 /// The kernel waits for the answer to a write whatever signal comes.
 #[test]
 fn a_preparation_that_hangs_for_good_costs_its_time_once() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     // The first is the probe's, whether the directory can be written.
     faulty.set(On::Write, 1, How::Hang);
     let here = Here::new();
@@ -94,15 +88,13 @@ fn a_preparation_that_hangs_for_good_costs_its_time_once() {
     assert!(told.contains("no answer in 2 s"), "{told}");
     faulty.mend();
     let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
-    assert!(next.err.contains("which an earlier run left"), "{next:?}");
+    assert!(next.err.contains("earlier run"), "{next:?}");
     is_clean(&here, &faulty);
 }
 
 #[test]
 fn a_disk_that_is_slow_does_not_hang() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     // Longer in all than a worker may be silent, and each by itself far shorter.
     faulty.set(On::Read, 0, How::Slow(Duration::from_secs(4)));
     let here = Here::new();
@@ -117,9 +109,7 @@ fn a_disk_that_is_slow_does_not_hang() {
 /// Of making files the kernel counts nothing as reading or writing.
 #[test]
 fn a_server_that_makes_files_slowly_does_not_hang() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     // The first is the run's directory. In all they take longer than a worker may be silent.
     faulty.set(On::Make, 1, How::Slow(Duration::from_secs(4)));
     let here = Here::new();
@@ -134,9 +124,7 @@ fn a_server_that_makes_files_slowly_does_not_hang() {
 /// A round is watched from its beginning, and not only from its first case.
 #[test]
 fn a_round_that_hangs_before_its_first_case_costs_as_much() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     let here = Here::new();
     let dir = faulty.text();
     let args = [&["run", "selftest.echo"], &FEW_STATS[..], &["quick", "--dir", &dir]].concat();
@@ -158,9 +146,7 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
 
 #[test]
 fn a_signal_ends_the_wait_for_a_directory() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     faulty.set(On::Look, 0, How::Hang);
     let here = Here::new();
     let args = args(&faulty);
@@ -177,9 +163,7 @@ fn a_signal_ends_the_wait_for_a_directory() {
 
 #[test]
 fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     // The first is the probe's.
     faulty.set(On::Remove, 1, How::Hang);
     let here = Here::new();
@@ -211,9 +195,7 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
 
 #[test]
 fn a_signal_ends_a_run_that_hangs() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     faulty.set(On::Read, 0, How::Hang);
     let here = Here::new();
     let args = args(&faulty);
@@ -234,9 +216,7 @@ fn a_signal_ends_a_run_that_hangs() {
 /// rest.
 #[test]
 fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
-    let Some(faulty) = Faulty::mount() else {
-        return;
-    };
+    let Some(faulty) = Faulty::mount() else { return };
     faulty.set(On::Write, 1, How::Hang);
     let here = Here::new();
     let args = args(&faulty);
@@ -252,6 +232,6 @@ fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
     assert!(!faulty.paths().is_empty());
     let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
     assert_eq!(next.code, Some(0), "{next:?}");
-    assert!(next.err.contains("which an earlier run left"), "{next:?}");
+    assert!(next.err.contains("earlier run"), "{next:?}");
     is_clean(&here, &faulty);
 }

@@ -50,9 +50,7 @@ fn devices_and_the_kernels_own_are_no_place_for_files() {
 
 #[test]
 fn a_directory_of_somebody_else_is_refused() {
-    let Some(user) = Stranger::new() else {
-        return skips::test("root");
-    };
+    let Some(user) = Stranger::new() else { return skips::test("root") };
     let here = Here::new();
     let dir = here.make_dir("theirs");
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
@@ -77,9 +75,7 @@ fn opened_for_writing(trace: &str) -> BTreeSet<PathBuf> {
             continue;
         }
         // … = 3</path> or 3</path<block 7:0>>; one that failed has none.
-        let Some((_, answer)) = line.rsplit_once(" = ") else {
-            continue;
-        };
+        let Some((_, answer)) = line.rsplit_once(" = ") else { continue };
         if let Some((_, path)) = answer.split_once('<') {
             let path = path.split(['<', '>']).next().unwrap_or_default();
             opened.insert(PathBuf::from(path));

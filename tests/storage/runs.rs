@@ -15,9 +15,7 @@ pub fn outcomes<'run>(events: &'run [Value], experiment: &str) -> Vec<(&'run str
 #[track_caller]
 pub fn has_failed(events: &[Value], experiment: &str, words: &[&str]) {
     let found = outcomes(events, experiment);
-    let [("failed", reason)] = found[..] else {
-        panic!("{experiment}: {found:?}");
-    };
+    let [("failed", reason)] = found[..] else { panic!("{experiment}: {found:?}") };
     for words in words {
         assert!(reason.contains(words), "{words}: {reason}");
     }

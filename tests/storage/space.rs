@@ -16,9 +16,7 @@ fn args<'text>(dir: &'text str, preset: &'text str, size: &'text str) -> Vec<&'t
 #[test]
 fn a_file_system_that_fills_fails_its_series_with_the_reason() {
     for (kind, bytes) in [("ext4", 24 * MIB), ("xfs", 320 * MIB)] {
-        let Some(disk) = Disk::new(kind, bytes) else {
-            return;
-        };
+        let Some(disk) = Disk::new(kind, bytes) else { return };
         let here = Here::new();
         let dir = disk.text();
         let answer = here.plumb(&args(&dir, "rehearsal", "selftest.file.size=512MiB"));
@@ -36,9 +34,7 @@ fn a_file_system_that_fills_fails_its_series_with_the_reason() {
 
 #[test]
 fn a_file_system_that_is_full_is_refused() {
-    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else { return };
     let filled = disk.fill();
     let here = Here::new();
     let dir = disk.text();
@@ -46,7 +42,7 @@ fn a_file_system_that_is_full_is_refused() {
     // A run that may write nothing, or a directory that cannot be written.
     assert!(matches!(answer.code, Some(2 | 3)), "{answer:?}");
     let said = format!("{}{}", answer.out, answer.err);
-    assert!(said.contains("No space left on device"), "{answer:?}");
+    assert!(said.contains("No space left"), "{answer:?}");
     assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
     assert!(filled.exists(), "others' files are not touched");
@@ -54,9 +50,7 @@ fn a_file_system_that_is_full_is_refused() {
 
 #[test]
 fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
-    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
     let session = here.command(&args(&dir, "quick", "selftest.file.size=8MiB"));
@@ -79,7 +73,7 @@ fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
     assert!(answer.err.contains("cannot be undone"), "{answer:?}");
     disk.remount("rw").unwrap();
     let answer = here.plumb(&next);
-    assert!(answer.err.contains("an earlier run left"), "{answer:?}");
+    assert!(answer.err.contains("earlier run"), "{answer:?}");
     assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
 }
@@ -135,9 +129,7 @@ fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
 
 #[test]
 fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
-    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
-        return;
-    };
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
     let mut session =
@@ -157,7 +149,7 @@ fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
     disk.mount_again().unwrap();
     assert_eq!(disk.left().len(), 1);
     let answer = here.plumb(&next);
-    assert!(answer.err.contains("an earlier run left"), "{answer:?}");
+    assert!(answer.err.contains("earlier run"), "{answer:?}");
     assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
 }

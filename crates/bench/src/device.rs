@@ -109,10 +109,8 @@ pub fn write_cost(site: &Site, bytes: u64) -> Duration {
     Duration::from_nanos((bytes as f64 / rate) as u64)
 }
 
-/// Demands that an experiment may write `bytes`; `setting` is what makes them fewer.
-///
-/// # Errors
-/// It may not.
+/// Demands that an experiment may write `bytes`; `setting` is what makes them fewer. Errors: it may
+/// not.
 pub fn affords(site: &Site, experiment: &str, bytes: u64, setting: &str) -> Result<(), Skip> {
     let allowed = allowance(site, experiment);
     if bytes <= allowed {
@@ -126,10 +124,8 @@ pub fn affords(site: &Site, experiment: &str, bytes: u64, setting: &str) -> Resu
     .needs(format!("--dir DIR with more free space, or --set {experiment}.{setting}")))
 }
 
-/// The device below the directory for files.
-///
-/// # Errors
-/// There is no directory, or its files lie in memory or behind something that keeps a cache.
+/// The device below the directory for files. Errors: there is no directory, or its files lie in
+/// memory or behind something that keeps a cache.
 pub fn below(site: &Site) -> Result<Below<'_>, Skip> {
     let dir = site.dir.as_ref().ok_or_else(|| {
         Skip::because(

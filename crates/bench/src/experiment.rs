@@ -35,14 +35,14 @@ pub struct Family {
     /// Shown and run only when named: experiments that exist to try the way through.
     pub hidden: bool,
     /// Its experiments.
-    pub experiments: &'static [&'static dyn Experiment],
+    pub experiments: &'static [&'static dyn AnyExperiment],
 }
 
 /// Families, in the order in which a user sees them.
 pub type Catalogue = &'static [&'static Family];
 
 /// The experiment of an id.
-pub fn find(catalogue: Catalogue, id: &str) -> Option<&'static dyn Experiment> {
+pub fn find(catalogue: Catalogue, id: &str) -> Option<&'static dyn AnyExperiment> {
     let mut all = catalogue.iter().flat_map(|family| family.experiments);
     all.find(|experiment| experiment.card().id == id).copied()
 }
@@ -331,17 +331,15 @@ pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
     Prediction { bound: Some(bound), ..prediction }
 }
 
-/// One round of a series.
-///
-/// # Errors
-/// Why the round does not count.
-pub fn measure(experiment: &dyn Experiment, series: &Series, bench: &mut Bench) -> Result<()> {
+/// One round of a series. Errors: why the round does not count.
+pub fn measure(experiment: &dyn AnyExperiment, series: &Series, bench: &mut Bench) -> Result<()> {
     bench.begin(experiment.hazards(bench.order()));
     experiment.measure(series, bench)
 }
 
-/// An experiment: a question with a method. One file implements it.
-pub trait Experiment: Sync {
+/// What the session sees of an experiment; [`contract::Experiment`], which an author writes, gives
+/// it.
+pub trait AnyExperiment: Sync {
     /// Its static data.
     fn card(&self) -> &'static Card;
 
@@ -353,27 +351,19 @@ pub trait Experiment: Sync {
         manual_of(self.source())
     }
 
-    /// What would be measured here. Pure; sizes stay symbolic.
-    ///
-    /// # Errors
-    /// The reason why nothing of it can be measured here.
+    /// What would be measured here. Pure; sizes stay symbolic. Errors: the reason why nothing of it
+    /// can be measured here.
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip>;
 
     /// Cases whose figures `derive` may yield from these series: those that a selection left. Pure.
-    fn derivable(&self, _site: &Site, _series: &[Series]) -> Vec<CaseId> {
-        Vec::new()
-    }
+    fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId>;
 
     /// Stated cost of one round.
     fn round_cost(&self, site: &Site, series: &Series) -> Duration;
 
-    /// Fixes sizes at the start of the stage, and says from what.
-    ///
-    /// # Errors
-    /// The reason why the series cannot be measured after all.
-    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
-        Ok(series)
-    }
+    /// Fixes sizes at the start of the stage, and says from what. Errors: the reason why the series
+    /// cannot be measured after all.
+    fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip>;
 
     /// What a metric of a case should be. Without `known` this is the prior, which every case has
     /// (an unknown says why); with it the derived prediction, `None` where earlier figures add
@@ -388,67 +378,41 @@ pub trait Experiment: Sync {
 
     /// Whether a round may go without values of a measured metric that it has a prior of: what the
     /// metric tells of is there or not, which is a finding, and no failure.
-    fn may_lack(&self, _metric: &Metric) -> bool {
-        false
-    }
+    fn may_lack(&self, metric: &Metric) -> bool;
 
-    /// Makes, once per stage, the files that rounds only read; calls the last argument (it lives)
-    /// often.
-    ///
-    /// # Errors
-    /// Why they could not be made.
-    fn prepare(&self, _: &Series, _: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
-        anyhow::bail!("this experiment has no files to make")
-    }
+    /// Makes, once per stage, the files that rounds only read; calls `lives` often. Errors: why
+    /// they could not be made.
+    fn prepare(&self, series: &Series, dir: &Path, lives: &mut dyn FnMut())
+    -> Result<Vec<PathBuf>>;
 
     /// A directory below which the run makes a work directory for this series alone, in the
     /// journal.
-    fn files_below(&self, _series: &Series) -> Option<PathBuf> {
-        None
-    }
+    fn files_below(&self, series: &Series) -> Option<PathBuf>;
 
     /// The directory of the control group in which rounds of a series make one of their own, named
     /// like their work directory; the run has its removal in the journal before it can be made.
-    fn group_below(&self, _site: &Site, _series: &Series) -> Option<PathBuf> {
-        None
-    }
+    fn group_below(&self, site: &Site, series: &Series) -> Option<PathBuf>;
 
     /// Whether a series has files that are made before its rounds.
-    fn is_prepared(&self, _series: &Series) -> bool {
-        false
-    }
+    fn is_prepared(&self, series: &Series) -> bool;
 
-    /// Stated time that [`Experiment::prepare`] takes, on a slow device of the kind that is there.
-    fn prepare_cost(&self, _site: &Site, _series: &Series) -> Duration {
-        Duration::ZERO
-    }
+    /// Stated time that [`AnyExperiment::prepare`] takes on a slow device of the kind that is
+    /// there.
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration;
 
     /// What the bench sees to by itself in a round.
-    fn hazards(&self, _order: &RoundOrder) -> Hazards {
-        Hazards::NONE
-    }
+    fn hazards(&self, order: &RoundOrder) -> Hazards;
 
-    /// One round of the whole series, cases in the order given.
-    ///
-    /// # Errors
-    /// Why the round does not count.
+    /// One round of the whole series, cases in the order given. Errors: why the round does not
+    /// count.
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()>;
 
-    /// The far end of a two-ended experiment.
-    ///
-    /// # Errors
-    /// Why the round does not count.
-    fn serve(&self, _series: &Series, _far: &mut FarEnd) -> Result<()> {
-        anyhow::bail!("this experiment has no far end")
-    }
+    /// The far end of a two-ended experiment. Errors: why the round does not count.
+    fn serve(&self, series: &Series, far: &mut FarEnd) -> Result<()>;
 
-    /// Whether `measure` talks to a worker at a far end ([`Experiment::serve`]).
-    fn two_ended(&self) -> bool {
-        false
-    }
+    /// Whether `measure` talks to a worker at a far end ([`AnyExperiment::serve`]).
+    fn two_ended(&self) -> bool;
 
     /// What the figures say together. `values` are this experiment's, `known` the earlier ones'.
-    fn derive(&self, _site: &Site, _known: &Known, _values: &Known) -> Vec<DerivedValue> {
-        Vec::new()
-    }
+    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue>;
 }

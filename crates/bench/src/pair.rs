@@ -54,9 +54,7 @@ impl From<Option<Distance>> for Class {
 /// One pair per distance class that the site's CPUs have, nearest class first: the first CPU with
 /// the quietest partner of the class.
 pub fn present(site: &Site) -> Vec<Pair> {
-    let Some(&first) = site.cpus.first() else {
-        return Vec::new();
-    };
+    let Some(&first) = site.cpus.first() else { return Vec::new() };
     let of = |other: usize| match first == other {
         true => Class::Same,
         false => site.host.cpu.distance(first, other).into(),
@@ -74,10 +72,7 @@ pub fn classes(site: &Site) -> Vec<Class> {
     present(site).iter().map(|pair| pair.class).collect()
 }
 
-/// The pair of a class.
-///
-/// # Errors
-/// This machine, or what `--cpu` leaves of it, has no such pair.
+/// The pair of a class. Errors: this machine, or what `--cpu` leaves of it, has no such pair.
 pub fn of(site: &Site, class: Class) -> Result<Pair, Skip> {
     let here = present(site);
     if let Some(pair) = here.iter().find(|pair| pair.class == class) {
@@ -100,10 +95,8 @@ pub fn class(case: &CaseId) -> Option<Class> {
     Class::of(case.get(PARAM.name))
 }
 
-/// The pair of a class by its name.
-///
-/// # Errors
-/// There is no such class, or this machine has no such pair.
+/// The pair of a class by its name. Errors: there is no such class, or this machine has no such
+/// pair.
 pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
     match Class::of(Some(&name.into())) {
         Some(class) => of(site, class),
@@ -111,10 +104,8 @@ pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
     }
 }
 
-/// Places every case of a series: its two CPUs are in what its symbols resolved to.
-///
-/// # Errors
-/// This machine has no such pair.
+/// Places every case of a series: its two CPUs are in what its symbols resolved to. Errors: this
+/// machine has no such pair.
 pub fn resolve(site: &Site, mut series: Series) -> Result<Series, Skip> {
     for case in &mut series.cases {
         let class = class(&case.id).unwrap_or(Class::Same);

@@ -19,11 +19,9 @@ const MARGIN: u64 = 10;
 
 /// Writes a new file of `bytes` in `dir`: the data of `seed`, on the device in written extents
 /// (where the file system tells), and out of the page cache as far as the kernel lets it go.
-/// `way_out` says how it would be made smaller. On error nothing is left of it.
-///
-/// # Errors
-/// The file is there already, there is too little free space, it cannot be written or synced, or
-/// some of it lies in no written extent.
+/// `way_out` says how it would be made smaller. On error nothing is left of it. Errors: the file is
+/// there already, there is too little free space, it cannot be written or synced, or some of it
+/// lies in no written extent.
 pub fn write(dir: &Path, name: &str, bytes: u64, seed: u64, way_out: &str) -> Result<PathBuf> {
     let path = dir.join(name);
     demand_space(dir, bytes, way_out)?;
@@ -44,10 +42,8 @@ pub fn write(dir: &Path, name: &str, bytes: u64, seed: u64, way_out: &str) -> Re
     Ok(path)
 }
 
-/// Demands room for `bytes` more, and a margin.
-///
-/// # Errors
-/// There is too little, or the file system does not say.
+/// Demands room for `bytes` more, and a margin. Errors: there is too little, or the file system
+/// does not say.
 pub fn demand_space(dir: &Path, bytes: u64, way_out: &str) -> Result<()> {
     let opened = File::open(dir).with_context(|| format!("opening {}", dir.display()))?;
     let free = free_bytes(&opened).context("asking for the free space")?;
@@ -116,10 +112,8 @@ fn mixed(seed: u64, block: u64) -> u64 {
 }
 
 /// Demands that all of a file lies in blocks of its device that were written; returns the number of
-/// its pieces there, `None` where the file system does not tell.
-///
-/// # Errors
-/// Some does not: reads of it would give zeros, or come from elsewhere.
+/// its pieces there, `None` where the file system does not tell. Errors: some does not: reads of it
+/// would give zeros, or come from elsewhere.
 pub fn demand_written_extents(file: &File, bytes: u64) -> Result<Option<usize>> {
     let extents = extents(file).context("asking where the file lies on its device")?;
     if let Some(extents) = &extents {
@@ -196,9 +190,7 @@ mod tests {
         file.write_all_at(&[1; 4096], 0).expect("writes");
         file.write_all_at(&[1; 4096], 1 << 20).expect("writes");
         file.sync_all().expect("syncs");
-        let Some(found) = extents(&file).expect("asks") else {
-            return skips::test("file-system");
-        };
+        let Some(found) = extents(&file).expect("asks") else { return skips::test("file-system") };
         let first: Vec<Extent> = found[..1].to_vec();
         all_on_device(&first, 4096).expect("its only page");
         // What is allocated behind the end does not count.

@@ -5,7 +5,9 @@ mod views;
 
 use super::{FAMILIES, find};
 use bench::experiment::fixtures;
-use bench::experiment::{DirFacts, Experiment, Family, Offer, Preset, Role, Site, Skip};
+use bench::experiment::{
+    AnyExperiment, Card, DirFacts, Family, Need, Offer, Preset, Role, Site, Skip,
+};
 use frozen::with_peer;
 use record::case::Series;
 use record::event::Repeat;
@@ -28,14 +30,14 @@ const HEADINGS: [&str; 6] = [
     "## Sources",
 ];
 
-fn all() -> Vec<(&'static Family, &'static dyn Experiment)> {
+fn all() -> Vec<(&'static Family, &'static dyn AnyExperiment)> {
     FAMILIES
         .iter()
         .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
         .collect()
 }
 
-fn offer(experiment: &'static dyn Experiment, site: &Site, preset: Preset) -> Option<Offer> {
+fn offer(experiment: &'static dyn AnyExperiment, site: &Site, preset: Preset) -> Option<Offer> {
     let params = Settings::default().params(experiment.card(), preset);
     match experiment.series(site, &params) {
         Ok(offer) => Some(offer),
@@ -90,7 +92,7 @@ fn what_changes_from_one_minute_to_the_next_is_in_no_setting() {
 }
 
 /// Whether an experiment refers a preset that is too short for it to a longer one, everywhere.
-fn is_for_longer(experiment: &dyn Experiment, sites: &[(String, Site)], preset: Preset) -> bool {
+fn is_for_longer(experiment: &dyn AnyExperiment, sites: &[(String, Site)], preset: Preset) -> bool {
     let params = Settings::default().params(experiment.card(), preset);
     preset == Preset::Quick
         && sites.iter().all(|(_, site)| {
@@ -101,7 +103,11 @@ fn is_for_longer(experiment: &dyn Experiment, sites: &[(String, Site)], preset: 
 }
 
 /// Whether an experiment measures only what the user names with a setting of its own, everywhere.
-fn is_for_a_setting(experiment: &dyn Experiment, sites: &[(String, Site)], preset: Preset) -> bool {
+fn is_for_a_setting(
+    experiment: &dyn AnyExperiment,
+    sites: &[(String, Site)],
+    preset: Preset,
+) -> bool {
     let card = experiment.card();
     let params = Settings::default().params(card, preset);
     let setting = format!("--set {}.", card.id);
@@ -162,7 +168,7 @@ fn manuals_have_all_headings_in_order() {
 }
 
 /// Where the parts of an experiment lie, beside the file that its id names.
-fn folder(experiment: &dyn Experiment) -> PathBuf {
+fn folder(experiment: &dyn AnyExperiment) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let named = experiment.card().id.replace('.', "/");
     let mut folders = ["exp-core", "exp-fs", "exp-net", "exp-os"]
@@ -173,7 +179,7 @@ fn folder(experiment: &dyn Experiment) -> PathBuf {
 }
 
 /// An experiment's file and the parts in the directory of its name.
-fn whole_source(experiment: &dyn Experiment) -> String {
+fn whole_source(experiment: &dyn AnyExperiment) -> String {
     let parts = folder(experiment);
     let mut text = experiment.source().to_owned();
     if let Ok(files) = std::fs::read_dir(parts) {
@@ -274,23 +280,43 @@ fn every_experiment_keeps_its_contract_at_every_site() {
     }
 }
 
-/// What has files, or two ends, is rehearsed by tests of its own.
+/// The kind of `tests/skips.txt` for what an experiment lacks on this machine.
+fn kind(card: &Card) -> &'static str {
+    match card.needs {
+        [Need::TwoCpus] => "one-cpu",
+        [Need::Numa] => "one-node",
+        [Need::Root] => "root",
+        [Need::Arch(_)] => "processor",
+        _ => "kernel",
+    }
+}
+
+/// What has files or two ends, or measures what the user names, is rehearsed by tests of its own.
 #[test]
 fn every_other_experiment_can_be_rehearsed_here() {
-    let site = here();
+    let here = [("here".to_owned(), here())];
+    let site = &here[0].1;
     let mut count = 0;
     for (_, experiment) in all().into_iter().filter(|(family, _)| !family.hidden) {
         let card = experiment.card();
-        if let Some(skip) = lacks(card, &site) {
-            println!("{}: {}", card.id, skip.reason);
-        } else if !experiment.two_ended()
-            && offer(experiment, &site, Preset::Rehearsal).is_some_and(|of| !of.series.is_empty())
-        {
-            let begun = std::time::Instant::now();
-            let samples = smoke(experiment);
-            println!("{}: {} in {:?}", card.id, samples.len(), begun.elapsed());
-            assert!(!samples.is_empty(), "{}", card.id);
-            count += 1;
+        let is_own = card.needs.contains(&Need::Directory)
+            || experiment.two_ended()
+            || is_for_a_setting(experiment, &here, Preset::Rehearsal);
+        if is_own {
+            continue;
+        }
+        let params = Settings::default().params(card, Preset::Rehearsal);
+        match lacks(card, site).map_or_else(|| experiment.series(site, &params), Err) {
+            Err(skip) => skips::part(kind(card), format!("{}: {}", card.id, skip.reason)),
+            Ok(offer) if offer.series.is_empty() => {
+                let reasons = offer.skipped.iter().map(|(id, skip)| (id, &skip.reason));
+                let reasons: Vec<_> = reasons.collect();
+                skips::part(kind(card), format!("{}: {reasons:?}", card.id));
+            }
+            Ok(_) => {
+                assert!(!smoke(experiment).is_empty(), "{}", card.id);
+                count += 1;
+            }
         }
     }
     assert!(count >= 16, "{count}");

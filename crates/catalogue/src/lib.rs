@@ -6,7 +6,7 @@ mod laws;
 #[cfg(test)]
 mod same;
 
-use bench::experiment::{Catalogue, Experiment};
+use bench::experiment::{AnyExperiment, Catalogue};
 
 /// Every family, in the order in which a user sees them.
 pub static FAMILIES: Catalogue = &[
@@ -21,6 +21,6 @@ pub static FAMILIES: Catalogue = &[
 ];
 
 /// The experiment of an id.
-pub fn find(id: &str) -> Option<&'static dyn Experiment> {
+pub fn find(id: &str) -> Option<&'static dyn AnyExperiment> {
     bench::experiment::find(FAMILIES, id)
 }

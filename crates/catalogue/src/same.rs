@@ -18,7 +18,7 @@ fn rows() -> Vec<[[&'static str; 2]; 2]> {
     let row = |line: &'static str| {
         let fields: Vec<&str> = line.split('\t').collect();
         let [one, of_one, other, of_other] = fields[..] else {
-            panic!("{line} has {} fields", fields.len());
+            panic!("{line} has {} fields", fields.len())
         };
         [[one, of_one], [other, of_other]]
     };

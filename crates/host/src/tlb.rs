@@ -55,9 +55,7 @@ pub(super) fn read(outside: &Outside) -> Vec<Tlb> {
 
 /// Deterministic address translation parameters (Intel SDM 2A, CPUID 18h).
 fn from_leaf_18(outside: &Outside) -> Vec<Tlb> {
-    let Some(first) = outside.leaf(0x18, 0) else {
-        return Vec::new();
-    };
+    let Some(first) = outside.leaf(0x18, 0) else { return Vec::new() };
     let leaves = (0..=first.eax.min(64)).filter_map(|subleaf| outside.leaf(0x18, subleaf));
     leaves.flat_map(structure).collect()
 }
@@ -128,9 +126,7 @@ const DESCRIPTORS: &[Descriptor] = &[
 ];
 
 fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
-    let Some(leaf) = outside.leaf(2, 0) else {
-        return Vec::new();
-    };
+    let Some(leaf) = outside.leaf(2, 0) else { return Vec::new() };
     // The low byte of EAX is the count of calls (always 1); a register with bit 31 set says
     // nothing.
     let words = [leaf.eax & !0xff, leaf.ebx, leaf.ecx, leaf.edx];
@@ -239,9 +235,7 @@ mod tests {
 
     #[test]
     fn intel_answers_in_amd_leaves_are_not_read() {
-        assert!(
-            tlbs("0 0 24 756e6547 6c65746e 49656e69\n80000005 0 ff48ff40 ff48ff40 0 0\n")
-                .is_empty()
-        );
+        let intel = "0 0 24 756e6547 6c65746e 49656e69\n80000005 0 ff48ff40 ff48ff40 0 0\n";
+        assert!(tlbs(intel).is_empty());
     }
 }

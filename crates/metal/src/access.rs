@@ -7,9 +7,7 @@ use std::path::Path;
 /// Whether the effective user may write a file, or make something in a directory: what permissions,
 /// capabilities and read-only mounts say (faccessat(2)). No for what is not there.
 pub fn may_write(path: &Path) -> bool {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
-        return false;
-    };
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: the text ends with a zero and lives until the call returns.
     let answer =
         unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) };

@@ -33,9 +33,7 @@ pub struct Chains {
 
 impl Chains {
     /// Links as many slots as `footprint` bytes hold, with one chain at work. Touch it before.
-    ///
-    /// # Errors
-    /// `slot_bytes` is not a multiple of 8 of at least 16, there are fewer slots than
+    /// Errors: `slot_bytes` is not a multiple of 8 of at least 16, there are fewer slots than
     /// [`MOST_CHAINS`] or 2^32 and more of them, or the mapping is too small.
     pub fn new(
         mapping: Mapping,

@@ -72,9 +72,7 @@ fn counted(bytes: [u8; 24]) -> Option<u64> {
 
 /// Whether the counter moved by what the chain must take.
 fn plausible(before: u64, after: u64) -> bool {
-    let Some(cycles) = after.checked_sub(before) else {
-        return false;
-    };
+    let Some(cycles) = after.checked_sub(before) else { return false };
     PLAUSIBLE_CYCLES.contains(&(cycles as f64 / CHECK_STEPS as f64))
 }
 
@@ -111,9 +109,7 @@ mod tests {
 
     #[test]
     fn an_open_counter_counts_and_a_missing_one_is_none() {
-        let Some(counter) = CycleCounter::open() else {
-            return skips::test("cycle-counter");
-        };
+        let Some(counter) = CycleCounter::open() else { return skips::test("cycle-counter") };
         let before = counter.read().unwrap();
         kernel::chain_multiply(CHECK_STEPS);
         assert!(counter.read().unwrap() >= before + 2 * CHECK_STEPS);

@@ -156,10 +156,8 @@ pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Res
     done(patience, |_| DirBuilder::new().mode(0o755).create(path))
 }
 
-/// Removes a directory with all that is in it; links are removed, not followed.
-///
-/// # Errors
-/// The first thing that cannot be removed, `NotFound` where it is not there, those of [`within`].
+/// Removes a directory with all that is in it; links are removed, not followed. Errors: the first
+/// thing that cannot be removed, `NotFound` where it is not there, those of [`within`].
 pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
     done(patience, |signs| {
         empty(&open(path)?, &[], signs)?;

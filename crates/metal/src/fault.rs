@@ -65,10 +65,8 @@ impl Area {
 
     /// Pieces of a file of `piece_bytes` each, side by side, shared and to be read; `offsets` are
     /// their places in the file. Pieces that do not follow each other in the file are areas of
-    /// their own to the kernel, and a fault maps no page of another area.
-    ///
-    /// # Errors
-    /// Those of mmap(2): ENOMEM where the process has too many areas (`vm.max_map_count`).
+    /// their own to the kernel, and a fault maps no page of another area. Errors: those of mmap(2):
+    /// ENOMEM where the process has too many areas (`vm.max_map_count`).
     pub fn file(file: &File, piece_bytes: usize, offsets: &[u64]) -> io::Result<Area> {
         let area = Area::reserve(piece_bytes * offsets.len(), Renewal::Drop)?;
         for (index, &offset) in offsets.iter().enumerate() {
@@ -116,9 +114,7 @@ impl Area {
 
     /// Reads the first word of every `stride` bytes, `count` times from the byte `from` on. Each
     /// read is one load that no compiler leaves out or moves. Returns the sum of what it read.
-    ///
-    /// # Panics
-    /// A read would be outside of the area. (A file shorter than its mapping is a SIGBUS.)
+    /// Panics: a read would be outside of the area. (A file shorter than its mapping is a SIGBUS.)
     #[inline(never)]
     pub fn read(&self, from: usize, stride: usize, count: usize) -> u64 {
         self.check(from, stride, count);

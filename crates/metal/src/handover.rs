@@ -31,10 +31,8 @@ pub struct FirstRun {
 }
 
 /// Makes a child as fork(2) does (its memory is a copy) by the bare system call, and waits for its
-/// end. The child reads the counter before anything else, leaves it in `word` and exits.
-///
-/// # Errors
-/// Those of clone(2), RLIMIT_NPROC and pids.max among them, and of waitpid(2); a child that did not
+/// end. The child reads the counter before anything else, leaves it in `word` and exits. Errors:
+/// those of clone(2), RLIMIT_NPROC and pids.max among them, and of waitpid(2); a child that did not
 /// end by its own exit.
 pub fn first_run(words: &SharedWords) -> io::Result<FirstRun> {
     let word = words.first().expect("shared memory has a word at least");

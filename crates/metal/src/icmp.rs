@@ -58,9 +58,7 @@ pub struct Packet {
 }
 
 impl Echo {
-    /// Opens a socket for echoes with `payload_bytes` of payload. Nothing is sent yet.
-    ///
-    /// # Errors
+    /// Opens a socket for echoes with `payload_bytes` of payload. Nothing is sent yet. Errors:
     /// `PermissionDenied` where neither kind of socket is granted; a payload below
     /// [`PAYLOAD_MIN_BYTES`] or longer than IP carries; an address without a route or a family that
     /// this host lacks.
@@ -146,10 +144,8 @@ impl Echo {
 
     /// Waits for a packet, for as long as nothing interrupts the wait
     /// ([`crate::deadline::Deadline`]). [`Echo::answer`] says whether it is the answer, later.
-    ///
-    /// # Errors
-    /// `Interrupted` where a signal came first; what routers and the peer answered instead of an
-    /// echo (`EHOSTUNREACH`, `ECONNREFUSED`, `EMSGSIZE`), and those of recvmsg(2).
+    /// Errors: `Interrupted` where a signal came first; what routers and the peer answered instead
+    /// of an echo (`EHOSTUNREACH`, `ECONNREFUSED`, `EMSGSIZE`), and those of recvmsg(2).
     #[inline]
     pub fn receive(&mut self) -> io::Result<Packet> {
         let (bytes, told) = socket::receive(&self.socket, &mut self.inbox)?;

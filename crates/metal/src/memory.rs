@@ -76,13 +76,10 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `bytes`, rounded up to whole pages of the kind asked for.
-    /// No page is there before it is touched.
-    ///
-    /// # Errors
-    /// `bytes` is 0, or more than the kernel would ever give; or huge pages are asked of a kernel
-    /// that has none. Whether huge pages were given is seen by [`Mapping::huge_share`] after the
-    /// first touch.
+    /// Maps at least `bytes`, rounded up to whole pages of the kind asked for. No page is there
+    /// before it is touched. Errors: `bytes` is 0, or more than the kernel would ever give; or huge
+    /// pages are asked of a kernel that has none. Whether huge pages were given is seen by
+    /// [`Mapping::huge_share`] after the first touch.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Mapping> {
         let huge = huge_page_bytes();
         let base = base_page_bytes();
@@ -166,11 +163,8 @@ impl Mapping {
         }
     }
 
-    /// Asks the kernel to gather what is there into huge pages now.
-    ///
-    /// # Errors
-    /// A kernel before 6.1 (EINVAL), no free huge page (EAGAIN, ENOMEM), or
-    /// base pages were asked for.
+    /// Asks the kernel to gather what is there into huge pages now. Errors: a kernel before 6.1
+    /// (EINVAL), no free huge page (EAGAIN, ENOMEM), or base pages were asked for.
     pub fn collapse(&self) -> io::Result<()> {
         if self.pages == Pages::Base {
             return Err(invalid("a mapping of base pages is not to be collapsed"));

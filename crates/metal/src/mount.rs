@@ -21,11 +21,9 @@ pub struct Detached {
 }
 
 impl Detached {
-    /// Mounts a file system that needs no device, as `c"tracefs"`.
-    ///
-    /// # Errors
-    /// Those of fsopen(2), fsconfig(2) and fsmount(2): EPERM without the right to mount, ENODEV
-    /// where the kernel has no such file system, ENOSYS before Linux 5.2.
+    /// Mounts a file system that needs no device, as `c"tracefs"`. Errors: those of fsopen(2),
+    /// fsconfig(2) and fsmount(2): EPERM without the right to mount, ENODEV where the kernel has no
+    /// such file system, ENOSYS before Linux 5.2.
     pub fn new(kind: &CStr) -> io::Result<Detached> {
         // SAFETY: the kernel reads the string up to its end; what it opens is nobody else's.
         let context =

@@ -183,11 +183,8 @@ impl Library {
 
     /// Mounts an export for this process alone, and opens a file of it. Every answer of the server
     /// is waited for so long as `patience` says (in whole seconds, at least one) and no longer; a
-    /// connection that is lost stays lost.
-    ///
-    /// # Errors
-    /// What the library says: no route, no export, no file, no answer in time; a file that is not a
-    /// regular one (`InvalidInput`).
+    /// connection that is lost stays lost. Errors: what the library says: no route, no export, no
+    /// file, no answer in time; a file that is not a regular one (`InvalidInput`).
     pub fn open(self, address: &Address<'_>, patience: Duration) -> io::Result<NfsFile> {
         let text = |text: &str| CString::new(text).map_err(io::Error::from);
         let (server, export, file, url) =

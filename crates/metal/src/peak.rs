@@ -345,9 +345,7 @@ mod tests {
     #[test]
     fn values_stay_normal_and_apart() {
         for kernel in Kernel::every() {
-            let Some(peak) = Peak::new(kernel, 1_000_000) else {
-                continue;
-            };
+            let Some(peak) = Peak::new(kernel, 1_000_000) else { continue };
             let mut seen = std::collections::HashSet::new();
             for chain in 0..peak.body.chains {
                 assert!(chain < CHAINS_MAX);

@@ -82,11 +82,9 @@ pub struct Ring {
 
 impl Ring {
     /// These tracepoints of the kernel (by number, as tracefs tells it) on `cpu`, whoever runs
-    /// there, in a buffer of at least `bytes`. They begin with [`Ring::start`].
-    ///
-    /// # Errors
-    /// Those of perf_event_open(2) and mmap(2): EACCES or EPERM without the right to trace the
-    /// kernel, EMFILE when there are too many files, EINVAL before Linux 4.1.
+    /// there, in a buffer of at least `bytes`. They begin with [`Ring::start`]. Errors: those of
+    /// perf_event_open(2) and mmap(2): EACCES or EPERM without the right to trace the kernel,
+    /// EMFILE when there are too many files, EINVAL before Linux 4.1.
     pub fn of_cpu(cpu: usize, tracepoints: &[u64], bytes: usize) -> io::Result<Ring> {
         let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
         let sampled = Attributes {
@@ -114,11 +112,9 @@ impl Ring {
     }
 
     /// When the thread `tid` (0: the calling one) is switched out and in, whoever runs instead, in
-    /// a buffer of at least `bytes`. It begins with [`Ring::start`]. Linux 4.3.
-    ///
-    /// # Errors
-    /// Those of perf_event_open(2) and mmap(2): EACCES where `perf_event_paranoid` is above 2, or
-    /// for another user's thread.
+    /// a buffer of at least `bytes`. It begins with [`Ring::start`]. Linux 4.3. Errors: those of
+    /// perf_event_open(2) and mmap(2): EACCES where `perf_event_paranoid` is above 2, or for
+    /// another user's thread.
     pub fn of_thread(tid: u32, bytes: usize) -> io::Result<Ring> {
         let tid = i32::try_from(tid).map_err(io::Error::other)?;
         let attributes = Attributes {

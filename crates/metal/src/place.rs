@@ -28,11 +28,9 @@ impl Pinned {
     }
 }
 
-/// Pins the calling thread to `cpu` and verifies by `getcpu` that it runs there.
-///
-/// # Errors
-/// The CPU does not exist, is offline or outside the cpuset (the message names
-/// the allowed ones); or the thread was found elsewhere afterwards.
+/// Pins the calling thread to `cpu` and verifies by `getcpu` that it runs there. Errors: the CPU
+/// does not exist, is offline or outside the cpuset (the message names the allowed ones); or the
+/// thread was found elsewhere afterwards.
 pub fn pin(cpu: usize) -> io::Result<Pinned> {
     set_affinity(&[cpu])?;
     let found = current_cpu();

@@ -180,11 +180,9 @@ pub fn geteuid() -> u32 {
 
 /// Ticks that the first system call of a fresh child takes, R1's way around a cached `getpid`: the
 /// child is made as vfork makes it (it shares the memory, the parent waits), keeps the parent's CPU
-/// set, and times one raw `getpid`. Its number and its exit status are checked.
-///
-/// # Errors
-/// A processor without [`clock::ticks_end`]; those of clone(2) and waitpid(2); a child that
-/// answered with another number or ended otherwise than by its own exit.
+/// set, and times one raw `getpid`. Its number and its exit status are checked. Errors: a processor
+/// without [`clock::ticks_end`]; those of clone(2) and waitpid(2); a child that answered with
+/// another number or ended otherwise than by its own exit.
 pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
     /// What the child leaves in the memory that it shares.
     struct Answer {

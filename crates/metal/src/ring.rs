@@ -192,9 +192,7 @@ impl Ring {
         let start = self.position;
         let mut slot = start;
         for visited in 0..self.slots {
-            let Some(next) = self.checked_next(slot) else {
-                return visited;
-            };
+            let Some(next) = self.checked_next(slot) else { return visited };
             slot = next;
             if slot == start {
                 return visited + 1;

@@ -23,12 +23,9 @@ impl Wakeup {
     }
 }
 
-/// Sleeps until `clock` shows `at_ns`, not at all where it already does
-/// (clock_nanosleep(2) with `TIMER_ABSTIME`, by its instruction).
-///
-/// # Errors
-/// `Interrupted` by a signal that has a handler, a [`Deadline`](crate::deadline::Deadline) among
-/// them; a clock on which nobody can sleep.
+/// Sleeps until `clock` shows `at_ns`, not at all where it already does (clock_nanosleep(2) with
+/// `TIMER_ABSTIME`, by its instruction). Errors: `Interrupted` by a signal that has a handler, a
+/// [`Deadline`](crate::deadline::Deadline) among them; a clock on which nobody can sleep.
 #[inline]
 pub fn until(clock: Clock, at_ns: u64) -> io::Result<()> {
     let at = timespec(Duration::from_nanos(at_ns));
@@ -79,11 +76,8 @@ pub struct TimerSlack {
 }
 
 impl TimerSlack {
-    /// Sets the slack; 1 ns is the least that there is.
-    ///
-    /// # Errors
-    /// Those of prctl(2); 0, which would mean the slack that the thread began with; a kernel that
-    /// did not take it.
+    /// Sets the slack; 1 ns is the least that there is. Errors: those of prctl(2); 0, which would
+    /// mean the slack that the thread began with; a kernel that did not take it.
     pub fn set(slack_ns: u64) -> io::Result<TimerSlack> {
         if slack_ns == 0 {
             return Err(invalid("a timer slack of 0 ns means the one that the thread began with"));

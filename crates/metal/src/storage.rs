@@ -144,9 +144,7 @@ mod tests {
         file.write_all_at(&[0x5a; 1 << 16], 1 << 20).unwrap();
         file.sync_all().unwrap();
         sync_file_system(&file).unwrap();
-        let Some(bytes) = on_device(&file) else {
-            return skips::test("file-system");
-        };
+        let Some(bytes) = on_device(&file) else { return skips::test("file-system") };
         assert_eq!(bytes, 2 << 16);
         let all = extents(&file).unwrap().unwrap();
         let last = all.last().unwrap();
@@ -162,9 +160,7 @@ mod tests {
             file.write_all_at(&[0xa5; 4096], index << 17).unwrap();
         }
         file.sync_all().unwrap();
-        let Some(all) = extents(&file).unwrap() else {
-            return skips::test("file-system");
-        };
+        let Some(all) = extents(&file).unwrap() else { return skips::test("file-system") };
         let starts: Vec<u64> = all.iter().map(|extent| extent.at).collect();
         let expected: Vec<u64> = (0..pieces).map(|index| index << 17).collect();
         assert_eq!(starts, expected);

@@ -300,11 +300,9 @@ impl Stream {
     /// Lays out the kernel's arrays, `footprint_bytes` together (whole lines of each array, of
     /// eight where strided), and writes their values past the caches, so that none has to be
     /// written back while the kernel runs (on aarch64 such stores are a hint). The memory is to be
-    /// touched before by the thread that is to use it.
-    ///
-    /// # Errors
-    /// The kernel is not supported; the mapping has less than [`Stream::mapping_bytes`]; or the
-    /// footprint is less than a unit of each array.
+    /// touched before by the thread that is to use it. Errors: the kernel is not supported; the
+    /// mapping has less than [`Stream::mapping_bytes`]; or the footprint is less than a unit of
+    /// each array.
     pub fn new(
         kernel: Kernel,
         ahead: Ahead,

@@ -11,11 +11,9 @@ use crate::answer::done;
 
 /// Makes the TAP interface `name` in a network namespace (a file of `/run/netns`), without a header
 /// of its own before the frames. It goes with the last descriptor; reads and writes fail once it is
-/// deleted.
-///
-/// # Errors
-/// A name of more than 15 bytes; those of setns(2), open(2) of `/dev/net/tun` and of its ioctl:
-/// EPERM without `CAP_NET_ADMIN`, ENOENT without the driver, EBUSY where the name is taken.
+/// deleted. Errors: a name of more than 15 bytes; those of setns(2), open(2) of `/dev/net/tun` and
+/// of its ioctl: EPERM without `CAP_NET_ADMIN`, ENOENT without the driver, EBUSY where the name is
+/// taken.
 pub fn open_in(namespace: &File, name: &CStr) -> io::Result<File> {
     use std::os::fd::AsFd;
     if name.count_bytes() >= libc::IFNAMSIZ {

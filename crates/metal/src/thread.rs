@@ -98,11 +98,8 @@ struct Bare {
 impl Maker {
     /// A maker of threads with stacks of `stack_bytes`, guard page included, on `cpu`, or wherever
     /// the calling thread may run. A thread for another CPU is made where its maker runs and moved
-    /// by the library before its first instruction.
-    ///
-    /// # Errors
-    /// A stack below the library's least size, or a bare thread for a CPU: it would have to move
-    /// itself, after its first instruction.
+    /// by the library before its first instruction. Errors: a stack below the library's least size,
+    /// or a bare thread for a CPU: it would have to move itself, after its first instruction.
     pub fn new(stack: Stack, stack_bytes: usize, cpu: Option<usize>) -> io::Result<Maker> {
         let mut attributes = Attributes::new()?;
         attributes.stack_bytes(stack_bytes)?;
@@ -144,10 +141,8 @@ impl Maker {
         body.ran(count)
     }
 
-    /// Makes `count` threads, which all wait, then lets them go and joins all.
-    ///
-    /// # Errors
-    /// EAGAIN: the user's limit on processes (RLIMIT_NPROC; root is exempt), the cgroup's pids.max,
+    /// Makes `count` threads, which all wait, then lets them go and joins all. Errors: EAGAIN: the
+    /// user's limit on processes (RLIMIT_NPROC; root is exempt), the cgroup's pids.max,
     /// kernel.threads-max or memory for stacks is reached; those made so far are joined. A thread
     /// did not run. Bare threads share one stack and cannot live together.
     pub fn together(&mut self, count: u64, work: Work) -> io::Result<()> {

@@ -51,10 +51,7 @@ pub struct Recording {
 }
 
 /// Reads a record. A torn last line (a killed writer's) is left out and told; anything else that
-/// does not parse is an error.
-///
-/// # Errors
-/// See [`ReadError`].
+/// does not parse is an error. Errors: see [`ReadError`].
 pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
     let mut run: Option<Run> = None;
     let (mut whole_bytes, mut line_number) = (0_u64, 0_usize);
@@ -109,10 +106,8 @@ fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
 }
 
 /// The event on a line. A line is read as what its name says: a tagged enum of serde's would first
-/// make a tree of every number.
-///
-/// # Errors
-/// What the parser says: no such event, or not as it should be.
+/// make a tree of every number. Errors: what the parser says: no such event, or not as it should
+/// be.
 pub fn event(line: &[u8]) -> serde_json::Result<Event> {
     let name = match named(line) {
         Some(name) => Cow::Borrowed(name),
@@ -172,11 +167,9 @@ fn check_header(line: &[u8]) -> Result<(), ReadError> {
     }
 }
 
-/// Appends one event as a line and flushes it: what was measured survives the writer.
-///
-/// # Errors
-/// What the writer reports, or an event that would not come back the same: JSON has no number that
-/// is not finite. Nothing is written then, so that the record stays readable.
+/// Appends one event as a line and flushes it: what was measured survives the writer. Errors: what
+/// the writer reports, or an event that would not come back the same: JSON has no number that is
+/// not finite. Nothing is written then, so that the record stays readable.
 pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     // A number that is not finite becomes `null`, which is also how an absent value is written.

@@ -3,10 +3,8 @@
 use crate::unit::Unit;
 
 /// Parses a size or count in base units: `4096`, `4KiB`, `1.5MiB`, `2GB`. Binary prefixes are
-/// powers of 1024, decimal ones of 1000; a bare `K`, `M` or `G` is refused as ambiguous.
-///
-/// # Errors
-/// What is wrong with the text, and what to type.
+/// powers of 1024, decimal ones of 1000; a bare `K`, `M` or `G` is refused as ambiguous. Errors:
+/// what is wrong with the text, and what to type.
 pub fn parse_integer(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text)?;
     let factor = match suffix {
@@ -33,9 +31,7 @@ pub fn parse_integer(text: &str) -> Result<u64, String> {
 }
 
 /// Parses a fact as a data sheet gives it: `550MB/s`, `4.2GHz`, `80ns`, `8`, into the base unit.
-///
-/// # Errors
-/// What is wrong with the text, and what to type.
+/// Errors: what is wrong with the text, and what to type.
 pub fn parse_fact(text: &str, unit: Unit) -> Result<f64, String> {
     let (number, suffix) = split(text)?;
     let (prefix, base) =

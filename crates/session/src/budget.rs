@@ -169,9 +169,7 @@ impl<'run> Budget<'run> {
         let fits = |at: &usize| wants(at) && self.to_next(*at) <= self.left;
         let mut open: Vec<usize> = (0..self.claims.len()).filter(fits).collect();
         open.sort_by(|a, b| level(*a).cmp(&level(*b)).then(self.wider(*a, *b)));
-        let Some((&widest, others)) = open.split_first() else {
-            return Vec::new();
-        };
+        let Some((&widest, others)) = open.split_first() else { return Vec::new() };
         let shared = match level(widest) {
             u32::MAX => self.left / 2,
             _ => self.left,

@@ -113,10 +113,7 @@ pub struct Hung {
 }
 
 impl Worker {
-    /// Starts a worker: this same binary.
-    ///
-    /// # Errors
-    /// It could not be started.
+    /// Starts a worker: this same binary. Errors: it could not be started.
     pub fn start() -> Result<Self> {
         let kills = Kills::now();
         let mut command = Command::new("/proc/self/exe");
@@ -169,10 +166,7 @@ impl Worker {
         }
     }
 
-    /// Sends an order.
-    ///
-    /// # Errors
-    /// The worker is gone.
+    /// Sends an order. Errors: the worker is gone.
     pub fn order(&mut self, message: &ToWorker) -> Result<()> {
         let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
         // One that died before it read is told as one that died later: by its end.
@@ -182,11 +176,8 @@ impl Worker {
     /// Waits for the next message but for those that say what memory is taken for and what may
     /// hang, which are kept. Once its files may hang, the deadline is that of the worker's signs,
     /// of which every message is one, and so is in the last part of its time that it reads or
-    /// writes.
-    ///
-    /// # Errors
-    /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
-    /// words, or [`OutOfMemory`]).
+    /// writes. Errors: [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its
+    /// status and last words, or [`OutOfMemory`]).
     pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
         loop {
             let until = self.files.until.unwrap_or(deadline);
@@ -281,9 +272,7 @@ impl Worker {
     }
 
     /// The next message, `None` where there is none in time: one blocking read with a deadline.
-    ///
-    /// # Errors
-    /// As [`Worker::next`], but for the deadline.
+    /// Errors: as [`Worker::next`], but for the deadline.
     fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
         loop {
@@ -314,10 +303,7 @@ impl Worker {
     }
 
     /// Its output and its input, for who waits for more than a worker: from then on they are not
-    /// read and written here.
-    ///
-    /// # Errors
-    /// They were given before.
+    /// read and written here. Errors: they were given before.
     pub fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
         let output = self.child.stdout.take();
         let input = self.child.stdin.take();

@@ -2,7 +2,7 @@
 //! there.
 
 use bench::experiment::{
-    Domain, Experiment, FAR, LOOPBACK, Param, Params, Preset, Role, Site, Unit,
+    AnyExperiment, Domain, FAR, LOOPBACK, Param, Params, Preset, Role, Site, Unit,
 };
 use record::key::Value;
 use record::quantity::render_bytes;
@@ -15,7 +15,7 @@ const LISTED: usize = 12;
 /// The values of a parameter in quick, standard and thorough, as a user would type them; none where
 /// a preset has no case with it here.
 pub fn defaults(
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
 ) -> Vec<(&'static Param, [Option<String>; 3])> {
     let presets = [Preset::Quick, Preset::Standard, Preset::Thorough];

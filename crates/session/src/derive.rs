@@ -1,6 +1,6 @@
 //! What the figures of an experiment say together, with intervals from resampled rounds.
 
-use bench::experiment::{DerivedValue, Experiment, Known, Site};
+use bench::experiment::{AnyExperiment, DerivedValue, Known, Site};
 use record::event::{Derived, Repeat};
 use record::key::{Key, PLACEMENT, Value};
 use record::metric::{Better, Over};
@@ -18,7 +18,7 @@ struct Table {
 }
 
 /// A series that was measured: its experiment and its label.
-pub type Measured = (&'static dyn Experiment, String);
+pub type Measured = (&'static dyn AnyExperiment, String);
 
 /// Estimates of every figure that is there so far: measured, and derived from these.
 pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
@@ -47,8 +47,8 @@ pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
 }
 
 /// The experiments that were measured, in this order.
-fn experiments(measured: &[Measured]) -> Vec<&'static dyn Experiment> {
-    let mut all: Vec<&'static dyn Experiment> = Vec::new();
+fn experiments(measured: &[Measured]) -> Vec<&'static dyn AnyExperiment> {
+    let mut all: Vec<&'static dyn AnyExperiment> = Vec::new();
     for (experiment, _) in measured {
         if all.iter().all(|other| other.card().id != experiment.card().id) {
             all.push(*experiment);
@@ -87,7 +87,7 @@ pub fn derive(run: &Run, site: &Site, measured: &[Measured], seed: u64) -> Vec<D
 
 /// What an experiment derives its figures from.
 struct Inputs<'run> {
-    experiment: &'static dyn Experiment,
+    experiment: &'static dyn AnyExperiment,
     site: &'run Site,
     tables: Vec<Table>,
     /// What earlier experiments derived.
@@ -98,7 +98,7 @@ impl<'run> Inputs<'run> {
     /// From the measured series of an experiment and of those that it comes after, directly or not.
     fn of(
         run: &Run,
-        experiment: &'static dyn Experiment,
+        experiment: &'static dyn AnyExperiment,
         site: &'run Site,
         measured: &[Measured],
         earlier: &'run [(Key, f64)],

@@ -31,10 +31,8 @@ pub fn silence(stated: Duration) -> Duration {
     SILENCE + stated.min(STATED_MOST)
 }
 
-/// Where a series has its files; `None` where the run has no directory.
-///
-/// # Errors
-/// The one that it has elsewhere could not be made.
+/// Where a series has its files; `None` where the run has no directory. Errors: the one that it has
+/// elsewhere could not be made.
 pub fn of(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
     match live.work.experiment.files_below(&live.series) {
         None => Ok(setup.site.dir.as_ref().map(|dir| dir.path.clone())),
@@ -117,10 +115,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// Lists it.
-    ///
-    /// # Errors
-    /// [`Hung`], [`Interrupted`], or why it cannot be listed.
+    /// Lists it. Errors: [`Hung`], [`Interrupted`], or why it cannot be listed.
     pub fn of(dir: &Path, stop: &AtomicBool) -> Result<Before> {
         match metal::directory::names(dir, Patience::unless(SILENCE, stop)) {
             Ok(names) => Ok(Before { dir: dir.to_owned(), names }),
@@ -199,7 +194,7 @@ mod tests {
         let unprepared = super::Unprepared("no space".to_owned());
         let of_all = given_up(&unprepared.into(), &series);
         assert_eq!(of_all.len(), 2);
-        assert!(of_all[0].reason.ends_with("could not be made: no space"));
+        assert!(of_all[0].reason.ends_with("no space"));
         assert!(given_up(&anyhow::anyhow!("an error"), &series).is_empty());
     }
 

@@ -8,7 +8,7 @@ use crate::plan::case_ns;
 use crate::site::{Files, site};
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{
-    Card, DirFacts, Domain, Experiment, Known, Offer, Params, Preset, Role, Site, Skip, measure,
+    AnyExperiment, Card, DirFacts, Domain, Known, Offer, Params, Preset, Role, Site, Skip, measure,
 };
 use bench::link::{CalibrateOrder, RoundOrder};
 use bench::measure::{Bench, Written, calibrate};
@@ -62,7 +62,7 @@ pub fn params(card: &'static Card, preset: Preset, set: &[(&str, &str)]) -> Para
 }
 
 /// Asserts what holds for every experiment at every site, and returns what it offers there.
-pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer {
+pub fn check(experiment: &dyn AnyExperiment, site: &Site, preset: Preset) -> Offer {
     let card = experiment.card();
     let offer = experiment
         .series(site, &params(card, preset, &[]))
@@ -72,7 +72,7 @@ pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer 
 }
 
 /// Asserts what holds for what every experiment offers at every site.
-pub fn check_offer(experiment: &dyn Experiment, site: &Site, offer: &Offer) {
+pub fn check_offer(experiment: &dyn AnyExperiment, site: &Site, offer: &Offer) {
     let card = experiment.card();
     let metrics = |derived| card.metrics.iter().filter(move |metric| metric.derived == derived);
     let (mut seen, mut labels) = (BTreeSet::new(), BTreeSet::new());
@@ -120,7 +120,7 @@ fn check_names(card: &Card, id: &CaseId) {
     }
 }
 
-fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
+fn check_prior(experiment: &dyn AnyExperiment, site: &Site, case: &Case, metric: &Metric) {
     let about = format!("{} {} {}", experiment.card().id, case.id, metric.name);
     let prediction = experiment.predict(site, None, case, metric);
     let prediction = prediction.unwrap_or_else(|| panic!("{about}: no prior"));
@@ -143,7 +143,7 @@ fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &M
 
 /// One rehearsal of everything that an experiment offers on this machine. Every measured metric
 /// that has a prediction must get samples.
-pub fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
+pub fn smoke(experiment: &dyn AnyExperiment) -> Vec<Samples> {
     // A thread of its own, because the bench pins it.
     std::thread::scope(|scope| {
         let work = scope.spawn(|| rehearse(experiment));
@@ -198,7 +198,7 @@ pub fn is_plain(dir: &Path) -> bool {
 /// One rehearsal of what an experiment that has files offers at a site (of [`here_with`]): its
 /// files are made, and every series is measured once.
 pub fn rehearse_in(
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
     preset: Preset,
     set: &[(&str, &str)],
@@ -211,7 +211,7 @@ pub fn rehearse_in(
 }
 
 fn rehearse_files(
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
     preset: Preset,
     set: &[(&str, &str)],
@@ -234,7 +234,7 @@ fn rehearse_files(
     rehearsed
 }
 
-fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
+fn rehearse(experiment: &dyn AnyExperiment) -> Vec<Samples> {
     let site = here();
     let card = experiment.card();
     let calibration = calibration(&site);
@@ -264,7 +264,7 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
 
 /// The series that an experiment offers at a site, with their sizes.
 fn resolved(
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
     preset: Preset,
     set: &[(&str, &str)],
@@ -284,7 +284,7 @@ fn calibration(site: &Site) -> Calibration {
 
 /// One round of a rehearsal, in the site's directory where it has one.
 fn round(
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
     calibration: &Calibration,
     series: &Series,

@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-/// The header of a record in which nothing is measured by this session itself.
-///
-/// # Errors
-/// The clocks cannot be calibrated; a signal came.
+/// The header of a record in which nothing is measured by this session itself. Errors: the clocks
+/// cannot be calibrated; a signal came.
 pub fn header_alone(setup: &Setup, stop: &AtomicBool) -> Result<Header> {
     let calibration = round::calibrate(setup, stop).context("the clocks cannot be calibrated")?;
     let environment = host::environment::tags(&setup.site.host);

@@ -47,9 +47,7 @@ use std::time::{Duration, Instant};
 /// A host at the far end, on which a worker is started for each round.
 pub trait FarHost {
     /// Starts one, whose messages are not waited for any longer once SIGINT or SIGTERM sets `stop`.
-    ///
-    /// # Errors
-    /// [`Interrupted`]; the host cannot be reached any more, or refuses.
+    /// Errors: [`Interrupted`]; the host cannot be reached any more, or refuses.
     fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
 
     /// Whether both ends of a round have found each other at its address: what is sent there
@@ -62,16 +60,11 @@ pub trait FarHost {
 
 /// A worker at the far end of a round, here or there.
 pub trait FarWorker {
-    /// Sends an order.
-    ///
-    /// # Errors
-    /// The worker is gone.
+    /// Sends an order. Errors: the worker is gone.
     fn order(&mut self, message: &ToWorker) -> Result<()>;
 
-    /// Waits for the next message.
-    ///
-    /// # Errors
-    /// [`Interrupted`], the deadline passed, or the worker or the way to it is gone.
+    /// Waits for the next message. Errors: [`Interrupted`], the deadline passed, or the worker or
+    /// the way to it is gone.
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
 }
 
@@ -94,10 +87,7 @@ pub struct Progress {
 
 /// Who is told what happens. Nothing is told while a round is timed.
 pub trait Observer {
-    /// An event happened; it is to be stored.
-    ///
-    /// # Errors
-    /// It could not be stored: the run ends.
+    /// An event happened; it is to be stored. Errors: it could not be stored: the run ends.
     fn event(&mut self, event: &Event) -> Result<()>;
 
     /// A round starts.
@@ -130,11 +120,9 @@ pub struct Finished {
     pub hanging: Vec<PathBuf>,
 }
 
-/// Runs a plan; with `resumed`, continues that run.
-///
-/// # Errors
-/// The clocks cannot be calibrated, or an event cannot be stored. What fails inside a round is an
-/// outcome, not an error; an interruption ends the run cleanly with [`End::Interrupted`].
+/// Runs a plan; with `resumed`, continues that run. Errors: the clocks cannot be calibrated, or an
+/// event cannot be stored. What fails inside a round is an outcome, not an error; an interruption
+/// ends the run cleanly with [`End::Interrupted`].
 pub fn run(
     setup: &Setup,
     observer: &mut dyn Observer,
@@ -240,7 +228,7 @@ impl<'run> Session<'run> {
 
     fn predict_derived(
         &mut self,
-        experiment: &'static dyn bench::experiment::Experiment,
+        experiment: &'static dyn bench::experiment::AnyExperiment,
         cases: &[CaseId],
         known: Option<&Known>,
     ) -> Result<()> {
@@ -255,7 +243,7 @@ impl<'run> Session<'run> {
 
     fn predict_one(
         &mut self,
-        experiment: &'static dyn bench::experiment::Experiment,
+        experiment: &'static dyn bench::experiment::AnyExperiment,
         case: &Case,
         metric: &record::metric::Metric,
         known: Option<&Known>,
@@ -458,7 +446,9 @@ fn told_why(skip: &Skip) -> String {
 }
 
 /// Experiments of the plan with the cases that they may derive.
-fn derived_cases(setup: &Setup) -> Vec<(&'static dyn bench::experiment::Experiment, Vec<CaseId>)> {
+fn derived_cases(
+    setup: &Setup,
+) -> Vec<(&'static dyn bench::experiment::AnyExperiment, Vec<CaseId>)> {
     setup
         .planned
         .plan

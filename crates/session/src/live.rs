@@ -412,7 +412,7 @@ mod tests {
         live.ended(&RoundStatus::Ok, &[], took);
         let (ending, reason) = live.ending_of(&size(4), Stop::Done);
         assert_eq!(ending, Ending::Measured);
-        assert_eq!(reason, "given up after 1 rounds: 4 are too many");
+        assert!(reason.ends_with("4 are too many"), "{reason}");
         assert_eq!(live.ending_of(&size(1), Stop::Done).0, Ending::Measured);
         // Nothing is left to measure.
         live.ended(&void, &[failed(1)], took);

@@ -23,10 +23,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Parses what `--set` was given.
-    ///
-    /// # Errors
-    /// An unknown experiment or parameter, or a value outside its domain.
+    /// Parses what `--set` was given. Errors: an unknown experiment or parameter, or a value
+    /// outside its domain.
     pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSetting> {
         let mut settings = Settings::default();
         for text in texts {
@@ -56,10 +54,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The same with a parameter of a card set, as `--set` takes it.
-    ///
-    /// # Errors
-    /// An unknown parameter, or a value outside its domain.
+    /// The same with a parameter of a card set, as `--set` takes it. Errors: an unknown parameter,
+    /// or a value outside its domain.
     pub fn with(mut self, card: &Card, name: &str, values: &str) -> Result<Self, BadSetting> {
         let param = find_param(card, name)?;
         let values = parse_values(values, param)
@@ -104,10 +100,8 @@ fn default_values(param: &Param, preset: Preset) -> Vec<Value> {
     parse_values(text, param).unwrap_or_default()
 }
 
-/// Parses a comma-separated list of values; `lo..hi` doubles from lo to hi.
-///
-/// # Errors
-/// Why a value is outside the parameter's domain, and what the domain is.
+/// Parses a comma-separated list of values; `lo..hi` doubles from lo to hi. Errors: why a value is
+/// outside the parameter's domain, and what the domain is.
 pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     if text == "auto" && param.defaults.contains(&"auto") {
         return Ok(vec![Value::from("auto")]);
@@ -143,10 +137,7 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
 /// Longest name that a user gives.
 const NAME_MAX: usize = 64;
 
-/// Parses one value.
-///
-/// # Errors
-/// As [`parse_values`].
+/// Parses one value. Errors: as [`parse_values`].
 pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
     let value = match param.domain {
         Domain::Symbols(_) | Domain::Text | Domain::Name(_) => Value::from(token),

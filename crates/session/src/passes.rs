@@ -110,9 +110,7 @@ impl<'run> Session<'run> {
             elapsed: self.started.elapsed(),
         });
         let began = Instant::now();
-        let Some((events, status, ended)) = self.measured(live, n) else {
-            return Ok(false);
-        };
+        let Some((events, status, ended)) = self.measured(live, n) else { return Ok(false) };
         let readings = events.iter().flat_map(readings).collect();
         for event in events {
             self.emit(event)?;
@@ -138,9 +136,7 @@ impl<'run> Session<'run> {
     /// not known (the core was never alone during the calibration) or does not hold (a core that
     /// was always shared has a level too, a lower one). Later rounds and all figures use it.
     fn learn_level(&mut self, mut readings: Vec<f64>) -> Result<()> {
-        let Some(known) = self.calibration.width else {
-            return Ok(());
-        };
+        let Some(known) = self.calibration.width else { return Ok(()) };
         match (known.level, known.unusable) {
             (Some(level), _) => readings.retain(|read| *read > TOO_FAST * level),
             (None, Some(Unusable::NeverAlone)) => {}

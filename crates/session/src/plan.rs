@@ -7,7 +7,7 @@ use crate::params::Settings;
 use crate::select::{Selection, domain_text};
 use bench::experiment::placement::{self, FREE};
 use bench::experiment::{
-    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
+    AnyExperiment, Card, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
     ViewCard,
 };
 use record::case::Series;
@@ -30,7 +30,7 @@ pub const ROUND_OVERHEAD: Duration = Duration::from_millis(30);
 /// A series to measure.
 pub struct Work {
     /// Whose it is.
-    pub experiment: &'static dyn Experiment,
+    pub experiment: &'static dyn AnyExperiment,
     /// The series, sizes symbolic until its stage.
     pub series: Series,
     /// Stage.
@@ -130,10 +130,7 @@ pub fn case_ns(preset: Preset) -> u64 {
     }
 }
 
-/// Resolves a selection against a site.
-///
-/// # Errors
-/// Nothing is left to measure, with the reason.
+/// Resolves a selection against a site. Errors: nothing is left to measure, with the reason.
 pub fn plan(
     families: &'static [&'static Family],
     selection: &Selection,
@@ -142,7 +139,7 @@ pub fn plan(
     budget: Duration,
     site: &Site,
 ) -> Result<Planned, NothingToDo> {
-    let chosen: Vec<(&'static Family, &'static dyn Experiment)> = families
+    let chosen: Vec<(&'static Family, &'static dyn AnyExperiment)> = families
         .iter()
         .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
         .filter(|(family, experiment)| selection.wants(family, experiment.card()))
@@ -197,7 +194,7 @@ impl Planned {
     fn add(
         &mut self,
         entry: &mut PlannedExperiment,
-        experiment: &'static dyn Experiment,
+        experiment: &'static dyn AnyExperiment,
         offer: Result<Offer, Skip>,
         stage: usize,
         site: &Site,
@@ -246,7 +243,7 @@ impl Planned {
 }
 
 /// What the plan says of an experiment before it has series.
-fn entry(experiment: &'static dyn Experiment) -> PlannedExperiment {
+fn entry(experiment: &'static dyn AnyExperiment) -> PlannedExperiment {
     let card = experiment.card();
     let mut views = card.views.iter().map(ViewCard::view);
     PlannedExperiment {
@@ -302,7 +299,7 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
 
 /// An offer once for each placement, where the experiment has that parameter. Series of the default
 /// one keep their names.
-fn placed(experiment: &dyn Experiment, params: &Params, site: &Site, offer: Offer) -> Offer {
+fn placed(experiment: &dyn AnyExperiment, params: &Params, site: &Site, offer: Offer) -> Offer {
     let (card, has_far) = (experiment.card(), experiment.two_ended());
     let places = params.texts(PLACEMENT);
     if places.is_empty() {
@@ -356,7 +353,7 @@ fn place_at(series: &mut Series, place: &str, facts: Vec<(String, Value)>) {
 }
 
 /// Cases that an experiment may derive, of each placement that it has.
-fn derivable(experiment: &dyn Experiment, site: &Site, series: &[Series]) -> Vec<CaseId> {
+fn derivable(experiment: &dyn AnyExperiment, site: &Site, series: &[Series]) -> Vec<CaseId> {
     let of = |place: Option<&Value>| {
         let mut seen: Vec<Series> = series.to_vec();
         for series in &mut seen {
@@ -385,7 +382,7 @@ fn derivable(experiment: &dyn Experiment, site: &Site, series: &[Series]) -> Vec
 /// What of an experiment the selection leaves; the outer error is the user's, the inner the site's.
 fn offer(
     family: &Family,
-    experiment: &'static dyn Experiment,
+    experiment: &'static dyn AnyExperiment,
     selection: &Selection,
     params: &Params,
     site: &Site,
@@ -444,7 +441,7 @@ pub fn lacks(card: &Card, site: &Site) -> Option<Skip> {
 
 /// Stages are the topological levels of `after` among the chosen; the clock family, when chosen,
 /// is level 0 alone.
-fn levels(chosen: &[(&Family, &'static dyn Experiment)]) -> Vec<usize> {
+fn levels(chosen: &[(&Family, &'static dyn AnyExperiment)]) -> Vec<usize> {
     let clocks = chosen.iter().any(|(family, _)| family.name == "clock");
     let mut levels: Vec<usize> =
         chosen.iter().map(|(family, _)| usize::from(clocks && family.name != "clock")).collect();

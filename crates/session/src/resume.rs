@@ -16,11 +16,8 @@ use std::sync::atomic::AtomicBool;
 /// A run that goes on: the session's setup, its file, and what it holds. Nobody elsewhere is
 /// reached, and nothing that the record names is started, before it is clear that the record is
 /// this machine's and that whoever resumes it means its far ends; `peers` are those on the command
-/// line.
-///
-/// # Errors
-/// [`Usage`]: there is no such run, it has its end, or it was made by another machine, plumb or
-/// plan.
+/// line. Errors: [`Usage`]: there is no such run, it has its end, or it was made by another
+/// machine, plumb or plan.
 pub fn resume(
     store: &Store,
     name: &str,
@@ -151,10 +148,7 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
 }
 
 /// The record of a run of this machine (its identity) that has its end, to which a crosscheck is
-/// added.
-///
-/// # Errors
-/// [`Usage`]: there is no such record, or nothing may be added to it.
+/// added. Errors: [`Usage`]: there is no such record, or nothing may be added to it.
 pub fn add_to(store: &Store, name: &str, identity: &str) -> Result<(RecordFile, Run)> {
     let path = store.find(name).map_err(usage)?;
     let (file, recording) = RecordFile::resume(&path).map_err(usage)?;

@@ -70,10 +70,8 @@ fn first_cpu(setup: &Setup) -> Result<usize> {
     setup.site.cpus.first().copied().context("no CPU is allowed")
 }
 
-/// Measures one round: its events, and what the workers saw of their environment.
-///
-/// # Errors
-/// The round is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
+/// Measures one round: its events, and what the workers saw of their environment. Errors: the round
+/// is void; [`crate::child::Interrupted`] is in the chain if a signal ended it.
 pub fn measure(
     setup: &Setup,
     calibration: &Calibration,
@@ -152,10 +150,7 @@ fn drained(
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no
-/// rounds and none of its files is left.
-///
-/// # Errors
-/// [`Unprepared`], [`Hung`], or an interruption.
+/// rounds and none of its files is left. Errors: [`Unprepared`], [`Hung`], or an interruption.
 fn prepare(
     order: &RoundOrder,
     device: Option<String>,
@@ -313,9 +308,7 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
         return all_failed(series, &unprepared.to_string());
     }
     let (cases, reason) = if let Some(hung) = error.downcast_ref::<Hung>() {
-        let Some(case) = &hung.case else {
-            return all_failed(series, &hung.reason);
-        };
+        let Some(case) = &hung.case else { return all_failed(series, &hung.reason) };
         (vec![case.clone()], hung.to_string())
     } else if let Some(killed) = error.downcast_ref::<OutOfMemory>() {
         let cases = match series.cases.as_slice() {

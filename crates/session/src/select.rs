@@ -1,6 +1,6 @@
 //! Selectors: which experiments and cases a user asked for.
 
-use bench::experiment::{Card, Domain, Experiment, Family, Role};
+use bench::experiment::{AnyExperiment, Card, Domain, Family, Role};
 use record::key::{CaseId, Value};
 use record::quantity::parse_integer;
 use thiserror::Error;
@@ -31,10 +31,8 @@ enum Allowed {
 
 impl Selection {
     /// Parses selectors (`family`, `id`, `id:param=v1,v2|lo..hi,param2=…`, globs, `!negation`)
-    /// against the catalogue.
-    ///
-    /// # Errors
-    /// A selector that matches nothing, or a filter on what the experiment does not have.
+    /// against the catalogue. Errors: a selector that matches nothing, or a filter on what the
+    /// experiment does not have.
     pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSelector> {
         let rules = texts.iter().map(|text| rule(text, families)).collect::<Result<_, _>>()?;
         Ok(Selection { rules })
@@ -97,7 +95,7 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
         None => (body, None),
     };
     let mut rule = Rule { negated, pattern: pattern.to_owned(), filter: Vec::new() };
-    let matched: Vec<&dyn Experiment> = families
+    let matched: Vec<&dyn AnyExperiment> = families
         .iter()
         .flat_map(|family| {
             let rule = &rule;
@@ -217,9 +215,7 @@ pub fn glob(pattern: &str, text: &str) -> bool {
                 read += 1;
             }
             _ => {
-                let Some((place, taken)) = star else {
-                    return false;
-                };
+                let Some((place, taken)) = star else { return false };
                 star = Some((place, taken + 1));
                 (at, read) = (place + 1, taken + 1);
             }

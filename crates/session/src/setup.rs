@@ -62,7 +62,7 @@ pub struct Setup {
     /// for one of the site's peers.
     pub remotes: BTreeMap<String, Box<dyn FarHost>>,
     /// Work directories beside the site's, by the directory that they are in
-    /// ([`bench::experiment::Experiment::files_below`]); why one could not be made.
+    /// ([`bench::experiment::AnyExperiment::files_below`]); why one could not be made.
     pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
 }
 
@@ -86,10 +86,7 @@ pub struct Wanted<'a> {
     pub host_tree: Option<&'a Path>,
 }
 
-/// This machine, or a recorded one.
-///
-/// # Errors
-/// [`Usage`]: nothing is recorded there.
+/// This machine, or a recorded one. Errors: [`Usage`]: nothing is recorded there.
 pub fn root(tree: Option<&Path>) -> Result<Root> {
     match tree {
         None => Ok(Root::live(Outside::live())),
@@ -98,10 +95,7 @@ pub fn root(tree: Option<&Path>) -> Result<Root> {
 }
 
 /// The site on this machine, with some of its CPUs and a directory for files, where they were
-/// named.
-///
-/// # Errors
-/// [`Usage`]: CPUs or a directory that cannot be used.
+/// named. Errors: [`Usage`]: CPUs or a directory that cannot be used.
 pub fn site_here(
     cpus: Option<&str>,
     dir: Option<&Path>,
@@ -130,9 +124,7 @@ impl Setup {
     }
 
     /// Resolves what was asked for against the machine and the far ends, until `stop` is set.
-    ///
-    /// # Errors
-    /// [`Usage`]; a far end that cannot be reached.
+    /// Errors: [`Usage`]; a far end that cannot be reached.
     pub fn new(wanted: Wanted<'_>, stop: &AtomicBool) -> Result<Setup> {
         let Wanted { build, catalogue, options, dir, seed, name, then, host_tree } = wanted;
         let preset = preset_of(&options)?;
@@ -203,10 +195,7 @@ impl Setup {
     }
 
     /// Checks that the machine allows anything of what was selected; the reasons say what would
-    /// help.
-    ///
-    /// # Errors
-    /// [`Usage`]: it allows nothing.
+    /// help. Errors: [`Usage`]: it allows nothing.
     pub fn measures_something(&self) -> Result<()> {
         if !self.planned.work.is_empty() {
             return Ok(());
@@ -227,10 +216,7 @@ impl Setup {
     }
 
     /// Makes the run's own directory below the one of `--dir`, and those that series have
-    /// elsewhere; experiments write nowhere else.
-    ///
-    /// # Errors
-    /// The run's own directory cannot be made.
+    /// elsewhere; experiments write nowhere else. Errors: the run's own directory cannot be made.
     pub fn make_dirs(&mut self, store: &Store, stop: &AtomicBool) -> Result<Vec<WorkDir>> {
         let mut made = Vec::new();
         let works = self.planned.work.iter();
@@ -244,9 +230,7 @@ impl Setup {
             made.push(work);
         }
         for work in &self.planned.work {
-            let Some(below) = work.experiment.files_below(&work.series) else {
-                continue;
-            };
+            let Some(below) = work.experiment.files_below(&work.series) else { continue };
             if self.elsewhere.contains_key(&below) {
                 continue;
             }

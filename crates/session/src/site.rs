@@ -48,10 +48,8 @@ pub enum Files<'path> {
 }
 
 /// The site on this machine. Where SIGINT or SIGTERM sets `stop`, no directory is waited for any
-/// longer.
-///
-/// # Errors
-/// A CPU of `--cpu` is offline, forbidden or absent; the directory of `--dir` cannot be written.
+/// longer. Errors: a CPU of `--cpu` is offline, forbidden or absent; the directory of `--dir`
+/// cannot be written.
 pub fn site(
     host: Host,
     root: &Root,

@@ -1,23 +1,19 @@
 //! The measuring child: takes one order on its standard input, answers on its standard output.
 
 use anyhow::{Context, Result, bail};
-use bench::experiment::{self, Catalogue, Experiment};
+use bench::experiment::{self, AnyExperiment, Catalogue};
 use bench::link::frame::{receive, send};
 use bench::link::{FromWorker, RoundOrder, ToWorker};
 use bench::measure::{self, Bench, FarEnd, Voice};
 use std::io::{self, Write};
 use std::time::Instant;
 
-/// Serves one order from standard input and returns.
-///
-/// # Errors
-/// The session cannot be read or written; failures of the order itself are its answer.
+/// Serves one order from standard input and returns. Errors: the session cannot be read or written;
+/// failures of the order itself are its answer.
 pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
     metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
     offer_as_victim();
-    let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else {
-        return Ok(());
-    };
+    let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else { return Ok(()) };
     let answered = match order {
         ToWorker::Calibrate(order) => {
             measure::calibrate(&order).map(|calibration| vec![FromWorker::Calibrated(calibration)])
@@ -45,7 +41,7 @@ fn offer_as_victim() {
     let _ = std::fs::write("/proc/self/oom_score_adj", FIRST);
 }
 
-fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn Experiment> {
+fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn AnyExperiment> {
     experiment::find(catalogue, &order.series.experiment)
         .with_context(|| format!("this plumb has no experiment {}", order.series.experiment))
 }

@@ -17,21 +17,15 @@ const KINDS: &str = include_str!("../../../tests/skips.txt");
 /// The environment variable that names the file to which skips are appended.
 const FILE: &str = "PLUMB_SKIPS";
 
-/// The test that calls this ends here: what it needs is missing.
-///
-/// # Panics
-///
-/// Where the kind is not in the list, or the file cannot be written.
+/// The test that calls this ends here: what it needs is missing. Panics: where the kind is not in
+/// the list, or the file cannot be written.
 #[track_caller]
 pub fn test(kind: &str) {
     note(kind, reason(kind));
 }
 
-/// The test that calls this leaves out `what`, or ends here for a cause that `what` tells.
-///
-/// # Panics
-///
-/// As [`test`].
+/// The test that calls this leaves out `what`, or ends here for a cause that `what` tells. Panics:
+/// as [`test`].
 #[track_caller]
 pub fn part(kind: &str, what: impl Display) {
     reason(kind);

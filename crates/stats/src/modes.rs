@@ -44,9 +44,7 @@ pub fn modes(values: &[f64], resolution: f64) -> Vec<Mode> {
     if !two {
         return whole(&sorted);
     }
-    let Some(at) = split(&sorted) else {
-        return whole(&sorted);
-    };
+    let Some(at) = split(&sorted) else { return whole(&sorted) };
     let (low, high) = sorted.split_at(at);
     if !are_apart(low, high) {
         return whole(&sorted);

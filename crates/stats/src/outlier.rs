@@ -48,9 +48,7 @@ pub fn outliers(values: &[f64]) -> Outliers {
 /// takes its place, (x - median) / (1.2533 mean |x - median|), which is consistent for the
 /// normal distribution too (sqrt(pi / 2)). Values that are all equal score zero.
 pub fn modified_z(values: &[f64]) -> Vec<f64> {
-    let Some(centre) = median(values) else {
-        return vec![];
-    };
+    let Some(centre) = median(values) else { return vec![] };
     let deviations: Vec<f64> = values.iter().map(|x| (x - centre).abs()).collect();
     let mad = median(&deviations).unwrap_or(0.0);
     let scale = if mad > 0.0 {

@@ -116,9 +116,7 @@ fn divide(
     found: &mut BTreeMap<usize, f64>,
 ) {
     let ranks = ranks(values);
-    let Some(((_, height), at)) = best(&ranks).zip(best_place(values)) else {
-        return;
-    };
+    let Some(((_, height), at)) = best(&ranks).zip(best_place(values)) else { return };
     let orders = if is_whole { ORDERS } else { ORDERS_INSIDE };
     let p = chance.p_value(&ranks, height, orders);
     // Whether the whole is divided has been decided, over all figures.

@@ -164,9 +164,7 @@ fn radius(seen: &[(u64, u64)], at: u64) -> f64 {
             (Some(_), None) => below.next(),
             _ => above.next(),
         };
-        let Some((ticks, count)) = next else {
-            return radius;
-        };
+        let Some((ticks, count)) = next else { return radius };
         reached += count;
         radius = distance(*ticks);
     }

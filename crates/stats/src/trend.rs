@@ -41,9 +41,7 @@ pub struct WarmUp {
 pub fn warm_up(timings: &[f64]) -> WarmUp {
     let n = timings.len();
     let tail = &timings[n / 2..];
-    let Some(level) = median(tail) else {
-        return WarmUp { discard: 0, settled: false };
-    };
+    let Some(level) = median(tail) else { return WarmUp { discard: 0, settled: false } };
     let deviations: Vec<f64> = tail.iter().map(|x| (x - level).abs()).collect();
     let scatter = median(&deviations).unwrap_or(0.0) / 0.6745;
     let near = (SETTLED * level.abs()).max(scatter);

@@ -147,9 +147,7 @@ pub fn learn(readings: &mut [f64], step: f64) -> Learned {
         return Learned::NoEdge;
     }
     let at_level = &readings[mode];
-    let Some(level) = median(at_level) else {
-        return Learned::NoEdge;
-    };
+    let Some(level) = median(at_level) else { return Learned::NoEdge };
     let units = level.round();
     if !UNITS.contains(&units) || (level / units - 1.0).abs() > WHOLE {
         return Learned::NotWhole(level);
@@ -186,7 +184,7 @@ mod tests {
             for alone in [1.0, 0.5, 0.2, 0.05, 0.03] {
                 let learned = learn(&mut readings(units, alone, 20_000, 7), 0.0);
                 let Learned::Level(level) = learned else {
-                    panic!("{units} units, alone {alone}: {learned:?}");
+                    panic!("{units} units, alone {alone}: {learned:?}")
                 };
                 assert!((level.level / units - 1.0).abs() < 0.005, "{level:?}");
                 assert!((level.alone - alone).abs() < 0.02, "{level:?}");

@@ -1,9 +1,9 @@
-//! What the author of an experiment writes. The session sees [`super::Experiment`], which follows
-//! from it.
+//! What the author of an experiment writes. The session sees [`super::AnyExperiment`], which
+//! follows from it.
 
 use super::{
-    Card, DerivedValue, Experiment as Any, Fields, Hazards, Known, Offer, Params, Preset, Site,
-    Skip, chosen, shared_round_cost,
+    AnyExperiment, Card, DerivedValue, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
+    chosen, shared_round_cost,
 };
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
@@ -75,17 +75,13 @@ pub trait Experiment: Sync + 'static {
     }
 
     /// The cases in series, one apparatus each: in one with all settings, unless it says otherwise.
-    ///
-    /// # Errors
-    /// Why nothing can be measured here.
+    /// Errors: why nothing can be measured here.
     fn series(site: &Site, cases: Vec<Self::Case>, params: &Params) -> Result<Offer, Skip> {
         Ok(one_series::<Self>(site, cases, params))
     }
 
-    /// Fixes sizes at the start of the stage, and says from what.
-    ///
-    /// # Errors
-    /// Why the series cannot be measured after all.
+    /// Fixes sizes at the start of the stage, and says from what. Errors: why the series cannot be
+    /// measured after all.
     fn resolve(_: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
         Ok(series)
     }
@@ -94,10 +90,7 @@ pub trait Experiment: Sync + 'static {
     /// nothing. `at` is what the case resolved to.
     fn law(facts: Facts, case: &Self::Case, at: &Case, metric: &Metric) -> Option<Prediction>;
 
-    /// One round of a series, cases in the order given.
-    ///
-    /// # Errors
-    /// Why the round does not count.
+    /// One round of a series, cases in the order given. Errors: why the round does not count.
     fn measure(series: &Series, bench: &mut Bench) -> Result<()>;
 
     /// Cases whose figures [`Experiment::derive`] may yield from these series.
@@ -173,7 +166,7 @@ impl Offer {
     }
 }
 
-impl<E: Experiment> Any for E {
+impl<E: Experiment> AnyExperiment for E {
     fn card(&self) -> &'static Card {
         E::CARD
     }

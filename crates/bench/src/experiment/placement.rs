@@ -87,10 +87,8 @@ impl Device<'_> {
     }
 }
 
-/// The CPUs of a placement of a case, the measuring thread's first.
-///
-/// # Errors
-/// There is no such CPU here.
+/// The CPUs of a placement of a case, the measuring thread's first. Errors: there is no such CPU
+/// here.
 fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
     let mut cpus = site.cpus.clone();
     if place == FREE {
@@ -156,10 +154,8 @@ pub fn move_first(cpus: &mut [usize], cpu: usize) {
     }
 }
 
-/// The CPUs that cases of a placement run on, by the names that a case's facts have.
-///
-/// # Errors
-/// As [`cpus`].
+/// The CPUs that cases of a placement run on, by the names that a case's facts have. Errors: as
+/// [`cpus`].
 pub fn facts(
     site: &Site,
     place: &str,
@@ -175,9 +171,7 @@ pub fn facts(
         }
         (_, Some(cpu)) => (format!("{end}cpu"), Value::from(*cpu as u64)),
     };
-    let Some(peer) = &site.peer else {
-        return Ok(vec![of_end("", &near)]);
-    };
+    let Some(peer) = &site.peer else { return Ok(vec![of_end("", &near)]) };
     let mut all = vec![of_end("near_", &near)];
     if has_far {
         all.push(of_end("far_", &far_cpus(peer, place)));

@@ -7,10 +7,7 @@ use std::io::{self, Read, Write};
 /// No message is longer; a longer length is a broken or hostile peer.
 pub const FRAME_BYTES_MAX: u32 = 256 << 20;
 
-/// Writes one message.
-///
-/// # Errors
-/// What the writer reports, or a message over [`FRAME_BYTES_MAX`].
+/// Writes one message. Errors: what the writer reports, or a message over [`FRAME_BYTES_MAX`].
 pub fn send(writer: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len())
@@ -22,10 +19,8 @@ pub fn send(writer: &mut impl Write, message: &impl Serialize) -> io::Result<()>
     writer.flush()
 }
 
-/// Reads one message; `None` at a clean end of the stream.
-///
-/// # Errors
-/// What the reader reports, a torn frame, or one that is no message of this type.
+/// Reads one message; `None` at a clean end of the stream. Errors: what the reader reports, a torn
+/// frame, or one that is no message of this type.
 pub fn receive<T: DeserializeOwned>(reader: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0_u8; 4];
     let mut have = 0;

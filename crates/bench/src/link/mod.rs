@@ -75,10 +75,7 @@ impl RoundOrder {
         self.calibration.width.and_then(|width| width.level)
     }
 
-    /// Directory for files.
-    ///
-    /// # Errors
-    /// None was given.
+    /// Directory for files. Errors: none was given.
     pub fn directory(&self) -> Result<&Path> {
         self.dir.as_deref().context("no directory for files was given")
     }

@@ -81,10 +81,7 @@ pub struct WrongResult(pub String);
 impl Bench {
     /// Begins a round: pins the calling thread to the order's first CPU, asks for the highest
     /// priority, spins until the core is warm (at most 50 ms), takes the core clock and reads the
-    /// environment. The round's window begins here.
-    ///
-    /// # Errors
-    /// The CPU cannot be pinned to.
+    /// environment. The round's window begins here. Errors: the CPU cannot be pinned to.
     pub fn new(order: RoundOrder) -> Result<Self> {
         let around = Surroundings::enter(&order)?;
         Ok(Bench {
@@ -111,10 +108,8 @@ impl Bench {
         self
     }
 
-    /// Ends the round: what it wrote down, and what happened around it.
-    ///
-    /// # Errors
-    /// A sign of life could not be sent.
+    /// Ends the round: what it wrote down, and what happened around it. Errors: a sign of life
+    /// could not be sent.
     pub fn finish(self) -> Result<Written> {
         let level = self.order.level_alone();
         let mut done = self.around.leave();
@@ -140,10 +135,8 @@ impl Bench {
     /// Times `body(n)`, which does its operation exactly `n` times: batches grow until METHOD §2 is
     /// met, then ABBA quartets of n against 2n for the case's time. The body returns nothing, or a
     /// `Result<()>`. Returns the samples (ns per operation) so that facts of the case can be added.
-    ///
-    /// # Errors
-    /// The first error of the body; nothing of the case is written down then. A length that is not
-    /// finite.
+    /// Errors: the first error of the body; nothing of the case is written down then. A length that
+    /// is not finite.
     pub fn time<R: Outcome>(
         &mut self,
         case: &Case,
@@ -154,10 +147,7 @@ impl Bench {
     }
 
     /// Like [`Bench::time`]; `beside` is called before each quartet, outside what is timed, and is
-    /// to take at most 2 % of a quartet.
-    ///
-    /// # Errors
-    /// As [`Bench::time`].
+    /// to take at most 2 % of a quartet. Errors: as [`Bench::time`].
     pub fn time_beside<R: Outcome>(
         &mut self,
         case: &Case,
@@ -204,9 +194,7 @@ impl Bench {
 
     /// Writes the values of a metric of a case down, in the metric's unit ([`Values`]); a
     /// `Vec<f64>` holds single events. Returns the samples, so that facts of the case can be added.
-    ///
-    /// # Errors
-    /// A value that is not finite, or not below the limit of censored ones; batches of no
+    /// Errors: a value that is not finite, or not below the limit of censored ones; batches of no
     /// operations, or no quartets.
     pub fn record<'v>(
         &mut self,
@@ -249,10 +237,7 @@ impl Bench {
         }
     }
 
-    /// Records rows over time.
-    ///
-    /// # Errors
-    /// A row that has not one value per column.
+    /// Records rows over time. Errors: a row that has not one value per column.
     pub fn trace(
         &mut self,
         case: &Case,
@@ -264,10 +249,8 @@ impl Bench {
     }
 
     /// A crew on `cpus` (one thread for each entry) with a shared window of `window_ns`. Counters
-    /// that are too far apart for such a window give way to `CLOCK_MONOTONIC`.
-    ///
-    /// # Errors
-    /// No CPUs, or the clocks of two of them could not be compared.
+    /// that are too far apart for such a window give way to `CLOCK_MONOTONIC`. Errors: no CPUs, or
+    /// the clocks of two of them could not be compared.
     pub fn crew(&mut self, cpus: &[usize], window_ns: f64) -> Result<Crew> {
         let first = *cpus.first().context("a crew needs a CPU")?;
         let mut clock = self.around.clock;
@@ -281,10 +264,8 @@ impl Bench {
         Ok(crew.able_to_probe(self.probe))
     }
 
-    /// How far the clocks of two CPUs may be apart; exchanged once per round.
-    ///
-    /// # Errors
-    /// The CPUs are the same, or one cannot be had.
+    /// How far the clocks of two CPUs may be apart; exchanged once per round. Errors: the CPUs are
+    /// the same, or one cannot be had.
     pub fn offset(&mut self, first: usize, second: usize) -> Result<Offset> {
         if let Some(known) = self.offsets.get(&(first, second)) {
             return Ok(*known);
@@ -374,10 +355,7 @@ fn cold_samples(samples: &[f64], least: usize) -> usize {
 
 /// What a timed body may return: nothing, or how it failed.
 pub trait Outcome {
-    /// As a result.
-    ///
-    /// # Errors
-    /// How it failed.
+    /// As a result. Errors: how it failed.
     fn outcome(self) -> Result<()>;
 }
 

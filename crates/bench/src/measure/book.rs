@@ -96,10 +96,8 @@ impl Book {
         self.failed.push(FailedCase { case: case.clone(), reason });
     }
 
-    /// Writes values down in their form.
-    ///
-    /// # Errors
-    /// A value that is not finite, or not below the limit of censored ones.
+    /// Writes values down in their form. Errors: a value that is not finite, or not below the limit
+    /// of censored ones.
     pub fn values(
         &mut self,
         case: &Case,
@@ -127,10 +125,7 @@ impl Book {
         }
     }
 
-    /// Writes raw values down as they are.
-    ///
-    /// # Errors
-    /// A value that is not finite.
+    /// Writes raw values down as they are. Errors: a value that is not finite.
     pub fn add(
         &mut self,
         case: &Case,
@@ -170,9 +165,7 @@ impl Book {
 
     /// Writes events down; above [`EVENTS_MAX`] as a histogram and every k-th of them. The clock's
     /// resolution and cost stand in the quantities, so that analysis can mark what is near them.
-    ///
-    /// # Errors
-    /// A value that is not finite.
+    /// Errors: a value that is not finite.
     pub fn events(
         &mut self,
         case: &Case,
@@ -198,10 +191,8 @@ impl Book {
         Ok(samples)
     }
 
-    /// Writes events down that are counted in `all`, of which `excerpt` are the first.
-    ///
-    /// # Errors
-    /// A value that is not finite.
+    /// Writes events down that are counted in `all`, of which `excerpt` are the first. Errors: a
+    /// value that is not finite.
     pub fn counted(
         &mut self,
         case: &Case,
@@ -227,10 +218,8 @@ impl Book {
 
     /// Writes events down beside `censored` ones that never ended: their number counts in the
     /// distribution, above all that did. Every value of those that did must lie below `limit`,
-    /// which the others are known to have passed.
-    ///
-    /// # Errors
-    /// A value that is not finite, or not below the limit.
+    /// which the others are known to have passed. Errors: a value that is not finite, or not below
+    /// the limit.
     pub fn censored(
         &mut self,
         case: &Case,
@@ -290,10 +279,8 @@ impl Book {
         });
     }
 
-    /// Writes values down that each cover a batch of `k` operations (0: a block of time).
-    ///
-    /// # Errors
-    /// A value that is not finite.
+    /// Writes values down that each cover a batch of `k` operations (0: a block of time). Errors: a
+    /// value that is not finite.
     pub fn batches(
         &mut self,
         case: &Case,
@@ -306,10 +293,8 @@ impl Book {
         self.add(case, metric, Raw::Batch { k, values }, core_hz)
     }
 
-    /// Writes rows down, at most [`TRACE_ROWS_MAX`]; the rest is counted as dropped.
-    ///
-    /// # Errors
-    /// A row whose length is not that of `columns`.
+    /// Writes rows down, at most [`TRACE_ROWS_MAX`]; the rest is counted as dropped. Errors: a row
+    /// whose length is not that of `columns`.
     pub fn trace(
         &mut self,
         case: &Case,

@@ -33,11 +33,9 @@ const PATIENCE: u32 = 4;
 /// Windows whose rates lie further apart than this (as a ratio) are told.
 const SPREAD_NOTED: f64 = 50e-6;
 
-/// Calibrates the clocks on `order.cpu`, to which the calling thread is pinned afterwards.
-/// Takes about `windows x window_ns` and 40 ms, and longer where others use the core all the time.
-///
-/// # Errors
-/// The CPU cannot be pinned to; a clock stands still.
+/// Calibrates the clocks on `order.cpu`, to which the calling thread is pinned afterwards. Takes
+/// about `windows x window_ns` and 40 ms, and longer where others use the core all the time.
+/// Errors: the CPU cannot be pinned to; a clock stands still.
 pub fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
     place::pin(order.cpu).with_context(|| format!("pinning to CPU {}", order.cpu))?;
     let mut notes = Vec::new();
@@ -215,10 +213,7 @@ fn note_spread(windows_hz: &[f64], counter_hz: f64, notes: &mut Vec<String>) {
     }
 }
 
-/// Smallest step of the clock, in ns.
-///
-/// # Errors
-/// The clock stands still.
+/// Smallest step of the clock, in ns. Errors: the clock stands still.
 pub fn resolution_ns(clock: Clock) -> Result<f64> {
     let mut reads = vec![0; READS];
     // A clock coarser than its own read repeats itself; the window is long enough for its steps.

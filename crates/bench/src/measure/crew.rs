@@ -148,13 +148,10 @@ impl Crew {
     }
 
     /// Runs the crew. `enlist(i)` is called on member i's thread, pinned to its CPU: it makes the
-    /// apparatus there (so that pages are first touched where they are used) and returns the
-    /// step. A step does a piece of work, of 10 µs or more, and returns its units (bytes,
-    /// operations). All members keep stepping until every one is past the end.
-    ///
-    /// # Errors
-    /// The first error of any member, or members that were never at work together
-    /// ([`NeverTogether`]).
+    /// apparatus there (so that pages are first touched where they are used) and returns the step.
+    /// A step does a piece of work, of 10 µs or more, and returns its units (bytes, operations).
+    /// All members keep stepping until every one is past the end. Errors: the first error of any
+    /// member, or members that were never at work together ([`NeverTogether`]).
     pub fn run<S: FnMut() -> Result<u64>>(
         &self,
         enlist: impl Fn(usize) -> Result<S> + Sync,
@@ -164,10 +161,7 @@ impl Crew {
 
     /// As [`Crew::run`], with each member's own way to take the core clock (in Hz) just before and
     /// just after the window: for work under which the core runs at another clock than under the
-    /// chains of [`CoreClock`].
-    ///
-    /// # Errors
-    /// As [`Crew::run`].
+    /// chains of [`CoreClock`]. Errors: as [`Crew::run`].
     pub fn run_probed<S, P>(
         &self,
         enlist: impl Fn(usize) -> Result<(S, P)> + Sync,
@@ -185,10 +179,7 @@ impl Crew {
     /// As [`Crew::run_probed`], for steps that can be done in several ways that do the same: a step
     /// is told which. After the warm-up all members try each for an eighth of the window at the
     /// same time, and the window is worked in the one that all together were fastest at
-    /// ([`Shared::way`]).
-    ///
-    /// # Errors
-    /// As [`Crew::run`].
+    /// ([`Shared::way`]). Errors: as [`Crew::run`].
     pub fn run_ways<S, P>(
         &self,
         ways: usize,

@@ -25,11 +25,8 @@ pub struct FarEnd {
 }
 
 impl FarEnd {
-    /// Begins a round at the far end, in the same surroundings as [`super::Bench::new`]. Frames
-    /// of the session come from `reader` and go to `writer`.
-    ///
-    /// # Errors
-    /// The CPU cannot be pinned to.
+    /// Begins a round at the far end, in the same surroundings as [`super::Bench::new`]. Frames of
+    /// the session come from `reader` and go to `writer`. Errors: the CPU cannot be pinned to.
     pub fn new(
         order: RoundOrder,
         reader: impl Read + AsFd + Send + 'static,
@@ -50,9 +47,7 @@ impl FarEnd {
     }
 
     /// Tells the near end where to connect; returns the token each data connection must say first.
-    ///
-    /// # Errors
-    /// The kernel gives no random bytes, or the session cannot be told.
+    /// Errors: the kernel gives no random bytes, or the session cannot be told.
     pub fn publish(&mut self, addrs: Vec<String>) -> Result<String> {
         let token = token()?;
         let endpoint = Endpoint { addrs, token: token.clone() };
@@ -61,10 +56,7 @@ impl FarEnd {
         Ok(token)
     }
 
-    /// Waits until the near end is done.
-    ///
-    /// # Errors
-    /// The session is gone, or says something else.
+    /// Waits until the near end is done. Errors: the session is gone, or says something else.
     pub fn drained(&mut self) -> Result<()> {
         let message = frame::receive::<ToWorker>(&mut self.reader)
             .context("waiting for the near end to be done")?;

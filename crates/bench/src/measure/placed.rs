@@ -65,18 +65,13 @@ fn more_huge(setting: Option<&str>) -> String {
 }
 
 /// Maps `bytes`, has them placed on the node of the CPU that the caller is pinned to, touches and
-/// verifies them. With one node nothing is bound or asked.
-///
-/// # Errors
-/// No such memory, pages of another kind ([`TooFewHuge`]), or pages on another node.
+/// verifies them. With one node nothing is bound or asked. Errors: no such memory, pages of another
+/// kind ([`TooFewHuge`]), or pages on another node.
 pub fn place(bytes: u64, pages: Pages) -> Result<Placed> {
     place_on(bytes, pages, current_node())
 }
 
-/// As [`place`], on a node of the caller's choice.
-///
-/// # Errors
-/// As [`place`].
+/// As [`place`], on a node of the caller's choice. Errors: as [`place`].
 pub fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
     if online_nodes() > 1 {
         has_room(node, room_now(node), bytes)?;
@@ -107,10 +102,7 @@ pub fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
 }
 
 /// As [`place_on`], in huge pages where there are enough of them and else in base pages, which a
-/// note says.
-///
-/// # Errors
-/// As [`place`], but for the kind of pages.
+/// note says. Errors: as [`place`], but for the kind of pages.
 pub fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
     match place_on(bytes, Pages::Huge, node) {
         Err(error) if error.is::<TooFewHuge>() || is_without_huge(&error) => {
@@ -124,10 +116,8 @@ pub fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
 
 /// Has the kernel take the pages of memory that is touched next from `node`, and from no other.
 /// With one node there is nothing to bind; where a sandbox forbids it a note says so, and only
-/// [`verify_node`] tells where the pages are.
-///
-/// # Errors
-/// The kernel could not for another reason than that it may not: no such node.
+/// [`verify_node`] tells where the pages are. Errors: the kernel could not for another reason than
+/// that it may not: no such node.
 pub fn bind(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
     if online_nodes() <= 1 {
         return Ok(());
@@ -142,9 +132,8 @@ fn bound(answer: io::Result<()>, node: usize, notes: &mut Vec<String>) -> Result
 }
 
 /// Verifies that all sampled pages of touched memory are on `node`: nothing to ask with one node.
-///
-/// # Errors
-/// Some are elsewhere, or the kernel could not answer for another reason than that it may not.
+/// Errors: some are elsewhere, or the kernel could not answer for another reason than that it may
+/// not.
 pub fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
     if online_nodes() <= 1 {
         return Ok(());
@@ -157,10 +146,7 @@ pub fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> R
 }
 
 /// Demands that a node's memory suffices: what is bound to a node that is full ends processes,
-/// whatever other nodes have.
-///
-/// # Errors
-/// It does not ([`is_without_room`]).
+/// whatever other nodes have. Errors: it does not ([`is_without_room`]).
 fn has_room(node: usize, room: Option<u64>, bytes: u64) -> Result<()> {
     match room {
         Some(room) if room < bytes => {
@@ -204,10 +190,7 @@ fn allowed<T>(answer: io::Result<T>, what: &str, notes: &mut Vec<String>) -> io:
     }
 }
 
-/// Demands that all pages are on `node`.
-///
-/// # Errors
-/// Some are elsewhere, or none is anywhere.
+/// Demands that all pages are on `node`. Errors: some are elsewhere, or none is anywhere.
 fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
     let all: usize = nodes.values().sum();
     ensure!(all > 0, "no page of the memory is on any node");
@@ -223,10 +206,8 @@ fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
 
 /// The share of huge pages, verified to be what was asked for. Where there are too few of them
 /// after the first touch, the kernel is asked to gather them, unless `as_they_came` says for what
-/// they are to stay as they are.
-///
-/// # Errors
-/// Some base pages are huge, or too few huge ones are ([`TooFewHuge`]).
+/// they are to stay as they are. Errors: some base pages are huge, or too few huge ones are
+/// ([`TooFewHuge`]).
 pub fn verify_pages(mapping: &Mapping, as_they_came: Option<&str>) -> Result<f64> {
     let share = || mapping.huge_share().context("reading the pages of the mapping");
     let found = share()?;

@@ -119,9 +119,7 @@ pub struct Timer {
 pub type Quartet = (f64, f64);
 
 /// A quartet of n, 2n, 2n, n; `body` does so many operations and says how long they took, in ns.
-///
-/// # Errors
-/// The first error of the body.
+/// Errors: the first error of the body.
 #[inline]
 pub fn abba(
     n: u64,
@@ -158,10 +156,7 @@ pub struct Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Itself, unless there are none.
-    ///
-    /// # Errors
-    /// All failed their check.
+    /// Itself, unless there are none. Errors: all failed their check.
     pub fn or_fail(self) -> Result<Self> {
         ensure!(!self.kept.is_empty(), "all {} quartets failed a check of their own", self.refused);
         Ok(self)
@@ -212,10 +207,7 @@ impl Timer {
     }
 
     /// Length of one call of `body` with so many operations, in ns. Never inlined, so that n and 2n
-    /// run the same code.
-    ///
-    /// # Errors
-    /// Those of the body.
+    /// run the same code. Errors: those of the body.
     #[inline(never)]
     pub fn timed(&self, operations: u64, body: &mut impl FnMut(u64) -> Result<()>) -> Result<f64> {
         let operations = black_box(operations);
@@ -228,10 +220,8 @@ impl Timer {
 
     /// Grows n until a batch lasts `goal.batch_ns`; `body` says how long a batch took, in ns. Ends
     /// for every body: n, the steps and the time are capped. A length that suffices is looked at
-    /// again, because the first call of a body is the cold one.
-    ///
-    /// # Errors
-    /// The first error of the body.
+    /// again, because the first call of a body is the cold one. Errors: the first error of the
+    /// body.
     pub fn search(&self, body: &mut impl FnMut(u64) -> Result<f64>) -> Result<Batch> {
         let goal = &self.goal;
         let mut operations = 1;
@@ -268,10 +258,8 @@ impl Timer {
     /// Takes turns of a quartet each for the case's time. A turn reads the width probe after each
     /// of its batches ([`abba`]) and may be `None` where it failed a check of its own; between two
     /// turns stands a short chain for the core's cycle. Nothing is left out for how long it took,
-    /// and nothing is allocated or called between the turns except the clock.
-    ///
-    /// # Errors
-    /// The first error of a turn.
+    /// and nothing is allocated or called between the turns except the clock. Errors: the first
+    /// error of a turn.
     pub fn repeat<T>(
         &self,
         turn: &mut impl FnMut(&mut Watch) -> Result<Option<T>>,

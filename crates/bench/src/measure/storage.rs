@@ -49,10 +49,7 @@ impl Settled {
 /// Where more than 1 MiB of all file systems is unwritten, has the file system of `file` write what
 /// it has and waits for the rest: for at most 10 s, and at most a tenth of `round`, the time that
 /// the round measures, so that all waits stay within a tenth of the budget. (syncfs itself takes
-/// what the device takes.)
-///
-/// # Errors
-/// syncfs(2) failed: the device did.
+/// what the device takes.) Errors: syncfs(2) failed: the device did.
 pub fn settle(file: &File, round: Duration) -> Result<Settled> {
     let start = Instant::now();
     let mut left = unwritten_now();

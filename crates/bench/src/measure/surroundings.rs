@@ -66,10 +66,8 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// Pins the calling thread to the order's first CPU (a free one to all of them), asks for the
-    /// highest priority, warms the core up and reads the counters.
-    ///
-    /// # Errors
-    /// There is no CPU in the order, or it cannot be pinned to.
+    /// highest priority, warms the core up and reads the counters. Errors: there is no CPU in the
+    /// order, or it cannot be pinned to.
     pub fn enter(order: &RoundOrder) -> Result<Self> {
         let cpu = *order.cpus.first().context("the order names no CPU")?;
         let is_free = order.is_free();
@@ -303,9 +301,9 @@ mod tests {
         let over = |before, after| over_case(&estimate(before), &estimate(after));
         assert_eq!(over(Some(3.00e9), Some(3.02e9)), Ok(3.01e9));
         let moved = over(Some(3.0e9), Some(3.1e9)).expect_err("moved");
-        assert!(moved.contains("3.000 GHz before, 3.100 GHz after"), "{moved}");
+        assert!(moved.contains("3.000") && moved.contains("3.100"), "{moved}");
         over(Some(3.1e9), Some(3.0e9)).expect_err("moved down");
         let unknown = over(Some(3.0e9), None).expect_err("unknown");
-        assert!(unknown.contains("after the case: chains disagree"), "{unknown}");
+        assert!(unknown.contains("chains disagree"), "{unknown}");
     }
 }

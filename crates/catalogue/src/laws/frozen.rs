@@ -7,7 +7,7 @@
 //! figures is another than the one before the run.
 
 use crate::{FAMILIES, find};
-use bench::experiment::{Experiment, Known, Peer, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Peer, Preset, Site};
 use record::case::Case;
 use record::event::{Prediction, Range};
 use record::key::{FAR, Key, PLACEMENT, Value};
@@ -50,9 +50,7 @@ impl Listing {
     }
 
     fn prediction(&mut self, kind: &str, about: &str, prediction: Option<&Prediction>) {
-        let Some(prediction) = prediction else {
-            return;
-        };
+        let Some(prediction) = prediction else { return };
         match prediction.range {
             Some(Range { low, likely, high }) => {
                 assert!(low <= likely && likely <= high, "{about}: {low} {likely} {high}");
@@ -104,7 +102,7 @@ impl<'site> Views<'site> {
 
     fn predict(
         &mut self,
-        experiment: &dyn Experiment,
+        experiment: &dyn AnyExperiment,
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
@@ -121,7 +119,7 @@ impl<'site> Views<'site> {
 }
 
 /// Every measured and derived case of a plan with its metrics.
-fn figures(planned: &Planned) -> Vec<(&'static dyn Experiment, Case, &'static Metric)> {
+fn figures(planned: &Planned) -> Vec<(&'static dyn AnyExperiment, Case, &'static Metric)> {
     let measured = planned.work.iter().flat_map(|work| {
         let cases = work.series.cases.iter();
         cases.map(|case| (work.experiment, case.clone(), false))
@@ -147,7 +145,7 @@ fn list(listing: &mut Listing, site: &Site) {
     let budget = default_budget(listing.preset);
     let planned = plan(FAMILIES, &selection, &settings, listing.preset, budget, site).unwrap();
     let mut known = Known::default();
-    let about = |experiment: &dyn Experiment, case: &Case, metric: &Metric| {
+    let about = |experiment: &dyn AnyExperiment, case: &Case, metric: &Metric| {
         let (id, case) = (experiment.card().id, &case.id);
         format!("{id}\t{case}\t{}\t{}", metric.name, metric.unit)
     };

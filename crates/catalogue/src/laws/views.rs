@@ -4,7 +4,7 @@ use super::all;
 use crate::FAMILIES;
 use analysis::figure::Figure;
 use analysis::sample;
-use bench::experiment::{Experiment, Preset, Role, Site};
+use bench::experiment::{AnyExperiment, Preset, Role, Site};
 use record::case::Case;
 use record::event::{Ending, PlannedExperiment, Prediction, Range, Trace};
 use record::key::CaseId;
@@ -96,12 +96,10 @@ fn figure(id: &str, case: &Case, metric: &Metric, at: usize) -> Figure {
 }
 
 /// Every figure that the plan of an experiment promises.
-fn figures(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Vec<Figure> {
+fn figures(experiment: &dyn AnyExperiment, site: &Site, preset: Preset) -> Vec<Figure> {
     let card = experiment.card();
     let params = Settings::default().params(card, preset);
-    let Ok(offer) = experiment.series(site, &params) else {
-        return Vec::new();
-    };
+    let Ok(offer) = experiment.series(site, &params) else { return Vec::new() };
     let (derived, measured): (Vec<&Metric>, Vec<&Metric>) =
         card.metrics.iter().partition(|metric| metric.derived);
     let known = bench::experiment::Known::default();
@@ -175,7 +173,7 @@ fn blocks(site: &Site, preset: Preset, names: &[&str]) -> Vec<(String, Vec<Block
     let budget = default_budget(preset);
     let planned = plan(FAMILIES, &selection, &settings, preset, budget, site).unwrap();
     let of = |planned: &PlannedExperiment| {
-        let find = |(_, one): &(_, &'static dyn Experiment)| one.card().id == planned.id;
+        let find = |(_, one): &(_, &'static dyn AnyExperiment)| one.card().id == planned.id;
         let (_, experiment) = all().into_iter().find(find).expect("it was planned");
         let figures = figures(experiment, site, preset);
         let figures: Vec<&Figure> = figures.iter().collect();

@@ -2,7 +2,7 @@
 
 use super::{call, core_to_core, instruction, linpack, peak};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::case::Case;
 use record::key::{CaseId, Key};
 use session::fixtures::params;
@@ -13,7 +13,7 @@ use session::fixtures::params;
 fn a_derived_prediction_needs_the_measured_clock_and_is_narrower() {
     let guest = recorded("vm-granite-rapids");
     let epyc = recorded("epyc-7763-2s");
-    let experiments: [(&dyn Experiment, &Site, &str, &str, bool); 7] = [
+    let experiments: [(&dyn AnyExperiment, &Site, &str, &str, bool); 7] = [
         (
             &call::EXPERIMENT,
             &guest,

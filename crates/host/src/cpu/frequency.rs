@@ -73,9 +73,7 @@ pub(super) fn cpuid(outside: &Outside) -> CpuidFrequency {
 
 /// Idle states of the first online CPU.
 pub(super) fn idle_states(root: &Root, cpus: &[LogicalCpu]) -> Vec<IdleState> {
-    let Some(cpu) = cpus.iter().find(|cpu| cpu.online) else {
-        return Vec::new();
-    };
+    let Some(cpu) = cpus.iter().find(|cpu| cpu.online) else { return Vec::new() };
     let dir = format!("{DIR}/cpu{}/cpuidle", cpu.id);
     let state = |n: usize| {
         let number = |name: &str| root.number::<u64>(&format!("{dir}/state{n}/{name}"));

@@ -211,9 +211,7 @@ fn platform_by_features(core: Core, cpu: &Cpu) -> Option<&'static str> {
 /// Design and product family by family and model number (Linux
 /// `arch/x86/include/asm/intel-family.h` and AMD's processor programming references).
 fn by_model(cpu: &Cpu) -> (Option<Core>, Option<&'static str>) {
-    let (Some(family), Some(model)) = (cpu.family, cpu.model) else {
-        return (None, None);
-    };
+    let (Some(family), Some(model)) = (cpu.family, cpu.model) else { return (None, None) };
     match cpu.vendor.as_deref() {
         Some("GenuineIntel") if family == 6 => intel_model(model, cpu.stepping),
         Some("AuthenticAMD") => amd_model(family, model),
@@ -340,8 +338,9 @@ mod tests {
     #[test]
     fn features_decide_where_the_model_is_not_known() {
         let intel = |flags: &str, l1i, l2| guessed(6, 0xfe, "GenuineIntel", flags, l1i, l2).core;
-        assert_eq!(intel("avx avx2 rdseed clflushopt avx_vnni", 64, 2048), Core::RedwoodCove);
-        assert_eq!(intel("avx avx2 rdseed clflushopt avx_vnni", 32, 2048), Core::RaptorCove);
+        let vnni = "avx avx2 rdseed clflushopt avx_vnni";
+        assert_eq!(intel(vnni, 64, 2048), Core::RedwoodCove);
+        assert_eq!(intel(vnni, 32, 2048), Core::RaptorCove);
         assert_eq!(intel("avx avx2", 32, 256), Core::Haswell);
         assert_eq!(intel("", 32, 256), Core::Unknown);
         let amd = guessed(0x1b, 1, "AuthenticAMD", "sha_ni vaes avx512f", 32, 1024);

@@ -84,9 +84,7 @@ pub(super) fn fill_llc(cpus: &mut [LogicalCpu], caches: &Caches) {
     let mut best: BTreeMap<usize, (u32, usize)> = BTreeMap::new();
     for cache in caches.levels.iter().filter(|cache| cache.kind != CacheKind::Instruction) {
         for group in &cache.shared_by {
-            let Some(&lowest) = group.first() else {
-                continue;
-            };
+            let Some(&lowest) = group.first() else { continue };
             for &cpu in group {
                 let entry = best.entry(cpu).or_insert((cache.level, lowest));
                 if cache.level >= entry.0 {

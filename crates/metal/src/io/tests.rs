@@ -113,9 +113,7 @@ fn a_ring_reads_what_is_there_at_every_depth_and_setup() {
             [(true, true), (true, false), (false, true), (false, false)]
         {
             let setup = UringSetup { registered_file, registered_buffers };
-            let Some(mut engine) = uring(numbered(), depth, setup) else {
-                return;
-            };
+            let Some(mut engine) = uring(numbered(), depth, setup) else { return };
             let mut log = Latencies::new(1000);
             let count = 8 * depth as u64;
             let ran = run!(engine, Op::Read, count, &mut log).unwrap();
@@ -139,9 +137,7 @@ fn a_ring_reads_what_is_there_at_every_depth_and_setup() {
 /// The device begins on the first four while the rest is prepared.
 #[test]
 fn a_ring_submits_four_operations_at_a_time() {
-    let Some(mut engine) = uring(numbered(), 32, UringSetup::REGISTERED) else {
-        return;
-    };
+    let Some(mut engine) = uring(numbered(), 32, UringSetup::REGISTERED) else { return };
     // The clock is read once for each submission: it counts them.
     let (submissions, seen_at) = (Cell::new(0), Cell::new(Vec::new()));
     let now = || {
@@ -172,9 +168,7 @@ fn a_ring_submits_four_operations_at_a_time() {
 fn the_slowest_operation_is_logged_though_it_is_the_last() {
     let (read, mut write) = io::pipe().unwrap();
     let file = File::from(std::os::fd::OwnedFd::from(read));
-    let Some(mut engine) = uring(file, 4, UringSetup::REGISTERED) else {
-        return;
-    };
+    let Some(mut engine) = uring(file, 4, UringSetup::REGISTERED) else { return };
     write.write_all(&[1; 3 * BLOCK]).unwrap();
     // A clock of its own, which tells the other end how often it was looked at.
     let (looked, looks) = std::sync::mpsc::channel();
@@ -216,9 +210,7 @@ fn what_is_written_one_after_another_has_nothing_in_common() {
     assert_eq!(bodies(engine.file()), 8);
     for depth in [1, 2, 8] {
         let ring = Uring::with_depth(numbered(), buffers(8), depth, UringSetup::REGISTERED);
-        let Ok(mut engine) = ring else {
-            return skips::test("io-uring");
-        };
+        let Ok(mut engine) = ring else { return skips::test("io-uring") };
         let ran = run!(engine, Op::Write, 8, &mut log);
         assert_eq!(ran.unwrap().most_in_flight, depth as u32);
         assert_eq!(bodies(engine.file()), 8, "depth {depth}");
@@ -334,9 +326,7 @@ fn an_error_of_the_kernel_is_told_with_its_offset() {
 fn a_full_device_is_told_as_such() {
     // /dev/full refuses every write.
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full");
-    let Ok(file) = full() else {
-        return skips::part("kernel", "/dev/full");
-    };
+    let Ok(file) = full() else { return skips::part("kernel", "/dev/full") };
     let mut log = Latencies::new(0);
     let mut engine = Psync::new(file, buffers(1));
     let refused = run!(engine, Op::Write, 1, &mut log);
@@ -365,9 +355,7 @@ fn blocks_are_aligned_filled_and_refused_when_there_are_none() {
 
 #[test]
 fn a_ring_that_panics_waits_for_what_it_has() {
-    let Some(engine) = uring(numbered(), 4, UringSetup::REGISTERED) else {
-        return;
-    };
+    let Some(engine) = uring(numbered(), 4, UringSetup::REGISTERED) else { return };
     let engine = std::cell::RefCell::new(Some(engine));
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut engine = engine.borrow_mut().take().unwrap();

@@ -65,12 +65,10 @@ impl Uring {
     }
 
     /// A ring of a depth that goes round in as many blocks as there are: what is written one after
-    /// another is then different, and not one block again and again.
-    ///
-    /// # Errors
-    /// Fewer blocks than the depth, or a number of them that it does not divide (EINVAL). No
-    /// io_uring in this kernel (ENOSYS), or forbidden (EPERM: `kernel.io_uring_disabled`, seccomp);
-    /// more than 16384 blocks (EINVAL); blocks that may not be locked (ENOMEM).
+    /// another is then different, and not one block again and again. Errors: fewer blocks than the
+    /// depth, or a number of them that it does not divide (EINVAL). No io_uring in this kernel
+    /// (ENOSYS), or forbidden (EPERM: `kernel.io_uring_disabled`, seccomp); more than 16384 blocks
+    /// (EINVAL); blocks that may not be locked (ENOMEM).
     pub fn with_depth(
         file: File,
         buffers: Buffers,
@@ -138,11 +136,8 @@ impl Uring {
     /// last. Every operation is logged, those as well that complete after the last submission: they
     /// were submitted into a full queue, and the slowest of all are among them. The steady stretch
     /// ends before, because fewer and fewer are in flight then: `stop.at_least` is to be several
-    /// times the depth.
-    ///
-    /// # Errors
-    /// The first operation that failed or was short; no operation is in flight then.
-    /// [`Op::WriteSynced`] is not for rings.
+    /// times the depth. Errors: the first operation that failed or was short; no operation is in
+    /// flight then. [`Op::WriteSynced`] is not for rings.
     #[inline]
     pub fn run(
         &mut self,

@@ -30,9 +30,7 @@ fn records_are_read_as_the_kernel_lays_them() {
     let switch = |time_ns, is_out| Record::Switch { time_ns, tid: 6, is_out, is_preempted: is_out };
     assert_eq!(records[0], (24, switch(100, true)));
     assert_eq!(records[1], (48, switch(130, false)));
-    let Record::Sample { time_ns, tid, raw } = records[2].1 else {
-        panic!("{records:?}");
-    };
+    let Record::Sample { time_ns, tid, raw } = records[2].1 else { panic!("{records:?}") };
     assert_eq!((time_ns, tid, raw.len(), raw[0]), (140, 7, 12, 4));
     let lost = Record::Lost { time_ns: 150, count: 4 };
     assert_eq!(records[3], (ring.len(), lost));
@@ -93,9 +91,7 @@ fn a_full_ring_says_from_when_on_it_is_silent() {
     let mut count = 0;
     ring.drain(|_| count += 1);
     assert!(count > 0 && count * 24 <= ring.capacity());
-    let [(from_ns, to_ns)] = *ring.holes() else {
-        panic!("{:?}", ring.holes());
-    };
+    let [(from_ns, to_ns)] = *ring.holes() else { panic!("{:?}", ring.holes()) };
     assert!(before < from_ns && from_ns < after && after <= to_ns);
     assert!(ring.lost().is_none_or(|lost| lost > 0));
     // There is room again.

@@ -47,11 +47,9 @@ impl Child {
     /// and its priority, takes signals again, and is killed when the calling thread ends.
     ///
     /// The body should make raw system calls and touch memory that is there: in a process with
-    /// several threads, locks that others held stay locked in the child.
-    ///
-    /// # Errors
-    /// Those of fork(2): the limits on processes (RLIMIT_NPROC, the cgroup's pids.max) are reached,
-    /// or memory is short.
+    /// several threads, locks that others held stay locked in the child. Errors: those of fork(2):
+    /// the limits on processes (RLIMIT_NPROC, the cgroup's pids.max) are reached, or memory is
+    /// short.
     pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
         let parent = crate::raw::getpid();
         // SAFETY: the child is this thread alone, on a copy of the memory. It runs `body`, which is

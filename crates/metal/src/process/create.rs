@@ -95,11 +95,9 @@ impl Watch {
         Ok(Watch { now, words: SharedWords::new(2)?, stack: Stack::new() })
     }
 
-    /// A child by the C library's fork(3), which does what `then` says.
-    ///
-    /// # Errors
-    /// Those of fork(2) and waitpid(2); a child that ended otherwise than with [`STATUS`]; a
-    /// program that could not be executed.
+    /// A child by the C library's fork(3), which does what `then` says. Errors: those of fork(2)
+    /// and waitpid(2); a child that ended otherwise than with [`STATUS`]; a program that could not
+    /// be executed.
     pub fn fork(&self, then: Then) -> io::Result<Moments> {
         self.forget();
         let called = (self.now)();

@@ -52,10 +52,8 @@ impl Program {
     }
 
     /// A program of these bytes in a new file of `directory`, whose name is removed at once.
-    ///
-    /// # Errors
-    /// The file cannot be made there. Whether it may be executed is seen when it is (EACCES on a
-    /// file system mounted `noexec`).
+    /// Errors: the file cannot be made there. Whether it may be executed is seen when it is (EACCES
+    /// on a file system mounted `noexec`).
     pub fn in_directory(bytes: &[u8], directory: &Path) -> io::Result<Program> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -26,10 +26,8 @@ fn faults_are_counted_one_for_each_touched_page() {
 
 #[test]
 fn the_peak_is_that_of_this_address_space() {
-    assert_eq!(
-        peak_of("VmPeak:\t  900 kB\nVmHWM:\t    1234 kB\nVmRSS:\t 7 kB\n"),
-        Some(1234 * 1024)
-    );
+    let status = "VmPeak:\t  900 kB\nVmHWM:\t    1234 kB\nVmRSS:\t 7 kB\n";
+    assert_eq!(peak_of(status), Some(1234 * 1024));
     assert_eq!(peak_of("VmHWM:\t x kB\n"), None);
     assert_eq!(peak_of("VmRSS:\t 7 kB\n"), None);
     let mut mapping = Mapping::new(64 << 20, Pages::Base).unwrap();

@@ -66,10 +66,8 @@ impl Signs {
 /// time, or is not to be waited for any longer, the child is killed; one that cannot be (it waits
 /// in the kernel for a device or server that does not answer) is left behind, and holds nothing of
 /// this process but its memory: its standard streams are /dev/null, all other descriptors are
-/// closed, locks included. `body` may therefore use no descriptor that was open before.
-///
-/// # Errors
-/// What `body` reports, with its number; `TimedOut`; `Interrupted` where the flag was set; a child
+/// closed, locks included. `body` may therefore use no descriptor that was open before. Errors:
+/// what `body` reports, with its number; `TimedOut`; `Interrupted` where the flag was set; a child
 /// that ended otherwise; those of fork(2) and pipe(2).
 pub fn within<'flag>(
     patience: impl Into<Patience<'flag>>,

@@ -37,11 +37,9 @@ impl Scope {
 }
 
 /// Waits until the kernel is told that `word` changed, if it still is `expected`. Returns at once
-/// where it is not, and may return without a reason; the caller looks again.
-///
-/// # Errors
-/// `Interrupted` by a signal that has a handler, a [`Deadline`](crate::deadline::Deadline) among
-/// them; others of futex(2).
+/// where it is not, and may return without a reason; the caller looks again. Errors: `Interrupted`
+/// by a signal that has a handler, a [`Deadline`](crate::deadline::Deadline) among them; others of
+/// futex(2).
 #[inline]
 pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<()> {
     wait(word, expected, scope, ptr::null()).or_else(|error| again(error, &[libc::EAGAIN]))
@@ -96,12 +94,10 @@ pub struct MessageQueue {
 
 impl MessageQueue {
     /// A queue for at most `messages` messages of at most `bytes` each. It is made under `name`
-    /// (without a slash), which must be free and is removed at once.
-    ///
-    /// # Errors
-    /// Those of mq_open(2): `InvalidInput` where `bytes` or `messages` is above
-    /// `fs.mqueue.msgsize_max` or `fs.mqueue.msg_max`; `EMFILE` above the limit on bytes in queues
-    /// (RLIMIT_MSGQUEUE); `ENOSYS` where the kernel has no queues.
+    /// (without a slash), which must be free and is removed at once. Errors: those of mq_open(2):
+    /// `InvalidInput` where `bytes` or `messages` is above `fs.mqueue.msgsize_max` or
+    /// `fs.mqueue.msg_max`; `EMFILE` above the limit on bytes in queues (RLIMIT_MSGQUEUE); `ENOSYS`
+    /// where the kernel has no queues.
     pub fn new(name: &CStr, messages: usize, bytes: usize) -> io::Result<MessageQueue> {
         const MODE: usize = 0o600;
         // SAFETY: an all-zero mq_attr is a valid one.

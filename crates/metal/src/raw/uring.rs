@@ -11,12 +11,9 @@ pub struct UringNop {
 }
 
 impl UringNop {
-    /// A ring that submits up to `depth` operations (rounded up to a power of
-    /// two by the kernel) with one system call.
-    ///
-    /// # Errors
-    /// No io_uring in this kernel, or forbidden (`kernel.io_uring_disabled`,
-    /// seccomp); a depth of 0 or above the kernel's limit.
+    /// A ring that submits up to `depth` operations (rounded up to a power of two by the kernel)
+    /// with one system call. Errors: no io_uring in this kernel, or forbidden
+    /// (`kernel.io_uring_disabled`, seccomp); a depth of 0 or above the kernel's limit.
     pub fn new(depth: u32) -> io::Result<UringNop> {
         Ok(UringNop { ring: IoUring::new(depth)?, depth })
     }

@@ -73,9 +73,7 @@ pub struct Residency {
 /// own, which is all that cachestat looks at; a mapping is one of the other file. There mincore is
 /// asked too. Errors: those of mmap(2) and mincore(2); an offset that begins no page.
 pub fn residency(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {
-    let Ok(own) = cachestat(file, offset, bytes) else {
-        return mincore(file, offset, bytes);
-    };
+    let Ok(own) = cachestat(file, offset, bytes) else { return mincore(file, offset, bytes) };
     if own.cached > 0 || has_own_pages(file) {
         return Ok(own);
     }

@@ -22,11 +22,9 @@ pub struct Way {
 }
 
 /// Opens a regular file that is there, and no link to one; nothing else is opened for writing. That
-/// the kernel keeps the flags is verified.
-///
-/// # Errors
-/// Those of open(2); `EINVAL` where the file system refuses `O_DIRECT`; what is there is no regular
-/// file, or the open file has not the flags that were asked for (both of kind `Unsupported`).
+/// the kernel keeps the flags is verified. Errors: those of open(2); `EINVAL` where the file system
+/// refuses `O_DIRECT`; what is there is no regular file, or the open file has not the flags that
+/// were asked for (both of kind `Unsupported`).
 pub fn open(path: &Path, way: Way) -> io::Result<File> {
     if !std::fs::symlink_metadata(path)?.is_file() {
         return Err(refused("it is no regular file"));

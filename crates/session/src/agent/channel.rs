@@ -100,9 +100,7 @@ pub struct Channel {
 
 impl Channel {
     /// The session's end of a TCP connection: the handshake with an agent that has the same key.
-    ///
-    /// # Errors
-    /// [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
+    /// Errors: [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
     pub fn over_tcp(stream: TcpStream, key: &Key, stop: &AtomicBool) -> Result<Channel> {
         prepare(&stream)?;
         let deadline = Instant::now() + HANDSHAKE_TIME;
@@ -131,10 +129,7 @@ impl Channel {
     }
 
     /// The agent's end of a TCP connection after its handshake, for frames of at most `limit`
-    /// bytes.
-    ///
-    /// # Errors
-    /// What arrived after the handshake was not sealed by the session.
+    /// bytes. Errors: what arrived after the handshake was not sealed by the session.
     pub fn accepted(stream: TcpStream, secured: Secured, limit: usize) -> Result<Channel, Lost> {
         Channel::secured(Carrier::Tcp(stream), secured, limit)
     }
@@ -152,9 +147,7 @@ impl Channel {
 
     /// Either end of a pair of pipes (or other files that can be waited for) which others
     /// authenticate and encrypt, by its role: says hello and hears one, for up to `patience`.
-    ///
-    /// # Errors
-    /// [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
+    /// Errors: [`Refusal`], [`Lost`], [`Interrupted`], or its time is over.
     pub fn over_pipes(
         reader: OwnedFd,
         writer: OwnedFd,
@@ -210,18 +203,12 @@ impl Channel {
         self.frames.set_limit(limit);
     }
 
-    /// Sends a message, in [`FRAME_TIME`].
-    ///
-    /// # Errors
-    /// [`Lost`] or [`Interrupted`].
+    /// Sends a message, in [`FRAME_TIME`]. Errors: [`Lost`] or [`Interrupted`].
     pub fn send(&mut self, message: &impl Serialize, stop: &AtomicBool) -> Result<()> {
         self.send_within(message, FRAME_TIME, stop)
     }
 
-    /// Sends a message, in a time of its own.
-    ///
-    /// # Errors
-    /// As [`Channel::send`].
+    /// Sends a message, in a time of its own. Errors: as [`Channel::send`].
     pub fn send_within(
         &mut self,
         message: &impl Serialize,
@@ -242,10 +229,7 @@ impl Channel {
     }
 
     /// Waits for the next message; `None` where none has come whole by the deadline, however much
-    /// else arrives: it is looked for once at least.
-    ///
-    /// # Errors
-    /// [`Lost`] or [`Interrupted`].
+    /// else arrives: it is looked for once at least. Errors: [`Lost`] or [`Interrupted`].
     pub fn receive<T: DeserializeOwned>(
         &mut self,
         deadline: Instant,
@@ -255,10 +239,7 @@ impl Channel {
         Ok(body.as_deref().map(parsed).transpose()?)
     }
 
-    /// As [`Channel::receive`], a message as it stands in its frame.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`Channel::receive`], a message as it stands in its frame. Errors: as there.
     pub(super) fn receive_frame(
         &mut self,
         deadline: Instant,
@@ -284,10 +265,7 @@ impl Channel {
         }
     }
 
-    /// A message that has arrived whole.
-    ///
-    /// # Errors
-    /// [`Lost`].
+    /// A message that has arrived whole. Errors: [`Lost`].
     pub fn taken<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Lost> {
         self.frame()?.as_deref().map(parsed).transpose()
     }
@@ -301,10 +279,7 @@ impl Channel {
     }
 
     /// Takes in what has arrived. Call it when [`Channel::fd`] is readable, and [`Channel::taken`]
-    /// until that gives `None` before the next call.
-    ///
-    /// # Errors
-    /// [`Lost`].
+    /// until that gives `None` before the next call. Errors: [`Lost`].
     pub fn read_some(&mut self) -> Result<(), Lost> {
         let mut bytes = [0; READ_BYTES];
         match self.carrier.read(&mut bytes)? {
@@ -369,10 +344,7 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Lost> {
 }
 
 /// A connection as a session's is: at once, without blocking, and given up once the other host is
-/// dead.
-///
-/// # Errors
-/// Those of setsockopt(2).
+/// dead. Errors: those of setsockopt(2).
 pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;

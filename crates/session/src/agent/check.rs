@@ -2,7 +2,7 @@
 //! parameters and what this host has.
 
 use crate::params::fits;
-use bench::experiment::{Card, Domain, Experiment, Param, Role, Site};
+use bench::experiment::{AnyExperiment, Card, Domain, Param, Role, Site};
 use bench::link::RoundOrder;
 use record::case::Case;
 use record::key::Value;
@@ -24,13 +24,10 @@ const OF_EACH: [&str; 2] = ["streams", "connections"];
 /// The CPU of a far end, in what a case resolved to.
 const FAR_CPU: &str = "far_cpu";
 
-/// Checks an order against the catalogue and this host.
-///
-/// # Errors
-/// Why it is not served here.
+/// Checks an order against the catalogue and this host. Errors: why it is not served here.
 pub fn check(
     order: &RoundOrder,
-    experiment: Option<&'static dyn Experiment>,
+    experiment: Option<&'static dyn AnyExperiment>,
     site: &Site,
 ) -> Result<(), String> {
     let series = &order.series;

@@ -62,10 +62,8 @@ enum Line {
 
 impl Remote {
     /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` says
-    /// who asks, `here` is the identity of this host.
-    ///
-    /// # Errors
-    /// It cannot be reached, or refuses, with the way out; [`crate::child::Interrupted`].
+    /// who asks, `here` is the identity of this host. Errors: it cannot be reached, or refuses,
+    /// with the way out; [`crate::child::Interrupted`].
     pub fn connect(
         url: PeerUrl,
         key: Option<Key>,

@@ -60,10 +60,8 @@ impl Connection {
     }
 }
 
-/// A connection to an agent that lets this session in, and what it says of its host.
-///
-/// # Errors
-/// It cannot be reached, refuses, or is busy ([`Busy`]); [`crate::child::Interrupted`].
+/// A connection to an agent that lets this session in, and what it says of its host. Errors: it
+/// cannot be reached, refuses, or is busy ([`Busy`]); [`crate::child::Interrupted`].
 pub fn reached(
     url: &PeerUrl,
     key: Option<&Key>,

@@ -41,10 +41,8 @@ impl Decoder {
         self.held.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, without its length.
-    ///
-    /// # Errors
-    /// Its length is over the limit: nothing that follows can be told apart any more.
+    /// The next whole frame, without its length. Errors: its length is over the limit: nothing that
+    /// follows can be told apart any more.
     pub fn whole(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         let Some((length, rest)) = self.held.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
@@ -76,15 +74,10 @@ impl Decoder {
     }
 }
 
-/// A frame as it is sent.
-///
-/// # Errors
-/// It is over `limit` bytes.
+/// A frame as it is sent. Errors: it is over `limit` bytes.
 pub fn encode(body: &[u8], limit: usize) -> Result<Vec<u8>, TooLong> {
     let too_long = TooLong { length: body.len(), limit };
-    let Ok(length) = u32::try_from(body.len()) else {
-        return Err(too_long);
-    };
+    let Ok(length) = u32::try_from(body.len()) else { return Err(too_long) };
     if body.len() > limit {
         return Err(too_long);
     }

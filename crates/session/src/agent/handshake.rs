@@ -82,10 +82,8 @@ pub fn hello(role: Role) -> [u8; HELLO_BYTES] {
     [p, l, u, m, b, letter, low, high]
 }
 
-/// Whether bytes are the hello of a role, of this version.
-///
-/// # Errors
-/// [`Refusal::NotPlumb`] or [`Refusal::OtherVersion`].
+/// Whether bytes are the hello of a role, of this version. Errors: [`Refusal::NotPlumb`] or
+/// [`Refusal::OtherVersion`].
 pub fn check_hello(bytes: [u8; HELLO_BYTES], from: Role) -> Result<(), Refusal> {
     let own = hello(from);
     // Magic and role.
@@ -120,10 +118,7 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// Begins: appends what is to be sent first.
-    ///
-    /// # Errors
-    /// The kernel gives no random bytes.
+    /// Begins: appends what is to be sent first. Errors: the kernel gives no random bytes.
     pub fn new(key: &Key, out: &mut Vec<u8>) -> Result<Self, snow::Error> {
         let mut noise = builder(key, &prologue())?.build_initiator()?;
         out.extend_from_slice(&hello(Role::Session));
@@ -132,9 +127,7 @@ impl Initiator {
     }
 
     /// Takes bytes that arrived; appends what is to be sent now. `None` while more must arrive.
-    ///
-    /// # Errors
-    /// The other end is none to speak with.
+    /// Errors: the other end is none to speak with.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
         self.held.extend_from_slice(bytes);
         if !self.has_hello {
@@ -143,9 +136,7 @@ impl Initiator {
             }
             self.has_hello = true;
         }
-        let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else {
-            return Ok(None);
-        };
+        let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else { return Ok(None) };
         let mut noise = self.noise.take().ok_or(Refusal::OtherKey)?;
         read(&mut noise, &message)?;
         let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
@@ -181,9 +172,7 @@ impl Heard {
 
     /// Only those count that were made with the key: nobody else fills it.
     fn remember(&mut self, message: &[u8]) {
-        let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else {
-            return;
-        };
+        let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else { return };
         if !self.known.insert(*ephemeral) {
             return;
         }
@@ -210,10 +199,7 @@ enum Stage {
 }
 
 impl Responder {
-    /// Begins.
-    ///
-    /// # Errors
-    /// The kernel gives no random bytes.
+    /// Begins. Errors: the kernel gives no random bytes.
     pub fn new(key: &Key) -> Result<Self, snow::Error> {
         let noise = builder(key, &prologue())?.build_responder()?;
         Ok(Responder { held: Vec::new(), stage: Stage::Hello(Box::new(noise)) })
@@ -221,10 +207,7 @@ impl Responder {
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None`
     /// while more must arrive. Give it no more at once than it may hold. `heard` is one for all
-    /// connections of the key.
-    ///
-    /// # Errors
-    /// The other end is none to speak with.
+    /// connections of the key. Errors: the other end is none to speak with.
     pub fn feed(
         &mut self,
         bytes: &[u8],

@@ -13,18 +13,13 @@ use std::time::Instant;
 
 /// Waits for the next message, whose texts are plain ones; `None` where none has come by the
 /// deadline. From an agent that welcomes it is taken only if it is the same plumb, and shorter
-/// messages from then on.
-///
-/// # Errors
-/// As [`Channel::receive`]; another plumb.
+/// messages from then on. Errors: as [`Channel::receive`]; another plumb.
 pub(super) fn message(
     channel: &mut Channel,
     deadline: Instant,
     stop: &AtomicBool,
 ) -> Result<Option<FromAgent>> {
-    let Some(body) = channel.receive_frame(deadline, stop)? else {
-        return Ok(None);
-    };
+    let Some(body) = channel.receive_frame(deadline, stop)? else { return Ok(None) };
     let text = std::str::from_utf8(&body).map_err(|error| Lost::malformed(&error))?;
     let message = serde_json::from_str(&plain(text)).map_err(|error| Lost::malformed(&error))?;
     if let FromAgent::Welcome(facts) = &message {
@@ -41,10 +36,7 @@ pub(super) fn message(
 }
 
 /// Checks that a worker's message is one that a far end has to say, and that its door is at the
-/// agent's address. Figures of a round are the near end's alone.
-///
-/// # Errors
-/// What it is else.
+/// agent's address. Figures of a round are the near end's alone. Errors: what it is else.
 pub(super) fn check(
     message: &FromWorker,
     order: &RoundOrder,

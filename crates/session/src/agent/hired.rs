@@ -11,10 +11,7 @@ use std::time::Instant;
 
 /// A process that works. It is ended when it is dropped.
 pub trait Hired {
-    /// Its output and its input, once.
-    ///
-    /// # Errors
-    /// They were given before.
+    /// Its output and its input, once. Errors: they were given before.
     fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)>;
 
     /// Why it ended.
@@ -31,10 +28,7 @@ impl Hired for Worker {
     }
 }
 
-/// A worker as an agent starts it: this same binary.
-///
-/// # Errors
-/// It could not be started.
+/// A worker as an agent starts it: this same binary. Errors: it could not be started.
 pub fn start_worker() -> Result<Box<dyn Hired>> {
     Worker::start().map(|worker| Box::new(worker) as Box<dyn Hired>)
 }
@@ -46,20 +40,15 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    /// Speaks with one that was started.
-    ///
-    /// # Errors
-    /// Somebody else does.
+    /// Speaks with one that was started. Errors: somebody else does.
     pub(super) fn new(mut hired: Box<dyn Hired>) -> Result<Hand> {
         let (output, input) = hired.pipes()?;
         let channel = Channel::to_child(output, input, WORKER_BYTES_MAX);
         Ok(Hand { channel, hired })
     }
 
-    /// Sends an order, in the time of a frame.
-    ///
-    /// # Errors
-    /// It is gone, does not take it in its time, or a signal came.
+    /// Sends an order, in the time of a frame. Errors: it is gone, does not take it in its time, or
+    /// a signal came.
     pub(super) fn order(&mut self, message: &ToWorker, stop: &AtomicBool) -> Result<()> {
         let sent = self.channel.send(message, stop);
         sent.map_err(|error| match error.downcast_ref() {
@@ -79,10 +68,7 @@ impl Hand {
     }
 
     /// Takes in what has come, once [`Hand::fd`] is readable: all that is whole is then to be had
-    /// of [`Hand::next`].
-    ///
-    /// # Errors
-    /// It is gone.
+    /// of [`Hand::next`]. Errors: it is gone.
     pub(super) fn read(&mut self) -> Result<()> {
         self.channel.read_some().map_err(|lost| match lost {
             Lost::Closed => self.hired.last_words(),
@@ -90,10 +76,7 @@ impl Hand {
         })
     }
 
-    /// A message that has come whole.
-    ///
-    /// # Errors
-    /// It is none, or too long.
+    /// A message that has come whole. Errors: it is none, or too long.
     pub(super) fn next(&mut self) -> Result<Option<FromWorker>> {
         Ok(self.channel.taken()?)
     }

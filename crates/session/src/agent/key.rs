@@ -28,10 +28,7 @@ const OTHERS: u32 = 0o077;
 pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// A new one, of the kernel's random bytes.
-    ///
-    /// # Errors
-    /// The kernel gives none.
+    /// A new one, of the kernel's random bytes. Errors: the kernel gives none.
     pub fn random() -> Result<Key> {
         let mut bytes = [0; KEY_BYTES];
         File::open("/dev/urandom")
@@ -40,10 +37,8 @@ impl Key {
         Ok(Key(bytes))
     }
 
-    /// Writes it to a file that did not exist, which its owner alone can read.
-    ///
-    /// # Errors
-    /// The file exists or cannot be made.
+    /// Writes it to a file that did not exist, which its owner alone can read. Errors: the file
+    /// exists or cannot be made.
     pub fn write(&self, path: &Path) -> Result<()> {
         let shown = path.display();
         let mut text = String::with_capacity(DIGITS + 1);
@@ -69,10 +64,8 @@ impl Key {
         written.with_context(|| format!("cannot write {shown}"))
     }
 
-    /// Reads one.
-    ///
-    /// # Errors
-    /// The file cannot be read, is another user's, others may read it, or it holds no key.
+    /// Reads one. Errors: the file cannot be read, is another user's, others may read it, or it
+    /// holds no key.
     pub fn read(path: &Path) -> Result<Key> {
         let shown = path.display();
         let missing = || {

@@ -84,10 +84,7 @@ struct Strangers {
 }
 
 impl<'agent> Listen<'agent> {
-    /// Listens at an address.
-    ///
-    /// # Errors
-    /// The address is not this host's, or taken.
+    /// Listens at an address. Errors: the address is not this host's, or taken.
     pub fn new(office: &'agent Office<'agent>, key: &'agent Key, at: SocketAddr) -> Result<Self> {
         let listen = || {
             let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
@@ -110,18 +107,13 @@ impl<'agent> Listen<'agent> {
         })
     }
 
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// What getsockname(2) reports.
+    /// Where it listens. Errors: what getsockname(2) reports.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves one session after the other until a signal comes.
-    ///
-    /// # Errors
-    /// The kernel does not wait any more.
+    /// Serves one session after the other until a signal comes. Errors: the kernel does not wait
+    /// any more.
     pub fn serve(&mut self) -> Result<()> {
         while self.turn(None)? {}
         Ok(())
@@ -182,9 +174,7 @@ impl<'agent> Listen<'agent> {
 
     /// `false` after a signal.
     fn attend_session(&mut self, session: bool, worker: bool) -> bool {
-        let Some(served) = &mut self.served else {
-            return true;
-        };
+        let Some(served) = &mut self.served else { return true };
         let over = match served.attend(session, worker) {
             Ok(true) => return true,
             Ok(false) => "ended".to_owned(),

@@ -40,10 +40,8 @@ pub struct Way {
     pub there: Option<IpAddr>,
 }
 
-/// This host as it is now, with the CPUs that the far ends use.
-///
-/// # Errors
-/// The CPUs of the office cannot be used, or its address of data connections is not this host's.
+/// This host as it is now, with the CPUs that the far ends use. Errors: the CPUs of the office
+/// cannot be used, or its address of data connections is not this host's.
 pub fn site(office: &Office<'_>) -> Result<Site> {
     office.data.map(has_address).transpose()?;
     let root = Root::live(Outside::live());
@@ -51,10 +49,8 @@ pub fn site(office: &Office<'_>) -> Result<Site> {
     Ok(site::site(host, &root, office.cpus, Files::Nowhere, Preset::Standard, office.stop)?)
 }
 
-/// Demands that data connections can be listened for at this address.
-///
-/// # Errors
-/// They cannot, with the way out.
+/// Demands that data connections can be listened for at this address. Errors: they cannot, with the
+/// way out.
 pub(super) fn has_address(address: IpAddr) -> Result<()> {
     if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
         bail!(

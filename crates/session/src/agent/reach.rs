@@ -19,10 +19,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 
-/// Connects to the first address of a host that answers.
-///
-/// # Errors
-/// The host is unknown, no address answers, with the way out; [`Interrupted`].
+/// Connects to the first address of a host that answers. Errors: the host is unknown, no address
+/// answers, with the way out; [`Interrupted`].
 pub fn tcp(host: &str, port: u16, stop: &AtomicBool) -> Result<TcpStream> {
     let mut failure = None;
     for address in resolved(host, port, stop)?.into_iter().take(ADDRESSES_MAX) {
@@ -86,10 +84,7 @@ fn wait(socket: &Socket, address: SocketAddr, deadline: Instant, stop: &AtomicBo
     Ok(())
 }
 
-/// Waits for a time.
-///
-/// # Errors
-/// [`Interrupted`].
+/// Waits for a time. Errors: [`Interrupted`].
 pub fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
     ready(&[], Instant::now() + time, stop).map(|_| ())
 }

@@ -45,9 +45,7 @@ impl Seal {
         }
     }
 
-    /// Takes bytes that arrived, and appends what whole records among them carried.
-    ///
-    /// # Errors
+    /// Takes bytes that arrived, and appends what whole records among them carried. Errors:
     /// [`Unsealed`]: the connection is of no more use.
     pub fn open(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Unsealed> {
         self.held.extend_from_slice(bytes);
@@ -55,14 +53,9 @@ impl Seal {
         Ok(())
     }
 
-    /// Opens one record, where a whole one is there.
-    ///
-    /// # Errors
-    /// As [`Seal::open`].
+    /// Opens one record, where a whole one is there. Errors: as [`Seal::open`].
     pub(super) fn open_one(&mut self, text: &mut Vec<u8>) -> Result<bool, Unsealed> {
-        let Some(length) = whole(&self.held) else {
-            return Ok(false);
-        };
+        let Some(length) = whole(&self.held) else { return Ok(false) };
         let end = LENGTH_BYTES + length;
         let start = text.len();
         text.resize(start + length, 0);

@@ -65,10 +65,8 @@ pub struct Refused {
 }
 
 impl<'agent> Served<'agent> {
-    /// Begins a session: reads the machine anew and has its clocks calibrated.
-    ///
-    /// # Errors
-    /// It was refused and told so; the channel is to be closed.
+    /// Begins a session: reads the machine anew and has its clocks calibrated. Errors: it was
+    /// refused and told so; the channel is to be closed.
     pub fn begin(
         office: &'agent Office<'agent>,
         channel: Channel,
@@ -158,10 +156,7 @@ impl<'agent> Served<'agent> {
     }
 
     /// Does what there is to do, by which of [`Served::wants`] is ready. `false` once the session
-    /// is over.
-    ///
-    /// # Errors
-    /// Why it ended before it said so.
+    /// is over. Errors: why it ended before it said so.
     pub fn attend(&mut self, session: bool, worker: bool) -> Result<bool> {
         if worker {
             self.hear_worker()?;

@@ -72,10 +72,8 @@ pub fn arguments(ssh: &Ssh) -> Vec<String> {
 }
 
 impl Carrier {
-    /// Starts ssh: itself, what the agent says, and what is said to it.
-    ///
-    /// # Errors
-    /// There is no ssh here.
+    /// Starts ssh: itself, what the agent says, and what is said to it. Errors: there is no ssh
+    /// here.
     pub fn ssh(ssh: &Ssh) -> Result<(Carrier, ChildStdout, ChildStdin)> {
         let mut command = Command::new("ssh");
         command.args(arguments(ssh));
@@ -93,10 +91,7 @@ impl Carrier {
         Ok((carrier, output, input))
     }
 
-    /// Starts a command by the shell: as [`Carrier::ssh`].
-    ///
-    /// # Errors
-    /// There is no shell here.
+    /// Starts a command by the shell: as [`Carrier::ssh`]. Errors: there is no shell here.
     pub fn exec(command: &str) -> Result<(Carrier, ChildStdout, ChildStdin)> {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command);
@@ -309,8 +304,8 @@ mod tests {
             assert!(text.contains(said) && text.contains(way_out), "{text}");
         }
         let killed = told(Some(ExitStatus::from_raw(9)), "", None, None);
-        assert_eq!(killed, "it was ended (signal: 9 (SIGKILL))");
-        assert_eq!(told(None, "", None, None), "it did not end by itself");
+        assert!(killed.contains("SIGKILL"), "{killed}");
+        assert!(!told(None, "", None, None).contains("SIG"));
     }
 
     #[test]
@@ -319,9 +314,10 @@ mod tests {
         let (mut stays, ..) = Carrier::exec("echo moved >&2; exec sleep 100").expect("a shell");
         let stderr = stays.stderr.as_ref().expect("it is kept");
         metal::wait::readable(stderr.as_fd(), PATIENCE).expect("waits");
-        assert_eq!(stays.last_words(), "it did not end by itself; moved");
+        let words = stays.last_words();
+        assert!(words.ends_with("; moved") && !words.contains("SIG"), "{words}");
         let (mut ends, ..) = Carrier::exec("kill -TERM $$").expect("a shell");
         ends.reap(PATIENCE).expect("it ends");
-        assert_eq!(ends.last_words(), "it was ended (signal: 15 (SIGTERM))");
+        assert!(ends.last_words().contains("SIGTERM"));
     }
 }

@@ -18,10 +18,8 @@ use std::time::{Duration, Instant};
 /// A session that was started with the agent says hello in this time: both may be on slow hosts.
 const HELLO_TIME: Duration = Duration::from_secs(30);
 
-/// Serves the session at the other end of a pair of pipes until it ends or a signal comes.
-///
-/// # Errors
-/// The session could not be served, or was lost before it said that it ends.
+/// Serves the session at the other end of a pair of pipes until it ends or a signal comes. Errors:
+/// the session could not be served, or was lost before it said that it ends.
 pub fn serve(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> Result<()> {
     match session(office, reader, writer, way) {
         Err(error) if is_interrupt(&error) => Ok(()),

@@ -60,10 +60,7 @@ pub struct BadPeer {
 
 impl PeerUrl {
     /// Parses `[NAME=]URL`, where the URL is `ssh://[USER@]HOST[:PORT][/PATH/OF/PLUMB]`,
-    /// `tcp://HOST:PORT`, or `exec:COMMAND`.
-    ///
-    /// # Errors
-    /// What it is not, and what to type.
+    /// `tcp://HOST:PORT`, or `exec:COMMAND`. Errors: what it is not, and what to type.
     pub fn parse(text: &str) -> Result<PeerUrl, BadPeer> {
         let bad = |reason: String| BadPeer { text: text.to_owned(), reason };
         // A name has no colon, and what comes before one in a URL is no name.
@@ -96,10 +93,7 @@ impl PeerUrl {
         Ok(PeerUrl { name: name.to_owned(), text: url.to_owned(), way: way.map_err(bad)? })
     }
 
-    /// Parses all of a command line.
-    ///
-    /// # Errors
-    /// As [`PeerUrl::parse`]; two of one name.
+    /// Parses all of a command line. Errors: as [`PeerUrl::parse`]; two of one name.
     pub fn parse_all(texts: &[String]) -> Result<Vec<PeerUrl>, BadPeer> {
         let mut peers: Vec<PeerUrl> = Vec::new();
         for text in texts {

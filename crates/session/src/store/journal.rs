@@ -77,11 +77,8 @@ pub struct WorkDir {
 
 impl WorkDir {
     /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down, and that of
-    /// the groups of this name that workers may make below `groups`.
-    ///
-    /// # Errors
-    /// The store or the directory cannot be written, the directory hangs, or SIGINT or SIGTERM set
-    /// `stop`.
+    /// the groups of this name that workers may make below `groups`. Errors: the store or the
+    /// directory cannot be written, the directory hangs, or SIGINT or SIGTERM set `stop`.
     pub fn make(
         store: &Store,
         below: &Path,
@@ -124,10 +121,8 @@ impl WorkDir {
     }
 
     /// Removes it, and tells if that cannot be done; it stays in the journal then. For one that is
-    /// known to hang, that takes no long time.
-    ///
-    /// # Errors
-    /// Something in it cannot be removed, or it hangs.
+    /// known to hang, that takes no long time. Errors: something in it cannot be removed, or it
+    /// hangs.
     pub fn remove(mut self, is_hanging: bool) -> Result<()> {
         self.is_done = true;
         self.undo(is_hanging)
@@ -157,9 +152,7 @@ impl Drop for WorkDir {
 /// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each,
 /// also about what cannot be undone.
 pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(directory(store)) else {
-        return Vec::new();
-    };
+    let Ok(entries) = std::fs::read_dir(directory(store)) else { return Vec::new() };
     let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let has_ending = |path: &Path, ending| path.extension().is_some_and(|it| it == ending);
     let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = entries

@@ -48,10 +48,7 @@ impl Store {
         Store { dir }
     }
 
-    /// The directory, whatever becomes the current one.
-    ///
-    /// # Errors
-    /// The current directory is gone.
+    /// The directory, whatever becomes the current one. Errors: the current directory is gone.
     pub fn dir(&self) -> Result<PathBuf> {
         std::path::absolute(&self.dir).context("the current directory is gone")
     }
@@ -62,10 +59,7 @@ impl Store {
     }
 
     /// The names of the stored runs, in their order: that is no order of time, for which see
-    /// [`Age`].
-    ///
-    /// # Errors
-    /// The directory exists and cannot be read.
+    /// [`Age`]. Errors: the directory exists and cannot be read.
     pub fn names(&self) -> Result<Vec<String>> {
         let entries = match std::fs::read_dir(&self.dir) {
             Ok(entries) => entries,
@@ -91,10 +85,8 @@ impl Store {
             .unwrap_or_else(|| name.to_owned())
     }
 
-    /// Removes the record of a stored run, and gives its length in bytes.
-    ///
-    /// # Errors
-    /// There is none, it cannot be removed, or another plumb is, or may be, writing it.
+    /// Removes the record of a stored run, and gives its length in bytes. Errors: there is none, it
+    /// cannot be removed, or another plumb is, or may be, writing it.
     pub fn remove(&self, name: &str) -> Result<u64> {
         let path = self.path(name);
         // Open for writing: the locks of a file system over a network may ask for that.
@@ -130,9 +122,7 @@ impl Store {
 
     /// The file of a run: a path, a stored name or a unique prefix of one, `last`, the run that
     /// began last, or `last-crosscheck`: a crosscheck's own record measured nothing to go on with.
-    ///
-    /// # Errors
-    /// No such run, or several.
+    /// Errors: no such run, or several.
     pub fn find(&self, run: &str) -> Result<PathBuf> {
         let path = Path::new(run);
         if run.contains('/') || run.ends_with(ENDING) {
@@ -237,10 +227,7 @@ pub struct RecordFile {
 }
 
 impl RecordFile {
-    /// Makes the file of a new run; it must not exist.
-    ///
-    /// # Errors
-    /// It exists, or cannot be written.
+    /// Makes the file of a new run; it must not exist. Errors: it exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             std::fs::create_dir_all(parent)
@@ -258,10 +245,7 @@ impl RecordFile {
     }
 
     /// Opens the file of a run to continue it, and reads it. Nothing in it changes before the first
-    /// event is appended.
-    ///
-    /// # Errors
-    /// It cannot be read or written, or another plumb is writing it.
+    /// event is appended. Errors: it cannot be read or written, or another plumb is writing it.
     pub fn resume(path: &Path) -> Result<(Self, Recording)> {
         let file = OpenOptions::new()
             .append(true)
@@ -283,10 +267,7 @@ impl RecordFile {
         &self.path
     }
 
-    /// Appends and flushes one event.
-    ///
-    /// # Errors
-    /// It cannot be written: disk full, device gone.
+    /// Appends and flushes one event. Errors: it cannot be written: disk full, device gone.
     pub fn append(&mut self, event: &Event) -> Result<()> {
         self.unstarted = false;
         let cut = self.cut.take();
@@ -314,10 +295,8 @@ enum Locked {
     Untold,
 }
 
-/// Keeps others from writing a record for as long as it is open.
-///
-/// # Errors
-/// Another plumb is writing it, or has removed it.
+/// Keeps others from writing a record for as long as it is open. Errors: another plumb is writing
+/// it, or has removed it.
 fn lock(file: &File, path: &Path) -> Result<Locked> {
     lock_between(file, path, || std::thread::sleep(BETWEEN_TRIES))
 }
@@ -359,10 +338,7 @@ pub fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(locked)
 }
 
-/// Reads a record.
-///
-/// # Errors
-/// It cannot be read, with what it is instead.
+/// Reads a record. Errors: it cannot be read, with what it is instead.
 pub fn read(path: &Path) -> Result<Recording> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     codec::read(BufReader::new(file))
@@ -370,19 +346,13 @@ pub fn read(path: &Path) -> Result<Recording> {
 }
 
 /// Writes a whole file, or nothing: through a temporary file beside it. A device or pipe is written
-/// as it is, a link stays a link.
-///
-/// # Errors
-/// It cannot be written.
+/// as it is, a link stays a link. Errors: it cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
     whole(path, |target| std::fs::write(target, contents))
 }
 
 /// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is
-/// as good as the copy.
-///
-/// # Errors
-/// It cannot be read or written, or another file is there.
+/// as good as the copy. Errors: it cannot be read or written, or another file is there.
 pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
     if to.symlink_metadata().is_ok() && !is_special(to) {
         return match are_equal(from, to) {
@@ -436,10 +406,7 @@ fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<()>
     })
 }
 
-/// Checks, before anything is measured, that a file can be written later.
-///
-/// # Errors
-/// It cannot.
+/// Checks, before anything is measured, that a file can be written later. Errors: it cannot.
 pub fn check_writable(path: &Path) -> Result<()> {
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if target.is_dir() {

@@ -87,7 +87,7 @@ fn a_look_at_a_record_keeps_nobody_away_and_a_writer_does() {
             other.unlock().expect("unlocks");
         }
     });
-    assert_eq!(locked.expect("it is free at last"), Locked::Held);
+    assert_eq!(locked.expect("free at last"), Locked::Held);
     other.lock().expect("locks");
     let mut waits = 0;
     let refused = lock_between(&open(), &path, || waits += 1);

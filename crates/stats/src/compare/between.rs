@@ -83,9 +83,7 @@ pub fn scatter(conditions: &[Vec<&[f64]>]) -> Option<Scatter> {
             .map(|run| Moments::of(&run.iter().map(|value| value.ln()).collect::<Vec<_>>()))
             .collect();
         let means: Vec<f64> = within.iter().filter_map(Moments::mean).collect();
-        let Some(variance) = Moments::of(&means).variance() else {
-            continue;
-        };
+        let Some(variance) = Moments::of(&means).variance() else { continue };
         let own = means.len() as f64 - 1.0;
         squares += variance * own;
         freedom += own;

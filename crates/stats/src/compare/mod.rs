@@ -145,9 +145,7 @@ struct Logs {
 impl Logs {
     /// `None` where a value is not positive or a run has fewer than two rounds, or none at all.
     fn of(pair: &Pair) -> Option<Self> {
-        let Evidence::Rounds { base, new } = &pair.evidence else {
-            return None;
-        };
+        let Evidence::Rounds { base, new } = &pair.evidence else { return None };
         let moments = |values: &[f64]| {
             let positive = values.iter().all(|&value| value > 0.0);
             let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();

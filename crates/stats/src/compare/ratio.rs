@@ -87,7 +87,7 @@ mod tests {
     fn equal_points_give_one_with_root_two_of_the_width() {
         let p = point(99.0, 100.0, 101.0);
         let Change::Ratio { value, interval } = change(p, p, 0.0) else {
-            panic!("positive points have a ratio");
+            panic!("positive points have a ratio")
         };
         let half = interval.unwrap().half_width();
         assert_eq!(value, 1.0);
@@ -99,7 +99,7 @@ mod tests {
         let p = point(100.0, 100.0, 100.0);
         let Change::Ratio { interval, .. } = change(p, p, BetweenRuns::default_of(0.015).reach())
         else {
-            panic!("positive points have a ratio");
+            panic!("positive points have a ratio")
         };
         let expected = 1.96 * 2.0_f64.sqrt() * 0.015;
         assert!((interval.unwrap().high.ln() - expected).abs() < 1e-9);
@@ -108,9 +108,7 @@ mod tests {
     #[test]
     fn what_may_be_zero_has_a_difference() {
         let found = change(point(-0.1, 0.2, 0.5), point(0.1, 0.4, 0.7), 0.1);
-        let Change::Difference { value, interval } = found else {
-            panic!("{found:?}");
-        };
+        let Change::Difference { value, interval } = found else { panic!("{found:?}") };
         assert!((value - 0.2).abs() < 1e-12);
         assert!((interval.unwrap().half_width() - 0.3 * 2.0_f64.sqrt()).abs() < 1e-12);
     }

@@ -100,9 +100,7 @@ fn findings(compared: &[Vec<Option<Comparison>>]) -> usize {
 fn a_run_with_itself_is_quiet() {
     let mut pairs = Machine::assumed(1.0, false).runs(&mut Draw::new(1));
     for pair in pairs.iter_mut().flatten() {
-        let Evidence::Rounds { base, new } = &mut pair.evidence else {
-            panic!("these are rounds");
-        };
+        let Evidence::Rounds { base, new } = &mut pair.evidence else { panic!("these are rounds") };
         new.clone_from(base);
         pair.band = 0.0;
     }

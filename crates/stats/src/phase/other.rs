@@ -63,9 +63,7 @@ pub fn periodic(starts_ns: &[f64], lengths_ns: &[f64]) -> Option<Periodic> {
     let mut best: Option<Periodic> = None;
     for group in groups {
         let starts: Vec<f64> = group.iter().map(|&index| starts_ns[index]).collect();
-        let Some((period_ns, members, p)) = in_group(&starts, span_ns, looks) else {
-            continue;
-        };
+        let Some((period_ns, members, p)) = in_group(&starts, span_ns, looks) else { continue };
         let middle_ns = f64::midpoint(starts_ns[0], starts_ns[most - 1]);
         if p > CERTAIN || !is_in_both_halves(&starts, middle_ns, span_ns, period_ns) {
             continue;

@@ -106,9 +106,7 @@ impl Bench {
 
     /// Which of these readings are of a core that is alone.
     pub(super) fn alone(&self, width: &[f64]) -> Vec<usize> {
-        let Some(level) = self.order.level_alone() else {
-            return Vec::new();
-        };
+        let Some(level) = self.order.level_alone() else { return Vec::new() };
         let readings = width.iter().enumerate();
         let alone = readings.filter(|(_, reading)| is_alone(**reading, level));
         alone.map(|(at, _)| at).collect()

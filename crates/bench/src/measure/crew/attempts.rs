@@ -112,10 +112,8 @@ impl Member {
 
 /// Windows of a crew until in one its members had their CPUs (at least 93 % of their lives; with
 /// `any` that does not count), three in all or ten in a rehearsal; the one in which they had most.
-/// One in which they were never together does not count.
-///
-/// # Errors
-/// Any other failure of a window, at once; or in none were they together.
+/// One in which they were never together does not count. Errors: any other failure of a window, at
+/// once; or in none were they together.
 pub fn best_window(
     rehearsal: bool,
     any: bool,
@@ -197,7 +195,7 @@ mod tests {
             made += 1;
             if made < 3 { Err(apart()) } else { Ok((1.0, made)) }
         });
-        assert_eq!(best.expect("the third is good"), (1.0, 3));
+        assert_eq!(best.expect("a good one"), (1.0, 3));
         let none = attempts::<()>(3, 0.9, || Err(apart())).expect_err("none is good");
         assert!(none.is::<NeverTogether>());
         // A wrong value after a window that was disturbed, and before one that would be good.

@@ -1,6 +1,6 @@
 use super::{EXPERIMENT, Way, cost, exists, resolution, smallest_steps};
 use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Preset, Site};
+use bench::experiment::{AnyExperiment, Preset, Site};
 use host::Arch;
 use metal::kernel::ClockRead;
 use record::metric::Kind;

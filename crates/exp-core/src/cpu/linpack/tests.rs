@@ -5,7 +5,7 @@ use super::solve::{Solver, System, block_columns};
 use anyhow::Result;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Known, Preset};
+use bench::experiment::{AnyExperiment, Known, Preset};
 use laws::cpu::peak::distinct_cores;
 use record::key::CaseId;
 use session::fixtures::{params, smoke};

@@ -1,6 +1,6 @@
 use super::EXPERIMENT;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Fields as _, Preset, Site};
+use bench::experiment::{AnyExperiment, Fields as _, Preset, Site};
 use laws::cpu::peak::{Arithmetic, Threads};
 use record::case::Case;
 use session::fixtures::{check, params, smoke};

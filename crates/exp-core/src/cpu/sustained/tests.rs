@@ -1,6 +1,6 @@
 use super::{EXPERIMENT, blocks, window_ns};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Known, Preset};
+use bench::experiment::{AnyExperiment, Known, Preset};
 use record::key::{CaseId, Key, Value};
 use session::fixtures::{check, params, smoke};
 

@@ -1,6 +1,6 @@
 use super::beside::{contradicts, counterpart};
 use super::{EXPERIMENT, ID, IMPOSSIBLE, METRICS, sizes};
-use bench::experiment::{Experiment, Fields, Known, Preset, Site, fixtures::recorded};
+use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site, fixtures::recorded};
 use laws::Facts;
 use laws::memory::Level::{self, FourTimes, L1, L2, L3, Memory};
 use laws::memory::bandwidth::Op::{Copy, Modify, Read, Scale, Triad, Write};

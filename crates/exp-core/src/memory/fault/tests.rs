@@ -1,7 +1,7 @@
 use super::{CARD, EXPERIMENT, Faulted, device};
 use crate::memory::rehearsal;
 use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{DirFacts, Experiment, Fields, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, DirFacts, Fields, Known, Preset, Site};
 use bench::link::RoundOrder;
 use bench::measure::Bench;
 use host::{Host, Root};

@@ -1,7 +1,7 @@
 use super::EXPERIMENT;
 use super::walks::{Load, On, Pattern, Point, no_line, without_huge_pages};
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{Experiment, Fields, Offer, Preset, Site, Skip};
+use bench::experiment::{AnyExperiment, Fields, Offer, Preset, Site, Skip};
 use laws::memory::Level;
 use record::case::{Case, Order};
 use record::key::CaseId;

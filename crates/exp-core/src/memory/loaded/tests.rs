@@ -1,6 +1,6 @@
 use super::{EXPERIMENT, ID, loaders};
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{Experiment, Known, Preset};
+use bench::experiment::{AnyExperiment, Known, Preset};
 use record::key::{CaseId, Key};
 use session::fixtures::{check, params, smoke};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 use super::{Chased, EXPERIMENT, ID};
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{DerivedValue, Experiment, Fields, Known, Preset};
+use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset};
 use laws::memory::Level;
 use record::case::Case;
 use record::key::{CaseId, Key};

@@ -2,7 +2,7 @@ use super::node_pairs::{Sizes, workers};
 use super::{CARD, EXPERIMENT, ID, Pair};
 use crate::memory::rehearsal;
 use bench::experiment::fixtures::{bare_site, recorded, sites};
-use bench::experiment::{Experiment, Fields, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use bench::measure::{Bench, Written};
 use host::{Host, Root};
 use record::case::{Case, Order, Series};

@@ -5,7 +5,7 @@ use super::sizes::{GROUP_BYTES, STEP_BYTES};
 use super::{CARD, EXPERIMENT, Limit, Size, Swept};
 use crate::fs::fixtures::with_dir as in_dir;
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{DerivedValue, Experiment, Field, Fields, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, DerivedValue, Field, Fields, Known, Preset, Site};
 use host::cgroup::GroupPlace;
 use record::case::Series;
 use record::key::{CaseId, Key};

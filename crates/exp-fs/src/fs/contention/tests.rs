@@ -3,7 +3,7 @@ use super::plan::{self, cpus};
 use super::{As, CARD, Competing, EXPERIMENT};
 use crate::fs::fixtures::{on_disk, with_dir};
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{Experiment, Fields, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use laws::fs::Pattern;
 use record::case::Case;
 use record::key::{CaseId, Key, Value};

@@ -7,7 +7,7 @@ use crate::fs::fixtures::with_dir;
 use crate::fs::window;
 use bench::experiment::contract::Facts;
 use bench::experiment::fixtures::{recorded, sites};
-use bench::experiment::{Experiment, Fields, Known, Offer, Preset, Site};
+use bench::experiment::{AnyExperiment, Fields, Known, Offer, Preset, Site};
 use laws::fs::Pattern;
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
 use record::case::Case;

@@ -1,7 +1,7 @@
 use super::{CARD, EXPERIMENT};
 use crate::fs::fixtures::with_dir;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::case::Case;
 use record::key::{CaseId, Key};
 use session::fixtures::{check, here_with, params, rehearse_in};

@@ -3,7 +3,7 @@ use crate::fs::file::Mode;
 use crate::fs::fixtures::on_disk;
 use bench::experiment::contract::{self, Facts};
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{Card, Experiment, Fields, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Card, Fields, Known, Preset, Site};
 use bench::measure::Bench;
 use laws::fs::Pattern;
 use record::case::{Case, Series};

@@ -1,6 +1,6 @@
 use super::{CARD, EXPERIMENT};
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use host::{Host, Root};
 use record::event::Side;
 use record::key::{CaseId, Value};

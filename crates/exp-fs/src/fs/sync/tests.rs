@@ -1,7 +1,7 @@
 use super::{CARD, EXPERIMENT, SYNCS_MAX, SYNCS_MIN};
 use crate::fs::fixtures::on_disk;
 use bench::device::allowance;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::event::Samples;
 use record::key::{CaseId, Value};
 use session::fixtures::{check, here_with, params, rehearse_in};

@@ -7,7 +7,7 @@ use crate::net::ends::{Call, Door, NO_PORTS};
 use anyhow::Result;
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Fields, Preset, Site};
+use bench::experiment::{AnyExperiment, Fields, Preset, Site};
 use bench::link::Done;
 use laws::net::bandwidth::{Bytes, Transfer};
 use record::case::Case;

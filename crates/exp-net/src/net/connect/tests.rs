@@ -9,7 +9,7 @@ use crate::net::ends::tests::{complete, dial, only_order, orders, rehearse_both,
 use crate::net::ends::{Dial, Door, Line, PATIENCE, Refused};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Peer, Preset, Site};
+use bench::experiment::{AnyExperiment, Peer, Preset, Site};
 use bench::link::RoundOrder;
 use bench::measure::{Clock, FarEnd};
 use host::ports::Ports;

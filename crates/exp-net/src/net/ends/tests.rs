@@ -4,7 +4,7 @@ mod fuzz;
 
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, Refused, empty};
 use anyhow::{Result, ensure};
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use bench::link::frame::{receive, send};
 use bench::link::{CalibrateOrder, Done, Endpoint, FromWorker, RoundOrder, ToWorker};
 use bench::measure::{Bench, FarEnd, calibrate};
@@ -61,7 +61,7 @@ fn order_by(site: &Site, series: Series, calibration: Calibration) -> RoundOrder
 
 /// The orders of a rehearsal of what an experiment offers at a site.
 pub fn orders(
-    experiment: &dyn Experiment,
+    experiment: &dyn AnyExperiment,
     site: &Site,
     preset: Preset,
     set: &[(&str, &str)],
@@ -80,7 +80,11 @@ pub fn orders(
 }
 
 /// The same of this machine, where there is one.
-pub fn only_order(experiment: &dyn Experiment, preset: Preset, set: &[(&str, &str)]) -> RoundOrder {
+pub fn only_order(
+    experiment: &dyn AnyExperiment,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> RoundOrder {
     let mut all = orders(experiment, &here(), preset, set);
     assert_eq!(all.len(), 1);
     all.remove(0)
@@ -88,7 +92,7 @@ pub fn only_order(experiment: &dyn Experiment, preset: Preset, set: &[(&str, &st
 
 /// One round against a far end.
 pub fn round(
-    experiment: &'static dyn Experiment,
+    experiment: &'static dyn AnyExperiment,
     order: &RoundOrder,
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
 ) -> (Vec<Samples>, Done) {
@@ -107,7 +111,7 @@ pub fn round(
 
 /// One rehearsal of what a two-ended experiment offers on loopback.
 pub fn rehearse_both(
-    experiment: &'static dyn Experiment,
+    experiment: &'static dyn AnyExperiment,
     preset: Preset,
     set: &[(&str, &str)],
 ) -> Rehearsed {
@@ -124,7 +128,7 @@ pub fn rehearse_both(
 
 /// Holds that no case failed, and that each figure of those cases was recorded that is predicted.
 /// The cases.
-pub fn complete(experiment: &dyn Experiment, rehearsed: &Rehearsed) -> Vec<CaseId> {
+pub fn complete(experiment: &dyn AnyExperiment, rehearsed: &Rehearsed) -> Vec<CaseId> {
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     let ids: BTreeSet<CaseId> = rehearsed.samples.iter().map(|one| one.case.clone()).collect();
     let site = here();

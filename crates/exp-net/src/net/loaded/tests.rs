@@ -2,7 +2,7 @@ use super::EXPERIMENT;
 use crate::net::ends::tests::{complete, rehearse_both};
 use bench::experiment::fixtures::joined::joined;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::key::{CaseId, Key};
 use session::fixtures::{check, params};
 

@@ -1,7 +1,7 @@
 use super::{CARD, EXPERIMENT};
 use bench::experiment::fixtures::joined::{GIGABIT, RADIO, joined};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use host::net::Echoes;
 use record::case::Case;
 use record::event::{Prediction, Raw, Samples};

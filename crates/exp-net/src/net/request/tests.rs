@@ -4,7 +4,7 @@ use crate::net::ends::tests::{complete, only_order, rehearse_both, round};
 use crate::net::ends::{Door, NO_PORTS, PATIENCE};
 use bench::experiment::fixtures::joined::joined;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Preset};
+use bench::experiment::{AnyExperiment, Preset};
 use bench::measure::FarEnd;
 use laws::net::request::Requests;
 use record::event::Samples;

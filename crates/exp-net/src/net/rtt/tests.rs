@@ -8,7 +8,7 @@ use crate::net::ends::{Dial, Line};
 use anyhow::{Result, ensure};
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Fields, Preset};
+use bench::experiment::{AnyExperiment, Fields, Preset};
 use bench::measure::{Clock, FarEnd};
 use laws::net::Ends;
 use laws::net::rtt::{Arrivals, By, Exchange, Protocol, Receiver};

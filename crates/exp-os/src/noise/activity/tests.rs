@@ -5,7 +5,7 @@ use super::{CARD, EXPERIMENT, Settings, Where, cpu_of, shares};
 use crate::noise::attribution::{By, Evidence, Level, OfCpu, OfThread, RowCount};
 use crate::noise::trace::Traced;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Preset};
+use bench::experiment::{AnyExperiment, Preset};
 use bench::measure::Clock;
 use host::Root;
 use laws::noise::Cause;

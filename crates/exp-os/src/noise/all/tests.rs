@@ -3,7 +3,7 @@
 use super::party::trace_all;
 use super::{CARD, EXPERIMENT};
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use bench::measure::Clock;
 use record::case::Case;
 use record::key::{CaseId, Key, Value};

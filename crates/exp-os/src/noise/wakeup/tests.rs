@@ -1,5 +1,5 @@
 use super::*;
-use bench::experiment::Experiment as _;
+use bench::experiment::AnyExperiment as _;
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::recorded;
 use host::limits::{CpuQuota, Rlimit};

@@ -1,5 +1,5 @@
 use super::*;
-use bench::experiment::Experiment as _;
+use bench::experiment::AnyExperiment as _;
 use bench::experiment::fixtures::recorded;
 use metal::process::Child;
 use record::event::Raw;

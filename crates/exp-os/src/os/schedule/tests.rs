@@ -1,6 +1,6 @@
 use super::{CARD, EXPERIMENT};
 use bench::experiment::fixtures::{bare_site, recorded};
-use bench::experiment::{Experiment as _, Known, Preset, Site};
+use bench::experiment::{AnyExperiment as _, Known, Preset, Site};
 use record::case::Case;
 use record::event::Range;
 use record::key::{CaseId, Key};

@@ -1,6 +1,6 @@
 use super::*;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment as _, Known};
+use bench::experiment::{AnyExperiment as _, Known};
 use record::key::{CaseId, Key};
 use session::fixtures::smoke;
 

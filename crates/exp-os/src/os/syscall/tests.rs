@@ -1,6 +1,6 @@
 use super::*;
 use bench::experiment::fixtures::recorded;
-use bench::experiment::{Experiment as _, Known};
+use bench::experiment::{AnyExperiment as _, Known};
 use bench::measure::Watch;
 use host::limits::Rlimit;
 use record::event::{Raw, Samples};

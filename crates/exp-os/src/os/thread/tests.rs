@@ -1,6 +1,6 @@
 use super::windows::slices;
 use super::*;
-use bench::experiment::Experiment as _;
+use bench::experiment::AnyExperiment as _;
 use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 use record::event::Raw;

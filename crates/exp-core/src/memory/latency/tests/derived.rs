@@ -3,7 +3,7 @@
 use super::{GUEST, HOSTS, MIB, offer, points, site, with_caches};
 use crate::memory::latency::walks::{Load, On, Pattern, Point};
 use crate::memory::latency::{EXPERIMENT, ID};
-use bench::experiment::{DerivedValue, Experiment, Fields, Known, Preset, Site};
+use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset, Site};
 use record::key::{CaseId, Key};
 
 /// Figures of a hierarchy on the cases of the standard preset.
