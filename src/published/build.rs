@@ -40,8 +40,8 @@ pub(super) const NOT_READ: &str =
 pub(super) fn run(name: &str, report: &'static Report) -> Run {
     let mut run = Run::new(header(name, report));
     run.push(Event::Plan(Box::new(plan(report))));
-    for table in report.tables() {
-        for row in table.rows {
+    for table in &report.tables {
+        for row in &table.rows {
             let case = case_of(table, row);
             if let Some(prediction) = prediction(report, table, row, &case) {
                 run.push(Event::Prediction(prediction));
@@ -51,16 +51,16 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
             }
         }
     }
-    for (experiment, symbol, what) in report.missing {
+    for (experiment, symbol, what) in &report.missing {
         run.push(Event::Outcome(Outcome {
-            experiment: (*experiment).to_owned(),
-            case: Some(CaseId::new().with(AS_REPORTED, *symbol)),
+            experiment: experiment.clone(),
+            case: Some(CaseId::new().with(AS_REPORTED, &**symbol)),
             outcome: Ending::Skipped,
             reason: Some(format!("the text file of the report lacks it: {what}")),
         }));
     }
     run.push(Event::Footer(Footer {
-        finished: report.dated.to_owned(),
+        finished: report.dated.clone(),
         elapsed_s: 0.0,
         end: End::Complete,
         counter_drift: None,
@@ -73,7 +73,7 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
 
 /// The case of a row: its parameters in the card's order, then its own ones.
 pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
-    let order: Vec<&str> = find(table.experiment)
+    let order: Vec<&str> = find(&table.experiment)
         .iter()
         .flat_map(|experiment| experiment.card().params)
         .map(|param| param.name)
@@ -81,7 +81,7 @@ pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
         .collect();
     let fixed = table.case.split(',').filter_map(|part| part.split_once('='));
     let mut parts: Vec<(&str, &str)> = fixed
-        .chain([(table.varies, row.at), (AS_REPORTED, row.reading)])
+        .chain([(&*table.varies, &*row.at), (AS_REPORTED, &*row.reading)])
         .filter(|(_, value)| !value.is_empty())
         .collect();
     parts.sort_by_key(|(name, _)| order.iter().position(|have| have == name));
@@ -99,13 +99,9 @@ fn header(name: &str, report: &Report) -> Header {
     for why in host.devices.unread.values_mut() {
         *why = NOT_READ.to_owned();
     }
-    let mut environment: BTreeMap<String, String> = report
-        .environment
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-        .collect();
+    let mut environment: BTreeMap<String, String> = report.environment.iter().cloned().collect();
     environment.insert("report".to_owned(), format!("{}: {}", report.report, report.work));
-    environment.insert("clocks".to_owned(), report.clocks.to_owned());
+    environment.insert("clocks".to_owned(), report.clocks.clone());
     Header {
         format: FORMAT,
         plumb: env!("CARGO_PKG_VERSION").to_owned(),
@@ -115,7 +111,7 @@ fn header(name: &str, report: &Report) -> Header {
         target_features: String::new(),
         build: String::new(),
         run: name.to_owned(),
-        started: report.dated.to_owned(),
+        started: report.dated.clone(),
         seed: 0,
         options: Options { preset: PUBLISHED.to_owned(), ..Options::default() },
         cpus: vec![report.cpu],
@@ -136,7 +132,7 @@ fn header(name: &str, report: &Report) -> Header {
             core_source: PUBLISHED.to_owned(),
             multiply_cycles: None,
             cpu: report.cpu,
-            notes: vec![report.clocks.to_owned()],
+            notes: vec![report.clocks.clone()],
         },
     }
 }
@@ -147,8 +143,8 @@ fn plan(report: &'static Report) -> Plan {
         FAMILIES.iter().flat_map(|family| family.experiments).map(|experiment| experiment.card());
     let experiments = cards.filter_map(|card| {
         let tables: Vec<&Table> =
-            report.tables().filter(|table| table.experiment == card.id).collect();
-        let misses = report.missing.iter().any(|(id, ..)| *id == card.id);
+            report.tables.iter().filter(|table| table.experiment == card.id).collect();
+        let misses = report.missing.iter().any(|(id, ..)| id == card.id);
         if tables.is_empty() && !misses {
             return None;
         }
@@ -208,19 +204,19 @@ fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
     let method = report
         .methods
         .iter()
-        .find(|(id, _)| *id == experiment)
+        .find(|(id, _)| id == experiment)
         .map_or("It is not told.", |(_, text)| text);
     let mut text =
         format!("# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n", report.report);
     for table in tables {
         let about = provenance(report, table);
-        let note = match table.note {
+        let note = match &*table.note {
             "" => String::new(),
             note => format!("; {note}"),
         };
         text.push_str(&format!("- `{}`: {about}{note}.\n", table.metric));
     }
-    for (_, _, what) in report.missing.iter().filter(|(id, ..)| *id == experiment) {
+    for (_, _, what) in report.missing.iter().filter(|(id, ..)| id == experiment) {
         text.push_str(&format!("- Not in the text file: {what}.\n"));
     }
     text
@@ -250,24 +246,24 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
         }
     };
     tell("source", format!("{} {}", report.report, table.source));
-    tell("statistic", table.statistic.to_owned());
+    tell("statistic", table.statistic.clone());
     let printed = format!("{} {}", row.figure, table.printed.name());
     tell("printed", printed.trim_end().to_owned());
-    tell("printed_also", row.also.to_owned());
-    tell("deviation_printed", row.deviation.to_owned());
+    tell("printed_also", row.also.clone());
+    tell("deviation_printed", row.deviation.clone());
     tell("estimate_printed", estimate_printed(table, row));
     tell("converted", table.printed.conversion(report.counter_hz).unwrap_or_default());
     if let Some(n) = table.n {
         at.insert("n".to_owned(), Value::from(n));
     }
     let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();
-    let own_times = converted_otherwise.then_some(report.own_times);
-    let notes = [row.note, table.note, own_times.unwrap_or_default()];
+    let own_times = if converted_otherwise { &*report.own_times } else { "" };
+    let notes = [&*row.note, &*table.note, own_times];
     let notes = notes.into_iter().filter(|note| !note.is_empty());
     Some(Derived {
-        experiment: table.experiment.to_owned(),
+        experiment: table.experiment.clone(),
         case: case.clone(),
-        metric: table.metric.to_owned(),
+        metric: table.metric.clone(),
         value,
         ci: None,
         confidence: None,
@@ -282,7 +278,7 @@ fn estimate_printed(table: &Table, row: &Row) -> String {
     let unit = table.printed.name();
     let text = match row.estimate {
         None => String::new(),
-        Some(_) if !row.estimate_printed.is_empty() => row.estimate_printed.to_owned(),
+        Some(_) if !row.estimate_printed.is_empty() => row.estimate_printed.clone(),
         Some(_) if table.because.contains("(ours)") => String::new(),
         Some([low, _, high]) if low == high => format!("{low} {unit}"),
         Some([low, _, high]) => format!("{low} to {high} {unit}"),
@@ -295,9 +291,9 @@ fn prediction(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Optio
     let base = |value: f64| Some(table.printed.base(value, report.counter_hz)? / table.of);
     let [low, likely, high] = row.estimate?;
     Some(PredictionEvent {
-        experiment: table.experiment.to_owned(),
+        experiment: table.experiment.clone(),
         case: case.clone(),
-        metric: table.metric.to_owned(),
+        metric: table.metric.clone(),
         of: PredictionKind::Prior,
         prediction: Prediction::new(
             Some(Range { low: base(low)?, likely: base(likely)?, high: base(high)? }),

@@ -1,19 +1,13 @@
 //! The machines of the published reports R0 to R4 as runs that anyone can compare with: figures as
 //! they were printed, each with its source and statistic.
 //!
-//! Every figure of every table stands here, and those that only a text gives; a file has the tables
-//! of one report. A figure that a case of the catalogue measures as well has that case's key. What
+//! Every figure of every table stands here, and those that only a text gives; `hosts` has a folder
+//! for each machine: its description and the tables of its report. A figure that a case of the catalogue measures as well has that case's key. What
 //! else is printed, and a second reading of a figure (text against table), stands beside it under
 //! `as_reported=…`. Slips are noted on the figures that they concern. What the reports themselves
 //! expected is the prior prediction of the figure.
 
 mod build;
-mod r0;
-mod r1;
-mod r1_files;
-mod r2;
-mod r3;
-mod r4;
 #[cfg(test)]
 mod score;
 pub(crate) mod table;
@@ -23,18 +17,38 @@ mod tests;
 #[cfg(test)]
 pub(crate) use build::case_of;
 use record::run::Run;
+use std::sync::LazyLock;
 use table::Report;
 
 /// What their names begin with.
 const PREFIX: &str = "published/";
 
+/// The reports from their files.
+macro_rules! reports {
+    ($($name:literal),*) => {
+        vec![$(Report {
+            tree: include_str!(concat!("hosts/", $name, "/tree.txt")),
+            ..serde_json::from_str(include_str!(concat!("hosts/", $name, "/report.json")))
+                .expect("a test reads every report")
+        }),*]
+    };
+}
+
 /// The machines.
-pub(crate) static REPORTS: &[&Report] =
-    &[&r0::REPORT, &r1::REPORT, &r2::REPORT, &r3::REPORT, &r4::E6300, &r4::MAGNY_COURS];
+pub(crate) static REPORTS: LazyLock<Vec<Report>> = LazyLock::new(|| {
+    reports![
+        "r0-i7-3770k",
+        "r1-i5-2557m",
+        "r2-i5-5257u",
+        "r3-t2-micro",
+        "r4-e6300",
+        "r4-magny-cours"
+    ]
+});
 
 /// The names of the machines, as they are typed: `published/r0-i7-3770k` …
 pub fn names() -> Vec<String> {
-    let names = REPORTS.iter().map(|report| report.name);
+    let names = REPORTS.iter().map(|report| &report.name);
     names.map(|name| format!("{PREFIX}{name}")).collect()
 }
 

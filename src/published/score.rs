@@ -47,7 +47,7 @@ const PEERS: &[(&str, &str, Option<&str>)] = &[
 ];
 
 fn report(name: &str) -> &'static Report {
-    let mut reports = REPORTS.iter().copied();
+    let mut reports = REPORTS.iter();
     reports.find(|report| report.name == name).expect("the report is there")
 }
 
@@ -69,7 +69,7 @@ fn site(machine: &Report) -> Site {
         interface: interface.map(str::to_owned),
     });
     Site {
-        host: host(machine.name),
+        host: host(&machine.name),
         peers: peer.into_iter().collect(),
         cpus: vec![machine.cpu],
         dir: Some(DirFacts {
@@ -90,13 +90,16 @@ fn asked_case(table: &Table, row: &Row) -> Case {
 
 /// The tables of which the laws are asked.
 fn scored() -> impl Iterator<Item = (&'static Report, &'static Table)> {
-    let tables = REPORTS.iter().flat_map(|report| report.tables().map(|table| (*report, table)));
+    let tables = REPORTS.iter().flat_map(|report| {
+        let tables = report.tables.iter();
+        tables.map(move |table| (report, table))
+    });
     tables.filter(|(_, table)| table.scored)
 }
 
 /// The law's interval for a case of a table, in the metric's unit, and that unit.
 fn asked(table: &Table, site: &Site, case: &Case) -> (Range, Unit) {
-    let experiment = find(table.experiment).expect("it is in the catalogue");
+    let experiment = find(&table.experiment).expect("it is in the catalogue");
     let site = &site.toward(case.text("far").unwrap_or_default());
     let mut metrics = experiment.card().metrics.iter();
     let metric = metrics.find(|metric| metric.name == table.metric);
@@ -137,10 +140,10 @@ fn keys_have_the_shape_that_the_catalogue_gives_them() {
     const NOT_OFFERED: &[&str] = &["fs.remote"];
     let names =
         |case: &CaseId| -> Vec<String> { case.0.iter().map(|(name, _)| name.clone()).collect() };
-    for report in REPORTS.iter().copied() {
+    for report in REPORTS.iter() {
         let near = site(report);
-        for table in report.tables() {
-            let experiment = find(table.experiment).expect("in the catalogue");
+        for table in &report.tables {
+            let experiment = find(&table.experiment).expect("in the catalogue");
             let params = Settings::default().params(experiment.card(), Preset::Thorough);
             let mut shapes = BTreeSet::new();
             for far in ["loopback", "peer"] {
@@ -155,7 +158,7 @@ fn keys_have_the_shape_that_the_catalogue_gives_them() {
             for row in table.rows.iter().filter(|row| row.reading.is_empty()) {
                 let case = case_of(table, row);
                 assert!(
-                    shapes.contains(&names(&case)) || NOT_OFFERED.contains(&table.experiment),
+                    shapes.contains(&names(&case)) || NOT_OFFERED.contains(&&*table.experiment),
                     "{} {}: {}:{case} is none of {shapes:?}",
                     report.name,
                     table.source,
@@ -213,7 +216,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
     for (machine, table) in scored() {
         let site = site(machine);
         println!("{} {} ({}; {})", machine.name, table.source, table.statistic, table.note);
-        for row in table.rows {
+        for row in &table.rows {
             let case = asked_case(table, row);
             let (range, unit) = asked(table, &site, &case);
             assert_eq!(unit, table.printed.unit(), "{}", table.source);
@@ -238,7 +241,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
                 true => "net",
                 false => "beside net",
             };
-            for name in ["all", group, table.experiment, machine.name] {
+            for name in ["all", group, &table.experiment, &machine.name] {
                 let empty = || Score { inside: 0, widths: Vec::new() };
                 let score = scores.entry(name.to_owned()).or_insert_with(empty);
                 score.inside += usize::from(inside);

@@ -1,18 +1,23 @@
-//! The shape of the tables: what a report prints, in the units in which it prints it.
+//! The shape of the tables (`hosts/NAME/report.json`): what a report prints, in the units in which
+//! it prints it.
 
 use record::unit::Unit;
+use serde::Deserialize;
 
 /// A machine of a report, with all that the report prints of it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Report {
     /// Name after `published/`.
-    pub name: &'static str,
+    pub name: String,
     /// `R0` to `R4`.
-    pub report: &'static str,
+    pub report: String,
     /// Who wrote it, and for what.
-    pub work: &'static str,
+    pub work: String,
     /// When, as far as it tells.
-    pub dated: &'static str,
+    pub dated: String,
     /// The machine, composed from the report and public data (see the head of the text).
+    #[serde(skip)]
     pub tree: &'static str,
     /// CPU that was measured on, as far as it tells.
     pub cpu: usize,
@@ -22,163 +27,115 @@ pub(crate) struct Report {
     /// Core clock that the report states.
     pub core_hz: Option<f64>,
     /// Both clocks in a sentence.
-    pub clocks: &'static str,
+    pub clocks: String,
     /// What must be known of times that it prints beside ticks, where its conversion is not ours.
-    pub own_times: &'static str,
+    #[serde(default)]
+    pub own_times: String,
     /// Conditions that the report states, by name.
-    pub environment: &'static [(&'static str, &'static str)],
+    pub environment: Vec<(String, String)>,
     /// How an experiment was done, in our words: (experiment, text).
-    pub methods: &'static [(&'static str, &'static str)],
+    pub methods: Vec<(String, String)>,
     /// The figures.
-    pub tables: &'static [&'static [Table]],
+    pub tables: Vec<Table>,
     /// What the text file of the report does not contain: (experiment, symbol, what).
-    pub missing: &'static [(&'static str, &'static str, &'static str)],
-}
-
-impl Report {
-    /// All its tables.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &'static Table> {
-        self.tables.iter().copied().flatten()
-    }
+    pub missing: Vec<(String, String, String)>,
 }
 
 /// Rows of one table of a report that share all but a parameter and the figure.
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Table {
     /// Where the figures stand.
-    pub source: &'static str,
+    pub source: String,
     /// What each of them is: `mean`, `median`, `best`, …
-    pub statistic: &'static str,
+    pub statistic: String,
     /// Of how many repetitions, where told.
     pub n: Option<u64>,
     /// Experiment and metric that are nearest.
-    pub experiment: &'static str,
+    pub experiment: String,
     /// See `experiment`.
-    pub metric: &'static str,
+    pub metric: String,
     /// Parameters that every row has, as `name=value,…`, in any order.
-    pub case: &'static str,
+    pub case: String,
     /// The parameter that differs.
-    pub varies: &'static str,
+    pub varies: String,
     /// Unit of figures, deviations and estimates.
     pub printed: Printed,
     /// Operations in one printed figure: 2 for a round trip of which the metric is half.
     pub of: f64,
     /// The rows.
-    pub rows: &'static [Row],
+    pub rows: Vec<Row>,
     /// What must be known of all of them.
-    pub note: &'static str,
+    pub note: String,
     /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no
     /// printed numbers.
-    pub because: &'static str,
+    pub because: String,
     /// Whether the score of the laws has them.
     #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
     pub scored: bool,
 }
 
 /// What a table has where it says nothing else.
-pub(crate) const TABLE: Table = Table {
-    source: "",
-    statistic: "mean",
-    n: None,
-    experiment: "",
-    metric: "",
-    case: "",
-    varies: "",
-    printed: Printed::Ticks,
-    of: 1.0,
-    rows: &[],
-    note: "",
-    because: "",
-    scored: false,
-};
+impl Default for Table {
+    fn default() -> Table {
+        Table {
+            source: String::new(),
+            statistic: "mean".to_owned(),
+            n: None,
+            experiment: String::new(),
+            metric: String::new(),
+            case: String::new(),
+            varies: String::new(),
+            printed: Printed::Ticks,
+            of: 1.0,
+            rows: Vec::new(),
+            note: String::new(),
+            because: String::new(),
+            scored: false,
+        }
+    }
+}
 
 /// One figure with what stands beside it.
-#[derive(Clone, Copy)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Row {
     /// Value of the parameter that varies; empty where there is none.
-    pub at: &'static str,
+    pub at: String,
     /// The figure as printed.
     pub figure: f64,
     /// Its standard deviation as printed, with further printings of it.
-    pub deviation: &'static str,
+    pub deviation: String,
     /// The report's own estimate: low, likely, high, in the figure's unit.
     pub estimate: Option<[f64; 3]>,
     /// The estimate as printed, where that is not the figure's unit or not in it alone.
-    pub estimate_printed: &'static str,
+    pub estimate_printed: String,
     /// The same figure in other units, as printed.
-    pub also: &'static str,
+    pub also: String,
     /// What is wrong with it, or must be known of it alone.
-    pub note: &'static str,
+    pub note: String,
     /// Symbol of `as_reported`: no case of the catalogue is what was measured, or it is a second
     /// reading of what another row has.
-    pub reading: &'static str,
-}
-
-/// A row.
-pub(crate) const fn row(at: &'static str, figure: f64) -> Row {
-    Row {
-        at,
-        figure,
-        deviation: "",
-        estimate: None,
-        estimate_printed: "",
-        also: "",
-        note: "",
-        reading: "",
-    }
+    pub reading: String,
 }
 
 impl Row {
-    /// With a standard deviation.
-    pub(crate) const fn sd(self, deviation: &'static str) -> Row {
-        Row { deviation, ..self }
-    }
-
-    /// With an estimate that is one number.
-    pub(crate) const fn est(self, likely: f64) -> Row {
-        self.within(likely, likely, likely)
-    }
-
-    /// With an estimate that is an interval.
-    pub(crate) const fn within(self, low: f64, likely: f64, high: f64) -> Row {
-        Row { estimate: Some([low, likely, high]), ..self }
-    }
-
-    /// With the estimate's own printings.
-    pub(crate) const fn est_printed(self, estimate_printed: &'static str) -> Row {
-        Row { estimate_printed, ..self }
-    }
-
-    /// With other printings of the same figure.
-    pub(crate) const fn also(self, also: &'static str) -> Row {
-        Row { also, ..self }
-    }
-
-    /// With a note of its own.
-    pub(crate) const fn note(self, note: &'static str) -> Row {
-        Row { note, ..self }
-    }
-
-    /// As a reading of its own.
-    pub(crate) const fn read(self, reading: &'static str) -> Row {
-        Row { reading, ..self }
-    }
-
     /// How many printed numbers it holds: the figure, its other printings, deviations, the
     /// estimate.
     #[cfg(test)]
     pub(crate) fn printed_numbers(&self) -> usize {
         let listed = |text: &str| text.split(';').filter(|part| !part.is_empty()).count();
-        let estimates = match self.estimate_printed {
+        let estimates = match &*self.estimate_printed {
             "" => usize::from(self.estimate.is_some()),
             printed => listed(printed),
         };
-        1 + listed(self.also) + listed(self.deviation) + estimates
+        1 + listed(&self.also) + listed(&self.deviation) + estimates
     }
 }
 
 /// A unit as printed. Sizes that are printed as GB are taken as powers of two, rates as powers of
 /// ten.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(crate) enum Printed {
     /// Ticks of the machine's counter, which the reports call cycles.
     Ticks,

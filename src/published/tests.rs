@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 
 fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
     REPORTS.iter().flat_map(|report| {
-        let tables = report.tables();
-        tables.flat_map(move |table| table.rows.iter().map(move |row| (*report, table, row)))
+        let tables = report.tables.iter();
+        tables.flat_map(move |table| table.rows.iter().map(move |row| (report, table, row)))
     })
 }
 
@@ -43,7 +43,7 @@ fn printed_numbers_are_those_that_were_looked_for_in_the_texts() {
                 );
                 fnv(sum, &spelled)
             });
-            (report.name, numbers, sum)
+            (&*report.name, numbers, sum)
         })
         .collect();
     let expected = [
@@ -68,7 +68,7 @@ fn fnv(sum: u64, text: &str) -> u64 {
 fn every_figure_names_an_experiment_and_a_metric_of_its_unit() {
     for (report, table, row) in rows() {
         let about = format!("{} {} {}", report.name, table.source, row.at);
-        let experiment = find(table.experiment).unwrap_or_else(|| panic!("{about}"));
+        let experiment = find(&table.experiment).unwrap_or_else(|| panic!("{about}"));
         let mut metrics = experiment.card().metrics.iter();
         let metric = metrics.find(|metric| metric.name == table.metric);
         let metric = metric.unwrap_or_else(|| panic!("{about}: {}", table.metric));
@@ -82,7 +82,7 @@ fn every_figure_names_an_experiment_and_a_metric_of_its_unit() {
 #[test]
 fn parameters_are_those_of_the_cards() {
     for (report, table, row) in rows() {
-        let experiment = find(table.experiment).expect("tested above");
+        let experiment = find(&table.experiment).expect("tested above");
         let case = case_of(table, row);
         assert_eq!(case.get("as_reported").is_some(), !row.reading.is_empty());
         for (name, value) in &case.0 {
@@ -116,8 +116,8 @@ fn keys_are_unique_and_every_row_is_a_figure_of_its_run() {
             .filter(|(of, ..)| of.name == report.name)
             .map(|(_, table, row)| {
                 let mut case = case_of(table, row);
-                case.complete(table.experiment);
-                Key::new(table.experiment, &case, table.metric).to_string()
+                case.complete(&table.experiment);
+                Key::new(&table.experiment, &case, &table.metric).to_string()
             })
             .collect();
         let figures = figures(&run);
@@ -126,7 +126,7 @@ fn keys_are_unique_and_every_row_is_a_figure_of_its_run() {
             .filter(|figure| figure.outcome == Ending::Measured)
             .map(|figure| figure.label())
             .collect();
-        let count = report.tables().map(|table| table.rows.len()).sum::<usize>();
+        let count = report.tables.iter().map(|table| table.rows.len()).sum::<usize>();
         assert_eq!(keys.len(), count, "{name}: a key stands twice");
         assert_eq!(labels.len(), count, "{name}");
         assert!(labels.iter().all(|label| keys.contains(label)), "{name}");
@@ -275,7 +275,7 @@ fn slips_are_told_on_their_figures() {
         });
         assert!(
             own.any(|(_, table, row)| {
-                [row.note, table.note].iter().any(|note| note.contains(slip))
+                [&row.note, &table.note].iter().any(|note| note.contains(slip))
             }),
             "{machine} {figure}: {slip}"
         );

@@ -1,7 +1,7 @@
 //! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and
 //! strangers do to it is in tests/agent.
 
-use crate::plumb::{Here, PATIENCE, ended, signal};
+use crate::plumb::{Here, PATIENCE, ended, ended_with, signal};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,8 +11,7 @@ use std::time::Instant;
 
 /// An agent that listens at a free port of loopback, and its address.
 fn listening(here: &Here) -> (Child, String) {
-    let made = here.plumb(&["agent", "--new-key", "key"]);
-    assert_eq!(made.code, Some(0), "{made:?}");
+    here.ends(0, &["agent", "--new-key", "key"]);
     let args = ["agent", "--listen", "0", "--key-file", "key"];
     let mut agent = here.command(&args).spawn().unwrap();
     let mut line = String::new();
@@ -26,15 +25,13 @@ fn listening(here: &Here) -> (Child, String) {
 #[test]
 fn a_new_key_is_for_its_owner_alone_and_overwrites_nothing() {
     let here = Here::new();
-    let answer = here.plumb(&["agent", "--new-key", "key"]);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &["agent", "--new-key", "key"]);
     let mode = fs::metadata(here.path("key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let key = fs::read_to_string(here.path("key")).unwrap();
     assert_eq!(key.trim().len(), 64);
     assert!(!answer.err.contains(key.trim()) && answer.out.is_empty());
-    let again = here.plumb(&["agent", "--new-key", "key"]);
-    assert_eq!(again.code, Some(3), "{again:?}");
+    here.ends(3, &["agent", "--new-key", "key"]);
     assert_eq!(fs::read_to_string(here.path("key")).unwrap(), key);
 }
 
@@ -77,8 +74,7 @@ fn what_speaks_otherwise_on_standard_input_is_told_so() {
     let mut agent = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut said = agent.stdin.take().unwrap();
     said.write_all(b"Welcome to this host\n").unwrap();
-    let answer = ended(agent);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let answer = ended_with(3, agent);
     assert!(answer.err.contains("Welcome"), "{answer:?}");
 }
 
@@ -94,8 +90,7 @@ fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
             stranger.write_all(b"PLUMBS").unwrap();
         }
         signal(name, agent.id());
-        let answer = ended(agent);
-        assert_eq!(answer.code, Some(0), "{name}: {answer:?}");
+        ended_with(0, agent);
     }
     // On standard input nobody has said hello.
     let here = Here::new();

@@ -2,7 +2,8 @@
 
 use crate::memory::Group;
 use crate::plumb::{
-    Here, Stranger, answer, end, ended, events, is, no_worker_stays, of, rounds, signal, wait_for,
+    Here, Stranger, answer, end, ended, ended_with, events, is, no_worker_stays, of, rounds,
+    signal, wait_for,
 };
 use serde_json::Value;
 use std::fs;
@@ -74,8 +75,7 @@ fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
     assert_eq!(first(&events, 50, "residency"), Some(1.0));
     let cached = found(&events, "cached").expect("half of the limit fits")["value"].as_f64();
     assert_eq!(cached, Some(16.0 * MIB as f64));
-    assert!(here.entries("files").is_empty());
-    assert!(here.entries("store/journal").is_empty());
+    here.is_clean("files");
 }
 
 #[test]
@@ -100,16 +100,14 @@ fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once(
         no_worker_stays(pid);
         if name == "KILL" {
             assert!(group.exists(), "nobody could remove it");
-            let next = here.plumb(&["run", "selftest.pulse", "--preset", "rehearsal"]);
-            assert_eq!(next.code, Some(0), "{next:?}");
+            let next = here.ends(0, &["run", "selftest.pulse", "--preset", "rehearsal"]);
             let told = format!("and the control group {}", group.display());
             assert!(next.err.contains(&told), "{next:?}");
         } else {
             assert_eq!(answer.code, Some(4), "{answer:?}");
         }
         assert!(!group.exists());
-        assert!(here.entries("files").is_empty());
-        assert!(here.entries("store/journal").is_empty());
+        here.is_clean("files");
     }
 }
 
@@ -135,13 +133,11 @@ fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
         fs::read_to_string(procs).ok()?.trim().parse().ok()
     });
     signal("KILL", worker);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = ended_with(0, session);
     let events = events(&here.record());
     assert_eq!(rounds(&events, "fs.cache_size/32MiB"), (1, 1), "{answer:?}");
     half_fits_and_more_does_not(&events);
-    assert!(here.entries("files").is_empty());
-    assert!(here.entries("store/journal").is_empty());
+    here.is_clean("files");
 }
 
 /// Free space and available memory are others by then: what is planned with them is no setting.
@@ -151,8 +147,7 @@ fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
     let Some(dir) = directory(&here) else { return skips::test("memory-directory") };
     let args = ["run", "fs.cache_size", "fs.io", "fs.sync", "--preset", "rehearsal", "--dir", &dir];
     let set = ["--set", "fs.cache_size.limit=memory"];
-    let answer = here.plumb(&[&args[..], &set, &["--out", "run.jsonl"]].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &[&args[..], &set, &["--out", "run.jsonl"]].concat());
     let record = here.path("run.jsonl");
     let whole = events(&record);
     let labels = ["fs.cache_size/memory", "fs.io", "fs.sync"];
@@ -165,8 +160,7 @@ fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
     fs::write(&record, kept).unwrap();
     // What is written meanwhile, and kept in memory.
     fs::write(here.path("others"), vec![1; 3 << 20]).unwrap();
-    let answer = here.plumb(&["run", "--resume", "run.jsonl"]);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    here.ends(0, &["run", "--resume", "run.jsonl"]);
     let events = events(&record);
     assert_eq!(end(&events), "complete");
     assert_eq!(planned(&events), [(1, 0); 3]);

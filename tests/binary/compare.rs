@@ -72,8 +72,7 @@ fn an_unchanged_run_ends_with_zero() {
     let answer = compared(&here, &[]);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert!(answer.out.contains("none differs"), "{answer:?}");
-    let itself = here.plumb(&["compare", "base.jsonl", "base.jsonl"]);
-    assert_eq!(itself.code, Some(0), "{itself:?}");
+    here.ends(0, &["compare", "base.jsonl", "base.jsonl"]);
     // Without a second name it is the last stored run.
     let last = here.plumb(&["compare", "base.jsonl", "--format", "json"]);
     let result: Value = serde_json::from_str(&last.out).unwrap();
@@ -136,8 +135,7 @@ fn first_metric(record: &str) -> Value {
 #[test]
 fn a_run_compared_with_itself_is_told() {
     let here = pair(1.0);
-    let itself = here.plumb(&["compare", "base.jsonl", "base.jsonl"]);
-    assert_eq!(itself.code, Some(0), "{itself:?}");
+    let itself = here.ends(0, &["compare", "base.jsonl", "base.jsonl"]);
     assert!(itself.err.contains("compared with itself"), "{itself:?}");
     let rule = ["compare", "base.jsonl", "base.jsonl", "--fail-on", "slower"];
     assert_eq!(here.plumb(&rule).code, Some(2));
@@ -149,8 +147,7 @@ fn every_format_tells_the_same() {
     let json = compared(&here, &["--format", "json"]);
     assert_eq!(json.code, Some(1));
     let result: Value = serde_json::from_str(&json.out).unwrap();
-    let schema = here.plumb(&["compare", "--schema"]);
-    assert_eq!(schema.code, Some(0), "{schema:?}");
+    let schema = here.ends(0, &["compare", "--schema"]);
     let schema: Value = serde_json::from_str(&schema.out).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let wrong: Vec<String> = validator.iter_errors(&result).map(|e| e.to_string()).collect();
@@ -177,7 +174,6 @@ fn runs_without_a_common_figure_are_an_error() {
     let here = pair(1.0);
     let answer = compared(&here, &["--only", "memory"]);
     assert_eq!(answer.code, Some(2), "{answer:?}");
-    let none = here.plumb(&["compare", "nothing.jsonl", "base.jsonl"]);
-    assert_eq!(none.code, Some(2), "{none:?}");
+    let none = here.ends(2, &["compare", "nothing.jsonl", "base.jsonl"]);
     assert!(none.err.contains("nothing.jsonl"), "{none:?}");
 }

@@ -2,7 +2,7 @@
 //! makes threads. Limits on processes are in `limits`.
 
 use crate::plumb::{
-    Here, end, ended, events, is, no_worker_stays, of, session_is_empty, signal, wait_for, workers,
+    Here, ended_with, is, no_worker_stays, of, session_is_empty, signal, wait_for, workers,
 };
 use serde_json::Value;
 
@@ -33,8 +33,7 @@ fn on_one_cpu_everything_runs_and_other_pairs_are_skipped_with_a_reason() {
         pinned.join().unwrap()
     });
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let events = here.complete();
     let mut others = 0;
     for outcome in outcomes(&events) {
         assert_ne!(outcome["outcome"], "failed", "{outcome}");
@@ -111,12 +110,10 @@ fn a_worker_killed_among_its_threads_costs_its_rounds_and_leaves_nobody() {
         signal("KILL", worker);
         killed.push(worker);
     }
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    ended_with(3, session);
     no_worker_stays(pid);
     killed.into_iter().for_each(session_is_empty);
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let events = here.complete();
     let rounds = of(&events, "round");
     assert_eq!(rounds.len(), 3);
     for round in rounds {

@@ -11,8 +11,7 @@ use std::process::{Command, Stdio};
 fn refused(cases: &[(&[&str], &[&str])]) {
     for (args, parts) in cases {
         let here = Here::new();
-        let answer = here.plumb(args);
-        assert_eq!(answer.code, Some(2), "{args:?}: {answer:?}");
+        let answer = here.ends(2, args);
         assert_eq!(answer.out, "", "{args:?} prints no result");
         for part in *parts {
             assert!(answer.err.contains(part), "{args:?} lacks `{part}`: {}", answer.err);
@@ -115,8 +114,7 @@ fn directories() {
     let here = Here::new();
     fs::write(here.path("file"), "").unwrap();
     for (dir, part) in [("absent", "exists"), ("file", "another directory"), ("/proc", "/proc")] {
-        let answer = here.plumb(&["run", "selftest", "--dir", dir]);
-        assert_eq!(answer.code, Some(2), "{dir}: {answer:?}");
+        let answer = here.ends(2, &["run", "selftest", "--dir", dir]);
         assert!(answer.err.contains("--dir"), "{dir}: {answer:?}");
         assert!(answer.err.contains(part), "{dir}: {answer:?}");
     }
@@ -146,8 +144,7 @@ fn outputs_that_cannot_be_written_are_told_before_anything_is_measured() {
         ("--report", "/proc/page.html", "name another file"),
         ("--report", dir.as_str(), "type a file name in it"),
     ] {
-        let answer = here.plumb(&["run", "selftest", option, target]);
-        assert_eq!(answer.code, Some(2), "{option} {target}: {answer:?}");
+        let answer = here.ends(2, &["run", "selftest", option, target]);
         let named = target.split('/').find(|part| !part.is_empty()).unwrap();
         assert!(answer.err.contains(named), "{option} {target}: {answer:?}");
         assert!(answer.err.contains(part), "{option} {target}: {answer:?}");
@@ -165,13 +162,11 @@ fn a_report_does_not_replace_the_record_or_a_device() {
     let record = here.path("run.jsonl");
     let fault = ["run", "selftest.fault", "--preset", "rehearsal"];
     let onto_itself = ["--out", "run.jsonl", "--report", "./run.jsonl"];
-    let refused = here.plumb(&[&fault[..], &onto_itself].concat());
-    assert_eq!(refused.code, Some(2), "{refused:?}");
+    here.ends(2, &[&fault[..], &onto_itself].concat());
     assert!(!record.exists(), "a run that never began leaves nothing");
     // A symbolic link to a device: the device is written, neither it nor the link is replaced.
     std::os::unix::fs::symlink("/dev/null", here.path("sink")).unwrap();
-    let written = here.plumb(&[&fault[..], &["--report", "sink"]].concat());
-    assert_eq!(written.code, Some(0), "{written:?}");
+    here.ends(0, &[&fault[..], &["--report", "sink"]].concat());
     assert!(here.path("sink").symlink_metadata().unwrap().is_symlink());
     let mode = fs::metadata("/dev/null").unwrap();
     assert!(!mode.is_file() && mode.permissions().mode() & 0o222 != 0);
@@ -219,24 +214,20 @@ fn what_is_no_record_is_named_and_kept() {
         (b"{\"event\":\"header\",\"format\":1,\"run\":7}\n", "line 1 is corrupt"),
     ] {
         fs::write(here.path("it.jsonl"), contents).unwrap();
-        let answer = here.plumb(&["run", "--resume", "it.jsonl"]);
-        assert_eq!(answer.code, Some(2), "{answer:?}");
+        let answer = here.ends(2, &["run", "--resume", "it.jsonl"]);
         assert!(answer.err.contains("it.jsonl"), "{answer:?}");
         assert!(answer.err.contains(part), "lacks `{part}`: {answer:?}");
         assert_eq!(fs::read(here.path("it.jsonl")).unwrap(), contents, "nothing is lost");
     }
-    let directory = here.plumb(&["run", "--resume", "/"]);
-    assert_eq!(directory.code, Some(2), "{directory:?}");
+    here.ends(2, &["run", "--resume", "/"]);
 }
 
 #[test]
 fn a_worker_is_not_for_hands() {
     let here = Here::new();
-    let answer = here.plumb(&["worker", "1"]);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let answer = here.ends(3, &["worker", "1"]);
     assert!(answer.err.contains("session"), "{answer:?}");
-    let recorded = here.plumb(&["run", "--host-tree", "/"]);
-    assert_eq!(recorded.code, Some(2), "{recorded:?}");
+    let recorded = here.ends(2, &["run", "--host-tree", "/"]);
     assert!(recorded.err.contains("plumb plan"), "{recorded:?}");
 }
 

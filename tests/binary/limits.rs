@@ -2,7 +2,7 @@
 //! and nothing left behind.
 
 use crate::plumb::{
-    Here, Stranger, answer, end, ended, events, is, no_worker_stays, of, session_is_empty, signal,
+    Here, Stranger, answer, ended_with, events, is, no_worker_stays, of, session_is_empty, signal,
     wait_for, workers,
 };
 use serde_json::Value;
@@ -67,8 +67,7 @@ fn all_name_the_limit(user: &Stranger, processes: u32) -> BTreeSet<String> {
     let answer = user.plumb(&here, processes, &args);
     // Some cases failed, or all of an experiment.
     assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete", "{answer:?}");
+    let events = here.complete();
     let (failures, measured) = failed(&events);
     assert!(measured > 0, "what makes nothing is measured");
     let this_user = format!("this user may have {processes} processes");
@@ -142,9 +141,8 @@ fn a_full_control_group_is_a_reason_with_a_way_out() {
     let Some(group) = Group::new("full", 2) else { return skips::test("control-group") };
     let here = Here::new();
     let line = line_in(Some(&group), &RUN.join(" "));
-    let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete", "{answer:?}");
+    answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let events = here.complete();
     let text = format!("{events:?}");
     assert!(text.contains("pids.max"), "{text}");
     assert_eq!(failed(&events).1, 0, "{text}");
@@ -186,8 +184,7 @@ fn no_child_outlives_a_killed_worker() {
         }
     }
     signal("INT", pid);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    ended_with(4, session);
     no_worker_stays(pid);
     // A child that was under way when its parent was killed ends by itself.
     seen.into_iter().for_each(session_is_empty);

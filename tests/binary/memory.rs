@@ -1,6 +1,6 @@
 //! Runs with less memory than was asked for.
 
-use crate::plumb::{Answer, Here, answer, end, events, of, rounds};
+use crate::plumb::{Answer, Here, answer, of, rounds};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,7 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
     let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
     let answer = shell(&here, &group.line(&args));
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (skipped, reason) = outcome(&events, 1 << 30);
     assert_eq!(skipped, "skipped", "{reason}");
@@ -108,8 +107,7 @@ fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
     group.set(64 * MIB).unwrap();
     let answer = crate::plumb::ended(session);
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let events = here.complete();
     assert_eq!(group.killed(), 1);
     let (failed, reason) = outcome(&events, 128 * MIB);
     assert_eq!(failed, "failed", "{reason}");
@@ -139,8 +137,7 @@ fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
     group.set(64 * MIB).unwrap();
     let answer = crate::plumb::ended(session);
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let events = here.complete();
     assert_eq!(group.killed(), 1);
     let outcomes = of(&events, "outcome");
     let of_level = |level: &str| {
@@ -169,9 +166,8 @@ fn memory_that_the_kernel_does_not_promise_fails_its_case_alone() {
         "ulimit -v 524288; ulimit -l 0; \
          exec {plumb} run memory.latency --preset rehearsal {RING}64KiB,1GiB"
     );
-    let answer = shell(&here, &line);
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete", "{answer:?}");
+    shell(&here, &line);
+    let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (ended, reason) = outcome(&events, 1 << 30);
     // A machine with less than that skips it by itself.

@@ -272,8 +272,7 @@ fn what_is_no_level_and_no_cpu_is_refused_with_what_to_type() {
         ("noise.activity.cpu=fast", "quietest"),
         ("noise.activity.duration=0", "duration"),
     ] {
-        let answer = here.plumb(&[&RUN[..], &["--set", set]].concat());
-        assert_eq!(answer.code, Some(2), "{set}: {answer:?}");
+        let answer = here.ends(2, &[&RUN[..], &["--set", set]].concat());
         assert!(answer.err.contains(words), "{set}: {answer:?}");
     }
     let answer = here.plumb(&[&RUN[..], &["--set", "noise.activity.cpu=8000"]].concat());

@@ -32,8 +32,7 @@ fn report(events: &[Value], format: &str) -> String {
     let here = Here::new();
     let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
     fs::write(here.path("run.jsonl"), lines).unwrap();
-    let answer = here.plumb(&["report", "run.jsonl", "--format", format]);
-    assert_eq!(answer.code, Some(0), "{format}: {answer:?}");
+    let answer = here.ends(0, &["report", "run.jsonl", "--format", format]);
     assert!(!answer.out.is_empty(), "{format} says nothing");
     answer.out
 }

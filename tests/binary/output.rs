@@ -23,8 +23,7 @@ fn progress_is_for_terminals() {
     let seen = on_a_terminal(&here, &REHEARSAL, None);
     assert_eq!(seen.code, Some(0), "{seen:?}");
     assert!(seen.out.contains("selftest.fault/none"), "{seen:?}");
-    let piped = here.plumb(&REHEARSAL);
-    assert_eq!(piped.code, Some(0), "{piped:?}");
+    let piped = here.ends(0, &REHEARSAL);
     assert!(!piped.err.contains("round 1 of 1"), "{piped:?}");
     assert!(!piped.err.contains('\u{1b}') && !piped.out.contains('\u{1b}'), "{piped:?}");
     assert!(piped.err.contains("the record is"), "{piped:?}");
@@ -34,8 +33,7 @@ fn progress_is_for_terminals() {
 #[test]
 fn json_is_all_that_stands_on_standard_output() {
     let here = Here::new();
-    let answer = here.plumb(&[&REHEARSAL[..], &["--json", "--report", "page.html"]].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &[&REHEARSAL[..], &["--json", "--report", "page.html"]].concat());
     let result: Value = serde_json::from_str(&answer.out).expect("one JSON document");
     let figures = result["figures"].as_array().unwrap();
     assert_eq!(figures.len(), 1);

@@ -1,7 +1,7 @@
 //! Processes that are interrupted or killed: what they leave, and what they take along.
 
 use crate::plumb::{
-    Here, end, ended, events, is, no_worker_stays, of, rounds, signal, wait_for_worker,
+    Here, end, ended, ended_with, events, is, no_worker_stays, of, rounds, signal, wait_for_worker,
 };
 use serde_json::Value;
 
@@ -21,10 +21,8 @@ fn a_killed_worker_costs_one_round() {
     // Once the plan stands, the calibration's worker is gone: the next one measures.
     here.wait_for(plan_is_written);
     signal("KILL", wait_for_worker(session.id()));
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    ended_with(0, session);
+    let events = here.complete();
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 1));
     let void = of(&events, "round")[0];
     assert_eq!(void["status"], "void");
@@ -46,8 +44,7 @@ fn a_signal_ends_a_run_cleanly() {
         here.wait_for(|event| is(event, "round") && event["series"] == "selftest.fault/none");
         wait_for_worker(pid);
         signal(name, pid);
-        let answer = ended(session);
-        assert_eq!(answer.code, Some(4), "{name}: {answer:?}");
+        let answer = ended_with(4, session);
         let hint = format!("plumb run --resume {}", here.record().display());
         assert!(answer.err.contains(&hint), "{name}: {answer:?}");
         no_worker_stays(pid);
@@ -77,8 +74,7 @@ fn a_signal_before_the_first_event_leaves_nothing() {
     let session = here.command(&args).spawn().unwrap();
     wait_for_worker(session.id());
     signal("INT", session.id());
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    ended_with(4, session);
     assert!(here.records().is_empty(), "{:?}", here.records());
 }
 
@@ -103,8 +99,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(left[0].starts_with("plumb-"), "{left:?}");
     std::fs::write(here.path("files/precious"), "").unwrap();
-    let next = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal"]);
-    assert_eq!(next.code, Some(0), "{next:?}");
+    let next = here.ends(0, &["run", "selftest.fault", "--preset", "rehearsal"]);
     assert!(next.err.contains(left[0].as_str()), "{next:?}");
     assert_eq!(here.entries("files"), ["precious"]);
     assert!(here.entries("store/journal").is_empty());
@@ -118,12 +113,10 @@ fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
     let args = [&["run", "--dir", &dir, "--out", "run.jsonl"], &args[..]].concat();
     let session = here.command(&args).spawn().unwrap();
     wait_for_worker(session.id());
-    let other = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal"]);
-    assert_eq!(other.code, Some(0), "{other:?}");
+    let other = here.ends(0, &["run", "selftest.fault", "--preset", "rehearsal"]);
     assert!(!other.err.contains("removed"), "{other:?}");
     assert_eq!(here.entries("files").len(), 1);
-    let second = here.plumb(&["run", "--resume", "run.jsonl"]);
-    assert_eq!(second.code, Some(2), "{second:?}");
+    here.ends(2, &["run", "--resume", "run.jsonl"]);
     signal("INT", session.id());
     assert_eq!(ended(session).code, Some(4));
     assert!(here.entries("files").is_empty());
@@ -134,8 +127,7 @@ fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
     let here = Here::new();
     let plumb = env!("CARGO_BIN_EXE_plumb");
     let run = "run selftest.sweep selftest.fault --preset rehearsal --out";
-    let whole = here.plumb(&format!("{run} whole.jsonl").split(' ').collect::<Vec<_>>());
-    assert_eq!(whole.code, Some(0), "{whole:?}");
+    here.ends(0, &format!("{run} whole.jsonl").split(' ').collect::<Vec<_>>());
     // Room for the header and the plan, and little more.
     let text = std::fs::read_to_string(here.path("whole.jsonl")).unwrap();
     let planned: usize = text.split_inclusive('\n').take(2).map(str::len).sum();
@@ -148,8 +140,7 @@ fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
     assert!(answer.err.contains("run.jsonl"), "{answer:?}");
     let before = std::fs::metadata(here.path("run.jsonl")).unwrap().len();
     assert_eq!(before, blocks as u64 * 1024, "a line is torn");
-    let resumed = here.plumb(&["run", "--resume", "run.jsonl"]);
-    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    here.ends(0, &["run", "--resume", "run.jsonl"]);
     let events = events(&here.path("run.jsonl"));
     assert_eq!(end(&events), "complete");
     for series in ["selftest.sweep", "selftest.fault/none"] {

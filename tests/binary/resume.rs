@@ -1,6 +1,8 @@
 //! Records that were cut, damaged or edited, and runs that are continued.
 
-use crate::plumb::{Answer, Here, end, ended, events, is, of, rounds, signal, wait_for_worker};
+use crate::plumb::{
+    Answer, Here, end, ended_with, events, is, of, rounds, signal, wait_for_worker,
+};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +10,7 @@ use std::path::{Path, PathBuf};
 /// A run of two series that was killed after its last round, before its outcomes.
 fn killed(here: &Here) -> PathBuf {
     let args = ["run", "selftest.echo", "selftest.fault", "--preset", "rehearsal"];
-    let answer = here.plumb(&[&args[..], &["--seed", "1", "--out", "run.jsonl"]].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    here.ends(0, &[&args[..], &["--seed", "1", "--out", "run.jsonl"]].concat());
     let record = here.path("run.jsonl");
     let text = fs::read_to_string(&record).unwrap();
     let last = events(&record).iter().rposition(|event| is(event, "round")).unwrap();
@@ -44,8 +45,7 @@ fn a_record_is_readable_wherever_it_was_cut() {
         let file = here.path(&format!("store/{}.jsonl", name(*cut)));
         fs::write(file, &bytes[..*cut]).unwrap();
     }
-    let runs = here.plumb(&["runs"]);
-    assert_eq!(runs.code, Some(0), "{runs:?}");
+    let runs = here.ends(0, &["runs"]);
     for cut in cuts {
         let whole = ends.iter().filter(|end| **end <= cut).count();
         let lines = bytes.split(|byte| *byte == b'\n').take(whole);
@@ -130,12 +130,10 @@ fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
     here.wait_for(|event| is(event, "round") && event["n"] == 2);
     wait_for_worker(session.id());
     signal("INT", session.id());
-    let first = ended(session);
-    assert_eq!(first.code, Some(4), "{first:?}");
+    ended_with(4, session);
     let measured = rounds(&events(&here.record()), "selftest.echo").0;
     assert!((2..9).contains(&measured), "{measured}");
-    let second = here.plumb(&["run", "--resume", "last"]);
-    assert_eq!(second.code, Some(0), "{second:?}");
+    here.ends(0, &["run", "--resume", "last"]);
     let events = events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (9, 0));
     let numbers: Vec<u64> = of(&events, "round").iter().filter_map(|r| r["n"].as_u64()).collect();

@@ -63,8 +63,7 @@ fn every_kind_of_experiment_is_recorded() {
 
     // Files.
     assert_eq!(samples(&events, "selftest.file", "read").len(), 1);
-    assert!(here.entries("files").is_empty(), "{:?}", here.entries("files"));
-    assert!(here.entries("store/journal").is_empty());
+    here.is_clean("files");
 }
 
 /// Each case is predicted before its first sample is written.
@@ -104,8 +103,7 @@ fn reasons<'run>(events: &'run [Value], fault: &str) -> Vec<&'run str> {
 fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
     let here = Here::new();
     let set = "selftest.fault.fault=error,panic,exit";
-    let answer = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal", "--set", set]);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let answer = here.ends(3, &["run", "selftest.fault", "--preset", "rehearsal", "--set", set]);
     assert!(answer.err.contains("selftest.fault"), "{answer:?}");
     let events = crate::plumb::events(&here.record());
     assert_eq!(end(&events), "complete");
@@ -137,8 +135,7 @@ fn a_case_that_fails_takes_none_of_its_series_with_it() {
     // Alone it is all of its series, so its rounds are void.
     let here = Here::new();
     let args = ["run", "selftest.fault", "--preset", "rehearsal", "--set"];
-    let answer = here.plumb(&[&args[..], &["selftest.fault.fault=case"]].concat());
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    here.ends(3, &[&args[..], &["selftest.fault.fault=case"]].concat());
 }
 
 #[test]
@@ -173,8 +170,7 @@ fn rounds_go_on_to_the_last_look_until_the_goal_is_met() {
 fn a_far_end_that_fails_voids_the_round() {
     let here = Here::new();
     let set = "selftest.echo.end=fails";
-    let answer = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal", "--set", set]);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
+    here.ends(3, &["run", "selftest.echo", "--preset", "rehearsal", "--set", set]);
     let events = crate::plumb::events(&here.record());
     assert_eq!(rounds(&events, "selftest.echo"), (0, 3));
     assert!(of(&events, "samples").is_empty(), "nothing of a void round counts");
@@ -204,8 +200,7 @@ fn the_budget_ends_a_run_and_says_so() {
     let here = Here::new();
     let set = ["--set", "selftest.pulse.duration=1s", "--budget", "1s"];
     let args = ["run", "selftest.pulse", "selftest.sweep", "--preset", "rehearsal"];
-    let answer = here.plumb(&[&args[..], &set].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &[&args[..], &set].concat());
     assert!(answer.err.contains("--budget"), "{answer:?}");
     let events = crate::plumb::events(&here.record());
     assert_eq!(end(&events), "budget");
@@ -238,8 +233,7 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round
 #[test]
 fn a_rehearsal_of_the_whole_catalogue_passes() {
     let here = Here::new();
-    let answer = here.plumb(&["run", "--preset", "rehearsal", "--json"]);
-    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    let answer = here.ends(0, &["run", "--preset", "rehearsal", "--json"]);
     let flat: Value = serde_json::from_str(&answer.out).unwrap();
     let figures = flat["figures"].as_array().unwrap();
     for id in ["clock.read", "clock.rate", "clock.loop", "cpu.call", "os.syscall", "memory.latency"]

@@ -19,8 +19,7 @@ fn store_of(values: &[f64]) -> Here {
 /// The same under other names.
 fn store_named(names: &[String], values: &[f64]) -> Here {
     let here = Here::new();
-    let made = here.plumb(&REHEARSAL);
-    assert_eq!(made.code, Some(0), "{made:?}");
+    here.ends(0, &REHEARSAL);
     let record = here.record();
     let text = fs::read_to_string(&record).unwrap();
     fs::remove_file(&record).unwrap();
@@ -66,8 +65,7 @@ fn rewrite(record: &Path, mut change: impl FnMut(&mut Vec<Value>)) {
 }
 
 fn listed(here: &Here) -> Vec<Value> {
-    let answer = here.plumb(&["runs", "--json"]);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &["runs", "--json"]);
     let all: Vec<Value> = serde_json::from_str(&answer.out).unwrap();
     let stored = all.into_iter();
     stored.filter(|run| run["state"] != "published").collect()
@@ -76,8 +74,7 @@ fn listed(here: &Here) -> Vec<Value> {
 #[test]
 fn runs_are_listed_the_same_with_an_index_and_without() {
     let here = store_of(&[40.0, 41.0, 42.0]);
-    let first = here.plumb(&["runs"]);
-    assert_eq!(first.code, Some(0), "{first:?}");
+    let first = here.ends(0, &["runs"]);
     assert!(first.out.contains("2026-11-02T10:00:00Z  lab"), "{first:?}");
     assert!(first.out.contains("1 figure, 0 skipped, 0 failed"), "{first:?}");
     assert!(here.path("store/index.sqlite").is_file());
@@ -109,8 +106,7 @@ fn runs_are_in_the_order_of_time_whatever_they_are_called() {
     let last = here.plumb(&["report", "last", "--format", "json"]);
     let last: Value = serde_json::from_str(&last.out).unwrap();
     assert_eq!(last["run"], "run-2", "{last:#}");
-    let pruned = here.plumb(&["runs", "prune", "--keep", "1"]);
-    assert_eq!(pruned.code, Some(0), "{pruned:?}");
+    here.ends(0, &["runs", "prune", "--keep", "1"]);
     assert_eq!(here.records().len(), 1);
     assert!(stored(&here, "run-2").is_file());
 }
@@ -133,26 +129,22 @@ fn a_file_beside_the_records_is_no_run() {
     let here = store_of(&[40.0]);
     let run = "2026-11-01T10-00-00-lab";
     let page = here.path("store").join(run).with_extension("html");
-    let shown = here.plumb(&["report", "last", "--format", "html", "-o", page.to_str().unwrap()]);
-    assert_eq!(shown.code, Some(0), "{shown:?}");
+    here.ends(0, &["report", "last", "--format", "html", "-o", page.to_str().unwrap()]);
     let index = here.path("store/index.sqlite");
     assert_eq!(listed(&here).len(), 1);
     let before = fs::read(&page).unwrap();
     for path in [&page, &index] {
         let path = path.to_str().unwrap();
         for args in [&["runs", "delete", path][..], &["runs", "export", path, "--to", "copy"]] {
-            let refused = here.plumb(args);
-            assert_eq!(refused.code, Some(2), "{refused:?}");
+            here.ends(2, args);
         }
-        let refused = here.plumb(&["trend", "selftest.fault", "--like", path]);
-        assert_eq!(refused.code, Some(2), "{refused:?}");
+        here.ends(2, &["trend", "selftest.fault", "--like", path]);
     }
     assert!(stored(&here, run).is_file() && index.is_file());
     assert_eq!(fs::read(&page).unwrap(), before);
     // The record itself may be named by its path.
     let record = stored(&here, run);
-    let removed = here.plumb(&["runs", "delete", record.to_str().unwrap()]);
-    assert_eq!(removed.code, Some(0), "{removed:?}");
+    here.ends(0, &["runs", "delete", record.to_str().unwrap()]);
     assert!(!record.exists() && page.is_file());
 }
 
@@ -184,8 +176,7 @@ fn a_killed_run_is_in_no_trend() {
     rewrite(&stored(&here, "2026-11-02T10-00-00-lab"), |events| {
         events.pop().filter(|event| event["event"] == "footer").unwrap();
     });
-    let shown = here.plumb(&["trend", "selftest.fault"]);
-    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let shown = here.ends(0, &["trend", "selftest.fault"]);
     assert!(shown.out.contains("1 figure over 2 runs"), "{shown:?}");
     assert!(!shown.out.contains("2026-11-02"), "{shown:?}");
     assert!(shown.err.contains("1 run of"), "{shown:?}");
@@ -194,19 +185,15 @@ fn a_killed_run_is_in_no_trend() {
 #[test]
 fn runs_are_deleted_pruned_and_exported() {
     let here = store_of(&[40.0, 41.0, 42.0, 43.0]);
-    let exported = here.plumb(&["runs", "export", "2026-11-02", "--to", "two.jsonl"]);
-    assert_eq!(exported.code, Some(0), "{exported:?}");
-    let report = here.plumb(&["report", "./two.jsonl", "--format", "json"]);
-    assert_eq!(report.code, Some(0), "{report:?}");
+    here.ends(0, &["runs", "export", "2026-11-02", "--to", "two.jsonl"]);
+    here.ends(0, &["report", "./two.jsonl", "--format", "json"]);
     assert_eq!(here.plumb(&["runs", "export", "--to", "all/"]).code, Some(0));
     assert_eq!(here.entries("all").len(), 4);
     // Another file is never written over, and a record's name is no directory's.
     let two = fs::read(here.path("two.jsonl")).unwrap();
-    let refused = here.plumb(&["runs", "export", "2026-11-03", "--to", "two.jsonl"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
+    here.ends(2, &["runs", "export", "2026-11-03", "--to", "two.jsonl"]);
     assert_eq!(fs::read(here.path("two.jsonl")).unwrap(), two);
-    let refused = here.plumb(&["runs", "export", "--to", "three.jsonl"]);
-    assert_eq!(refused.code, Some(2), "{refused:?}");
+    here.ends(2, &["runs", "export", "--to", "three.jsonl"]);
     assert!(!here.path("three.jsonl").exists());
 
     assert_eq!(here.plumb(&["runs", "delete", "2026-11-02"]).code, Some(0));
@@ -230,8 +217,7 @@ fn a_run_that_is_being_written_stays() {
     let here = store_of(&[40.0]);
     let record = fs::File::open(here.record()).unwrap();
     record.lock().unwrap();
-    let refused = here.plumb(&["runs", "delete", "last"]);
-    assert_eq!(refused.code, Some(3), "{refused:?}");
+    here.ends(3, &["runs", "delete", "last"]);
     assert_eq!(here.plumb(&["runs", "prune", "--keep", "0"]).out, "");
     assert_eq!(listed(&here)[0]["state"], "under way");
     drop(record);
@@ -244,8 +230,7 @@ fn a_shift_is_found_at_its_run_in_every_format() {
         .map(|run| (if run < 12 { 40.0 } else { 48.0 }) + 0.01 * f64::from((run * 7) % 13))
         .collect();
     let here = store_of(&values);
-    let json = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
-    assert_eq!(json.code, Some(0), "{json:?}");
+    let json = here.ends(0, &["trend", "selftest.fault", "--format", "json"]);
     let result: Value = serde_json::from_str(&json.out).unwrap();
     let shifts = &result["trends"][0]["shifts"];
     assert_eq!(shifts.as_array().unwrap().len(), 1, "{shifts}");
@@ -256,13 +241,11 @@ fn a_shift_is_found_at_its_run_in_every_format() {
     let csv = here.plumb(&["trend", "selftest.fault", "--format", "csv"]);
     assert_eq!(csv.out.lines().count(), 25);
     for format in ["terminal", "markdown", "html"] {
-        let shown = here.plumb(&["trend", "selftest.fault", "--format", format]);
-        assert_eq!(shown.code, Some(0), "{shown:?}");
+        let shown = here.ends(0, &["trend", "selftest.fault", "--format", format]);
         assert!(shown.out.contains("2026-11-13T10-00-00-lab"), "{format}");
         assert!(shown.out.contains("6.1 → 6.2"), "{format}");
     }
-    let unknown = here.plumb(&["trend", "selftest.folt"]);
-    assert_eq!(unknown.code, Some(2));
+    let unknown = here.ends(2, &["trend", "selftest.folt"]);
     assert!(unknown.err.contains("`selftest.fault`"), "{unknown:?}");
     fs::remove_file(here.path("store/index.sqlite")).unwrap();
     let again = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
@@ -331,8 +314,7 @@ fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
     let compared = here.plumb(&["compare", "2026-11-01"]);
     assert!(compared.out.contains("2026-11-03"), "{compared:?}");
     for (base, new) in [("2026-11-09", "last"), ("last", "last-crosscheck")] {
-        let refused = here.plumb(&["compare", base, new]);
-        assert_eq!(refused.code, Some(2), "{refused:?}");
+        let refused = here.ends(2, &["compare", base, new]);
         assert!(refused.err.contains("is a crosscheck"), "{refused:?}");
     }
     // It takes no run's place.
@@ -344,8 +326,7 @@ fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
             fs::remove_file(record).unwrap();
         }
     }
-    let none = here.plumb(&["report"]);
-    assert_eq!(none.code, Some(2), "{none:?}");
+    here.ends(2, &["report"]);
 }
 
 #[test]
@@ -360,8 +341,7 @@ fn a_crosscheck_is_reported_in_every_format() {
         ("json", "\"verdict\": \"missed\""),
         ("openmetrics", "plumb_crosscheck_goal_met"),
     ] {
-        let shown = here.plumb(&["report", "last-crosscheck", "--format", format]);
-        assert_eq!(shown.code, Some(0), "{shown:?}");
+        let shown = here.ends(0, &["report", "last-crosscheck", "--format", format]);
         assert!(shown.out.contains(part), "{format}: {}", shown.out);
         let without = here.plumb(&["report", "last", "--format", format]);
         assert!(!without.out.contains(part), "{format}");

@@ -1,6 +1,6 @@
 //! Time slices where a control group's quota stops everything again and again.
 
-use crate::plumb::{Here, Quota, answer, end, events, of};
+use crate::plumb::{Here, Quota, answer, of};
 use serde_json::Value;
 
 #[test]
@@ -15,9 +15,7 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
         );
         let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
         assert_eq!(answer.code, Some(0), "{answer:?}");
-        let events = events(&here.record());
-        assert_eq!(end(&events), "complete");
-        events
+        here.complete()
     };
     // Where others leave the group less than its quota, nothing throttles it.
     let is_told = |events: &Vec<Value>| {

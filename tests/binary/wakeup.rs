@@ -1,7 +1,7 @@
 //! Limits of late wake-ups: one CPU, a quota, no permission. What cannot be had is left out and
 //! says why and what to do; the rest is measured.
 
-use crate::plumb::{Answer, Here, Quota, Stranger, answer, end, events, of};
+use crate::plumb::{Answer, Here, Quota, Stranger, answer, of};
 use serde_json::Value;
 
 /// All loads, and both policies.
@@ -19,8 +19,7 @@ const RUN: [&str; 8] = [
 /// What came of each case: its load and policy, the outcome and the words of it.
 fn outcomes(here: &Here, answer: &Answer) -> Vec<(String, String, String, String)> {
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete", "{answer:?}");
+    let events = here.complete();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = of(&events, "outcome").into_iter().map(|outcome| {
         let case = &outcome["case"];

@@ -67,11 +67,26 @@ impl Here {
         answer(self.command(args).output().unwrap())
     }
 
+    /// Runs it to an end with this exit status.
+    #[track_caller]
+    pub fn ends(&self, code: i32, args: &[&str]) -> Answer {
+        let answer = self.plumb(args);
+        assert_eq!(answer.code, Some(code), "{args:?}: {answer:?}");
+        answer
+    }
+
     /// Runs a measurement that must end well, and returns its record.
+    #[track_caller]
     pub fn measure(&self, args: &[&str]) -> Vec<Value> {
-        let answer = self.plumb(&[&["run"], args].concat());
-        assert_eq!(answer.code, Some(0), "{args:?}: {answer:?}");
+        self.ends(0, &[&["run"], args].concat());
         events(&self.record())
+    }
+
+    /// Nothing of a run is left in a directory for files, and nothing in the journal.
+    #[track_caller]
+    pub fn is_clean(&self, files: &str) {
+        assert_eq!(self.entries(files), [""; 0]);
+        assert_eq!(self.entries("store/journal"), [""; 0]);
     }
 
     /// The records in the store, the last one last.
@@ -99,6 +114,14 @@ impl Here {
         wait_for("an event in the record", || {
             whole_events(&self.records().pop()?).iter().any(&fits).then_some(())
         });
+    }
+
+    /// The events of the last record, which has its end.
+    #[track_caller]
+    pub fn complete(&self) -> Vec<Value> {
+        let events = events(&self.record());
+        assert_eq!(end(&events), "complete");
+        events
     }
 
     /// Entries of a directory.
@@ -330,6 +353,14 @@ pub fn no_worker_stays(session: u32) {
 /// Waits for the end of a child and takes what it printed.
 pub fn ended(child: Child) -> Answer {
     answer(child.wait_with_output().unwrap())
+}
+
+/// As [`ended`], with this exit status.
+#[track_caller]
+pub fn ended_with(code: i32, child: Child) -> Answer {
+    let answer = ended(child);
+    assert_eq!(answer.code, Some(code), "{answer:?}");
+    answer
 }
 
 /// Asks until there is an answer.

@@ -1,7 +1,7 @@
 //! Devices that fail, fill or turn read-only while they are used.
 
 use crate::faulty::{Faulty, How, On};
-use crate::plumb::{Here, end, ended, events, is, no_worker_stays, rounds, signal, wait_for};
+use crate::plumb::{Here, ended_with, events, is, no_worker_stays, rounds, signal, wait_for};
 use crate::runs::{are_measured, has_failed, outcomes};
 use fuser::Errno;
 use std::path::PathBuf;
@@ -15,10 +15,8 @@ fn a_device_that_cannot_be_read_fails_its_cases_with_the_reason() {
     faulty.set(On::Read, 3, How::Error(Errno::EIO));
     let here = Here::new();
     let args = ["run", "selftest.file", "selftest.echo", "--preset"];
-    let answer = here.plumb(&[&args[..], &["rehearsal", "--dir", &faulty.text()]].concat());
-    assert_eq!(answer.code, Some(3), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    here.ends(3, &[&args[..], &["rehearsal", "--dir", &faulty.text()]].concat());
+    let events = here.complete();
     has_failed(&events, "selftest.file", &["Input/output error"]);
     are_measured(&events, &["selftest.echo"]);
     // What was read before it failed is no figure.
@@ -52,8 +50,7 @@ fn a_file_cannot_be_made(faulty: &Faulty, reason: &str) {
     let left = faulty.paths();
     assert_eq!(left.len(), 1, "only the run's own directory: {left:?}");
     signal("INT", pid);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    ended_with(4, session);
     no_worker_stays(pid);
     let events = events(&here.record());
     has_failed(&events, "selftest.file", &["could not be made", reason]);
@@ -93,10 +90,8 @@ fn a_device_that_turns_read_only_costs_what_it_held() {
     let session = here.command(&[&args[..], &set].concat()).spawn().unwrap();
     wait_for("the middle of the file", || (faulty.asked(On::Write) > 10).then_some(()));
     faulty.set_read_only(true);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let answer = ended_with(3, session);
+    let events = here.complete();
     has_failed(&events, "selftest.file", &["Read-only file system"]);
     are_measured(&events, &["selftest.echo"]);
     // Nothing can be removed from it now: that is told, and made good when it can.
@@ -135,12 +130,10 @@ fn a_signal_leaves_nothing_and_a_kill_leaves_it_to_the_next_start() {
             if name == "KILL" {
                 session.wait().unwrap();
                 assert!(!faulty.paths().is_empty(), "{on:?}");
-                let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
-                assert_eq!(next.code, Some(0), "{next:?}");
+                let next = here.ends(0, &["run", "selftest.echo", "--preset", "rehearsal"]);
                 assert!(next.err.contains("earlier run"), "{next:?}");
             } else {
-                let answer = ended(session);
-                assert_eq!(answer.code, Some(4), "{on:?}: {answer:?}");
+                ended_with(4, session);
             }
             no_worker_stays(pid);
             assert_eq!(faulty.paths(), NOTHING, "{on:?}, {name}");

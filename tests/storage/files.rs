@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use crate::faulty::{Faulty, How, On};
-use crate::plumb::{Here, end, ended, events, is, of, wait_for};
+use crate::plumb::{Here, ended, ended_with, events, is, of, wait_for};
 use crate::runs::{are_measured, outcomes};
 use fuser::Errno;
 use serde_json::Value;
@@ -34,8 +34,7 @@ fn what_has_no_room_is_refused_before_anything_is_written() {
     let Some(disk) = Disk::new("ext4", 48 * MIB) else { return };
     let here = Here::new();
     let dir = disk.text();
-    let answer = here.plumb(&run(&["fs.read"], "quick", &dir));
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    let answer = here.ends(2, &run(&["fs.read"], "quick", &dir));
     for words in ["may be written here", "--dir DIR with more free space", "fs.read.size"] {
         assert!(answer.err.contains(words), "{words}: {answer:?}");
     }
@@ -60,8 +59,7 @@ fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
     let filled = disk.fill();
     let answer = ended(session);
     assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    let events = here.complete();
     let [("failed", reason)] = outcomes(&events, "selftest.file")[..] else { panic!("{events:?}") };
     assert!(reason.contains("No space left"), "{reason}");
     // What came before was measured, what came after says why it was not.
@@ -90,8 +88,7 @@ fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
     here.wait_for(|event| is(event, "round") && event["series"].to_string().contains("fs.read"));
     faulty.set(On::Read, 0, How::Hang);
     let answer = ended(session);
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete", "{answer:?}");
+    let events = here.complete();
     let hung = |event: &&Value| event["reason"].to_string().contains("cannot be ended");
     let voids = of(&events, "round").into_iter().filter(hung);
     assert!(voids.count() >= 1, "{answer:?}");
@@ -113,10 +110,8 @@ fn a_device_that_fails_in_a_case_costs_that_case() {
     let session = here.command(&args).spawn().unwrap();
     here.wait_for(|event| is(event, "round") && event["series"].to_string().contains("fs.read"));
     faulty.set(On::Read, 5, How::Error(Errno::EIO));
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    ended_with(0, session);
+    let events = here.complete();
     let told = cases(&events, "fs.read", "direct");
     assert!(told.iter().any(|(_, reason)| reason.contains("Input/output error")), "{told:?}");
     assert_eq!(faulty.paths(), NOTHING);
@@ -128,8 +123,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     let Some(disk) = Disk::with("ext4", 512 * MIB, "loop,data=journal") else { return };
     let here = Here::new();
     let dir = disk.text();
-    let answer = here.plumb(&run(&["fs.read"], "rehearsal", &dir));
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    here.ends(0, &run(&["fs.read"], "rehearsal", &dir));
     let found = events(&here.record());
     for (how, reason) in cases(&found, "fs.read", "\"direct\"") {
         assert_eq!(how, "failed");
@@ -142,8 +136,7 @@ fn direct_reads_are_refused_where_they_are_not_direct() {
     // Files in memory are no device's.
     for kind in ["tmpfs", "ramfs"] {
         let Some(memory) = Disk::in_memory(kind) else { return };
-        let answer = here.plumb(&run(&["fs.read"], "rehearsal", &memory.text()));
-        assert_eq!(answer.code, Some(2), "{kind}: {answer:?}");
+        let answer = here.ends(2, &run(&["fs.read"], "rehearsal", &memory.text()));
         assert!(answer.err.contains("--dir DIR"), "{kind}: {answer:?}");
         assert_eq!(memory.left(), NOTHING);
     }

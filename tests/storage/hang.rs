@@ -2,7 +2,8 @@
 
 use crate::faulty::{Faulty, How, On};
 use crate::plumb::{
-    Answer, Here, end, ended, events, no_worker_stays, rounds, signal, wait_for, wait_for_worker,
+    Answer, Here, end, ended, ended_with, events, no_worker_stays, rounds, signal, wait_for,
+    wait_for_worker,
 };
 use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
 use serde_json::Value;
@@ -55,8 +56,7 @@ fn a_directory_that_does_not_answer_is_refused() {
     let Some(faulty) = Faulty::mount() else { return };
     faulty.set(On::Look, 0, How::Hang);
     let here = Here::new();
-    let answer = here.plumb(&["plan", "selftest", "--dir", &faulty.text()]);
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    let answer = here.ends(2, &["plan", "selftest", "--dir", &faulty.text()]);
     for words in ["hangs", "in 20 s", "name another directory", "umount"] {
         assert!(answer.err.contains(words), "{words}: {answer:?}");
     }
@@ -113,9 +113,7 @@ fn a_server_that_makes_files_slowly_does_not_hang() {
     // The first is the run's directory. In all they take longer than a worker may be silent.
     faulty.set(On::Make, 1, How::Slow(Duration::from_secs(4)));
     let here = Here::new();
-    let answer =
-        here.plumb(&[&["run"], &FEW_STATS[..], &["rehearsal", "--dir", &faulty.text()]].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    here.ends(0, &[&["run"], &FEW_STATS[..], &["rehearsal", "--dir", &faulty.text()]].concat());
     are_measured(&events(&here.record()), &["fs.metadata"]);
     assert!(faulty.asked(On::Make) >= 11);
     is_clean(&here, &faulty);
@@ -134,8 +132,7 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
     faulty.set(On::Look, 0, How::Hang);
     signal("CONT", pid);
     let answer = ended(session);
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete", "{answer:?}");
+    let events = here.complete();
     let (how, reason) = outcomes(&events, "fs.metadata")[0];
     assert_eq!(how, "measured", "{reason}");
     // 20 s and what a round takes as stated; without the watch it were 30 s at least.
@@ -154,8 +151,7 @@ fn a_signal_ends_the_wait_for_a_directory() {
     let session = here.command(&args).spawn().unwrap();
     wait_for("a look that hangs", || (faulty.unanswered() > 0).then_some(()));
     signal("INT", session.id());
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    let answer = ended_with(4, session);
     assert!(answer.err.contains("before anything"), "{answer:?}");
     assert!(here.records().is_empty());
     assert!(here.entries("store/journal").is_empty());
@@ -181,13 +177,11 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     assert!(answer.err.contains("no answer in 20 s"), "{answer:?}");
     // It hangs again: that is told, takes less time, and the run goes on.
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
-    let answer = here.plumb(&next);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &next);
     told(&answer, "cannot be undone");
     assert!(answer.err.contains("no answer in 2 s"), "{answer:?}");
     faulty.mend();
-    let answer = here.plumb(&next);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &next);
     let removed = format!("removed {}", faulty.path().join(&left[0]).display());
     assert!(answer.err.contains(&removed), "{removed}: {answer:?}");
     is_clean(&here, &faulty);
@@ -204,8 +198,7 @@ fn a_signal_ends_a_run_that_hangs() {
     let pid = session.id();
     wait_for("a read that hangs", || (faulty.unanswered() > 0).then_some(()));
     signal("INT", pid);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(4), "{answer:?}");
+    ended_with(4, session);
     no_worker_stays(pid);
     assert_eq!(end(&events(&here.record())), "interrupted");
     assert_eq!(faulty.paths(), [""; 0].map(PathBuf::from));
@@ -230,8 +223,7 @@ fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
     faulty.mend();
     no_worker_stays(pid);
     assert!(!faulty.paths().is_empty());
-    let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
-    assert_eq!(next.code, Some(0), "{next:?}");
+    let next = here.ends(0, &["run", "selftest.echo", "--preset", "rehearsal"]);
     assert!(next.err.contains("earlier run"), "{next:?}");
     is_clean(&here, &faulty);
 }

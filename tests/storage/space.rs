@@ -1,7 +1,7 @@
 //! Real file systems that are full, turn read-only, or lose the run's directory.
 
 use crate::disk::Disk;
-use crate::plumb::{Here, end, ended, events, no_worker_stays, rounds, signal, wait_for};
+use crate::plumb::{Here, ended, ended_with, events, no_worker_stays, rounds, signal, wait_for};
 use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
 use std::fs;
 
@@ -19,10 +19,8 @@ fn a_file_system_that_fills_fails_its_series_with_the_reason() {
         let Some(disk) = Disk::new(kind, bytes) else { return };
         let here = Here::new();
         let dir = disk.text();
-        let answer = here.plumb(&args(&dir, "rehearsal", "selftest.file.size=512MiB"));
-        assert_eq!(answer.code, Some(3), "{answer:?}");
-        let events = events(&here.record());
-        assert_eq!(end(&events), "complete");
+        here.ends(3, &args(&dir, "rehearsal", "selftest.file.size=512MiB"));
+        let events = here.complete();
         let words = ["could not be made", "No space left on device"];
         has_failed(&events, "selftest.file", &words);
         assert_eq!(rounds(&events, "selftest.file"), (0, 1));
@@ -68,8 +66,7 @@ fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
     }
     assert_eq!(disk.left().len(), 1);
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
-    let answer = here.plumb(&next);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &next);
     assert!(answer.err.contains("cannot be undone"), "{answer:?}");
     disk.remount("rw").unwrap();
     let answer = here.plumb(&next);
@@ -90,10 +87,8 @@ fn a_directory_that_somebody_removes_ends_its_series_and_not_the_run() {
         fs::remove_dir_all(here.path("files").join(name)).unwrap();
     }
     signal("CONT", pid);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    ended_with(0, session);
+    let events = here.complete();
     // It was measured until then.
     let (how, reason) = outcomes(&events, "selftest.file")[0];
     assert_eq!(how, "measured", "{reason}");
@@ -101,8 +96,7 @@ fn a_directory_that_somebody_removes_ends_its_series_and_not_the_run() {
         assert!(reason.contains(words), "{words}: {reason}");
     }
     are_measured(&events, &["selftest.echo"]);
-    assert!(here.entries("files").is_empty());
-    assert!(here.entries("store/journal").is_empty());
+    here.is_clean("files");
 }
 
 #[test]
@@ -117,10 +111,8 @@ fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
     let name = here.entries("files").pop().unwrap();
     fs::remove_dir(here.path("files").join(name)).unwrap();
     signal("CONT", pid);
-    let answer = ended(session);
-    assert_eq!(answer.code, Some(3), "{answer:?}");
-    let events = events(&here.record());
-    assert_eq!(end(&events), "complete");
+    ended_with(3, session);
+    let events = here.complete();
     let words = ["could not be made", "No such file or directory"];
     has_failed(&events, "selftest.file", &words);
     are_measured(&events, &["selftest.echo"]);
@@ -141,8 +133,7 @@ fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
     no_worker_stays(pid);
     wait_for("nobody to use it", || disk.unmount().ok());
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
-    let answer = here.plumb(&next);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let answer = here.ends(0, &next);
     let words = format!(" on {dir}, which is not mounted here");
     assert!(answer.err.contains(&words), "{words}: {answer:?}");
     assert_eq!(here.entries("store/journal").len(), 1);
