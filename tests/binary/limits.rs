@@ -140,8 +140,7 @@ fn a_full_control_group_is_a_reason_with_a_way_out() {
     // The session and its worker.
     let Some(group) = Group::new("full", 2) else { return skips::test("control-group") };
     let here = Here::new();
-    let line = line_in(Some(&group), &RUN.join(" "));
-    answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    answer(here.in_group(&group.0, &RUN.join(" ")).output().unwrap());
     let events = here.complete();
     let text = format!("{events:?}");
     assert!(text.contains("pids.max"), "{text}");
@@ -151,25 +150,19 @@ fn a_full_control_group_is_a_reason_with_a_way_out() {
     assert!(left.is_empty(), "{left}");
 }
 
-/// The shell's line that joins a group, where there is one, and becomes the binary.
-fn line_in(group: Option<&Group>, args: &str) -> String {
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let join = group.map(|group| format!("echo $$ > {}; ", group.0.join("cgroup.procs").display()));
-    format!("{}exec {plumb} {args}", join.unwrap_or_default())
-}
-
 #[test]
 fn no_child_outlives_a_killed_worker() {
     // A group holds whatever the run makes; where there can be none, the workers' sessions, which
     // are looked at in any case, hold what a child does not leave by itself.
     let group = Group::new("roomy", 1000);
     let here = Here::new();
-    let line = line_in(
-        group.as_ref(),
-        "run os.process:call=fork,fork_calls,sh --preset thorough \
-         --set os.process.resident=1MiB --set os.process.pages=base",
-    );
-    let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
+    let args = "run os.process:call=fork,fork_calls,sh --preset thorough \
+                --set os.process.resident=1MiB --set os.process.pages=base";
+    let mut command = match &group {
+        Some(group) => here.in_group(&group.0, args),
+        None => here.command(&args.split_whitespace().collect::<Vec<_>>()),
+    };
+    let session = command.spawn().unwrap();
     let pid = session.id();
     here.wait_for(|event| is(event, "plan"));
     // A third loss in a row would end the series.

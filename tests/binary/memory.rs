@@ -1,6 +1,6 @@
 //! Runs with less memory than was asked for.
 
-use crate::plumb::{Answer, Here, answer, of, rounds};
+use crate::plumb::{Here, answer, ended_with, of, rounds};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,13 +45,6 @@ impl Group {
         let count = counts.lines().find_map(|line| line.strip_prefix("oom_kill "));
         count.expect("kernels count since 4.13").trim().parse().unwrap()
     }
-
-    /// The shell's line that joins the group and becomes the binary.
-    fn line(&self, args: &str) -> String {
-        let plumb = env!("CARGO_BIN_EXE_plumb");
-        let procs = self.dir.join("cgroup.procs");
-        format!("echo $$ > {}; exec {plumb} {args}", procs.display())
-    }
 }
 
 impl Drop for Group {
@@ -61,8 +54,16 @@ impl Drop for Group {
     }
 }
 
-fn shell(here: &Here, line: &str) -> Answer {
-    answer(here.other("sh").args(["-c", line]).output().unwrap())
+/// A run whose group shrinks to 64 MiB once its plan is written, and its events.
+fn shrunk(name: &str, args: &str) -> Option<(Group, Vec<Value>)> {
+    let group = Group::new(name, 256 * MIB)?;
+    let here = Here::new();
+    let session = here.in_group(&group.dir, args).spawn().unwrap();
+    here.wait_for(|event| event["event"] == "plan");
+    group.set(64 * MIB).unwrap();
+    ended_with(0, session);
+    assert_eq!(group.killed(), 1);
+    Some((group, here.complete()))
 }
 
 /// Outcome and reason of the case with this footprint.
@@ -81,7 +82,7 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
     let Some(group) = Group::new("small", 256 * MIB) else { return skips::test("control-group") };
     let here = Here::new();
     let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
-    let answer = shell(&here, &group.line(&args));
+    let answer = answer(here.in_group(&group.dir, &args).output().unwrap());
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
@@ -95,20 +96,11 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
 
 #[test]
 fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
-    let Some(group) = Group::new("shrinking", 256 * MIB) else {
-        return skips::test("control-group");
-    };
-    let here = Here::new();
     // The clocks are calibrated and clock.rate is measured before any memory is taken.
     let args = format!("run clock.rate memory.latency --preset quick {RING}64KiB,1MiB,128MiB");
-    let line = group.line(&args);
-    let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
-    here.wait_for(|event| event["event"] == "plan");
-    group.set(64 * MIB).unwrap();
-    let answer = crate::plumb::ended(session);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = here.complete();
-    assert_eq!(group.killed(), 1);
+    let Some((group, events)) = shrunk("shrinking", &args) else {
+        return skips::test("control-group");
+    };
     let (failed, reason) = outcome(&events, 128 * MIB);
     assert_eq!(failed, "failed", "{reason}");
     let directory = group.dir.to_str().unwrap();
@@ -125,20 +117,11 @@ fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
 
 #[test]
 fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
-    let Some(group) = Group::new("arrays", 256 * MIB) else { return skips::test("control-group") };
-    let here = Here::new();
     let setting = |what: &str| format!("--set memory.bandwidth.{what}");
     let chosen = ["op=read", "level=L1,DRAM", "threads=1", "limit=128MiB"].map(setting);
     // The clocks are calibrated and clock.rate is measured before any array is made.
     let args = format!("run clock.rate memory.bandwidth --preset quick {}", chosen.join(" "));
-    let line = group.line(&args);
-    let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
-    here.wait_for(|event| event["event"] == "plan");
-    group.set(64 * MIB).unwrap();
-    let answer = crate::plumb::ended(session);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = here.complete();
-    assert_eq!(group.killed(), 1);
+    let Some((_, events)) = shrunk("arrays", &args) else { return skips::test("control-group") };
     let outcomes = of(&events, "outcome");
     let of_level = |level: &str| {
         let of_case = outcomes.iter().rfind(|outcome| outcome["case"]["level"] == level);
@@ -166,7 +149,7 @@ fn memory_that_the_kernel_does_not_promise_fails_its_case_alone() {
         "ulimit -v 524288; ulimit -l 0; \
          exec {plumb} run memory.latency --preset rehearsal {RING}64KiB,1GiB"
     );
-    shell(&here, &line);
+    answer(here.other("sh").args(["-c", &line]).output().unwrap());
     let events = here.complete();
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (ended, reason) = outcome(&events, 1 << 30);

@@ -75,13 +75,7 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
     let Some(group) = Quota::of_a_fifth(10_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
-        let line = format!(
-            "echo $$ > {}; exec {} {}",
-            group.0.join("cgroup.procs").display(),
-            env!("CARGO_BIN_EXE_plumb"),
-            RUN.join(" ")
-        );
-        let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+        let answer = answer(here.in_group(&group.0, &RUN.join(" ")).output().unwrap());
         Run::of(&here, &answer)
     };
     // Four fifths of the time, less what the quota had saved up; but where others leave the group
@@ -109,13 +103,7 @@ fn all_cpus_are_two_at_least_and_a_quota_is_named() {
     let Some(group) = Quota::of_a_fifth(10_000) else { return skips::test("control-group") };
     let is_told = (0..5).any(|_| {
         let here = Here::new();
-        let line = format!(
-            "echo $$ > {}; exec {} {all}",
-            group.0.join("cgroup.procs").display(),
-            env!("CARGO_BIN_EXE_plumb")
-        );
-        let run =
-            Run::of_all(&here, &answer(here.other("sh").args(["-c", &line]).output().unwrap()));
+        let run = Run::of_all(&here, &answer(here.in_group(&group.0, &all).output().unwrap()));
         run.notes("lost").contains("throttled the threads")
     });
     assert!(is_told, "in one of five runs the quota is used up, and named");

@@ -8,12 +8,8 @@ fn a_quota_that_throttles_is_named_and_disturbs() {
     let Some(group) = Quota::of_a_fifth(100_000) else { return skips::test("control-group") };
     let throttled_run = || {
         let here = Here::new();
-        let line = format!(
-            "echo $$ > {}; exec {} run os.schedule --preset rehearsal",
-            group.0.join("cgroup.procs").display(),
-            env!("CARGO_BIN_EXE_plumb")
-        );
-        let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+        let mut run = here.in_group(&group.0, "run os.schedule --preset rehearsal");
+        let answer = answer(run.output().unwrap());
         assert_eq!(answer.code, Some(0), "{answer:?}");
         here.complete()
     };

@@ -2,12 +2,21 @@
 //! what is asked, bound, verified, found, derived and refused is real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+use serde_json::Value;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
 mod guest;
 mod nfs;
 mod nodes;
 mod placed;
 mod slices;
 mod tickless;
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What stands between the lines `[name` and `name]`.
 fn part<'console>(console: &'console str, name: &str) -> &'console str {
@@ -20,8 +29,77 @@ fn part<'console>(console: &'console str, name: &str) -> &'console str {
     part
 }
 
+/// The events of a record that stands between such lines.
+fn events(console: &str, name: &str) -> Vec<Value> {
+    let lines = part(console, name).lines();
+    lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// A network namespace of a test's own, and a program in it; both end with their value.
+struct Served {
+    namespace: String,
+    child: Child,
+    dir: TempDir,
+}
+
+impl Served {
+    /// Starts a program there, once `make` has made what it needs in a directory, and waits until
+    /// something listens at a port.
+    fn start(
+        name: &str,
+        address: Option<&str>,
+        port: u16,
+        make: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Served {
+        let namespace = format!("plumb-{name}-{}", std::process::id());
+        ip(&["netns", "add", &namespace]);
+        ip(&["-n", &namespace, "link", "set", "lo", "up"]);
+        if let Some(address) = address {
+            ip(&["-n", &namespace, "addr", "add", address, "dev", "lo"]);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let program = make(dir.path());
+        let log = File::create(dir.path().join("log")).unwrap();
+        let child = Command::new("ip")
+            .args(["netns", "exec", &namespace])
+            .args(program)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .expect("scripts/test installs iproute2");
+        let served = Served { namespace, child, dir };
+        let begin = Instant::now();
+        while !served.listens(port) {
+            let said = || std::fs::read_to_string(served.dir.path().join("log")).unwrap();
+            assert!(begin.elapsed() < PATIENCE, "{name} does not listen: {}", said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        served
+    }
+
+    fn listens(&self, port: u16) -> bool {
+        let mut look = Command::new("ip");
+        look.args(["netns", "exec", &self.namespace, "cat", "/proc/net/tcp", "/proc/net/tcp6"]);
+        let told = look.output().unwrap();
+        // State 0A: it listens.
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        let of_port = |line: &&str| line.contains(&format!(":{port:04X} "));
+        told.lines().filter(of_port).any(|line| line.contains(" 0A "))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
+    }
+}
+
 fn ip(arguments: &[&str]) {
-    let status = std::process::Command::new("ip").args(arguments).status();
+    let status = Command::new("ip").args(arguments).status();
     let status = status.expect("scripts/test installs iproute2");
     assert!(status.success(), "ip {arguments:?}: namespaces need root");
 }

@@ -2,15 +2,10 @@
 //! counters say of plumb's reads.
 
 use crate::guest::{self, Machine};
-use crate::{ip, part, taker};
+use crate::{Served, events, part, taker};
 use serde_json::Value;
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const SCRIPT: &str = "
 cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /
 ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
@@ -32,23 +27,13 @@ for file in /proc/irq/*/effective_affinity_list; do echo \"$file $(cat $file)\";
 echo '[interrupts'; cat /proc/interrupts /tmp/lines; echo 'interrupts]'
 ";
 
-/// A server in a network namespace of its own, on whose loopback it listens.
-struct Server {
-    namespace: String,
-    child: Child,
-    dir: TempDir,
-}
-
-impl Server {
-    fn start() -> Server {
-        let namespace = format!("plumb-emulated-{}", std::process::id());
-        ip(&["netns", "add", &namespace]);
-        ip(&["-n", &namespace, "link", "set", "lo", "up"]);
-        let dir = tempfile::tempdir().unwrap();
+/// A server on the loopback of a network namespace of its own.
+fn server() -> Served {
+    Served::start("emulated", None, 2049, |dir| {
         for name in ["export", "recovery"] {
-            fs::create_dir(dir.path().join(name)).unwrap();
+            fs::create_dir(dir.join(name)).unwrap();
         }
-        let at = dir.path().display().to_string();
+        let at = dir.display();
         let configuration = format!(
             "NFS_KRB5 {{ Active_krb5 = false; }}\n\
              NFS_CORE_PARAM {{ Protocols = 4; NFS_Port = 2049; Enable_NLM = false; \
@@ -59,59 +44,10 @@ impl Server {
              Squash = No_Root_Squash; SecType = sys; Protocols = 4; Transports = TCP; \
              FSAL {{ Name = VFS; }} }}\n"
         );
-        let file = dir.path().join("ganesha.conf");
-        fs::write(&file, configuration).unwrap();
-        let log = fs::File::create(dir.path().join("log")).unwrap();
-        let child = Command::new("ip")
-            .args(["netns", "exec", &namespace, "ganesha.nfsd", "-F", "-f"])
-            .arg(&file)
-            .args(["-L", "/dev/stderr", "-p"])
-            .arg(dir.path().join("pid"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .expect("scripts/test installs iproute2");
-        let server = Server { namespace, child, dir };
-        server.wait();
-        server
-    }
-
-    /// Until it listens.
-    fn wait(&self) {
-        let begin = Instant::now();
-        loop {
-            let mut knock = Command::new("ip");
-            knock.args(["netns", "exec", &self.namespace, "bash", "-c"]);
-            knock.arg("exec 3<>/dev/tcp/127.0.0.1/2049");
-            if knock.stderr(Stdio::null()).status().unwrap().success() {
-                return;
-            }
-            assert!(
-                begin.elapsed() < PATIENCE,
-                "the server does not listen: {}",
-                fs::read_to_string(self.dir.path().join("log")).unwrap()
-            );
-            sleep(Duration::from_millis(50));
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
-    }
-}
-
-/// The events of a record.
-fn events(console: &str, name: &str) -> Vec<Value> {
-    part(console, name)
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect()
+        fs::write(dir.join("ganesha.conf"), configuration).unwrap();
+        let line = format!("ganesha.nfsd -F -f {at}/ganesha.conf -L /dev/stderr -p {at}/pid");
+        line.split(' ').map(str::to_owned).collect()
+    })
 }
 
 fn samples<'run>(events: &'run [Value], metric: &'static str) -> impl Iterator<Item = &'run Value> {
@@ -147,7 +83,7 @@ fn check_times(events: &[Value]) -> usize {
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
 fn a_kernels_nfs_client_counts_what_plumb_reads() {
-    let server = Server::start();
+    let server = server();
     let machine = Machine::with_card(&server.namespace);
     let console = guest::run(&machine, SCRIPT);
     println!("{}", part(&console, "report"));
@@ -174,7 +110,7 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
     check_times(&events);
     // However fast the server, the time of these cases is enough for the kernel's milliseconds.
     assert!(console.contains("longer=0\n"), "{console}");
-    let longer = self::events(&console, "longer");
+    let longer = crate::events(&console, "longer");
     assert!(check_times(&longer) > 0);
     // The server is behind a card that interrupts one CPU.
     let taker = taker(part(&console, "interrupts"));

@@ -1,7 +1,7 @@
 //! A machine with several memory nodes.
 
 use crate::guest::{self, Machine};
-use crate::part;
+use crate::{events, part};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -99,9 +99,7 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     assert!(console.contains("run=0\n"), "{console}");
     let report = part(&console, "report");
     println!("{report}");
-    let record = part(&console, "record").lines();
-    let events: Vec<Value> =
-        record.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let events = events(&console, "record");
 
     // Two rows and three columns, each cell with its rates, its latency and its distance.
     let samples = of(&events, "samples");

@@ -2,80 +2,27 @@
 //! run towards an agent beside the emulator.
 
 use crate::guest::{self, Machine};
-use crate::{ip, part, taker};
-use serde_json::Value;
+use crate::{Served, events, part, taker};
 use std::fs;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::process::{Command, Stdio};
 
 /// The agent's address: on the loopback of its namespace, to which the emulator takes the machine's
 /// packets.
 const ADDRESS: &str = "10.77.0.1";
 const PORT: u16 = 7411;
-const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An agent in a network namespace of its own, with its key.
-struct Agent {
-    namespace: String,
-    child: Child,
-    dir: TempDir,
-}
-
-impl Agent {
-    fn start() -> Agent {
-        let namespace = format!("plumb-placed-{}", std::process::id());
-        ip(&["netns", "add", &namespace]);
-        ip(&["-n", &namespace, "link", "set", "lo", "up"]);
-        ip(&["-n", &namespace, "addr", "add", ADDRESS, "dev", "lo"]);
-        let dir = tempfile::tempdir().unwrap();
-        let key = dir.path().join("key");
-        let plumb = env!("CARGO_BIN_EXE_plumb");
-        let made = Command::new(plumb)
-            .args(["agent", "--new-key"])
-            .arg(&key)
-            .stdout(Stdio::null())
-            .status();
+/// An agent in a network namespace of its own, and its key.
+fn agent() -> (Served, String) {
+    let agent = Served::start("placed", Some(ADDRESS), PORT, |dir| {
+        let (plumb, key) = (env!("CARGO_BIN_EXE_plumb"), dir.join("key"));
+        let mut make = Command::new(plumb);
+        let made = make.args(["agent", "--new-key"]).arg(&key).stdout(Stdio::null()).status();
         assert!(made.unwrap().success());
-        let child = Command::new("ip")
-            .args(["netns", "exec", &namespace, plumb, "agent", "--listen"])
-            .arg(format!("{ADDRESS}:{PORT}"))
-            .arg("--key-file")
-            .arg(&key)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("scripts/test installs iproute2");
-        let agent = Agent { namespace, child, dir };
-        let begin = Instant::now();
-        while !agent.listens() {
-            assert!(begin.elapsed() < PATIENCE, "the agent does not listen");
-            sleep(Duration::from_millis(20));
-        }
-        agent
-    }
-
-    fn listens(&self) -> bool {
-        let told = Command::new("ip")
-            .args(["netns", "exec", &self.namespace, "cat", "/proc/net/tcp"])
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&told.stdout).contains(&format!(":{PORT:04X} "))
-    }
-
-    fn key(&self) -> String {
-        fs::read_to_string(self.dir.path().join("key")).unwrap()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = Command::new("ip").args(["netns", "del", &self.namespace]).status();
-    }
+        let line = format!("{plumb} agent --listen {ADDRESS}:{PORT} --key-file {}", key.display());
+        line.split(' ').map(str::to_owned).collect()
+    });
+    let key = fs::read_to_string(agent.dir.path().join("key")).unwrap();
+    (agent, key)
 }
 
 #[test]
@@ -84,7 +31,7 @@ impl Drop for Agent {
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
 fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
-    let agent = Agent::start();
+    let (agent, key) = agent();
     let machine = Machine::with_card(&agent.namespace);
     let places = ["free", "interrupt", "other"];
     let script = format!(
@@ -98,16 +45,13 @@ fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
          for file in /proc/irq/*/effective_affinity_list; do echo \"$file $(cat $file)\"; done > /tmp/lines\n\
          echo '[interrupts'; cat /proc/interrupts /tmp/lines; echo 'interrupts]'\n\
          echo '[record'; cat /tmp/record; echo 'record]'\n",
-        agent.key().trim(),
+        key.trim(),
         places.join(","),
     );
     let console = guest::run(&machine, &script);
     assert!(console.contains("run=0\n"), "{console}");
     let taker = taker(part(&console, "interrupts"));
-    let events: Vec<Value> = part(&console, "record")
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect();
+    let events = events(&console, "record");
     let of_kind = |kind: &'static str| events.iter().filter(move |event| event["event"] == kind);
     for place in places {
         let mut all = of_kind("samples");

@@ -2,7 +2,7 @@
 //! scheduler foretells of slices, and what they are.
 
 use crate::guest::{self, Machine};
-use crate::part;
+use crate::{events, part};
 use serde_json::Value;
 
 const MACHINE: Machine = Machine {
@@ -49,10 +49,7 @@ struct Slice {
 }
 
 fn slices(console: &str, name: &str) -> Vec<Slice> {
-    let events: Vec<Value> = part(console, name)
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect();
+    let events = events(console, name);
     let of = |kind: &str, processes: u64| {
         let is = |event: &&Value| {
             event["event"] == kind

@@ -3,7 +3,7 @@
 //! plumb.
 
 use crate::guest::{self, Machine};
-use crate::part;
+use crate::{events, part};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -63,8 +63,7 @@ fn a_tickless_cpu_is_told_by_plumb_and_by_the_kernels_tracer() {
     assert!(console.contains("run=0\n"), "{console}");
     println!("{}", part(&console, "report"));
     let record = part(&console, "record");
-    let events: Vec<Value> =
-        record.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let events = events(&console, "record");
     check_activity(&events);
     check_all(&events);
     println!("{}", check_beside(record, top, hist));

@@ -62,6 +62,14 @@ impl Here {
         command
     }
 
+    /// The binary once its process is in a control group, with its arguments as a shell takes them.
+    pub fn in_group(&self, group: &Path, args: &str) -> Command {
+        let (procs, plumb) = (group.join("cgroup.procs"), env!("CARGO_BIN_EXE_plumb"));
+        let mut shell = self.other("sh");
+        shell.args(["-c", &format!("echo $$ > {}; exec {plumb} {args}", procs.display())]);
+        shell
+    }
+
     /// Runs it to its end; a panic's text is never an answer.
     pub fn plumb(&self, args: &[&str]) -> Answer {
         answer(self.command(args).output().unwrap())
