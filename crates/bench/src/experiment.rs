@@ -289,6 +289,46 @@ pub struct Offer {
     pub skipped: Vec<(CaseId, Skip)>,
 }
 
+/// Bytes of the `//!` header of a source file.
+pub const fn header_bytes(source: &str) -> usize {
+    let text = source.as_bytes();
+    let (mut at, mut end) = (0, 0);
+    while at + 2 < text.len() && text[at] == b'/' && text[at + 1] == b'/' && text[at + 2] == b'!' {
+        while at < text.len() && text[at] != b'\n' {
+            at += 1;
+        }
+        at += 1;
+        end = at;
+    }
+    if end < text.len() { end } else { text.len() }
+}
+
+/// So many first bytes of a text.
+pub const fn first_bytes<const BYTES: usize>(text: &str) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let mut at = 0;
+    while at < BYTES {
+        bytes[at] = text.as_bytes()[at];
+        at += 1;
+    }
+    bytes
+}
+
+/// The `//!` header of a source file beside the caller's, which is the only part of it that the
+/// binary holds.
+#[macro_export]
+macro_rules! manual {
+    ($file:literal) => {{
+        use $crate::experiment::{first_bytes, header_bytes};
+        const SOURCE: &str = include_str!($file);
+        const HEADER: &[u8] = &first_bytes::<{ header_bytes(SOURCE) }>(SOURCE);
+        match std::str::from_utf8(HEADER) {
+            Ok(header) => header,
+            Err(_) => panic!("a header ends with a line"),
+        }
+    }};
+}
+
 /// The `//!` header of a source file, as Markdown.
 pub fn manual_of(source: &str) -> String {
     source
@@ -343,13 +383,8 @@ pub trait AnyExperiment: Sync {
     /// Its static data.
     fn card(&self) -> &'static Card;
 
-    /// The text of its own file: `include_str!`.
-    fn source(&self) -> &'static str;
-
-    /// Its manual (Markdown): the header of its own file.
-    fn manual(&self) -> String {
-        manual_of(self.source())
-    }
+    /// Its manual (Markdown).
+    fn manual(&self) -> String;
 
     /// What would be measured here. Pure; sizes stay symbolic. Errors: the reason why nothing of it
     /// can be measured here.

@@ -6,7 +6,7 @@ mod views;
 use super::{FAMILIES, find};
 use bench::experiment::fixtures;
 use bench::experiment::{
-    AnyExperiment, Card, DirFacts, Family, Need, Offer, Preset, Role, Site, Skip,
+    AnyExperiment, Card, DirFacts, Family, Need, Offer, Preset, Role, Site, Skip, manual_of,
 };
 use frozen::with_peer;
 use record::case::Series;
@@ -145,7 +145,7 @@ fn ids_are_family_and_file_and_unique() {
         let path = folder(experiment).with_extension("rs");
         assert!(path.ends_with(format!("{first}/{file}.rs")));
         let text = std::fs::read_to_string(&path).expect("the id names its file");
-        assert_eq!(experiment.source(), text, "{id} includes its own file");
+        assert_eq!(experiment.manual(), manual_of(&text), "{id} has its own file's header");
         assert!(seen.insert(id), "{id} twice");
         assert!(find(id).is_some());
     }
@@ -181,7 +181,7 @@ fn folder(experiment: &dyn AnyExperiment) -> PathBuf {
 /// An experiment's file and the parts in the directory of its name.
 fn whole_source(experiment: &dyn AnyExperiment) -> String {
     let parts = folder(experiment);
-    let mut text = experiment.source().to_owned();
+    let mut text = std::fs::read_to_string(parts.with_extension("rs")).unwrap();
     if let Ok(files) = std::fs::read_dir(parts) {
         for file in files {
             let path = file.unwrap().path();

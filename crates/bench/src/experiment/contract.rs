@@ -3,7 +3,7 @@
 
 use super::{
     AnyExperiment, Card, DerivedValue, Fields, Hazards, Known, Offer, Params, Preset, Site, Skip,
-    chosen, shared_round_cost,
+    chosen, manual_of, shared_round_cost,
 };
 use crate::link::RoundOrder;
 use crate::measure::{Bench, FarEnd};
@@ -38,8 +38,8 @@ pub trait Experiment: Sync + 'static {
 
     /// What it is.
     const CARD: &'static Card;
-    /// The text of its file: `include_str!`. Its header is the manual.
-    const SOURCE: &'static str;
+    /// Its manual: the header of its file ([`crate::manual!`]).
+    const MANUAL: &'static str;
     /// The order of the cases in a round.
     const ORDER: Order = Order::Shuffled;
     /// Stated cost of a round.
@@ -171,8 +171,8 @@ impl<E: Experiment> AnyExperiment for E {
         E::CARD
     }
 
-    fn source(&self) -> &'static str {
-        E::SOURCE
+    fn manual(&self) -> String {
+        manual_of(E::MANUAL)
     }
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {

@@ -107,7 +107,7 @@ static CARD: Card = Card {
 impl Experiment for Loop {
     type Case = Turned;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("loop.rs");
+    const MANUAL: &'static str = bench::manual!("loop.rs");
 
     fn cases(_: &Site, _: Preset) -> Vec<Turned> {
         let all = Kernel::ALL.iter().copied();

@@ -124,7 +124,7 @@ static CARD: Card = Card {
 impl Experiment for Rate {
     type Case = ();
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("rate.rs");
+    const MANUAL: &'static str = bench::manual!("rate.rs");
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| {
         let (window_ns, windows) = windows(series);

@@ -130,7 +130,7 @@ static CARD: Card = Card {
 impl Experiment for ReadClock {
     type Case = Read;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("read.rs");
+    const MANUAL: &'static str = bench::manual!("read.rs");
 
     fn cases(site: &Site, preset: Preset) -> Vec<Read> {
         let is_wanted = |read: &ClockRead| {

@@ -155,7 +155,7 @@ static CARD: Card = Card {
 impl Experiment for Call {
     type Case = Called;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("call.rs");
+    const MANUAL: &'static str = bench::manual!("call.rs");
 
     fn cases(_: &Site, preset: Preset) -> Vec<Called> {
         let (ways, types, counts): (&[Way], &[Argument], Vec<u64>) = match preset {

@@ -190,7 +190,7 @@ static CARD: Card = Card {
 impl Experiment for CoreToCore {
     type Case = Handed;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("core_to_core.rs");
+    const MANUAL: &'static str = bench::manual!("core_to_core.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let case = Duration::from_nanos(case_ns(series, site.case_ns)) + CASE_OVERHEAD;
         let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);

@@ -124,7 +124,7 @@ static CARD: Card = Card {
 impl Experiment for Instructions {
     type Case = Instructed;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("instruction.rs");
+    const MANUAL: &'static str = bench::manual!("instruction.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let cases = series.cases.iter().filter_map(|case| Instructed::of(&case.id));
         windows_round_cost(site, cases.map(|case| case.instruction.row().defined.len()).sum())

@@ -141,7 +141,7 @@ static CARD: Card = Card {
 impl Experiment for Linpack {
     type Case = Solved;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("linpack.rs");
+    const MANUAL: &'static str = bench::manual!("linpack.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |_| Hazards { memory: Claim::OfCase, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {

@@ -146,7 +146,7 @@ static CARD: Card = Card {
 impl Experiment for PeakRate {
     type Case = Peak;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("peak.rs");
+    const MANUAL: &'static str = bench::manual!("peak.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
 
     fn cases(site: &Site, preset: Preset) -> Vec<Peak> {

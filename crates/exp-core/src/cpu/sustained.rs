@@ -150,7 +150,7 @@ static CARD: Card = Card {
 impl Experiment for Sustained {
     type Case = Lasting;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("sustained.rs");
+    const MANUAL: &'static str = bench::manual!("sustained.rs");
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| {
         let (block_ns, blocks) = blocks(series, false);

@@ -241,7 +241,7 @@ static CARD: Card = Card {
 impl Experiment for Bandwidth {
     type Case = Transfer;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("bandwidth.rs");
+    const MANUAL: &'static str = bench::manual!("bandwidth.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
 
     fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {

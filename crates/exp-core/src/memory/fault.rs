@@ -283,7 +283,7 @@ impl Touch {
 impl Experiment for Fault {
     type Case = Faulted;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("fault.rs");
+    const MANUAL: &'static str = bench::manual!("fault.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {
         let files = if is_major(&order.series) { Hazards::FILES } else { Hazards::NONE };

@@ -292,7 +292,7 @@ static CARD: Card = Card {
 impl Experiment for Latency {
     type Case = Point;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("latency.rs");
+    const MANUAL: &'static str = bench::manual!("latency.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = cost::of_round;
 
     fn cases(site: &Site, preset: Preset) -> Vec<Point> {

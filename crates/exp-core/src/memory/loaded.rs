@@ -183,7 +183,7 @@ static CARD: Card = Card {
 impl Experiment for Loaded {
     type Case = Load;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("loaded.rs");
+    const MANUAL: &'static str = bench::manual!("loaded.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };

@@ -147,7 +147,7 @@ static CARD: Card = Card {
 impl Experiment for Mlp {
     type Case = Chased;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("mlp.rs");
+    const MANUAL: &'static str = bench::manual!("mlp.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };

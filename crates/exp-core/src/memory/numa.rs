@@ -267,7 +267,7 @@ const RATIOS: [(&str, &str); 3] = [
 impl Experiment for Numa {
     type Case = Pair;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("numa.rs");
+    const MANUAL: &'static str = bench::manual!("numa.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     /// The memory of a node is for all of its column.
     const HAZARDS: fn(&RoundOrder) -> Hazards =

@@ -264,7 +264,7 @@ static CARD: Card = Card {
 impl Experiment for CacheSize {
     type Case = Swept;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("cache_size.rs");
+    const MANUAL: &'static str = bench::manual!("cache_size.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = sizes::round_cost;

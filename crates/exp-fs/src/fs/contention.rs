@@ -240,7 +240,7 @@ static CARD: Card = Card {
 impl Experiment for Contention {
     type Case = Competing;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("contention.rs");
+    const MANUAL: &'static str = bench::manual!("contention.rs");
     // With a CPU of its own, the measured reader does not wait for others. The scheduler may put
     // free readers on one CPU.
     const HAZARDS: fn(&RoundOrder) -> Hazards =

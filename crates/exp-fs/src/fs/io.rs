@@ -269,7 +269,7 @@ static CARD: Card = Card {
 impl Experiment for Io {
     type Case = Work;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("io.rs");
+    const MANUAL: &'static str = bench::manual!("io.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of = |case: &Case| {

@@ -153,7 +153,7 @@ static CARD: Card = Card {
 impl Experiment for Metadata {
     type Case = Named;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("metadata.rs");
+    const MANUAL: &'static str = bench::manual!("metadata.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     const FILES: Option<Files> = Some(Files {

@@ -202,7 +202,7 @@ case! {
 impl Experiment for Read {
     type Case = Look;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("read.rs");
+    const MANUAL: &'static str = bench::manual!("read.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let slowest_ns = slowest_ns(site);

@@ -211,7 +211,7 @@ static CARD: Card = Card {
 impl Experiment for Remote {
     type Case = Look;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("remote.rs");
+    const MANUAL: &'static str = bench::manual!("remote.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     // Reads from the cache make no operation, and short ones too few for the counters.
     const MAY_LACK: &'static [&'static str] =

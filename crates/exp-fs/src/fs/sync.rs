@@ -197,7 +197,7 @@ static CARD: Card = Card {
 impl Experiment for Sync {
     type Case = Synced;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("sync.rs");
+    const MANUAL: &'static str = bench::manual!("sync.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
     // Kernels and devices that do not count.

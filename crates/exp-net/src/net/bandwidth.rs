@@ -268,7 +268,7 @@ const WORKERS_OVERHEAD: Duration = Duration::from_millis(60);
 impl Experiment for Bandwidth {
     type Case = Bytes;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("bandwidth.rs");
+    const MANUAL: &'static str = bench::manual!("bandwidth.rs");
     /// Kernels that tell nothing of it, or a window of less than a tick.
     const MAY_LACK: &'static [&'static str] =
         &["busy", "receive_window_limited", "send_buffer_limited", "retransmitted"];

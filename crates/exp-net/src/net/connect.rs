@@ -231,7 +231,7 @@ static CARD: Card = Card {
 impl Experiment for Connect {
     type Case = Connections;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("connect.rs");
+    const MANUAL: &'static str = bench::manual!("connect.rs");
     const MAY_LACK: &'static [&'static str] = &["connect_late"];
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));

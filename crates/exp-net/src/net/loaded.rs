@@ -198,7 +198,7 @@ static CARD: Card = Card {
 impl Experiment for Loaded {
     type Case = Beside;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("loaded.rs");
+    const MANUAL: &'static str = bench::manual!("loaded.rs");
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> =
         Some(|_, far| Door::open(far)?.serve(far, far::serve));
     const HAZARDS: fn(&RoundOrder) -> Hazards = |order| {

@@ -183,7 +183,7 @@ static CARD: Card = Card {
 impl Experiment for Ping {
     type Case = Echoes;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("ping.rs");
+    const MANUAL: &'static str = bench::manual!("ping.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         windows_round_cost(site, series.cases.len()) + LINK * u32::from(site.peer.is_some())
     };

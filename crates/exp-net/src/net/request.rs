@@ -197,7 +197,7 @@ static CARD: Card = Card {
 impl Experiment for Request {
     type Case = Requests;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("request.rs");
+    const MANUAL: &'static str = bench::manual!("request.rs");
     /// The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { run_delay: true, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = requests::round_cost;

@@ -188,7 +188,7 @@ static CARD: Card = Card {
 impl Experiment for Rtt {
     type Case = Exchange;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("rtt.rs");
+    const MANUAL: &'static str = bench::manual!("rtt.rs");
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = Some(serve);
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of_case = |case: &Case| {

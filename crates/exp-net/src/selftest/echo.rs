@@ -85,7 +85,7 @@ static CARD: Card = Card {
 impl Experiment for Echo {
     type Case = Messages;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("echo.rs");
+    const MANUAL: &'static str = bench::manual!("echo.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration =
         |_, series| Duration::from_millis(100) * u32::try_from(series.cases.len()).unwrap_or(1);
     const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = Some(serve);

@@ -68,7 +68,7 @@ static CARD: Card = Card {
 impl Experiment for Fault {
     type Case = Round;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("fault.rs");
+    const MANUAL: &'static str = bench::manual!("fault.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, _| Duration::from_millis(10);
 
     fn cases(_: &Site, _: Preset) -> Vec<Round> {

@@ -63,7 +63,7 @@ fn size(series: &Series) -> Result<u64> {
 impl Experiment for OneFile {
     type Case = ();
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("file.rs");
+    const MANUAL: &'static str = bench::manual!("file.rs");
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, _| Duration::from_millis(20);
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards { hangs: true, ..Hazards::NONE };

@@ -63,7 +63,7 @@ const STEP: u64 = 100_000;
 impl Experiment for Pulse {
     type Case = ();
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("pulse.rs");
+    const MANUAL: &'static str = bench::manual!("pulse.rs");
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration =
         |_, series| Duration::from_nanos(series.setting("duration").unwrap_or(0));

@@ -66,7 +66,7 @@ const STEP_AT: u64 = 4096;
 impl Experiment for Sweep {
     type Case = Point;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("sweep.rs");
+    const MANUAL: &'static str = bench::manual!("sweep.rs");
     const ORDER: Order = Order::Fixed;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, _| Duration::from_millis(20);
 

@@ -207,7 +207,7 @@ static CARD: Card = Card {
 impl Experiment for Activity {
     type Case = Watched;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("activity.rs");
+    const MANUAL: &'static str = bench::manual!("activity.rs");
     // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A
     // cause that the level cannot see is unknown, and a threshold may be too high to count gaps of
     // 1 µs.

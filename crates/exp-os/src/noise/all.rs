@@ -151,7 +151,7 @@ static CARD: Card = Card {
 impl Experiment for All {
     type Case = AtWork;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("all.rs");
+    const MANUAL: &'static str = bench::manual!("all.rs");
     const ORDER: Order = Order::Fixed;
     // No gap at all is a finding; and a kernel may keep no scheduler statistics.
     const MAY_LACK: &'static [&'static str] = &["gap", "longest_gap", "lost_plumb"];

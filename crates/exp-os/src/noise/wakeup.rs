@@ -162,7 +162,7 @@ static CARD: Card = Card {
 impl Experiment for Wakeups {
     type Case = Sleep;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("wakeup.rs");
+    const MANUAL: &'static str = bench::manual!("wakeup.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| plan::round_cost(series);
 
     fn cases(_: &Site, preset: Preset) -> Vec<Sleep> {

@@ -222,7 +222,7 @@ static CARD: Card = Card {
 impl Experiment for Ipc {
     type Case = Way;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("ipc.rs");
+    const MANUAL: &'static str = bench::manual!("ipc.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of_way = |way: Way| {
             let case_time = Duration::from_nanos(site.case_ns);

@@ -208,7 +208,7 @@ static CARD: Card = Card {
 impl Experiment for Process {
     type Case = Creation;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("process.rs");
+    const MANUAL: &'static str = bench::manual!("process.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {

@@ -173,7 +173,7 @@ static CARD: Card = Card {
 impl Experiment for Schedule {
     type Case = Crowd;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("schedule.rs");
+    const MANUAL: &'static str = bench::manual!("schedule.rs");
     /// A process that never ran leaves no order to speak of, which is a finding.
     const MAY_LACK: &'static [&'static str] = &["rotation"];
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {

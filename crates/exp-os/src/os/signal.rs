@@ -105,7 +105,7 @@ static CARD: Card = Card {
 impl Experiment for Signal {
     type Case = Repeated;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("signal.rs");
+    const MANUAL: &'static str = bench::manual!("signal.rs");
 
     fn cases(_: &Site, preset: Preset) -> Vec<Repeated> {
         let is_wanted = |operation: &Operation| {

@@ -200,7 +200,7 @@ static CARD: Card = Card {
 impl Experiment for Switch {
     type Case = Handover;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("switch.rs");
+    const MANUAL: &'static str = bench::manual!("switch.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let handovers = series.cases.iter().filter_map(|case| Handover::of(&case.id));
         let own = |of: Handover| {

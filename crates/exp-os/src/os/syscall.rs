@@ -247,7 +247,7 @@ static CARD: Card = Card {
 impl Experiment for Syscall {
     type Case = Called;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("syscall.rs");
+    const MANUAL: &'static str = bench::manual!("syscall.rs");
 
     fn cases(_: &Site, preset: Preset) -> Vec<Called> {
         let all = Call::ALL.iter().copied();

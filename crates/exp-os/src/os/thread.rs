@@ -224,7 +224,7 @@ static CARD: Card = Card {
 impl Experiment for Thread {
     type Case = Made;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("thread.rs");
+    const MANUAL: &'static str = bench::manual!("thread.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |_| Hazards { memory: Claim::OfRound, ..Hazards::NONE };
     /// Windows over many threads are as long as their threads, at least one each.

@@ -130,7 +130,7 @@ static CARD: Card = Card {
 impl Experiment for Timer {
     type Case = Timed;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = include_str!("timer.rs");
+    const MANUAL: &'static str = bench::manual!("timer.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let of = |case: &Case| match case.int("delay") {
             Some(delay) => delay * (count(delay) + 1) + 3_000 * US,

@@ -214,7 +214,7 @@ struct Prepared;
 impl contract::Experiment for Prepared {
     type Case = Look;
     const CARD: &'static Card = &CARD;
-    const SOURCE: &'static str = "";
+    const MANUAL: &'static str = "";
 
     fn cases(site: &Site, preset: Preset) -> Vec<Look> {
         <Read as contract::Experiment>::cases(site, preset)
