@@ -23,11 +23,9 @@ enum At {
     Apart,
     /// On one CPU; of two hosts there is no such thing.
     Same,
-    /// Both.
     Both,
 }
 
-/// How many streams a row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     One,
@@ -115,7 +113,6 @@ const THOROUGH: &[Row] = &[
     ),
 ];
 
-/// The cases of a preset.
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
     let rows = match preset {
         Preset::Rehearsal | Preset::Quick => QUICK,
@@ -197,7 +194,6 @@ fn places(site: &Site, at: At) -> &'static [Ends] {
     }
 }
 
-/// The numbers of streams of a row.
 fn numbers(site: &Site, count: Count) -> Vec<Streams> {
     let all = Streams::All.at(site);
     let of_all = (all > 1).then_some(Streams::All);
@@ -213,7 +209,6 @@ fn numbers(site: &Site, count: Count) -> Vec<Streams> {
     }
 }
 
-/// Why a case cannot be measured here.
 pub(super) fn absent(site: &Site, case: &Bytes) -> Option<Skip> {
     if case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX {
         let most =
