@@ -90,10 +90,8 @@ impl<F: FnMut()> Drop for Finally<F> {
 
 /// Works in a thread for each of `members`, pinned to its CPU or (none) where the scheduler places
 /// it. Each prepares its own and waits; `conduct`, in the calling thread, opens the gate. What that
-/// gave, and what became of the members, in their order.
-///
-/// # Errors
-/// A thread cannot be made: then nothing began.
+/// gave, and what became of the members, in their order. Errors: a thread cannot be made: then
+/// nothing began.
 pub fn beside<T: Send, P, R: Send, C>(
     members: Vec<(Option<usize>, T)>,
     prepare: impl Fn(T) -> Result<P> + Sync,
@@ -139,16 +137,16 @@ pub fn together<T: Send, R: Send>(
     things: Vec<T>,
     work: impl Fn(T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let mut shares: Vec<(Option<usize>, Vec<(usize, T)>)> =
-        cpus.iter().map(|cpu| (Some(*cpu), Vec::new())).collect();
+    let mut shares: Vec<Vec<(usize, T)>> = cpus.iter().map(|_| Vec::new()).collect();
     for (at, thing) in things.into_iter().enumerate() {
-        shares[at % cpus.len()].1.push((at, thing));
+        shares[at % cpus.len()].push((at, thing));
     }
-    shares.retain(|(_, share)| !share.is_empty());
+    let members = cpus.iter().map(|cpu| Some(*cpu)).zip(shares);
+    let members = members.filter(|(_, share)| !share.is_empty()).collect();
     let each = |share: Vec<(usize, T)>| {
         share.into_iter().map(|(at, thing)| Ok((at, work(thing)?))).collect::<Result<Vec<_>>>()
     };
-    let ((), outcomes) = beside(shares, Ok, each, Gate::open)?;
+    let ((), outcomes) = beside(members, Ok, each, Gate::open)?;
     let mut all: Vec<(usize, R)> =
         outcomes.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     all.sort_by_key(|(at, _)| *at);

@@ -68,7 +68,7 @@ mod near;
 mod tests;
 mod traffic;
 
-use super::{derived, higher, lower, neutral, time, unless_empty};
+use super::{derived, higher, lower, neutral, tell, time, unless_empty};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -223,13 +223,7 @@ impl Experiment for Loaded {
             return Err(Skip::because(why).needs(way_out));
         }
         let mut offer = one_series::<Loaded>(site, cases, params);
-        for series in &mut offer.series {
-            // For the law, which sees cases only.
-            let timeout = series.setting("timeout").map(|ns| ("timeout_ns".to_owned(), ns.into()));
-            for case in &mut series.cases {
-                case.at.extend(timeout.clone());
-            }
-        }
+        tell(&mut offer, "timeout", "timeout_ns", |_, _| true);
         unless_empty(offer)
     }
 

@@ -38,6 +38,16 @@ const fn derived(mut metric: Metric) -> Metric {
     metric
 }
 
+/// Has a setting stand in the facts of the cases that it is for: a law sees cases only.
+fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) -> bool) {
+    for series in &mut offer.series {
+        let Some(value) = series.setting(setting) else { continue };
+        for case in series.cases.iter_mut().filter(|case| is_for(case, value)) {
+            case.at.insert(at.to_owned(), value.into());
+        }
+    }
+}
+
 /// An offer that leaves something to measure.
 fn unless_empty(mut offer: Offer) -> Result<Offer, Skip> {
     if !offer.series.is_empty() || offer.skipped.is_empty() {

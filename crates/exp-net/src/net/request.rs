@@ -80,7 +80,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use super::{higher, lower, neutral, time, unless_empty};
+use super::{higher, lower, neutral, tell, time, unless_empty};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -192,13 +192,7 @@ impl Experiment for Request {
                 .needs("--preset standard, or --set net.request.load=50"));
         }
         let mut offer = one_series::<Request>(site, cases, params);
-        for series in &mut offer.series {
-            // For the law, which sees cases only.
-            let window = series.setting("time").map(|ns| ("window_ns".to_owned(), ns.into()));
-            for case in &mut series.cases {
-                case.at.extend(window.clone());
-            }
-        }
+        tell(&mut offer, "time", "window_ns", |_, _| true);
         unless_empty(offer)
     }
 

@@ -82,7 +82,7 @@ mod fresh;
 mod tests;
 mod trip;
 
-use super::{lower, time, unless_empty};
+use super::{lower, tell, time, unless_empty};
 use crate::net::ends::{Dial, Door, PATIENCE};
 use crate::net::place;
 use crate::net::usage::Usage;
@@ -101,7 +101,6 @@ use laws::net::Ends;
 use laws::net::rtt::{self as law, End, Exchange};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
 use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
@@ -186,13 +185,7 @@ impl Experiment for Rtt {
 
     fn series(site: &Site, cases: Vec<Exchange>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = one_series::<Rtt>(site, cases, params);
-        for series in &mut offer.series {
-            let pause = Value::Int(pause_ns(series));
-            let is_sparse = |case: &Case| case.text("arrivals") == Some("sparse");
-            for case in series.cases.iter_mut().filter(|case| is_sparse(case)) {
-                case.at.insert("pause_ns".to_owned(), pause.clone());
-            }
-        }
+        tell(&mut offer, "pause", "pause_ns", |case, _| case.text("arrivals") == Some("sparse"));
         unless_empty(offer)
     }
 
