@@ -58,6 +58,7 @@ impl Gate {
     /// One member from its first to its last instruction.
     fn member<P, R>(
         &self,
+        index: usize,
         prepare: impl FnOnce() -> Result<P>,
         work: impl FnOnce(P) -> Result<R>,
     ) -> Result<R> {
@@ -75,7 +76,7 @@ impl Gate {
         };
         let outcome = catch_unwind(AssertUnwindSafe(all));
         self.ended.fetch_add(1, Ordering::AcqRel);
-        outcome.unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
+        outcome.unwrap_or_else(|_| Err(anyhow!("thread {index} panicked")))
     }
 }
 
@@ -109,22 +110,22 @@ pub fn beside<T: Send, P, R: Send, C>(
         // Those that wait at a gate which nobody opened end.
         let closing = Finally(|| gate.decide(false));
         let mut threads = Vec::with_capacity(members.len());
-        for (cpu, member) in members {
+        for (index, (cpu, member)) in members.into_iter().enumerate() {
             let prepare = move || {
                 if let Some(cpu) = cpu {
                     place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
                 }
                 prepare(member)
             };
-            let all = move || gate.member(prepare, work);
+            let all = move || gate.member(index, prepare, work);
             let made = thread::Builder::new().spawn_scoped(scope, all);
-            threads.push(made.map_err(refused::told).context("making a thread")?);
+            let made = made.map_err(refused::told);
+            threads.push(made.with_context(|| format!("making thread {index}"))?);
         }
         let conducted = conduct(gate);
         drop(closing);
-        let join = |thread: ScopedJoinHandle<'_, Result<R>>| {
-            thread.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
-        };
+        let join =
+            |thread: ScopedJoinHandle<'_, _>| thread.join().expect("panics are caught inside");
         Ok((conducted, threads.into_iter().map(join).collect()))
     })
 }
