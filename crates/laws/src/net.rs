@@ -118,6 +118,10 @@ pub fn link_bound(way: &Way<'_>, transport: Transport) -> Option<Bound> {
     })
 }
 
+fn least(a: Range, b: Range) -> Range {
+    range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
+}
+
 /// What of the nominal rate is to be had.
 fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     let usb = way.is_on_usb();

@@ -6,15 +6,14 @@ mod log;
 
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
+use super::together::{Finally, Gate, beside};
 use super::width::{Probe, Stretch, Stretches};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 pub use attempts::{Had, REHEARSAL_NS, best_window, is_undisturbed};
-use host::refused;
 use log::Log;
 use metal::place;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 
 /// The common start lies so far ahead of the moment at which all are ready, in ns.
 const LEAD_NS: f64 = 50e3;
@@ -194,37 +193,15 @@ impl Crew {
         }
         let meeting =
             Meeting::new(self.clock, self.clock.ticks(self.window_ns), self.cpus.len(), ways);
-        let accounts: Vec<Result<Account>> = thread::scope(|scope| {
-            let (meeting, enlist) = (&meeting, &enlist);
-            let threads: Vec<_> = self
-                .cpus
-                .iter()
-                .enumerate()
-                .map(|(index, cpu)| {
-                    let member = move || {
-                        let work = || self.member(index, *cpu, meeting, enlist);
-                        let account = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-                            Err(anyhow!("member {index} of the crew panicked"))
-                        });
-                        if account.is_err() {
-                            meeting.failed.store(true, Ordering::Release);
-                        }
-                        account
-                    };
-                    let made = thread::Builder::new().spawn_scoped(scope, member);
-                    if made.is_err() {
-                        meeting.failed.store(true, Ordering::Release);
-                    }
-                    made.map_err(|error| {
-                        refused::told(error).context(format!("making member {index} of the crew"))
-                    })
-                })
-                .collect();
-            let join = |thread: Result<ScopedJoinHandle<'_, _>>| {
-                thread.and_then(|thread| thread.join().expect("panics are caught inside"))
-            };
-            threads.into_iter().map(join).collect()
-        });
+        let work = |index: usize| {
+            // The others end where one fails, or panics.
+            let failing = Finally(|| meeting.failed.store(true, Ordering::Release));
+            let account = self.member(index, self.cpus[index], &meeting, &enlist)?;
+            std::mem::forget(failing);
+            Ok(account)
+        };
+        let members = (0..self.cpus.len()).map(|index| (None, index)).collect();
+        let ((), accounts) = beside(members, Ok, work, Gate::open)?;
         self.settle(accounts)
     }
 

@@ -33,7 +33,7 @@ pub use crew::{Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_u
 pub use far::FarEnd;
 pub use quartet::{Quartet, Timer, Turns, abba, samples};
 pub use storage::{Settled, settle, unwritten};
-pub use together::together;
+pub use together::{Finally, Gate, beside, together};
 pub use values::Values;
 pub use voice::Voice;
 pub use width::{Stretch, Watch, clock_step, whole_core};

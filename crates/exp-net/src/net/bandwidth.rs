@@ -42,7 +42,9 @@
 //!   before the change point of their times are the connection's beginning and are left out.
 //! - `there_and_back` (R3): a message there and, once it is whole, back; `bandwidth` counts both
 //!   ways' bytes. A datagram that is not back after 100 ms is lost: in `transfer_time` it is at
-//!   least that, its wait is in `bandwidth`'s time and prolongs the window (by 1 s at most).
+//!   least that, its wait is in `bandwidth`'s time and prolongs the window (by 1 s at most). R3's
+//!   blocks: `--set net.bandwidth.transfer=there_and_back --set
+//!   net.bandwidth.message=1KiB,32KiB,64KiB --set net.bandwidth.streams=1,2`.
 //! - `already_there` (R0): a message is sent, this end waits until all of it lies in the receive
 //!   buffer, and times the one call that reads it. That is a rate of copying, called `copy_rate`,
 //!   and no bandwidth.
@@ -71,28 +73,6 @@
 //! one core's rate per stream, and a sender's calls for small messages; never from loopback's
 //! figures. Bound: the link's nominal payload, which only warns.
 //!
-//! ## Parameters
-//! - `far`: loopback, or a host of `--peer`.
-//! - `protocol`: `tcp`, `udp`.
-//! - `message`: bytes that one call sends (of UDP, a datagram's).
-//! - `ends`: `same_cpu`, `other_cpu` on loopback, `two_hosts`.
-//! - `streams`: a number, or `all`: as many as the end with fewer CPUs has.
-//! - `direction`: `up` (this end sends), `down`.
-//! - `transfer`: as above.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
-//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
-//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
-//!   another).
-//! - `interval` (setting): time from one datagram of a stream to the next, in ns; 0: as fast as it
-//!   goes.
-//! - `time` (setting): how long a stream goes on at least. Streams of half a second and more tell a
-//!   rate, shorter ones a `burst`. Congestion control grows for long: by BBR over a veth pair,
-//!   streams of a tenth of a second brought 0.8 of what those brought that were half a second old.
-//!
-//! Each of these but `far`, `interval` and `time` is the preset's choice where it is `auto`; a
-//! value given takes the place of that. R3's blocks: `--set net.bandwidth.transfer=there_and_back
-//! --set net.bandwidth.message=1KiB,32KiB,64KiB --set net.bandwidth.streams=1,2`.
-//!
 //! ## Reading the result
 //! Loopback is no network: it tells what sockets cost, as segments of 64 KiB that nobody cuts. Over
 //! the size of a message the rate grows until copies dominate; at small ones `message_cpu_…` is the
@@ -110,11 +90,12 @@
 //! that does more for each message, as iperf3's up to 3.15 (select before each read), hardly ever
 //! sleeps and gets more by TCP. One that stops before the drain sees loss where there is none. R0's
 //! figure, a read of what is there, was printed as bandwidth and matched memory. R3's 18 Gbit/s
-//! were 128 KiB in a socket buffer. A window within slow start reads too little, one with a
-//! shaper's bucket too much. On one CPU both ends take turns as the scheduler likes, and blocks
-//! differ by what lay in the buffer. An end that dies, stops reading or is cut off fails its case
-//! within 3 s of silence (10 s at the line), with its reason; when the far end cannot be called
-//! again, the round's other cases fail for that reason at once.
+//! were 128 KiB in a socket buffer. A window within slow start reads too little (by BBR over a veth
+//! pair a tenth of a second 0.8 of what half a second does), one with a shaper's bucket too much.
+//! On one CPU both ends take turns as the scheduler likes, and blocks differ by what lay in the
+//! buffer. An end that dies, stops reading or is cut off fails its case within 3 s of silence (10 s
+//! at the line), with its reason; when the far end cannot be called again, the round's other cases
+//! fail for that reason at once.
 //!
 //! ## Sources
 //! iperf3 (esnet/iperf; FAQ on drains and omitted starts), netperf (service demand), R0 to R3; man
@@ -123,7 +104,6 @@
 //! al. (2017) for change points. Cycles of the stack are starting values.
 
 mod counts;
-mod crew;
 mod derive;
 mod ends;
 mod numbers;
@@ -134,6 +114,7 @@ mod send;
 mod shape;
 mod socket;
 
+use super::{derived, higher, lower, neutral, time};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::{Result, bail};
@@ -150,7 +131,7 @@ use laws::net::bandwidth::{self as law, Bytes, Streams};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use stats::steady::BLOCKS;
 use std::time::Duration;
@@ -161,67 +142,61 @@ pub static EXPERIMENT: Bandwidth = Bandwidth;
 /// `net.bandwidth`.
 pub struct Bandwidth;
 
-const fn rate(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::BPerS, Better::Higher, Kind::Os)
-}
-
-const fn cost(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Lower, Kind::Os)
-}
-
-const fn share(name: &'static str, doc: &'static str, better: Better) -> Metric {
-    Metric::new(name, doc, Unit::Ratio, better, Kind::Os)
-}
-
 static CARD: Card = Card {
     id: "net.bandwidth",
     title: "Bytes from one end to the other",
     metrics: &[
-        rate("bandwidth", "the receiver's bytes over the receiver's window, all streams"),
-        rate("burst", "the same of a stream whose window is too short for the name of a rate")
-            .formerly("bandwidth"),
-        rate("peak", "the best block of that window, or the best single transfer"),
-        Metric::time(
-            "transfer_time",
-            "one transfer of fixed size, or one message there and back",
-            Kind::Os,
+        higher(
+            "bandwidth",
+            "the receiver's bytes over the receiver's window, all streams",
+            Unit::BPerS,
         ),
-        rate("copy_rate", "one receive call of what is there already: copying, no bandwidth"),
-        cost(
+        higher(
+            "burst",
+            "the same of a stream whose window is too short for the name of a rate",
+            Unit::BPerS,
+        )
+        .formerly("bandwidth"),
+        higher("peak", "the best block of that window, or the best single transfer", Unit::BPerS),
+        time("transfer_time", "one transfer of fixed size, or one message there and back"),
+        higher(
+            "copy_rate",
+            "one receive call of what is there already: copying, no bandwidth",
+            Unit::BPerS,
+        ),
+        lower(
             "cpu_near",
             "CPU time of this end's process for a byte that was delivered",
             Unit::NsPerB,
         ),
-        cost("cpu_far", "the same of the far end's", Unit::NsPerB),
-        cost(
+        lower("cpu_far", "the same of the far end's", Unit::NsPerB),
+        lower(
             "message_cpu_near",
             "CPU time of this end's process for a message that it had",
             Unit::Ns,
         ),
-        cost("message_cpu_far", "the same of the far end's", Unit::Ns),
-        share("busy", "share of the time in which the sender had something to send", Better::None),
-        share(
+        lower("message_cpu_far", "the same of the far end's", Unit::Ns),
+        neutral("busy", "share of the time in which the sender had something to send", Unit::Ratio),
+        neutral(
             "receive_window_limited",
             "share of the busy time in which the receiver's window was full",
-            Better::None,
+            Unit::Ratio,
         ),
-        share(
+        neutral(
             "send_buffer_limited",
             "share of the busy time in which the send buffer was too small",
-            Better::None,
+            Unit::Ratio,
         ),
-        share("retransmitted", "share of segments that were sent again", Better::Lower),
-        share("loss", "share of datagrams tried that were not delivered", Better::Lower),
-        share("loss_sender", "of these, refused by the sender's host", Better::Lower),
-        share("loss_path", "of these, lost on the way", Better::Lower),
-        share("loss_receiver", "of these, dropped at the full receiving socket", Better::Lower),
-        Metric::derived(
+        lower("retransmitted", "share of segments that were sent again", Unit::Ratio),
+        lower("loss", "share of datagrams tried that were not delivered", Unit::Ratio),
+        lower("loss_sender", "of these, refused by the sender's host", Unit::Ratio),
+        lower("loss_path", "of these, lost on the way", Unit::Ratio),
+        lower("loss_receiver", "of these, dropped at the full receiving socket", Unit::Ratio),
+        derived(higher(
             "efficiency",
             "bandwidth over the link's payload rate; on loopback over what copying memory allows",
             Unit::Ratio,
-            Better::Higher,
-            Kind::Os,
-        ),
+        )),
     ],
     params: params![
         &[FAR_PARAM],

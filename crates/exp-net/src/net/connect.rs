@@ -69,19 +69,6 @@
 //! was 60 times too small. A FIN's acknowledgement comes with the other end's own FIN: waking, its
 //! close, and the way there and back. A SYN is sent again after 1 s (RFC 6298).
 //!
-//! ## Parameters
-//!
-//! - `far`, `ends`: the far end, and where both ends run.
-//! - `listener`: `ready`, `full`, `refusing`: see Method.
-//! - `closer`: who closes first, and keeps TIME_WAIT.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
-//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
-//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
-//!   another).
-//! - `connections`, `warm_up`: most connections of a case in a round, and how many are dropped
-//!   before them.
-//! - `backlog`: of listen(2); at most the far end's net.core.somaxconn, which is recorded.
-//!
 //! ## Reading the result
 //!
 //! `connect` over loopback is CPU time: three segments go through the stack within the call, on the
@@ -126,6 +113,7 @@ mod rounds;
 mod sources;
 mod talk;
 
+use super::{higher, lower, time};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -144,7 +132,7 @@ use laws::net::connect::{self as law, Connections, Listener};
 use opening::Unanswered;
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use rounds::Round;
 use sources::{Sources, is_no_port};
@@ -166,14 +154,6 @@ const CASE: Duration = Duration::from_millis(12);
 /// A dropped SYN is sent again after a second.
 const FULL: Duration = Duration::from_millis(1150);
 
-const fn time(name: &'static str, doc: &'static str) -> Metric {
-    Metric::time(name, doc, Kind::Os)
-}
-
-const fn cpu(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::NsPerOp, Better::Lower, Kind::Os)
-}
-
 static CARD: Card = Card {
     id: "net.connect",
     title: "Connections set up and torn down",
@@ -185,16 +165,18 @@ static CARD: Card = Card {
         time("server_close", "close(2) at the server"),
         time("client_fin", "client's FIN sent to FIN acknowledged"),
         time("server_fin", "server's FIN sent to FIN acknowledged"),
-        Metric::new(
-            "accept_rate",
-            "connections that wait, taken by one acceptor",
-            Unit::OpPerS,
-            Better::Higher,
-            Kind::Os,
+        higher("accept_rate", "connections that wait, taken by one acceptor", Unit::OpPerS),
+        lower("accept_cpu", "CPU time of the acceptor for each of these", Unit::NsPerOp),
+        lower(
+            "cpu_near",
+            "CPU time of the client for a whole connection that is closed",
+            Unit::NsPerOp,
         ),
-        cpu("accept_cpu", "CPU time of the acceptor for each of these"),
-        cpu("cpu_near", "CPU time of the client for a whole connection that is closed"),
-        cpu("cpu_far", "CPU time of the server for a whole connection that is closed"),
+        lower(
+            "cpu_far",
+            "CPU time of the server for a whole connection that is closed",
+            Unit::NsPerOp,
+        ),
         time("connect_late", "connect(2) whose SYN was dropped and sent again"),
     ],
     params: params![
@@ -217,7 +199,7 @@ static CARD: Card = Card {
             ),
             Param::setting(
                 "backlog",
-                "connections that may wait to be accepted",
+                "connections that may wait to be accepted; at most the far end's net.core.somaxconn",
                 Domain::count(2, 65_535),
                 ["128"; 3],
             ),

@@ -50,7 +50,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A first datagram is said again after this time: the way may lose some.
 const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
 
-/// The far end's door.
 pub struct Door {
     listener: TcpListener,
     gate: Gate,
@@ -71,28 +70,17 @@ struct Pending {
     until: Instant,
 }
 
-/// A near end that wants a case served.
 pub struct Call {
-    /// The case, as the order has it.
     pub case: Case,
     ask: serde_json::Value,
-    /// The line.
     pub line: Line,
 }
 
 impl Call {
-    /// The case.
-    ///
-    /// # Errors
-    /// The experiment has no such case.
     pub fn decode<C: Fields>(&self) -> Result<C> {
         C::decode(&self.case)
     }
 
-    /// What the near end wants.
-    ///
-    /// # Errors
-    /// It says something else.
     pub fn ask<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_value(self.ask.clone()).context("what the near end wants")
     }
@@ -105,9 +93,6 @@ pub fn address(far: &FarEnd) -> IpAddr {
 
 impl Door {
     /// Listens where the order says (on loopback where it says nothing) and tells the session.
-    ///
-    /// # Errors
-    /// It cannot listen there, or the session cannot be told.
     pub fn open(far: &mut FarEnd) -> Result<Door> {
         let address = address(far);
         let listener = listen(address)
@@ -126,9 +111,6 @@ impl Door {
 
     /// Serves every call until the session drains. What fails in `serve` is told to the near end,
     /// for which that case has failed, and the next call is waited for.
-    ///
-    /// # Errors
-    /// The session is gone, or the door is.
     pub fn serve(
         &mut self,
         far: &mut FarEnd,
@@ -145,9 +127,6 @@ impl Door {
     }
 
     /// Waits for a line; `None` once the session drains.
-    ///
-    /// # Errors
-    /// The session is gone, the door is, or the near end asks for a case that the order has not.
     pub fn next_call(&mut self, far: &mut FarEnd) -> Result<Option<Call>> {
         self.served = None;
         loop {
@@ -169,10 +148,6 @@ impl Door {
         }
     }
 
-    /// The next data connection of the present line, with its number.
-    ///
-    /// # Errors
-    /// None came before the deadline, or the near end is gone.
     pub fn admit(&mut self, deadline: Instant) -> Result<(TcpStream, u32)> {
         loop {
             while let Some((stream, number)) = self.data.pop_front() {
@@ -196,9 +171,6 @@ impl Door {
     }
 
     /// Reads the preamble of a data connection that was accepted by hand, and lets its number in.
-    ///
-    /// # Errors
-    /// A stranger: it said something else, nothing in time, or a number for the second time.
     pub fn check(&mut self, stream: &mut (impl Read + AsFd), deadline: Instant) -> Result<u32> {
         let mut said = [0; PREAMBLE_BYTES];
         let mut have = 0;
@@ -217,9 +189,6 @@ impl Door {
 
     /// The number of a data connection whose preamble was read by hand, or of a first datagram;
     /// each is let in once.
-    ///
-    /// # Errors
-    /// A stranger's.
     pub fn check_said(&mut self, said: &[u8], purpose: Purpose) -> Result<u32> {
         let preamble =
             said.first_chunk::<PREAMBLE_BYTES>().context("a stranger: too short for a preamble")?;
@@ -235,9 +204,6 @@ impl Door {
     /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the
     /// socket to it and answers: from then on the kernel lets nobody else's in, and nothing of
     /// before is there.
-    ///
-    /// # Errors
-    /// None came before the deadline, the near end is gone, or what the socket reports.
     pub fn meet(&mut self, socket: &UdpSocket, deadline: Instant) -> Result<SocketAddr> {
         let mut datagram = [0; 2 * PREAMBLE_BYTES];
         loop {
@@ -341,13 +307,10 @@ impl Door {
     }
 }
 
-/// What one that came in said.
 enum Heard {
     /// All of a preamble.
     All,
-    /// Not yet.
     Part,
-    /// It is gone.
     Nobody,
 }
 
@@ -380,17 +343,23 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
 }
 
 /// A listening socket whose `accept` does not wait.
-fn listen(address: IpAddr) -> io::Result<TcpListener> {
-    let address = SocketAddr::new(address, 0);
-    let socket =
-        socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.bind(&address.into())?;
+fn listen(address: IpAddr) -> Result<TcpListener> {
+    let socket = bound(address)?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
 }
 
-/// Throws away what lies in a socket.
+/// A socket of an address, at a port that nobody has.
+pub fn bound(address: IpAddr) -> Result<socket2::Socket> {
+    let address = SocketAddr::new(address, 0);
+    let domain = Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+    let socket = socket.context("making a socket")?;
+    socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
+    Ok(socket)
+}
+
 fn empty(socket: &UdpSocket) -> io::Result<()> {
     let mut datagram = [0; 1];
     while readable(socket.as_fd(), Duration::ZERO)? {

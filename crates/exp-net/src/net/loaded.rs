@@ -34,20 +34,6 @@
 //! router's of which nobody tells, at most what the traffic's sockets may have on their way, over
 //! its rate. Hence wide.
 //!
-//! ## Parameters
-//!
-//! - `far`: the far end. `protocol`: `tcp` or `udp`, of the round trips. `message`: their bytes
-//!   each way.
-//! - `ends`: `same_cpu`, `other_cpu` on loopback, `two_hosts` with a peer.
-//! - `streams`: of the traffic, each way.
-//! - `direction`: of the traffic: `up` (this end sends), `down`, `both`.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
-//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
-//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
-//!   another).
-//! - `time` (setting): length of the window; auto: four case times.
-//! - `timeout` (setting): round trips that take longer never ended.
-//!
 //! ## Reading the result
 //!
 //! `ratio` is `round_trip` over `idle_round_trip`. On a link it tells of bufferbloat: 1 to 3 where
@@ -82,7 +68,7 @@ mod near;
 mod tests;
 mod traffic;
 
-use super::unless_empty;
+use super::{derived, higher, lower, neutral, tell, time, unless_empty};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -101,7 +87,7 @@ use near::Party;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -118,58 +104,30 @@ const ENDS_NS: u64 = 100_000_000;
 /// Connections, growth and emptying of a case.
 const CASE_NS: u64 = 40_000_000;
 
-const fn os(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Os)
-}
-
 static CARD: Card = Card {
     id: "net.loaded",
     title: "Round trips beside traffic",
     metrics: &[
-        Metric::time(
-            "idle_round_trip",
-            "there and back with nothing beside it, just before",
-            Kind::Os,
-        ),
-        Metric::time("round_trip", "there and back beside the traffic", Kind::Os),
-        os(
-            "bandwidth_up",
-            "traffic up that the far end received, over its time",
-            Unit::BPerS,
-            Better::Higher,
-        ),
-        os(
+        time("idle_round_trip", "there and back with nothing beside it, just before"),
+        time("round_trip", "there and back beside the traffic"),
+        higher("bandwidth_up", "traffic up that the far end received, over its time", Unit::BPerS),
+        higher(
             "bandwidth_down",
             "traffic down that the near end received, over its time",
             Unit::BPerS,
-            Better::Higher,
         ),
-        os(
-            "cpu_near",
-            "CPU time of the near end per byte of the traffic",
-            Unit::NsPerB,
-            Better::Lower,
-        ),
-        os(
-            "cpu_far",
-            "CPU time of the far end per byte of the traffic",
-            Unit::NsPerB,
-            Better::Lower,
-        ),
-        Metric::derived(
+        lower("cpu_near", "CPU time of the near end per byte of the traffic", Unit::NsPerB),
+        lower("cpu_far", "CPU time of the far end per byte of the traffic", Unit::NsPerB),
+        derived(lower(
             "ratio",
             "the round trip beside the traffic over the one without",
             Unit::Ratio,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::derived(
+        )),
+        derived(neutral(
             "queue",
             "bytes in flight before a message: the traffic's bandwidth times the time it adds",
             Unit::B,
-            Better::None,
-            Kind::Os,
-        ),
+        )),
     ],
     params: params![
         &[FAR_PARAM],
@@ -265,13 +223,7 @@ impl Experiment for Loaded {
             return Err(Skip::because(why).needs(way_out));
         }
         let mut offer = one_series::<Loaded>(site, cases, params);
-        for series in &mut offer.series {
-            // For the law, which sees cases only.
-            let timeout = series.setting("timeout").map(|ns| ("timeout_ns".to_owned(), ns.into()));
-            for case in &mut series.cases {
-                case.at.extend(timeout.clone());
-            }
-        }
+        tell(&mut offer, "timeout", "timeout_ns", |_, _| true);
         unless_empty(offer)
     }
 

@@ -1,18 +1,52 @@
 //! The network: round trips, bandwidth and connections, on loopback against a second worker and,
 //! same cases, against the hosts of `--peer`.
 
-pub mod ends;
+pub(crate) mod ends;
 mod limit;
-pub mod place;
-mod threads;
-pub mod usage;
+mod place;
+mod usage;
 
 use anyhow::Result;
 use bench::experiment::{Offer, Skip};
 use bench::measure::{Bench, Values};
 use record::case::Case;
 use record::event::Samples;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
 use stats::histogram::Histogram as Distribution;
+
+// Metrics of the family: all are the operating system's.
+
+const fn time(name: &'static str, doc: &'static str) -> Metric {
+    lower(name, doc, Unit::Ns)
+}
+
+const fn lower(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
+    Metric::new(name, doc, unit, Better::Lower, Kind::Os)
+}
+
+const fn higher(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
+    Metric::new(name, doc, unit, Better::Higher, Kind::Os)
+}
+
+const fn neutral(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
+    Metric::new(name, doc, unit, Better::None, Kind::Os)
+}
+
+const fn derived(mut metric: Metric) -> Metric {
+    metric.derived = true;
+    metric
+}
+
+/// Has a setting stand in the facts of the cases that it is for: a law sees cases only.
+fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) -> bool) {
+    for series in &mut offer.series {
+        let Some(value) = series.setting(setting) else { continue };
+        for case in series.cases.iter_mut().filter(|case| is_for(case, value)) {
+            case.at.insert(at.to_owned(), value.into());
+        }
+    }
+}
 
 /// An offer that leaves something to measure.
 fn unless_empty(mut offer: Offer) -> Result<Offer, Skip> {
@@ -37,6 +71,19 @@ fn record_with_lost<'bench>(
     values.iter().for_each(|value| all.record(*value));
     all.record_censored(lost);
     bench.record(case, metric, Values::counted(values, &all))
+}
+
+/// Events of a window, in ns, and how many did not end in time: those are known only to be long.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Events {
+    ns: Vec<f64>,
+    without: u64,
+}
+
+impl Events {
+    fn values(self, limit_ns: f64) -> Values<'static> {
+        Values::censored(self.ns, self.without, limit_ns)
+    }
 }
 
 /// Puts values beside a figure's samples.

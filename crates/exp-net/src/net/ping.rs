@@ -42,19 +42,6 @@
 //! net.rtt an echo is its round trip less the socket cost at the far end. `tcp_over_ping` and
 //! `udp_over_ping` are the two ends' stacks. Loopback loses nothing.
 //!
-//! ## Parameters
-//!
-//! - `far`: loopback, or a peer's name.
-//! - `ip`: `v4` or `v6`: both of loopback; of a peer the one by which it was reached.
-//! - `message`: bytes of payload; 56 as ping has it (64 with the echo's own head).
-//! - `arrivals`: `saturated`: the next as soon as one is answered. `sparse`: with a pause of
-//!   `interval` between beginnings. quick takes `saturated` on loopback and `sparse` with peers.
-//! - `placement`, with a peer: where the thread that sends runs: `free` (the scheduler places it,
-//!   and its moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface
-//!   on the way), `other` (on another).
-//! - `interval`: of `sparse`, in ns, at least a millisecond. ping has a second, which no round has
-//!   time for: CPUs sleep deeper then.
-//!
 //! ## Reading the result
 //!
 //! `kernel_round_trip` is what ping's times are at the same interval, less what ping does between
@@ -62,7 +49,8 @@
 //! twelfth of 1.2 µs on loopback. `wake_up` is the cost of a waiting thread being told, which ping
 //! leaves out and every program pays. `tcp_over_ping` and `udp_over_ping` (where net.rtt measured
 //! 56 or 64 bytes with the same arrivals) are what a process at the far end costs over an interrupt
-//! that answers. `sparse` over `saturated` is caches gone cold and CPUs gone to sleep. Notes say by
+//! that answers. `sparse` over `saturated` is caches gone cold and CPUs gone to sleep; in ping's
+//! pause of a second, for which no round has time, they sleep deeper. Notes say by
 //! how many routers answers came back, and whether echoes went in fragments.
 //!
 //! ## Pitfalls
@@ -86,6 +74,7 @@
 
 mod measured;
 
+use super::{derived, lower, time};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
@@ -102,7 +91,7 @@ use laws::net::{Protocol, Transport, Way};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -127,42 +116,23 @@ static CARD: Card = Card {
     id: "net.ping",
     title: "ICMP echoes",
     metrics: &[
-        Metric::time(
-            "round_trip",
-            "from before the call that sends until the thread has the answer",
-            Kind::Os,
-        ),
-        Metric::time(
+        time("round_trip", "from before the call that sends until the thread has the answer"),
+        time(
             "kernel_round_trip",
             "from before the call that sends until the kernel took the answer up: what ping prints",
-            Kind::Os,
         ),
-        Metric::time(
-            "wake_up",
-            "from the kernel's stamp until the thread has the answer",
-            Kind::Os,
-        ),
-        Metric::new(
-            "loss",
-            "echoes without an answer in time, of those sent",
-            Unit::Ratio,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::derived(
+        time("wake_up", "from the kernel's stamp until the thread has the answer"),
+        lower("loss", "echoes without an answer in time, of those sent", Unit::Ratio),
+        derived(lower(
             "tcp_over_ping",
             "net.rtt's round trip of 56 or 64 bytes by TCP less `round_trip`",
             Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::derived(
+        )),
+        derived(lower(
             "udp_over_ping",
             "net.rtt's round trip of 56 or 64 bytes by UDP less `round_trip`",
             Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
+        )),
     ],
     params: params![
         &[FAR_PARAM],

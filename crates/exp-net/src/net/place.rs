@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use bench::experiment::placement::far_cpu;
 use bench::experiment::{Fields, Site, Skip};
-use bench::measure::{Bench, FarEnd};
+use bench::measure::{Bench, FarEnd, beside};
 use bench::pair::Class;
 use laws::net::Ends;
 use metal::place::{current_cpu, pin};
@@ -56,9 +56,6 @@ pub fn is_free(case: &Case) -> bool {
 }
 
 /// The CPUs that the near end's calling thread is on: one, or where it is free all of the round.
-///
-/// # Errors
-/// The case was not placed, or the round is on another CPU.
 pub fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
     if is_free(case) {
         return Ok(bench.order().cpus.clone());
@@ -75,9 +72,6 @@ pub fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
 
 /// Pins the calling thread, which serves a case, to the far end's CPU (on another host the first of
 /// its own order), unless it is free; the CPUs that it is on then.
-///
-/// # Errors
-/// The case was not placed, or the thread cannot be pinned there.
 pub fn pin_far(far: &mut FarEnd, case: &Case, ends: Ends) -> Result<Vec<usize>> {
     let all = &far.order().cpus;
     let cpus = match (is_free(case), ends) {
@@ -92,22 +86,31 @@ pub fn pin_far(far: &mut FarEnd, case: &Case, ends: Ends) -> Result<Vec<usize>> 
     Ok(cpus)
 }
 
-/// Puts a thread that an end of a case makes on its CPU; where the case is free it may run where
-/// its maker may.
-///
-/// # Errors
-/// It cannot be pinned to.
-pub fn settle(is_free: bool, cpu: usize) -> Result<()> {
-    if !is_free {
-        pin(cpu).with_context(|| format!("pinning a thread to CPU {cpu}"))?;
-    }
-    Ok(())
+/// Where the threads of an end run: on its CPUs, or where the scheduler places them.
+pub fn places(cpus: &[usize], is_free: bool) -> impl Iterator<Item = Option<usize>> {
+    cpus.iter().map(move |cpu| (!is_free).then_some(*cpu))
+}
+
+/// Has every connection of an end worked at once, each in a thread, but the first in the calling
+/// one, which is there already. Once all are prepared they begin.
+pub fn at_once<T: Send, P, R: Send>(
+    connections: impl IntoIterator<Item = T>,
+    places: impl Iterator<Item = Option<usize>>,
+    prepare: impl Fn(T) -> Result<P> + Sync,
+    work: impl Fn(P) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let mut connections = connections.into_iter();
+    let first = connections.next().context("no connection")?;
+    let others = places.skip(1).zip(connections).collect();
+    let (found, others) = beside(others, &prepare, &work, |gate| {
+        let prepared = prepare(first);
+        gate.open();
+        work(prepared?)
+    })?;
+    std::iter::once(found).chain(others).collect()
 }
 
 /// A CPU that a case names.
-///
-/// # Errors
-/// It was not placed.
 pub fn placed(case: &Case, name: &str) -> Result<usize> {
     let cpu = case.at.get(name).and_then(Value::int);
     let cpu = cpu.with_context(|| format!("{} was not placed: no {name}", case.id))?;

@@ -39,24 +39,6 @@
 //! slower end's CPU is busy. Waiting grows with u / (1 - u); how evenly a server works is not known
 //! beforehand, so the interval opens.
 //!
-//! ## Parameters
-//!
-//! - `far`: the far end. `protocol`: `tcp`, `udp`. `message`: bytes of a request and of its reply.
-//! - `ends`: `other_cpu` on loopback, `two_hosts` with a peer. The sender is awake all the time, so
-//!   one CPU for both is refused.
-//! - `connections`: how many.
-//! - `schedule`: `fixed` (one period apart) or `poisson`.
-//! - `load`: percent of the closed loop's rate, or `closed`. `rate`: requests a second instead.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
-//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
-//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
-//!   another).
-//! - `timeout` (setting): after this time, or ten median times of the closed loop if that is
-//!   longer, no reply is waited for.
-//! - `time` (setting): how long requests are sent; auto: four case times.
-//! - `stall` (setting): the far end stands still once, before the middle request, for so long:
-//!   shows what a measurement makes of it.
-//!
 //! ## Reading the result
 //!
 //! `response` beside `service`: where they part, the sender could not keep the schedule, and
@@ -98,7 +80,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use super::unless_empty;
+use super::{higher, lower, neutral, tell, time, unless_empty};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -115,7 +97,7 @@ use laws::net::request::{self as law, Asked, Load, Requests};
 use party::Party;
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -126,40 +108,22 @@ pub static EXPERIMENT: Request = Request;
 /// `net.request`.
 pub struct Request;
 
-const fn os(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Os)
-}
-
 static CARD: Card = Card {
     id: "net.request",
     title: "Requests by a schedule",
     metrics: &[
-        Metric::time(
-            "response",
-            "from the moment at which a request was due to its reply",
-            Kind::Os,
-        ),
-        Metric::time("service", "from sending a request to its reply", Kind::Os),
-        Metric::time(
-            "lateness",
-            "from the moment at which a request was due to its sending",
-            Kind::Os,
-        ),
-        os("rate", "replies a second", Unit::OpPerS, Better::Higher),
-        os(
+        time("response", "from the moment at which a request was due to its reply"),
+        time("service", "from sending a request to its reply"),
+        time("lateness", "from the moment at which a request was due to its sending"),
+        higher("rate", "replies a second", Unit::OpPerS),
+        higher(
             "rate_ratio",
             "replies a second over requests a second that were asked for",
             Unit::Ratio,
-            Better::Higher,
         ),
-        os("lost", "share of the requests without a reply in time", Unit::Ratio, Better::Lower),
-        os(
-            "cpu_near",
-            "CPU time of the near end per request; it never sleeps",
-            Unit::NsPerOp,
-            Better::None,
-        ),
-        os("cpu_far", "CPU time of the far end per request", Unit::NsPerOp, Better::Lower),
+        lower("lost", "share of the requests without a reply in time", Unit::Ratio),
+        neutral("cpu_near", "CPU time of the near end per request; it never sleeps", Unit::NsPerOp),
+        lower("cpu_far", "CPU time of the far end per request", Unit::NsPerOp),
     ],
     params: params![
         &[FAR_PARAM],
@@ -228,13 +192,7 @@ impl Experiment for Request {
                 .needs("--preset standard, or --set net.request.load=50"));
         }
         let mut offer = one_series::<Request>(site, cases, params);
-        for series in &mut offer.series {
-            // For the law, which sees cases only.
-            let window = series.setting("time").map(|ns| ("window_ns".to_owned(), ns.into()));
-            for case in &mut series.cases {
-                case.at.extend(window.clone());
-            }
-        }
+        tell(&mut offer, "time", "window_ns", |_, _| true);
         unless_empty(offer)
     }
 

@@ -47,25 +47,6 @@
 //! and each end's stack, never the loopback's figures. A fresh connection adds one round trip and
 //! what making it costs.
 //!
-//! ## Parameters
-//!
-//! - `far`: the far end: loopback, or a peer by its name.
-//! - `protocol`: `tcp`, `udp`, `unix` (stream; loopback only).
-//! - `message`: bytes. 56 is R0's and ping's, 64 R1's and R2's; 1, 1024 and 65507 are R3's.
-//! - `ends`: `one_thread` holds both sockets (R0); two processes on the `same_cpu` or on an
-//!   `other_cpu`; `two_hosts`.
-//! - `connections`: at once, with a thread each at both ends (R3's one to one). Threads of an end
-//!   share its CPU where there are no more.
-//! - `receiver`: `blocking`, or `polling`: both ends ask again and again without waiting.
-//! - `arrivals`: `saturated` (the next message as soon as one is back), or `sparse`: after a pause,
-//!   in which who blocks sleeps and its CPU may too, and who polls does not.
-//! - `exchange`: `echo` on a connection that stays, or `connect_echo`.
-//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places
-//!   them, and their moves are planned), `interrupt` (on the CPU that takes the interrupts of the
-//!   interface on the way; a far end whose host does not tell stays on its first), `other` (on
-//!   another).
-//! - `pause`: how long, before a sparse exchange.
-//!
 //! ## Reading the result
 //!
 //! `one_thread` is calls and protocols alone; `same_cpu` adds a switch each way, `other_cpu` the
@@ -87,9 +68,10 @@
 //!
 //! ## Sources
 //!
-//! Reports R0 (4.05 µs of 56 B in one thread, 132.9 µs over 1 Gbit/s), R1, R2 (connect and echo),
-//! R3 (threads one to one); sockperf `ping-pong`, qperf `tcp_lat`, `udp_lat`; RFC 896, RFC 1122
-//! 4.2.3.2; man pages tcp(7), udp(7), socket(7). PITFALLS rows of the network.
+//! Reports R0 (4.05 µs of 56 B in one thread, 132.9 µs over 1 Gbit/s), R1 (64 B), R2 (64 B, connect
+//! and echo), R3 (1, 1024 and 65507 B, threads one to one); sockperf `ping-pong`, qperf `tcp_lat`,
+//! `udp_lat`; RFC 896, RFC 1122 4.2.3.2; man pages tcp(7), udp(7), socket(7). PITFALLS rows of the
+//! network.
 
 mod connections;
 mod counts;
@@ -100,7 +82,7 @@ mod fresh;
 mod tests;
 mod trip;
 
-use super::unless_empty;
+use super::{lower, tell, time, unless_empty};
 use crate::net::ends::{Dial, Door, PATIENCE};
 use crate::net::place;
 use crate::net::usage::Usage;
@@ -119,8 +101,7 @@ use laws::net::Ends;
 use laws::net::rtt::{self as law, End, Exchange};
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 use trip::{Plan, Trip};
@@ -133,7 +114,6 @@ pub struct Rtt;
 
 /// A window lasts so many times a case's time: exchanges are counted one by one.
 const WINDOWS: f64 = 2.0;
-/// A sparse one so many pauses, if that is longer.
 const PAUSES: u64 = 60;
 /// A rehearsal has so many pauses at most.
 const PAUSES_OF_REHEARSAL: u64 = 3;
@@ -143,10 +123,6 @@ const PAUSE_NS: u64 = 1_000_000;
 const CASE_OVERHEAD: Duration = Duration::from_millis(4);
 const WORKERS_OVERHEAD: Duration = Duration::from_millis(85);
 
-const fn cpu(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::NsPerOp, Better::Lower, Kind::Os)
-}
-
 /// One connection at a time, or messages of one size, as most tools have them.
 const PLAIN: [(&str, &[&str]); 3] =
     [("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])];
@@ -155,9 +131,9 @@ static CARD: Card = Card {
     id: "net.rtt",
     title: "Round trips of messages",
     metrics: &[
-        Metric::time("round_trip", "a message there and back, not halved", Kind::Os),
-        cpu("cpu_near", "CPU time of the near end's threads per exchange"),
-        cpu("cpu_far", "CPU time of the far end's threads per exchange"),
+        time("round_trip", "a message there and back, not halved"),
+        lower("cpu_near", "CPU time of the near end's threads per exchange", Unit::NsPerOp),
+        lower("cpu_far", "CPU time of the far end's threads per exchange", Unit::NsPerOp),
     ],
     params: params![
         &[FAR_PARAM],
@@ -209,13 +185,7 @@ impl Experiment for Rtt {
 
     fn series(site: &Site, cases: Vec<Exchange>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = one_series::<Rtt>(site, cases, params);
-        for series in &mut offer.series {
-            let pause = Value::Int(pause_ns(series));
-            let is_sparse = |case: &Case| case.text("arrivals") == Some("sparse");
-            for case in series.cases.iter_mut().filter(|case| is_sparse(case)) {
-                case.at.insert("pause_ns".to_owned(), pause.clone());
-            }
-        }
+        tell(&mut offer, "pause", "pause_ns", |case, _| case.text("arrivals") == Some("sparse"));
         unless_empty(offer)
     }
 
@@ -266,7 +236,6 @@ fn pause_ns(series: &Series) -> u64 {
     series.setting("pause").unwrap_or(PAUSE_NS)
 }
 
-/// Length of a case's window, in ns.
 fn window_ns(case_ns: u64, pause_ns: Option<u64>, is_rehearsal: bool) -> f64 {
     let pauses = if is_rehearsal { PAUSES_OF_REHEARSAL } else { PAUSES };
     let paused_ns = pause_ns.map_or(0, |pause| pause.saturating_mul(pauses));

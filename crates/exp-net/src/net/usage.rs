@@ -9,14 +9,12 @@ use metal::clock::{Clock, syscall_clock_gettime};
 use metal::process;
 use serde::{Deserialize, Serialize};
 
-/// Running counts at the begin of a window.
 pub struct Usage {
     cpus: Vec<usize>,
     process_ns: u64,
     before: Counts,
 }
 
-/// What one end took over a window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// CPU time of the process: all threads, user and kernel, in ns.
@@ -28,7 +26,6 @@ pub struct Used {
     pub net_rx: Vec<(usize, u64)>,
 }
 
-/// What the kernel counts by CPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counts {
     softirq_ns: u64,
@@ -43,7 +40,6 @@ impl Usage {
         Usage { cpus: cpus.to_vec(), before, process_ns: process_ns() }
     }
 
-    /// Ends it.
     pub fn end(self) -> Used {
         let process_ns = process_ns().saturating_sub(self.process_ns);
         let after = Counts::read(&self.cpus);

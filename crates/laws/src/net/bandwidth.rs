@@ -17,7 +17,7 @@ pub use flow::{Bytes, Direction, Flow, Streams, Transfer};
 pub use shares::share;
 
 use super::{
-    Kind, Protocol, Transport, Way, core_rate, goodput, link_rate, sleeps, stack, stack_cost,
+    Kind, Protocol, Transport, Way, core_rate, goodput, least, link_rate, sleeps, stack, stack_cost,
 };
 use crate::{Facts, Law, cpu, range, scaled, sum};
 use bench::experiment::{Known, Site};
@@ -159,10 +159,6 @@ fn slower(a: Law, b: &Law) -> Law {
     let range =
         range(one.low.max(other.low), one.likely.max(other.likely), one.high.max(other.high));
     a.with(b).at(range)
-}
-
-fn least(a: Range, b: Range) -> Range {
-    range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
 }
 
 /// Bytes a second that a receiver gets, all streams together.

@@ -187,12 +187,10 @@ impl Parts<'_> {
     /// A SYN there and its answer back, by the kernels alone.
     fn handshake(&self) -> Law {
         let (facts, site) = (self.facts, self.facts.site);
-        let us = |ns: f64| format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3);
         match (measured_trip(facts), self.is_remote()) {
-            (Some(ns), true) => {
-                Law::new(0.4 * ns, 0.85 * ns, 1.3 * ns, us(ns)).and("less the far end's process")
-            }
-            (Some(ns), false) => self.cold(Law::new(0.5 * ns, ns, 2.0 * ns, us(ns))),
+            (Some(ns), true) => Law::new(0.4 * ns, 0.85 * ns, 1.3 * ns, rtt::measured_in(ns))
+                .and("less the far end's process"),
+            (Some(ns), false) => self.cold(Law::new(0.5 * ns, ns, 2.0 * ns, rtt::measured_in(ns))),
             (None, true) => {
                 let way = Way::of(site);
                 let mut both = stack_cost(facts, Transport::Tcp, Waking::Nobody);

@@ -9,7 +9,7 @@
 use super::request::measured_trip;
 use super::{
     Ends, Kind, Protocol, Transport, Waking, Way, core_rate, far_stack_cost, goodput, round_trip,
-    stack, stack_cost,
+    rtt, stack, stack_cost,
 };
 use crate::{Facts, Law, inverse, product, range};
 use bench::experiment::{Domain, Site};
@@ -105,8 +105,7 @@ fn trip(facts: Facts, of: &Beside) -> Option<f64> {
 /// The round trip with nothing beside it, in ns.
 pub fn idle(facts: Facts, of: &Beside) -> Law {
     if let Some(ns) = trip(facts, of) {
-        let because = format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3);
-        return Law::new(0.6 * ns, ns, 1.7 * ns, because);
+        return Law::new(0.6 * ns, ns, 1.7 * ns, rtt::measured_in(ns));
     }
     if facts.site.peer.is_none() {
         let waking = match of.ends {

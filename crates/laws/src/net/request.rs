@@ -8,7 +8,8 @@
 
 use super::rtt::{self, Arrivals};
 use super::{
-    Ends, Protocol, Transport, Waking, Way, far_stack_cost, goodput, round_trip, stack, stack_cost,
+    Ends, Protocol, Transport, Waking, Way, far_stack_cost, goodput, least, round_trip, stack,
+    stack_cost,
 };
 use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::{Domain, Site};
@@ -98,8 +99,8 @@ pub fn adds(facts: Facts, of: &Requests) -> bool {
 /// A request with nothing else on the way, in ns: this end awake, the far end woken.
 fn alone(facts: Facts, of: &Requests) -> Law {
     if let Some(ns) = trip(facts, of) {
-        let because = format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3);
-        return Law::new(0.35 * ns, 0.85 * ns, 1.6 * ns, because).and("this end does not sleep");
+        let law = Law::new(0.35 * ns, 0.85 * ns, 1.6 * ns, rtt::measured_in(ns));
+        return law.and("this end does not sleep");
     }
     let awake = stack_cost(facts, of.transport(), Waking::Nobody).and("this end is awake");
     if facts.site.peer.is_none() {
@@ -125,11 +126,7 @@ fn capacity(facts: Facts, of: &Requests) -> Range {
         return by_cpu;
     }
     let link = goodput(&Way::of(facts.site).both(), of.transport());
-    lesser(by_cpu, link.times(1.0 / of.message.max(1) as f64).range)
-}
-
-fn lesser(a: Range, b: Range) -> Range {
-    range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
+    least(by_cpu, link.times(1.0 / of.message.max(1) as f64).range)
 }
 
 /// A request while others keep both ends awake, in ns.
@@ -150,9 +147,9 @@ pub fn closed_rate(facts: Facts, of: &Requests) -> Law {
     let alone = alone(facts, of);
     let by_trips = |trip| inverse(1e9 * of.connections as f64, trip);
     let most = capacity(facts, of);
-    let mut all = lesser(by_trips(alone.range), most);
+    let mut all = least(by_trips(alone.range), most);
     if of.connections > 1 {
-        let awake = lesser(by_trips(awake(facts, of)), most);
+        let awake = least(by_trips(awake(facts, of)), most);
         all.likely = (all.likely * awake.likely.max(all.likely)).sqrt();
         all.high = all.high.max(awake.high);
     }

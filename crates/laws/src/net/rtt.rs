@@ -55,7 +55,8 @@ case! {
         /// where both ends run: one_thread (one thread holds both sockets), same_cpu, other_cpu
         /// (two processes), two_hosts
         ends: Ends,
-        /// connections at once, with a thread each at both ends
+        /// connections at once, with a thread each at both ends; threads of an end share its CPUs
+        /// where there are no more
         connections: u64 = Domain::count(1, 64),
         /// whether both ends wait in the kernel or ask again and again
         receiver: Receiver,
@@ -154,6 +155,11 @@ pub(super) fn measured(
         (is_plain && fits && id.text(FAR) == Some(far)).then_some((case, ns))
     };
     known.of("net.rtt", "round_trip").filter_map(of)
+}
+
+/// What a law says of a round trip that net.rtt measured.
+pub(super) fn measured_in(ns: f64) -> String {
+    format!("a round trip takes {:.1} µs (net.rtt)", ns / 1e3)
 }
 
 /// A message there and back, in ns.

@@ -210,6 +210,10 @@ impl<'facts> Way<'facts> {
         }
     }
 
+    fn ends(&self) -> impl Iterator<Item = &'facts Interface> {
+        [self.near, self.far].into_iter().flatten()
+    }
+
     /// The nominal rate in bit/s: what the user gave, else that of the slower end's card. None
     /// where no card is on the way, whatever drivers claim.
     pub fn bits_per_second(&self) -> Option<f64> {
@@ -224,8 +228,8 @@ impl<'facts> Way<'facts> {
         if let Some(bits) = self.shaped_bits.or(self.given_bits) {
             return Some(bits);
         }
-        let ends = [self.near, self.far].into_iter().flatten();
-        ends.filter(|end| matches!(kind_of(end), Kind::Wired | Kind::Wireless))
+        self.ends()
+            .filter(|end| matches!(kind_of(end), Kind::Wired | Kind::Wireless))
             .filter_map(|end| end.speed_bits_per_second)
             .min()
             .map(|bits| bits as f64)
@@ -243,8 +247,7 @@ impl<'facts> Way<'facts> {
 
     /// The largest packet, in bytes: the smaller of both ends', or what was given.
     pub fn mtu_bytes(&self) -> u64 {
-        let ends = [self.near, self.far].into_iter().flatten();
-        let told = ends.filter_map(|end| end.mtu_bytes).min();
+        let told = self.ends().filter_map(|end| end.mtu_bytes).min();
         let mtu = self.given_mtu_bytes.or(told).unwrap_or(USUAL_MTU_BYTES);
         // IP allows no less; a device that claims less is not understood.
         mtu.max(if self.is_v6 { 1280 } else { 576 })
@@ -252,14 +255,12 @@ impl<'facts> Way<'facts> {
 
     /// Either end says that both directions share the medium; radios always do.
     pub fn is_half_duplex(&self) -> bool {
-        let mut ends = [self.near, self.far].into_iter().flatten();
-        ends.any(|end| end.wireless || end.duplex.as_deref() == Some("half"))
+        self.ends().any(|end| end.wireless || end.duplex.as_deref() == Some("half"))
     }
 
     /// Either end's card sits on USB.
     pub fn is_on_usb(&self) -> bool {
-        let mut ends = [self.near, self.far].into_iter().flatten();
-        ends.any(|end| end.bus.as_deref() == Some("usb"))
+        self.ends().any(|end| end.bus.as_deref() == Some("usb"))
     }
 
     /// As a sentence names it: `100 Mbit/s by eth0, MTU 1500`.

@@ -106,7 +106,7 @@ fn one_members_reason_ends_all_at_every_stage() {
     };
     assert!(reason("enlist").contains("no apparatus"));
     assert!(reason("step").contains("third step"));
-    assert!(reason("panic").contains("member 0"));
+    assert!(reason("panic").contains("thread 0"));
 }
 
 #[test]

@@ -1,26 +1,20 @@
 //! What a case's counts say, recorded.
 
 use super::ends::is_rate;
-use super::reports::{LOST_AFTER, Served, Timed};
 use super::shape::{Datagrams, Received, Sent, Shape};
 use crate::net::place::listed;
 use crate::net::put;
 use crate::net::usage::Used;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bench::measure::{Bench, Values, WrongResult};
 use laws::net::bandwidth::Direction;
 use laws::net::{Ends, Protocol};
 use record::case::Case;
 use record::key::Value;
 use record::note::Notes;
-use stats::trend;
 
 /// What stands beside figures of loopback.
 const NO_LINK: &str = "loopback: memory copies, no link";
-/// Records streams that settled.
-///
-/// # Errors
-/// A stream's ends disagree about what went through it.
 pub(super) fn steady(
     bench: &mut Bench,
     case: &Case,
@@ -37,17 +31,17 @@ pub(super) fn steady(
     }
     bandwidth(bench, case, shape, sent, received)?;
     bench.record(case, "peak", Values::block(received.steady.best))?;
-    let (near, far) = match shape.of.direction {
-        Direction::Up => (&sent.used, &received.used),
-        Direction::Down => (&received.used, &sent.used),
+    let (sender, receiver) = match shape.of.direction {
+        Direction::Up => ("near", "far"),
+        Direction::Down => ("far", "near"),
     };
-    let delivered = delivered_messages(shape, received);
-    let (near_count, far_count) = match shape.of.direction {
-        Direction::Up => (sent.messages as f64, delivered),
-        Direction::Down => (delivered, sent.messages as f64),
+    let delivered = match &received.datagrams {
+        Some(datagrams) => datagrams.unique as f64,
+        None => received.bytes as f64 / shape.message as f64,
     };
-    processor(bench, case, near, "near", received.bytes as f64, near_count)?;
-    processor(bench, case, far, "far", received.bytes as f64, far_count)?;
+    let bytes = received.bytes as f64;
+    processor(bench, case, &sent.used, sender, bytes, sent.messages as f64)?;
+    processor(bench, case, &received.used, receiver, bytes, delivered)?;
     limits(bench, case, sent)?;
     match &received.datagrams {
         Some(datagrams) => losses(bench, case, shape, sent, datagrams),
@@ -113,22 +107,14 @@ fn bandwidth(
     Ok(())
 }
 
-fn remarks(notes: &mut Notes, shape: &Shape) {
+pub(super) fn remarks(notes: &mut Notes, shape: &Shape) {
     if shape.of.ends != Ends::TwoHosts {
         notes.push(NO_LINK.to_owned());
     }
 }
 
-/// Whole messages that were delivered.
-fn delivered_messages(shape: &Shape, received: &Received) -> f64 {
-    match &received.datagrams {
-        Some(datagrams) => datagrams.unique as f64,
-        None => received.bytes as f64 / shape.message as f64,
-    }
-}
-
 /// CPU time of one end, by byte that was delivered and by message that this end had.
-fn processor(
+pub(super) fn processor(
     bench: &mut Bench,
     case: &Case,
     used: &Used,
@@ -146,7 +132,6 @@ fn processor(
     Ok(())
 }
 
-/// What limited a sender's connections.
 fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
     let Some(connections) = &sent.connections else {
         return Ok(());
@@ -190,9 +175,6 @@ pub(super) fn shares(sent: &Sent, datagrams: &Datagrams) -> [(&'static str, f64)
 }
 
 /// Whether counts that nothing ties to one another are of one and the same transfer.
-///
-/// # Errors
-/// More came or was dropped than was sent, beyond what came twice or was none of the sender's.
 pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResult> {
     let ended = datagrams.unique + datagrams.dropped;
     let more = datagrams.repeated + datagrams.strange;
@@ -236,86 +218,6 @@ fn losses(
             );
         }
     }
-    Ok(())
-}
-
-/// Records transfers of `bytes` each.
-pub(super) fn transfers(
-    bench: &mut Bench,
-    case: &Case,
-    shape: &Shape,
-    bytes: u64,
-    timed: &Timed,
-    served: &Served,
-) -> Result<()> {
-    let whole_ns = timed.windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
-    let (mut kept, mut cold) = (Vec::new(), 0);
-    let mut rate = 0.0;
-    for (times, (count, window_ns)) in timed.streams.iter().zip(&timed.windows) {
-        // A window that has to grow first is the connection's beginning, and no part of it.
-        let warm_up = trend::warm_up(times);
-        let discard = if warm_up.settled { warm_up.discard } else { 0 };
-        let cold_ns: f64 = times[..discard].iter().sum();
-        rate += (count - discard as u64) as f64 * bytes as f64 * 1e9 / (window_ns - cold_ns);
-        kept.extend_from_slice(&times[discard..]);
-        cold += discard;
-    }
-    let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
-    ensure!(best_ns.is_finite(), "there was no transfer");
-    let all: u64 = timed.windows.iter().map(|(count, _)| count).sum();
-    if shape.of.protocol == Protocol::Udp {
-        // One that did not come back took at least so long: left out it would make a bad way look
-        // good.
-        let limit_ns = LOST_AFTER.as_nanos() as f64;
-        let asked = kept.len() as u64 + timed.lost;
-        kept.retain(|ns| *ns < limit_ns);
-        let lost = asked - kept.len() as u64;
-        bench.record(case, "transfer_time", Values::censored(kept, lost, limit_ns))?;
-    } else {
-        bench.record(case, "transfer_time", kept)?;
-    }
-    // All streams' best at the same time is nobody's figure: one stream's is.
-    let best = bytes as f64 * 1e9 / best_ns;
-    bench.record(case, "peak", Values::batches(1, vec![best]))?;
-    let samples = bench.record(case, "bandwidth", Values::block(rate))?;
-    let quantities = [
-        ("transfers", all as f64),
-        ("discarded_transfers", cold as f64),
-        ("transfer_bytes", bytes as f64),
-        ("lost_messages", timed.lost as f64),
-        ("window_ns", whole_ns),
-    ];
-    put(samples, quantities);
-    remarks(&mut samples.notes, shape);
-    let total = (all * bytes) as f64;
-    let messages = total / shape.message as f64;
-    processor(bench, case, &timed.used, "near", total, messages)?;
-    processor(bench, case, &served.used, "far", total, messages)
-}
-
-/// Records reads of what was there.
-pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {
-    let bytes = shape.message as f64;
-    let calibration = &bench.order().calibration;
-    let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
-    let all_ns: f64 = times.iter().sum();
-    let middle = stats::quantile::median(times).context("there was no read")?;
-    let samples =
-        bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
-    put(
-        samples,
-        [
-            ("reads", times.len() as f64),
-            ("median_ns", middle),
-            ("mean_ns", all_ns / times.len() as f64),
-            ("resolution_ns", resolution_ns),
-            ("pair_ns", pair_ns),
-        ],
-    );
-    samples.notes.push(
-        "copy rate: one call copies what the kernel had already received; no transfer is in it"
-            .to_owned(),
-    );
     Ok(())
 }
 

@@ -34,7 +34,6 @@ fn untold(of: &Bytes, metric: &str) -> Option<&'static str> {
     }
 }
 
-/// The prediction of a metric of a case.
 pub(super) fn law(facts: Facts, of: &Bytes, at: &Case, metric: &str) -> Option<Prediction> {
     let is_prior = facts.known.is_none();
     let of_window = matches!(metric, "bandwidth" | "burst") && of.transfer == Transfer::Steady;
@@ -79,13 +78,11 @@ pub(super) fn efficiency(facts: Facts, id: &CaseId) -> Option<Prediction> {
     law::efficiency(facts.site, &flow).map(Law::prediction)
 }
 
-/// Steady transfers that there is something to compare with.
 pub(super) fn derivable(site: &Site, series: &[Series]) -> Vec<CaseId> {
     let ids = series.iter().flat_map(|series| &series.cases).map(|case| &case.id);
     ids.filter(|id| efficiency(Facts::prior(site), id).is_some()).cloned().collect()
 }
 
-/// Efficiencies of all far ends' steady transfers.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let of_case = |(id, rate): (&CaseId, f64)| {
         let there = site.toward(id.text(FAR)?);

@@ -1,13 +1,10 @@
 //! A case from its call to its counts, at both ends.
 
-use super::counts;
 use super::receive::{quiet, receive};
-use super::reports::{
-    Served, already_there, fixed, serve_fixed, serve_there_and_back, there_and_back,
-};
 use super::send::send;
-use super::shape::{Ask, Enough, RUN_MAX, Received, Shape};
+use super::shape::{Ask, RUN_MAX, Received, Shape};
 use super::socket::limited;
+use super::{counts, reports};
 use crate::net::ends::{Call, Dial, Door, Line, PATIENCE};
 use crate::net::place::{near_cpus, pin_far};
 use crate::net::usage::Turns;
@@ -64,7 +61,6 @@ pub(super) fn is_rate(of: &Bytes, at: &Case) -> bool {
     }
 }
 
-/// Measures a case against the far end and records it.
 pub(super) fn measure(
     bench: &mut Bench,
     dial: &mut Dial,
@@ -109,27 +105,10 @@ fn with_line(
             let (received, sent) = receive(&sockets, shape, ask, cpus, line)?;
             counts::steady(bench, case, shape, &sent, &received)
         }
-        (Transfer::ThereAndBack, _) => {
-            let timed = there_and_back(&sockets, shape, ask, cpus)?;
-            line.tell(&Enough)?;
-            let served = line.hear::<Served>(PATIENCE)?;
-            counts::transfers(bench, case, shape, 2 * shape.of.message, &timed, &served)
-        }
-        (Transfer::AlreadyThere, _) => {
-            let times = already_there(&sockets[0], shape, ask, bench.order().clock())?;
-            line.hear::<Served>(PATIENCE)?;
-            counts::copies(bench, case, shape, &times)
-        }
-        (Transfer::Fixed16M | Transfer::Fixed1M, _) => {
-            let bytes = shape.whole_bytes();
-            let timed = fixed(&sockets[0], shape, ask, bytes, cpus)?;
-            let served = line.hear::<Served>(PATIENCE)?;
-            counts::transfers(bench, case, shape, bytes, &timed, &served)
-        }
+        _ => reports::measure(bench, case, shape, ask, (cpus, &sockets), line),
     }
 }
 
-/// Serves a case at the far end.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let shape = Shape::new(call.decode()?, &call.case)?;
     let mut ask: Ask = call.ask()?;
@@ -149,14 +128,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         (Transfer::Steady, Direction::Down) => {
             send(&sockets, &shape, &ask, &cpus, line)?;
         }
-        (Transfer::ThereAndBack, _) => {
-            let served = serve_there_and_back(&sockets, &shape, &cpus, line)?;
-            line.tell(&served)?;
-        }
-        (Transfer::Fixed16M | Transfer::Fixed1M | Transfer::AlreadyThere, _) => {
-            let served = serve_fixed(&sockets[0], &shape, shape.whole_bytes(), &cpus)?;
-            line.tell(&served)?;
-        }
+        _ => reports::serve(&sockets, &shape, &cpus, line)?,
     }
     if shape.shares_cpus(far.order().cpus.len()) {
         far.planned_switches(turns.taken());

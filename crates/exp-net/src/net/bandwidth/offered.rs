@@ -3,12 +3,12 @@
 use super::Bandwidth;
 use super::ends::RUN_AT;
 use super::shape::DATAGRAM_BYTES_MAX;
-use crate::net::{place, unless_empty};
+use crate::net::{place, tell, unless_empty};
 use bench::experiment::contract::one_series;
 use bench::experiment::{Offer, Params, Preset, Site, Skip};
 use laws::net::bandwidth::{Bytes, Direction, Streams, Transfer};
 use laws::net::{Ends, Protocol};
-use record::key::Value;
+use record::case::Case;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -23,11 +23,9 @@ enum At {
     Apart,
     /// On one CPU; of two hosts there is no such thing.
     Same,
-    /// Both.
     Both,
 }
 
-/// How many streams a row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     One,
@@ -115,7 +113,6 @@ const THOROUGH: &[Row] = &[
     ),
 ];
 
-/// The cases of a preset.
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Bytes> {
     let rows = match preset {
         Preset::Rehearsal | Preset::Quick => QUICK,
@@ -171,17 +168,9 @@ pub(super) fn offer(site: &Site, cases: Vec<Bytes>, params: &Params) -> Result<O
         }
     }
     let mut offer = one_series::<Bandwidth>(site, all, params);
-    let interval = params.ints("interval").first().copied().filter(|ns| *ns > 0);
-    let time = params.ints("time").first().copied();
-    for case in offer.series.iter_mut().flat_map(|series| &mut series.cases) {
-        let mut at = |name: &str, value| case.at.insert(name.to_owned(), Value::Int(value));
-        if let Some(interval) = interval.filter(|_| case.id.text("protocol") == Some("udp")) {
-            at("interval_ns", interval);
-        }
-        if let Some(time) = time {
-            at(RUN_AT, time);
-        }
-    }
+    let is_udp = |case: &Case| case.id.text("protocol") == Some("udp");
+    tell(&mut offer, "interval", "interval_ns", |case, ns| ns > 0 && is_udp(case));
+    tell(&mut offer, "time", RUN_AT, |_, _| true);
     unless_empty(offer)
 }
 
@@ -197,7 +186,6 @@ fn places(site: &Site, at: At) -> &'static [Ends] {
     }
 }
 
-/// The numbers of streams of a row.
 fn numbers(site: &Site, count: Count) -> Vec<Streams> {
     let all = Streams::All.at(site);
     let of_all = (all > 1).then_some(Streams::All);
@@ -213,7 +201,6 @@ fn numbers(site: &Site, count: Count) -> Vec<Streams> {
     }
 }
 
-/// Why a case cannot be measured here.
 pub(super) fn absent(site: &Site, case: &Bytes) -> Option<Skip> {
     if case.protocol == Protocol::Udp && case.message > DATAGRAM_BYTES_MAX {
         let most =

@@ -1,6 +1,5 @@
 //! The receiving end of streams: what counts.
 
-use super::crew::{Closing, Gate, enlist};
 use super::numbers::Numbers;
 use super::shape::{
     Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
@@ -9,6 +8,7 @@ use super::socket::{filled, is_timeout, receive_buffer_bytes, softirq_cpus};
 use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::usage::Usage;
 use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Gate, beside};
 use metal::backlog;
 use metal::socket::{Wait, receive as receive_bytes};
 use stats::steady::{BLOCKS, Log, Steady, steady};
@@ -17,7 +17,6 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// No block is shorter.
@@ -44,7 +43,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 const QUIET_GAPS: u32 = 8;
 const QUIET_MAX: Duration = Duration::from_secs(2);
 
-/// What one stream received.
 #[derive(Default)]
 struct Stream {
     bytes: u64,
@@ -66,16 +64,6 @@ struct Watch {
     logs: Vec<Mutex<Log>>,
 }
 
-/// Ends the receivers of who could not go on.
-struct Cancelling<'watch>(&'watch Watch, &'watch [Socket]);
-
-impl Drop for Cancelling<'_> {
-    fn drop(&mut self) {
-        self.0.cancelled.store(true, Ordering::Release);
-        self.1.iter().for_each(Socket::cut);
-    }
-}
-
 /// How long a receiver of datagrams waits for one more.
 pub(super) fn quiet(line: &Line) -> Duration {
     let round_trip = line.least_round_trip().unwrap_or_default();
@@ -84,9 +72,6 @@ pub(super) fn quiet(line: &Line) -> Duration {
 
 /// Receives until the rate has settled and for as long as was asked, tells the sender that it is
 /// enough, and counts what was under way then.
-///
-/// # Errors
-/// The sender is gone or sends nothing; the line broke.
 pub(super) fn receive(
     sockets: &[Socket],
     shape: &Shape,
@@ -96,54 +81,42 @@ pub(super) fn receive(
 ) -> Result<(Received, Sent)> {
     let plan = Plan::of(ask, line.least_round_trip().unwrap_or_default());
     let watch = Watch::new(sockets.len(), plan.block / POINTS);
-    let gate = Gate::default();
-    let (streams, steady, sent, used) = thread::scope(|scope| {
-        let cancelling = Cancelling(&watch, sockets);
-        let _closing = Closing(&gate);
-        let watch = &watch;
-        let threads = enlist(
-            scope,
-            &gate,
-            (cpus, shape.is_free),
-            |stream| {
-                // Now: once the gate is open the sender may be ahead of this thread.
-                let dropped = match &sockets[stream] {
-                    Socket::Stream(_) => Ok(0),
-                    Socket::Datagram(socket) => backlog::dropped(socket.as_fd()),
-                };
-                (filled(shape.read_bytes()), dropped)
-            },
-            |stream, (mut buffer, dropped)| match &sockets[stream] {
-                Socket::Stream(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
-                Socket::Datagram(socket) => {
-                    let dropped = dropped.context("SO_MEMINFO")?;
-                    catch(socket, &mut buffer, dropped, stream, watch)
-                }
-            },
-        )?;
-        let usage = Usage::begin(cpus);
-        gate.open(true);
-        line.tell(&Begun)?;
-        let steady = match plan.follow(watch, &gate) {
-            Ok(steady) => steady,
-            Err(error) => {
-                // A stream that broke by itself is the reason why the rest is as it is.
-                let broke = gate.ended() > 0;
-                drop(cancelling);
-                let streams = threads.join();
-                return Err(streams.err().filter(|_| broke).unwrap_or(error));
-            }
+    let prepare = |(stream, socket): (usize, &Socket)| {
+        // Now: once the gate is open the sender may be ahead of this thread.
+        let dropped = match socket {
+            Socket::Stream(_) => 0,
+            Socket::Datagram(socket) => backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?,
         };
-        line.tell(&Enough)?;
-        let sent = line.hear::<Sent>(PATIENCE).context("waiting for what the sender sent")?;
-        for (known, sent) in watch.sent.iter().zip(&sent.streams) {
-            known.store(*sent, Ordering::Relaxed);
+        Ok((stream, filled(shape.read_bytes()), dropped))
+    };
+    let work = |(stream, mut buffer, dropped): (usize, Vec<u8>, u32)| match &sockets[stream] {
+        Socket::Stream(socket) => pull(socket, &mut buffer, &watch.logs[stream], &watch),
+        Socket::Datagram(socket) => catch(socket, &mut buffer, dropped, stream, &watch),
+    };
+    let mut broke = false;
+    let conduct = |gate: &Gate| {
+        gate.gather();
+        let usage = Usage::begin(cpus);
+        gate.open();
+        let conducted = conduct(&plan, &watch, gate, line);
+        if conducted.is_err() {
+            // A stream that broke by itself is the reason why the rest is as it is.
+            broke = gate.ended() > 0;
+            watch.cancelled.store(true, Ordering::Release);
+            sockets.iter().for_each(Socket::cut);
         }
-        watch.draining.store(true, Ordering::Release);
-        let streams = threads.join()?;
-        let used = usage.end();
-        Ok::<_, anyhow::Error>((streams, steady, sent, used))
-    })?;
+        (usage, conducted)
+    };
+    let members = shape.members(cpus, sockets).into_iter().enumerate();
+    let members = members.map(|(stream, (place, socket))| (place, (stream, socket))).collect();
+    let ((usage, conducted), streams) = beside(members, prepare, work, conduct)?;
+    let used = usage.end();
+    let streams: Result<Vec<Stream>> = streams.into_iter().collect();
+    let (steady, sent) = match conducted {
+        Err(error) => return Err(streams.err().filter(|_| broke).unwrap_or(error)),
+        Ok(conducted) => conducted,
+    };
+    let streams = streams?;
     let received = Received {
         steady,
         used,
@@ -154,7 +127,19 @@ pub(super) fn receive(
     Ok((received, sent))
 }
 
-/// What all streams received.
+/// Lets the sender begin, and tells it when it is enough; what was steady, and what was sent.
+fn conduct(plan: &Plan, watch: &Watch, gate: &Gate, line: &mut Line) -> Result<(Steady, Sent)> {
+    line.tell(&Begun)?;
+    let steady = plan.follow(watch, gate)?;
+    line.tell(&Enough)?;
+    let sent = line.hear::<Sent>(PATIENCE).context("waiting for what the sender sent")?;
+    for (known, sent) in watch.sent.iter().zip(&sent.streams) {
+        known.store(*sent, Ordering::Relaxed);
+    }
+    watch.draining.store(true, Ordering::Release);
+    Ok((steady, sent))
+}
+
 fn total(streams: &[Stream]) -> Received {
     let mut received = Received::default();
     for stream in streams {
@@ -172,7 +157,6 @@ fn total(streams: &[Stream]) -> Received {
     received
 }
 
-/// How long to receive.
 struct Plan {
     block: Duration,
     run: Duration,
@@ -197,7 +181,7 @@ impl Plan {
     fn follow(&self, watch: &Watch, gate: &Gate) -> Result<Steady> {
         let mut sleep = self.run;
         loop {
-            thread::sleep(sleep);
+            std::thread::sleep(sleep);
             let now_ns = watch.began.elapsed().as_nanos() as u64;
             ensure!(gate.ended() == 0, "a stream ended before it was to");
             let logs: Vec<Log> = watch
@@ -230,7 +214,6 @@ impl Plan {
 }
 
 impl Watch {
-    /// From now on.
     fn new(streams: usize, step: Duration) -> Watch {
         Watch {
             began: Instant::now(),
@@ -260,7 +243,6 @@ impl Watch {
     }
 }
 
-/// Reads a stream to its end.
 fn pull(socket: &TcpStream, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Stream> {
     let mut stream = Stream::default();
     let (mut next, mut wait) = (Duration::ZERO, Wait::Block);

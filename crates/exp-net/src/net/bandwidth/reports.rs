@@ -1,25 +1,28 @@
 //! Methods that only replay the reports' own: transfers of fixed size (R1, R2), messages that come
-//! back (R3), and reads of what is there already (R0).
+//! back (R3), and reads of what is there already (R0). Nothing else uses what is here.
 
-use super::crew::{Closing, Gate, enlist};
-use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape, TRANSFER_MAX};
+use super::counts::{processor, remarks};
+use super::shape::{Ask, Enough, NUMBER_BYTES, RUN_MAX, STALL, Shape};
 use super::socket::{filled, is_timeout};
 use crate::net::ends::{Line, PATIENCE, Socket};
+use crate::net::put;
 use crate::net::usage::{Usage, Used};
 use anyhow::{Context, Result, bail, ensure};
-use bench::measure::Clock;
-use laws::net::bandwidth::Direction;
+use bench::measure::{Bench, Clock, Gate, Values, beside};
+use laws::net::Protocol;
+use laws::net::bandwidth::{Direction, Transfer};
 use metal::backlog::{is_refusal, unread_bytes};
+use record::case::Case;
 use serde::{Deserialize, Serialize};
+use stats::trend;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-/// One byte: the acknowledgement of a transfer, or the wish for one.
-const SIGN: [u8; 1] = [1];
+/// A transfer of fixed size takes no longer, or its case fails.
+const TRANSFER_MAX: Duration = Duration::from_secs(15);
 /// Reads before those that count, which let the receive buffer grow.
 const READS_BEFORE: u32 = 16;
 /// What is not there whole after this time does not fit, where it is waited for.
@@ -29,214 +32,205 @@ const TRIED_FOR: Duration = Duration::from_millis(2);
 /// Times that are kept of a window.
 const TIMES_MAX: usize = 50_000;
 /// A datagram that is not back after this time is lost.
-pub(super) const LOST_AFTER: Duration = Duration::from_millis(100);
+const LOST_AFTER: Duration = Duration::from_millis(100);
 /// The waits of so many lost ones at most prolong a window.
 const LOST_MAX: u32 = 10;
+/// A window has one exchange at least, however long its first is waited for; of fixed size three,
+/// as long as that takes no longer than one may.
+const ONE: (u64, Duration) = (1, STALL);
+const THREE: (u64, Duration) = (3, Duration::from_secs(TRANSFER_MAX.as_secs() / 3));
 
-/// What the near end saw.
-#[derive(Debug, Default)]
-pub(super) struct Timed {
-    /// Time of each transfer, in ns, by stream.
-    pub(super) streams: Vec<Vec<f64>>,
-    /// All transfers of each stream, with the window that they took, in ns.
-    pub(super) windows: Vec<(u64, f64)>,
-    /// Messages that did not come back.
-    pub(super) lost: u64,
-    /// CPU time of this end.
-    pub(super) used: Used,
+/// One stream's exchanges: times of those that came back, in ns, the number of all, the window that
+/// they took, and how many were lost.
+struct Exchanges {
+    times: Vec<f64>,
+    count: u64,
+    window_ns: f64,
+    lost: u64,
 }
 
-/// What the far end did.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Served {
-    pub(super) count: u64,
-    pub(super) used: Used,
+    count: u64,
+    used: Used,
 }
 
-/// Transfers of `bytes`, one after the other, at the near end. Up: from the first byte sent until
-/// the far end's sign that it has the last. Down: from the wish for it until the last byte is here.
-///
-/// # Errors
-/// The far end is gone, does not take or send anything, or one takes too long.
-pub(super) fn fixed(
-    socket: &Socket,
+/// Measures a case at the near end and records it.
+pub(super) fn measure(
+    bench: &mut Bench,
+    case: &Case,
     shape: &Shape,
     ask: &Ask,
-    bytes: u64,
-    cpus: &[usize],
-) -> Result<Timed> {
-    let Socket::Stream(stream) = socket else { bail!("datagrams do not end") };
-    let mut buffer = filled(shape.message);
-    let usage = Usage::begin(cpus);
-    let (began, run) = (Instant::now(), Duration::from_nanos(ask.run_ns));
-    let mut times = Vec::new();
-    // Three at least, as long as that takes no longer than one may.
-    while began.elapsed() < run || (times.len() < 3 && began.elapsed() < TRANSFER_MAX / 3) {
-        let start = Instant::now();
-        let until = start + TRANSFER_MAX;
-        match shape.of.direction {
-            Direction::Up => {
-                give(stream, &buffer, bytes, until)?;
-                take(stream, &mut buffer[..1], 1, until)?;
-            }
-            Direction::Down => {
-                give(stream, &SIGN, 1, until)?;
-                take(stream, &mut buffer, bytes, until)?;
-            }
+    (cpus, sockets): (&[usize], &[Socket]),
+    line: &mut Line,
+) -> Result<()> {
+    let found = match shape.of.transfer {
+        Transfer::AlreadyThere => {
+            let times = already_there(&sockets[0], shape, ask, bench.order().clock())?;
+            line.hear::<Served>(PATIENCE)?;
+            return copies(bench, case, shape, &times);
         }
-        times.push(start.elapsed().as_nanos() as f64);
-    }
-    let window_ns = began.elapsed().as_nanos() as f64;
-    stream.shutdown(Shutdown::Write).context("ending a stream")?;
-    Ok(Timed {
-        windows: vec![(times.len() as u64, window_ns)],
-        streams: vec![times],
-        lost: 0,
-        used: usage.end(),
-    })
+        Transfer::ThereAndBack => {
+            let found = there_and_back(sockets, shape, ask, cpus)?;
+            line.tell(&Enough)?;
+            found
+        }
+        _ => {
+            let usage = Usage::begin(cpus);
+            let all = transferred(stream(&sockets[0])?, shape, ask, THREE)?;
+            (vec![all], usage.end())
+        }
+    };
+    let served = line.hear::<Served>(PATIENCE)?;
+    transfers(bench, case, shape, &found, &served)
 }
 
-/// The far end of [`fixed`]: until the near end ends the stream.
-pub(super) fn serve_fixed(
-    socket: &Socket,
+/// Serves a case at the far end.
+pub(super) fn serve(
+    sockets: &[Socket],
     shape: &Shape,
-    bytes: u64,
     cpus: &[usize],
-) -> Result<Served> {
-    let Socket::Stream(stream) = socket else { bail!("datagrams do not end") };
+    line: &mut Line,
+) -> Result<()> {
+    let served = match shape.of.transfer {
+        Transfer::ThereAndBack => serve_there_and_back(sockets, shape, cpus, line)?,
+        _ => {
+            let usage = Usage::begin(cpus);
+            let count = answered(stream(&sockets[0])?, shape)?;
+            Served { count, used: usage.end() }
+        }
+    };
+    line.tell(&served)
+}
+
+fn stream(socket: &Socket) -> Result<&TcpStream> {
+    match socket {
+        Socket::Stream(stream) => Ok(stream),
+        Socket::Datagram(_) => bail!("datagrams are no stream"),
+    }
+}
+
+/// Bytes that go there and back in an exchange. What has a size is acknowledged by one byte, or
+/// wished for by one.
+fn sides(shape: &Shape) -> [u64; 2] {
+    match (shape.of.transfer, shape.of.direction) {
+        (Transfer::ThereAndBack, _) => [shape.of.message; 2],
+        (_, Direction::Up) => [shape.whole_bytes(), 1],
+        (_, Direction::Down) => [1, shape.whole_bytes()],
+    }
+}
+
+/// Exchanges by a stream, at the near end.
+fn transferred(
+    stream: &TcpStream,
+    shape: &Shape,
+    ask: &Ask,
+    least: (u64, Duration),
+) -> Result<Exchanges> {
     let mut buffer = filled(shape.message);
-    let usage = Usage::begin(cpus);
+    let [there, back] = sides(shape);
+    let all = exchanges(Duration::from_nanos(ask.run_ns), least, |_| {
+        let until = Instant::now() + TRANSFER_MAX;
+        give(stream, &buffer, there, until)?;
+        take(stream, &mut buffer, back, until)?;
+        Ok(true)
+    })?;
+    stream.shutdown(Shutdown::Write).context("ending a stream")?;
+    Ok(all)
+}
+
+/// The far end of [`transferred`]: until the near end ends the stream; how many exchanges.
+fn answered(mut stream: &TcpStream, shape: &Shape) -> Result<u64> {
+    let mut buffer = filled(shape.message);
+    let [there, back] = sides(shape);
     let mut count = 0;
     loop {
         // The first bytes tell whether there is one more.
-        let mut reader: &TcpStream = stream;
-        let first = match reader.read(&mut buffer[..]) {
-            Ok(0) => break,
+        let first = match stream.read(&mut buffer) {
+            Ok(0) => return Ok(count),
             Ok(first) => first as u64,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(stalled(error)),
         };
         let until = Instant::now() + TRANSFER_MAX;
-        match shape.of.direction {
-            Direction::Up => {
-                take(stream, &mut buffer, bytes - first.min(bytes), until)?;
-                give(stream, &SIGN, 1, until)?;
-            }
-            Direction::Down => give(stream, &buffer, bytes, until)?,
-        }
+        take(stream, &mut buffer, there.saturating_sub(first), until)?;
+        give(stream, &buffer, back, until)?;
         count += 1;
     }
-    Ok(Served { count, used: usage.end() })
 }
 
 /// Messages that come back whole, on every stream at once, at the near end.
-pub(super) fn there_and_back(
+fn there_and_back(
     sockets: &[Socket],
     shape: &Shape,
     ask: &Ask,
     cpus: &[usize],
-) -> Result<Timed> {
-    let gate = Gate::default();
+) -> Result<(Vec<Exchanges>, Used)> {
     let run = Duration::from_nanos(ask.run_ns);
-    let (found, used) = thread::scope(|scope| {
-        let _closing = Closing(&gate);
-        let threads = enlist(
-            scope,
-            &gate,
-            (cpus, shape.is_free),
-            |_| filled(shape.message + 1),
-            |stream, mut buffer| match &sockets[stream] {
-                Socket::Stream(socket) => exchanges(run, |_| {
-                    let (until, bytes) = (Instant::now() + TRANSFER_MAX, shape.message as u64);
-                    give(socket, &buffer[..shape.message], bytes, until)?;
-                    take(socket, &mut buffer[..shape.message], bytes, until)?;
-                    Ok(true)
-                })
-                .and_then(|found| {
-                    socket.shutdown(Shutdown::Write)?;
-                    Ok(found)
-                }),
-                Socket::Datagram(socket) => {
-                    socket.set_read_timeout(Some(LOST_AFTER))?;
-                    exchanges(run, |number| echoed(socket, &mut buffer, number))
-                }
-            },
-        )?;
+    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket {
+        Socket::Stream(stream) => transferred(stream, shape, ask, ONE),
+        Socket::Datagram(socket) => {
+            socket.set_read_timeout(Some(LOST_AFTER))?;
+            exchanges(run, ONE, |number| echoed(socket, &mut buffer, number))
+        }
+    };
+    let conduct = |gate: &Gate| {
+        gate.gather();
         let usage = Usage::begin(cpus);
-        gate.open(true);
-        Ok::<_, anyhow::Error>((threads.join()?, usage.end()))
-    })?;
-    let mut timed = Timed { used, ..Timed::default() };
-    for (times, all, window_ns, lost) in found {
-        timed.streams.push(times);
-        timed.windows.push((all, window_ns));
-        timed.lost += lost;
-    }
-    Ok(timed)
+        gate.open();
+        usage
+    };
+    let prepare = |socket| Ok((socket, filled(shape.message + 1)));
+    let (usage, all) = beside(shape.members(cpus, sockets), prepare, work, conduct)?;
+    Ok((all.into_iter().collect::<Result<_>>()?, usage.end()))
 }
 
 /// The far end of [`there_and_back`]: until the near end says that it has enough.
-///
-/// # Errors
-/// A stream broke, or its near end stalls.
-pub(super) fn serve_there_and_back(
+fn serve_there_and_back(
     sockets: &[Socket],
     shape: &Shape,
     cpus: &[usize],
     line: &mut Line,
 ) -> Result<Served> {
-    let (gate, stop) = (Gate::default(), AtomicBool::new(false));
-    let (counts, used) = thread::scope(|scope| {
-        let _closing = Closing(&gate);
-        let stop = &stop;
-        let threads = enlist(
-            scope,
-            &gate,
-            (cpus, shape.is_free),
-            |_| filled(shape.message + 1),
-            |stream, mut buffer| match &sockets[stream] {
-                Socket::Stream(socket) => return_stream(socket, &mut buffer[..shape.message]),
-                Socket::Datagram(socket) => return_datagrams(socket, &mut buffer, stop),
-            },
-        )?;
+    let stop = AtomicBool::new(false);
+    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket {
+        Socket::Stream(stream) => answered(stream, shape),
+        Socket::Datagram(socket) => return_datagrams(socket, &mut buffer, &stop),
+    };
+    let conduct = |gate: &Gate| {
+        gate.gather();
         let usage = Usage::begin(cpus);
-        gate.open(true);
+        gate.open();
         let heard = line.hear::<Enough>(RUN_MAX + PATIENCE);
         stop.store(true, Ordering::Release);
         if heard.is_err() {
             sockets.iter().for_each(Socket::cut);
         }
-        let counts = threads.join()?;
-        heard?;
-        Ok::<_, anyhow::Error>((counts, usage.end()))
-    })?;
-    Ok(Served { count: counts.iter().sum(), used })
+        (usage, heard)
+    };
+    let prepare = |socket| Ok((socket, filled(shape.message + 1)));
+    let ((usage, heard), counts) = beside(shape.members(cpus, sockets), prepare, work, conduct)?;
+    let count = counts.into_iter().sum::<Result<u64>>()?;
+    heard?;
+    Ok(Served { count, used: usage.end() })
 }
 
 /// Times of single calls that read a message which is there whole, in ns, at the near end: the far
 /// end sends one for each sign.
-///
-/// # Errors
-/// The message does not fit into the receive buffer, or the far end is gone.
-pub(super) fn already_there(
-    socket: &Socket,
-    shape: &Shape,
-    ask: &Ask,
-    clock: Clock,
-) -> Result<Vec<f64>> {
-    let Socket::Stream(stream) = socket else { bail!("datagrams are no stream") };
+fn already_there(socket: &Socket, shape: &Shape, ask: &Ask, clock: Clock) -> Result<Vec<f64>> {
+    let stream = stream(socket)?;
     let mut buffer = filled(shape.message);
     let whole = shape.message as u64;
     for _ in 0..READS_BEFORE {
         let until = Instant::now() + TRANSFER_MAX;
-        give(stream, &SIGN, 1, until)?;
+        give(stream, &buffer, 1, until)?;
         let _ = lies_there(stream, shape.message, TRIED_FOR)?;
         take(stream, &mut buffer, whole, until)?;
     }
     let (began, run) = (Instant::now(), Duration::from_nanos(ask.run_ns));
     let mut times = Vec::new();
     while times.len() < TIMES_MAX && (began.elapsed() < run || times.is_empty()) {
-        give(stream, &SIGN, 1, Instant::now() + STALL)?;
+        give(stream, &buffer, 1, Instant::now() + STALL)?;
         ensure!(
             lies_there(stream, shape.message, FITS_WITHIN)?,
             "of {} B only {} came into the receive buffer before they were read",
@@ -269,27 +263,28 @@ fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bo
             return Ok(false);
         }
         // The sender may need this CPU.
-        thread::yield_now();
+        std::thread::yield_now();
     }
 }
-
-/// Times of one stream's exchanges, how many there were, the window, and how many were lost.
-type Exchanges = (Vec<f64>, u64, f64, u64);
 
 /// Exchanges for a time; `exchange` is told the number of each and tells whether it came back. What
 /// was waited for those that did not is added to the time: else a window would end with its first
 /// loss, and the share of what is lost would be that of such windows.
-fn exchanges(run: Duration, mut exchange: impl FnMut(u64) -> Result<bool>) -> Result<Exchanges> {
+fn exchanges(
+    run: Duration,
+    (least, patience): (u64, Duration),
+    mut exchange: impl FnMut(u64) -> Result<bool>,
+) -> Result<Exchanges> {
     let mut times = Vec::with_capacity(1024);
-    let (mut all, mut lost) = (0, 0);
+    let (mut count, mut lost) = (0, 0);
     let began = Instant::now();
     let mut start = began;
     let mut waited = Duration::ZERO;
     loop {
-        let back = exchange(all + lost)?;
+        let back = exchange(count + lost)?;
         let end = Instant::now();
         if back {
-            all += 1;
+            count += 1;
             if times.len() < TIMES_MAX {
                 times.push((end - start).as_nanos() as f64);
             }
@@ -298,9 +293,14 @@ fn exchanges(run: Duration, mut exchange: impl FnMut(u64) -> Result<bool>) -> Re
             waited += end - start;
         }
         let run = run + waited.min(LOST_MAX * LOST_AFTER);
-        if end - began >= run && (all > 0 || end - began >= STALL) {
-            ensure!(all > 0, "no datagram came back in {} s", STALL.as_secs());
-            return Ok((times, all, (end - began).as_nanos() as f64, lost));
+        if end - began >= run && (count >= least || end - began >= patience) {
+            ensure!(count > 0, "no datagram came back in {} s", patience.as_secs());
+            return Ok(Exchanges {
+                times,
+                count,
+                window_ns: (end - began).as_nanos() as f64,
+                lost,
+            });
         }
         start = end;
     }
@@ -339,26 +339,6 @@ fn echoed(socket: &UdpSocket, buffer: &mut [u8], number: u64) -> Result<bool> {
     Ok(false)
 }
 
-/// Sends every whole message of a stream back; how many.
-fn return_stream(mut socket: &TcpStream, message: &mut [u8]) -> Result<u64> {
-    let mut count = 0;
-    loop {
-        match socket.read(message) {
-            Ok(0) => return Ok(count),
-            Ok(first) => {
-                let until = Instant::now() + TRANSFER_MAX;
-                let rest = &mut message[first..];
-                let left = rest.len() as u64;
-                take(socket, rest, left, until)?;
-                give(socket, message, message.len() as u64, until)?;
-                count += 1;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(stalled(error)),
-        }
-    }
-}
-
 /// Sends each datagram back until the near end has enough; how many.
 fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) -> Result<u64> {
     let message = buffer.len() - 1;
@@ -369,26 +349,22 @@ fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) ->
             Ok(bytes) if bytes == message => {
                 heard = Instant::now();
                 count += 1;
+                let refused = ErrorKind::ConnectionRefused;
                 match socket.send(&buffer[..message]) {
-                    Err(error)
-                        if !is_refusal(&error) && error.kind() != ErrorKind::ConnectionRefused =>
-                    {
+                    Err(error) if !is_refusal(&error) && error.kind() != refused => {
                         return Err(error).context("sending a datagram back");
                     }
                     _ => {}
                 }
             }
             Ok(_) => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Interrupted | ErrorKind::ConnectionRefused
-                ) => {}
-            Err(error) if is_timeout(&error) => {
-                let (silent, most) = (heard.elapsed(), STALL);
-                ensure!(silent < most, "no datagram came for {} s", most.as_secs());
-            }
-            Err(error) => return Err(error).context("waiting for a datagram"),
+            Err(error) => match error.kind() {
+                ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {}
+                _ if is_timeout(&error) => {
+                    ensure!(heard.elapsed() < STALL, "no datagram came for {} s", STALL.as_secs())
+                }
+                _ => return Err(error).context("waiting for a datagram"),
+            },
         }
     }
     Ok(count)
@@ -396,41 +372,34 @@ fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) ->
 
 /// Writes so many bytes, a message a call.
 fn give(mut stream: &TcpStream, message: &[u8], bytes: u64, until: Instant) -> Result<()> {
-    let mut left = bytes;
-    while left > 0 {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(message.len());
-        match stream.write(&message[..most]) {
-            Ok(written) => left -= written as u64,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(stalled(error)),
-        }
-        in_time(left, bytes, until)?;
-    }
-    Ok(())
+    moved(message.len(), bytes, until, |most| stream.write(&message[..most]))
 }
 
 /// Reads so many bytes, a message a call at most.
 fn take(mut stream: &TcpStream, message: &mut [u8], bytes: u64, until: Instant) -> Result<()> {
+    moved(message.len(), bytes, until, |most| stream.read(&mut message[..most]))
+}
+
+fn moved(
+    piece: usize,
+    bytes: u64,
+    until: Instant,
+    mut call: impl FnMut(usize) -> std::io::Result<usize>,
+) -> Result<()> {
     let mut left = bytes;
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(message.len());
-        match stream.read(&mut message[..most]) {
+        match call(usize::try_from(left).unwrap_or(usize::MAX).min(piece)) {
             Ok(0) => bail!("the other end ended the stream in the middle of a transfer"),
-            Ok(read) => left -= read as u64,
+            Ok(moved) => left -= moved as u64,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(stalled(error)),
         }
-        in_time(left, bytes, until)?;
+        ensure!(
+            left == 0 || Instant::now() < until,
+            "{left} of {bytes} B were not through after {} s",
+            TRANSFER_MAX.as_secs()
+        );
     }
-    Ok(())
-}
-
-fn in_time(left: u64, bytes: u64, until: Instant) -> Result<()> {
-    ensure!(
-        left == 0 || Instant::now() < until,
-        "{left} of {bytes} B were not through after {} s",
-        TRANSFER_MAX.as_secs()
-    );
     Ok(())
 }
 
@@ -441,43 +410,86 @@ fn stalled(error: std::io::Error) -> anyhow::Error {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{exchanges, lies_there};
-    use crate::net::ends::tests::streams;
-    use std::io::Write;
-    use std::time::Duration;
-
-    #[test]
-    fn a_message_lies_there_when_all_of_it_does() {
-        let (mut sender, receiver) = streams();
-        sender.write_all(&[1; 100]).expect("sends");
-        let lies = |bytes, ms| lies_there(&receiver, bytes, Duration::from_millis(ms));
-        assert!(lies(100, 5000).expect("asks"));
-        assert!(!lies(101, 1).expect("asks"));
+fn transfers(
+    bench: &mut Bench,
+    case: &Case,
+    shape: &Shape,
+    (streams, used): &(Vec<Exchanges>, Used),
+    served: &Served,
+) -> Result<()> {
+    let bytes = match shape.of.transfer {
+        Transfer::ThereAndBack => 2 * shape.of.message,
+        _ => shape.whole_bytes(),
+    };
+    let whole_ns = streams.iter().map(|of| of.window_ns).fold(0.0, f64::max);
+    let all: u64 = streams.iter().map(|of| of.count).sum();
+    let not_back: u64 = streams.iter().map(|of| of.lost).sum();
+    let (mut kept, mut cold) = (Vec::new(), 0);
+    let mut rate = 0.0;
+    for Exchanges { times, count, window_ns, .. } in streams {
+        // A window that has to grow first is the connection's beginning, and no part of it.
+        let warm_up = trend::warm_up(times);
+        let discard = if warm_up.settled { warm_up.discard } else { 0 };
+        let cold_ns: f64 = times[..discard].iter().sum();
+        rate += (count - discard as u64) as f64 * bytes as f64 * 1e9 / (window_ns - cold_ns);
+        kept.extend_from_slice(&times[discard..]);
+        cold += discard;
     }
-
-    #[test]
-    fn a_window_goes_on_after_what_was_lost_in_it() {
-        // The second is lost, and its wait is longer than the window.
-        let run = Duration::from_millis(5);
-        let (times, all, window_ns, lost) = exchanges(run, |number| {
-            if number == 1 {
-                std::thread::sleep(2 * run);
-            }
-            Ok(number != 1)
-        })
-        .expect("most come back");
-        assert!(window_ns >= 15e6 && lost == 1, "{window_ns} {lost}");
-        assert!(all > 1 && !times.is_empty(), "{all}");
+    let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
+    ensure!(best_ns.is_finite(), "there was no transfer");
+    if shape.of.protocol == Protocol::Udp {
+        // One that did not come back took at least so long: left out it would make a bad way look
+        // good.
+        let limit_ns = LOST_AFTER.as_nanos() as f64;
+        let asked = kept.len() as u64 + not_back;
+        kept.retain(|ns| *ns < limit_ns);
+        let lost = asked - kept.len() as u64;
+        bench.record(case, "transfer_time", Values::censored(kept, lost, limit_ns))?;
+    } else {
+        bench.record(case, "transfer_time", kept)?;
     }
-
-    #[test]
-    fn exchanges_that_do_not_come_back_are_counted_and_not_timed() {
-        let every_third = |number: u64| Ok(number % 3 != 2);
-        let (times, all, window_ns, lost) =
-            exchanges(Duration::from_micros(200), every_third).expect("some come back");
-        assert_eq!(times.len() as u64, all);
-        assert!(window_ns >= 200_000.0 && lost.abs_diff(all / 2) <= 1, "{all} {lost}");
-    }
+    // All streams' best at the same time is nobody's figure: one stream's is.
+    let best = bytes as f64 * 1e9 / best_ns;
+    bench.record(case, "peak", Values::batches(1, vec![best]))?;
+    let samples = bench.record(case, "bandwidth", Values::block(rate))?;
+    let quantities = [
+        ("transfers", all as f64),
+        ("discarded_transfers", cold as f64),
+        ("transfer_bytes", bytes as f64),
+        ("lost_messages", not_back as f64),
+        ("window_ns", whole_ns),
+    ];
+    put(samples, quantities);
+    remarks(&mut samples.notes, shape);
+    let total = (all * bytes) as f64;
+    let messages = total / shape.message as f64;
+    processor(bench, case, used, "near", total, messages)?;
+    processor(bench, case, &served.used, "far", total, messages)
 }
+
+fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {
+    let bytes = shape.message as f64;
+    let calibration = &bench.order().calibration;
+    let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
+    let all_ns: f64 = times.iter().sum();
+    let middle = stats::quantile::median(times).context("there was no read")?;
+    let samples =
+        bench.record(case, "copy_rate", Values::batches(1, vec![bytes * 1e9 / middle]))?;
+    put(
+        samples,
+        [
+            ("reads", times.len() as f64),
+            ("median_ns", middle),
+            ("mean_ns", all_ns / times.len() as f64),
+            ("resolution_ns", resolution_ns),
+            ("pair_ns", pair_ns),
+        ],
+    );
+    let note =
+        "copy rate: one call copies what the kernel had already received; no transfer is in it";
+    samples.notes.push(note.to_owned());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

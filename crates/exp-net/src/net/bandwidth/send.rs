@@ -1,11 +1,11 @@
 //! The sending end of streams.
 
-use super::crew::{Closing, Gate, enlist};
 use super::shape::{Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape};
 use super::socket::{filled, is_timeout, send_buffer_bytes, softirq_cpus};
 use crate::net::ends::{Line, PATIENCE, Socket};
 use crate::net::usage::Usage;
 use anyhow::{Context, Result, bail};
+use bench::measure::{Finally, Gate, beside};
 use metal::backlog::is_refusal;
 use metal::clock;
 use metal::tcp::{self, Info};
@@ -14,13 +14,11 @@ use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a sender's end looks whether its own threads are still there.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What one stream sent.
 struct Stream {
     sent: Sent,
     /// What the kernel told of the connection before and after.
@@ -42,19 +40,7 @@ impl Told {
     }
 }
 
-/// Ends the senders of who could not go on.
-struct Stopping<'flag>(&'flag AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 /// Sends until the other end has enough, and tells it what was sent.
-///
-/// # Errors
-/// The other end is gone or does not take anything; the line broke.
 pub(super) fn send(
     sockets: &[Socket],
     shape: &Shape,
@@ -62,41 +48,32 @@ pub(super) fn send(
     cpus: &[usize],
     line: &mut Line,
 ) -> Result<Sent> {
-    let (gate, stop) = (Gate::default(), AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
     let interval = Duration::from_nanos(ask.interval_ns);
-    let sent = thread::scope(|scope| {
-        let _stopping = Stopping(&stop);
-        let _closing = Closing(&gate);
-        let stop = &stop;
-        let threads = enlist(
-            scope,
-            &gate,
-            (cpus, shape.is_free),
-            |_| filled(shape.message),
-            |stream, mut buffer| match &sockets[stream] {
-                Socket::Stream(socket) => push(socket, &buffer, stop),
-                Socket::Datagram(socket) => throw(socket, &mut buffer, interval, stop),
-            },
-        )?;
+    let work = |(socket, mut buffer): (&Socket, Vec<u8>)| match socket {
+        Socket::Stream(socket) => push(socket, &buffer, &stop),
+        Socket::Datagram(socket) => throw(socket, &mut buffer, interval, &stop),
+    };
+    let conduct = |gate: &Gate| {
+        let _stopping = Finally(|| stop.store(true, Ordering::Release));
+        gate.gather();
         line.hear::<Begun>(PATIENCE).context("waiting for the receiver to begin")?;
         let usage = Usage::begin(cpus);
-        gate.open(true);
-        let heard = enough(line, &gate);
-        stop.store(true, Ordering::Release);
-        let streams = threads.join();
-        let used = usage.end();
-        let streams = match (streams, heard) {
-            (Ok(streams), Ok(())) => streams,
-            (Ok(_), Err(theirs)) => return Err(theirs),
-            (Err(ours), Ok(())) => return Err(ours),
-            // A stream that broke, and what the receiver has to say to it.
-            (Err(ours), Err(theirs)) => return Err(ours.context(format!("{theirs:#}"))),
-        };
-        let mut sent = total(&streams);
-        sent.used = used;
-        Ok::<Sent, anyhow::Error>(sent)
-    })?;
-    let sent = with_sockets(sent, sockets);
+        gate.open();
+        Ok::<_, anyhow::Error>((usage, enough(line, gate)))
+    };
+    let prepare = |socket| Ok((socket, filled(shape.message)));
+    let (conducted, streams) = beside(shape.members(cpus, sockets), prepare, work, conduct)?;
+    let (usage, heard) = conducted?;
+    let used = usage.end();
+    let streams: Vec<Stream> = match (streams.into_iter().collect::<Result<_>>(), heard) {
+        (Ok(streams), Ok(())) => streams,
+        (Ok(_), Err(theirs)) => return Err(theirs),
+        (Err(ours), Ok(())) => return Err(ours),
+        // A stream that broke, and what the receiver has to say to it.
+        (Err(ours), Err(theirs)) => return Err(ours.context(format!("{theirs:#}"))),
+    };
+    let sent = with_sockets(Sent { used, ..total(&streams) }, sockets);
     line.tell(&sent)?;
     Ok(sent)
 }
@@ -116,7 +93,6 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
     line.hear::<Enough>(STALL).map(|_| ())
 }
 
-/// A stream of whole messages.
 fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
     let mut sent = Sent::default();
     let before = Told::now(socket)?;

@@ -1,7 +1,8 @@
 //! What a case asks for, read from its parameters alike at both ends, and what the ends say to each
 //! other.
 
-use crate::net::place::is_free;
+use crate::net::ends::Socket;
+use crate::net::place::{is_free, places};
 use crate::net::usage::Used;
 use anyhow::{Context, Result};
 use laws::net::bandwidth::{Bytes, Transfer};
@@ -16,8 +17,6 @@ use std::time::Duration;
 pub(super) const STALL: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 3 });
 /// Nothing is streamed longer, however long it takes to settle.
 pub(super) const RUN_MAX: Duration = Duration::from_secs(10);
-/// A transfer of fixed size takes no longer, or its case fails.
-pub(super) const TRANSFER_MAX: Duration = Duration::from_secs(15);
 /// A datagram begins with its number where there is room.
 pub(super) const NUMBER_BYTES: usize = 8;
 /// The largest datagram by IPv4: 65,535 less both heads.
@@ -26,23 +25,15 @@ pub(super) const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// sender's to tell.
 const READ_BYTES: usize = 4 << 10;
 
-/// A case, as its threads need it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape {
     pub(super) of: Bytes,
-    /// Bytes that one call sends.
     pub(super) message: usize,
-    /// Streams, each with a thread of its own at each end.
     pub(super) streams: usize,
-    /// The scheduler places the threads.
     pub(super) is_free: bool,
 }
 
 impl Shape {
-    /// The shape of a resolved case.
-    ///
-    /// # Errors
-    /// It has no number of streams.
     pub(super) fn new(of: Bytes, case: &Case) -> Result<Shape> {
         let streams = case.int("streams").context("a case that was not resolved")?;
         Ok(Shape {
@@ -77,12 +68,20 @@ impl Shape {
         }
     }
 
+    /// The sockets of an end's streams, each with where its thread runs.
+    pub(super) fn members<'socket>(
+        &self,
+        cpus: &[usize],
+        sockets: &'socket [Socket],
+    ) -> Vec<(Option<usize>, &'socket Socket)> {
+        places(cpus, self.is_free).zip(sockets).collect()
+    }
+
     /// Bytes of one transfer of fixed size: a message where it has none.
     pub(super) fn whole_bytes(&self) -> u64 {
         self.of.transfer.fixed_bytes().unwrap_or(self.of.message)
     }
 
-    /// Bytes of a receiver's buffer.
     pub(super) fn read_bytes(&self) -> usize {
         match (self.of.protocol, self.of.transfer) {
             (Protocol::Tcp, Transfer::Steady) => self.message.max(READ_BYTES),
@@ -93,7 +92,6 @@ impl Shape {
     }
 }
 
-/// What the near end asks of the far end beside the case itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ask {
     /// How long to stream at least, in ns.
@@ -102,20 +100,15 @@ pub(super) struct Ask {
     pub(super) interval_ns: u64,
 }
 
-/// The receiver is ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Begun;
 
-/// The receiver has seen enough.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Enough;
 
-/// What the sending end tells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Sent {
-    /// Bytes that the kernel took.
     pub(super) bytes: u64,
-    /// Messages that it took.
     pub(super) messages: u64,
     /// Those by stream.
     pub(super) streams: Vec<u64>,
@@ -145,27 +138,20 @@ pub(super) struct Connections {
     pub(super) receive_window_us: u64,
     /// Of it, limited by the send buffer.
     pub(super) send_buffer_us: u64,
-    /// Segments sent again.
     pub(super) retransmits: u64,
     pub(super) segments: u64,
-    /// Bytes of the largest segment.
     pub(super) segment_bytes: u64,
     /// The kernel's own estimate of what is delivered, in B/s.
     pub(super) delivery_rate: u64,
-    /// Congestion windows, in segments.
     pub(super) window_segments: u64,
-    /// Smallest round trip, in µs.
     pub(super) least_rtt_us: u64,
 }
 
-/// What the receiving end tells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Received {
     pub(super) bytes: u64,
     pub(super) calls: u64,
-    /// The steady part.
     pub(super) steady: Steady,
-    /// CPU time over all of it.
     pub(super) used: Used,
     /// The largest receive buffer of a stream at the end.
     pub(super) buffer_bytes: u64,
@@ -175,7 +161,6 @@ pub(super) struct Received {
     pub(super) softirq_cpus: Vec<usize>,
 }
 
-/// What the numbers of datagrams tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Datagrams {
     /// Different ones that came.

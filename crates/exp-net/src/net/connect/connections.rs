@@ -33,7 +33,6 @@ const QUEUE_DEFAULT: u64 = 128;
 /// Connections that a full queue has: few, because each takes a system call.
 pub(super) const FULL_BACKLOG: u64 = 8;
 
-/// The cases of a preset.
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
     let present = Ends::present(site);
     let farthest = present.last().copied();
@@ -53,77 +52,68 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Connections> {
     cases
 }
 
-/// The cases in a series, with how many connections each may make.
 pub(super) fn offer(site: &Site, cases: Vec<Connections>, params: &Params) -> Result<Offer, Skip> {
     let mut offer = one_series::<Connect>(site, cases, params);
     for series in &mut offer.series {
         // As the runs before this one have it.
         series.settings.entry("connections".to_owned()).or_insert_with(|| "auto".into());
-        let bounds = Bounds::of(site, params, series.cases.len() as u64)?;
+        let counts = counts(site, params, series.cases.len() as u64)?;
         for case in &mut series.cases {
-            bounds.put(site, params, case);
+            let of_case = counts.into_iter().chain(of_case(site, params, case));
+            case.at.extend(of_case.map(|(name, count)| (name.to_owned(), Value::Int(count))));
         }
     }
     unless_empty(offer)
 }
 
-/// How many connections the cases of a series may make.
-struct Bounds {
-    connections: u64,
-    warm_up: u64,
-    asked: u64,
-    warm_up_asked: u64,
-    in_round: u64,
+/// How many connections each of so many cases may make.
+fn counts(site: &Site, params: &Params, cases: u64) -> Result<[(&'static str, u64); 5], Skip> {
+    let ports = &site.host.net.ports;
+    let is_remote = site.peer.is_some();
+    let rounds = params.preset.looks().last().copied().unwrap_or(1);
+    let in_round = most_in_round(ports, is_remote, rounds);
+    let each = in_round / cases.max(1);
+    let auto = by_preset(&CONNECTIONS, params.preset);
+    let asked = params.ints("connections").first().copied().unwrap_or(auto);
+    let warm_up_asked = match params.ints("warm_up").first().copied() {
+        Some(count) if params.preset != Preset::Rehearsal => count,
+        _ => WARM_UP_REHEARSAL,
+    };
+    let warm_up = warm_up_asked.min(each / WARM_UP_PART);
+    let connections = asked.min(each - warm_up);
+    if connections < CONNECTIONS_MIN.min(asked) {
+        return Err(few(ports, is_remote, rounds, cases));
+    }
+    Ok([
+        ("connections", connections),
+        ("warm_up", warm_up),
+        ("connections_asked", asked),
+        ("warm_up_asked", warm_up_asked),
+        ("most_in_round", in_round),
+    ])
 }
 
-impl Bounds {
-    fn of(site: &Site, params: &Params, cases: u64) -> Result<Bounds, Skip> {
-        let ports = &site.host.net.ports;
-        let is_remote = site.peer.is_some();
-        let rounds = params.preset.looks().last().copied().unwrap_or(1);
-        let in_round = most_in_round(ports, is_remote, rounds);
-        let each = in_round / cases.max(1);
-        let auto = by_preset(&CONNECTIONS, params.preset);
-        let asked = params.ints("connections").first().copied().unwrap_or(auto);
-        let rehearsal = params.preset == Preset::Rehearsal;
-        let warm_up_asked = match params.ints("warm_up").first().copied() {
-            Some(count) if !rehearsal => count,
-            _ => WARM_UP_REHEARSAL,
-        };
-        let warm_up = warm_up_asked.min(each / WARM_UP_PART);
-        let connections = asked.min(each - warm_up);
-        if connections < CONNECTIONS_MIN.min(asked) {
-            return Err(few(ports, is_remote, rounds, cases));
-        }
-        Ok(Bounds { connections, warm_up, asked, warm_up_asked, in_round })
-    }
-
-    fn put(&self, site: &Site, params: &Params, case: &mut Case) {
-        let far = site.peer.as_ref().map_or(&site.host, |peer| &peer.host);
-        let queue_max = far.net.ports.queue_max;
-        let asked = match case.text("listener") == Some(Listener::Full.text()) {
-            true => FULL_BACKLOG,
-            false => params.ints("backlog").first().copied().unwrap_or(BACKLOG),
-        };
-        let ports = &site.host.net.ports;
-        let mut at = |name: &str, value: u64| {
-            case.at.insert(name.to_owned(), Value::Int(value));
-        };
-        at("connections", self.connections);
-        at("warm_up", self.warm_up);
-        at("connections_asked", self.asked);
-        at("warm_up_asked", self.warm_up_asked);
-        at("most_in_round", self.in_round);
-        at("window_ns", site.case_ns * by_preset(&WINDOW_CASES, params.preset));
-        at("ports", ports.usable());
-        at("backlog", asked.min(queue_max.unwrap_or(QUEUE_DEFAULT)));
-        if let Some(max) = queue_max {
-            at("somaxconn", max);
-        }
-        if let Some(reuse) = ports.time_wait_reuse {
-            at("tw_reuse", reuse);
-        }
-    }
+/// What else bounds a case's connections, as far as it is known.
+fn of_case(
+    site: &Site,
+    params: &Params,
+    case: &Case,
+) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+    let far = site.peer.as_ref().map_or(&site.host, |peer| &peer.host);
+    let queue_max = far.net.ports.queue_max;
+    let asked = match case.text("listener") == Some(Listener::Full.text()) {
+        true => FULL_BACKLOG,
+        false => params.ints("backlog").first().copied().unwrap_or(BACKLOG),
+    };
+    let ports = &site.host.net.ports;
+    let all = [
+        ("window_ns", Some(site.case_ns * by_preset(&WINDOW_CASES, params.preset))),
+        ("ports", Some(ports.usable())),
+        ("backlog", Some(asked.min(queue_max.unwrap_or(QUEUE_DEFAULT)))),
+        ("somaxconn", queue_max),
+        ("tw_reuse", ports.time_wait_reuse),
+    ];
+    all.into_iter().filter_map(|(name, count)| Some((name, count?)))
 }
 
 fn by_preset(all: &[(Preset, u64)], preset: Preset) -> u64 {

@@ -25,7 +25,6 @@ pub(super) enum Ending {
 }
 
 impl Ending {
-    /// That of the connection of this number.
     pub(super) fn of(number: u64) -> Ending {
         match number.is_multiple_of(2) {
             true => Ending::Close,
@@ -46,7 +45,6 @@ impl Meter {
         Meter { cpu: CpuTime::default(), last_ns: thread_cpu_ns() }
     }
 
-    /// The connection of this number has ended.
     pub(super) fn ended(&mut self, number: u64) {
         let now_ns = thread_cpu_ns();
         if Ending::of(number) == Ending::Close {
@@ -70,10 +68,6 @@ pub(super) struct Closes {
 }
 
 impl Closes {
-    /// Ends an end, and notes what that took.
-    ///
-    /// # Errors
-    /// The FIN was not acknowledged in time, or what the calls report.
     pub(super) fn end(
         &mut self,
         stream: TcpStream,
@@ -94,7 +88,6 @@ impl Closes {
     }
 }
 
-/// What close(2) takes, in ns.
 pub(super) fn close(stream: TcpStream, clock: Clock) -> Result<f64> {
     let fd = OwnedFd::from(stream);
     let start = clock.start();
@@ -129,9 +122,6 @@ pub(super) fn acknowledged(stream: &TcpStream, clock: Clock, limit: Duration) ->
 }
 
 /// Waits for the other end's FIN.
-///
-/// # Errors
-/// It sends something else, or nothing in time.
 pub(super) fn ended(stream: &mut TcpStream) -> Result<()> {
     let got = stream.read(&mut [0]).context("waiting for the other end to close")?;
     ensure!(got == 0, "the other end sends where it should close");
@@ -180,7 +170,7 @@ mod tests {
         use std::io::Write;
         let (mut near, mut far) = streams();
         near.write_all(b"x").unwrap();
-        assert!(ended(&mut far).unwrap_err().to_string().contains("sends"));
+        assert!(ended(&mut far).is_err());
         far.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         assert!(ended(&mut far).is_err());
     }

@@ -2,17 +2,17 @@
 
 use super::ending::{Closes, Ending, Meter, ended};
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Ask, Listening, SEQUENCE_MAX, Served, Took, Wish};
-use crate::net::ends::{Call, Door, address, is_again};
+use crate::net::ends::{Call, Door, address, bound, is_again};
 use crate::net::place;
 use crate::net::usage::thread_cpu_ns;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Clock, FarEnd};
 use laws::net::connect::{Closer, Connections, Listener};
 use metal::wait::which_readable;
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,6 @@ const LOOK: Duration = Duration::from_millis(500);
 /// that is heard at once.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// Serves one case.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let of: Connections = call.decode()?;
     place::pin_far(far, &call.case, of.ends)?;
@@ -106,16 +105,6 @@ fn within(count: u64, backlog: u32) -> Result<()> {
 
 /// Those that connected and said no token yet, and the ticks when accept(2) returned.
 type Silent = VecDeque<(TcpStream, u64)>;
-
-/// A socket of an address, at a port that nobody has.
-pub(super) fn bound(address: IpAddr) -> Result<Socket> {
-    let address = SocketAddr::new(address, 0);
-    let domain = Domain::for_address(address);
-    let socket =
-        Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).context("making a socket")?;
-    socket.bind(&address.into()).with_context(|| format!("binding to {address}"))?;
-    Ok(socket)
-}
 
 struct Acceptor<'door> {
     listener: TcpListener,

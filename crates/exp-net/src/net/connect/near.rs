@@ -2,10 +2,10 @@
 //! gathered.
 
 use super::ending::{Closes, Ending, Meter, acknowledged, close, ended, finish};
-use super::far::{bound, limited, timed};
+use super::far::{limited, timed};
 use super::opening::{Opened, Opener, reset};
 use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, CpuTime, Served, Took, Wish};
-use crate::net::ends::{Dial, Line, PATIENCE, Refused, is_again};
+use crate::net::ends::{Dial, Line, PATIENCE, Refused, bound, is_again};
 use anyhow::{Context, Result, bail, ensure};
 use laws::net::connect::Closer;
 use socket2::SockRef;
@@ -13,7 +13,6 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What connections took, in ns each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Events {
     /// connect(2), of those whose SYN was answered at once.
@@ -33,7 +32,6 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Notes what opening took. One that was late is in no other figure.
     pub(super) fn opened(&mut self, opened: &Opened) {
         self.count += 1;
         if opened.is_late {
@@ -45,9 +43,7 @@ impl Events {
     }
 }
 
-/// Both ends of a case's connections.
 pub(super) trait Both {
-    /// Opens and ends so many connections, one after the other.
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()>;
 
     /// Opens so many connections that wait, and has them accepted as quickly as that goes; `None`
@@ -55,7 +51,6 @@ pub(super) trait Both {
     fn take(&mut self, count: u64) -> Result<Option<Took>>;
 }
 
-/// One thread that holds both sockets.
 pub(super) struct OneThread<'round> {
     listener: TcpListener,
     opener: Opener<'round>,
@@ -157,7 +152,6 @@ impl Both for OneThread<'_> {
     }
 }
 
-/// A far end in another process.
 pub(super) struct TwoEnds<'round> {
     pub(super) dial: &'round mut Dial,
     pub(super) line: Line,
@@ -171,9 +165,6 @@ pub(super) struct TwoEnds<'round> {
 
 /// Waits until the far end says that it is about to accept, or has accepted. What it said of a
 /// stranger before is passed over.
-///
-/// # Errors
-/// It says nothing in time, or is gone.
 pub(super) fn paced(pace: &mut TcpStream, word: u8) -> Result<()> {
     let mut said = [0];
     while said != [word] {

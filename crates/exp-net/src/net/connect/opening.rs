@@ -11,10 +11,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Opens connections to one address.
 #[derive(Debug)]
 pub(super) struct Opener<'round> {
-    /// The clock of the case.
     pub(super) clock: Clock,
     address: SocketAddr,
     to: SockAddr,
@@ -23,21 +21,17 @@ pub(super) struct Opener<'round> {
     pub(super) limit: Duration,
 }
 
-/// A connection that was opened.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) stream: TcpStream,
     /// Ticks when connect(2) began.
     pub(super) began: u64,
-    /// What socket(2) took, in ns.
     pub(super) socket_ns: f64,
-    /// What connect(2) took, in ns.
     pub(super) connect_ns: f64,
     /// The SYN had to be sent again.
     pub(super) is_late: bool,
 }
 
-/// A connection on its way, whose call did not wait.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) socket: Socket,
@@ -45,7 +39,6 @@ pub(super) struct Pending {
 }
 
 impl<'round> Opener<'round> {
-    /// For connections to an address.
     pub(super) fn new(
         clock: Clock,
         address: SocketAddr,
@@ -77,9 +70,6 @@ impl<'round> Opener<'round> {
     }
 
     /// What connect(2) takes until it says that nobody listens, in ns.
-    ///
-    /// # Errors
-    /// It says something else, or somebody listens.
     pub(super) fn refused(&mut self) -> Result<f64> {
         let (socket, _) = self.socket()?;
         let (began, end, result) = self.dial(&socket);
@@ -92,10 +82,6 @@ impl<'round> Opener<'round> {
         }
     }
 
-    /// Opens a connection without waiting for it.
-    ///
-    /// # Errors
-    /// As [`Opener::open`], as far as it is known at once.
     pub(super) fn begin(&mut self) -> Result<Pending> {
         let (socket, _) = self.socket()?;
         socket.set_nonblocking(true)?;

@@ -7,7 +7,7 @@ use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
 use super::talk::{Ask, Listening, SEQUENCE_MAX, Wish};
 use crate::net::ends::{Dial, Line, PATIENCE};
-use crate::net::place;
+use crate::net::{place, put};
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::placement;
 use bench::measure::{Bench, Clock, Declared, Values};
@@ -15,7 +15,6 @@ use host::ports::Ports;
 use laws::net::Ends;
 use laws::net::connect::{Connections, Listener};
 use record::case::Case;
-use record::event::Samples;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -39,14 +38,12 @@ const SOON_FACTOR: f64 = 5.0;
 /// Connections beyond its backlog that a queue may take before it is full.
 const SPARE: usize = 4;
 
-/// What all cases of a round share.
 pub(super) struct Round {
     pub(super) dial: Dial,
     pub(super) sources: Sources,
     pub(super) ports: Ports,
 }
 
-/// What a case says of itself.
 struct Plan<'case> {
     of: &'case Connections,
     connections: u64,
@@ -76,7 +73,6 @@ impl Plan<'_> {
     }
 }
 
-/// Measures one case.
 pub(super) fn measure(
     bench: &mut Bench,
     case: &Case,
@@ -133,9 +129,6 @@ pub(super) fn measure(
 }
 
 /// Ports that the host has in use towards a far end on the network; over loopback addresses rotate.
-///
-/// # Errors
-/// [`NoPort`]: there are fewer left than the case needs.
 fn ports_left(round: &Round, plan: &Plan<'_>, far: SocketAddr) -> Result<Option<u64>> {
     if round.sources.rotate() {
         return Ok(None);
@@ -168,7 +161,6 @@ fn clock(bench: &mut Bench, case: &Case, plan: &Plan<'_>, near: &[usize]) -> Res
     }
 }
 
-/// What a case gave.
 struct Gathered {
     events: Events,
     /// Of each queue that was emptied: connections a second, and CPU time of each, in ns.
@@ -323,14 +315,23 @@ fn refused(opener: &mut Opener<'_>, plan: &Plan<'_>) -> Result<Events> {
     Ok(events)
 }
 
-/// What opening took, of a case that has nothing else.
 fn record_opened(bench: &mut Bench, case: &Case, events: &Events, used: Option<u64>) -> Result<()> {
-    let late = late_note(events);
     let samples = bench.record(case, "connect", events.connect.clone())?;
-    describe(samples, events, used, late);
-    if !events.connect_late.is_empty() {
-        bench.record(case, "connect_late", events.connect_late.clone())?;
-    }
+    let late = &events.connect_late;
+    put(samples, [("late_share", late.len() as f64 / events.count.max(1) as f64)]);
+    put(samples, used.map(|used| ("ports_in_use", used as f64)));
+    let Some(least_ns) = late.iter().copied().reduce(f64::min) else {
+        return Ok(());
+    };
+    // Connections whose SYN was sent again are a mode of their own.
+    samples.notes.push(format!(
+        "late: {} of {} connections came only with a SYN that was sent again, after {:.3} s at least; they are \
+         in connect_late, and in no other figure",
+        late.len(),
+        events.count,
+        least_ns / 1e9
+    ));
+    bench.record(case, "connect_late", late.clone())?;
     Ok(())
 }
 
@@ -365,8 +366,7 @@ fn record(
     let samples =
         bench.record(case, "accept_rate", Values::batches(gathered.queue, gathered.rates))?;
     samples.notes.extend(notes);
-    let quantity = ("warm_up_connections".to_owned(), gathered.warm_up as f64);
-    samples.quantities.extend([quantity]);
+    put(samples, [("warm_up_connections", gathered.warm_up as f64)]);
     bench.record(case, "accept_cpu", Values::batches(gathered.queue, gathered.cpus_ns))?;
     let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
     for (metric, cpu) in
@@ -378,7 +378,6 @@ fn record(
     Ok(())
 }
 
-/// Where ports or time allowed fewer connections than were asked for.
 fn fewer_note(plan: &Plan<'_>, gathered: &Gathered) -> Option<String> {
     let (count, warm_up) = (gathered.events.count, gathered.warm_up);
     let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
@@ -389,25 +388,4 @@ fn fewer_note(plan: &Plan<'_>, gathered: &Gathered) -> Option<String> {
             plan.asked, plan.warm_up_asked
         )
     })
-}
-
-fn describe(samples: &mut Samples, events: &Events, used: Option<u64>, late: Option<String>) {
-    let share = events.connect_late.len() as f64 / events.count.max(1) as f64;
-    samples.quantities.insert("late_share".to_owned(), share);
-    if let Some(used) = used {
-        samples.quantities.insert("ports_in_use".to_owned(), used as f64);
-    }
-    samples.notes.extend(late);
-}
-
-/// Connections whose SYN was sent again are a mode of their own: said beside the others' figure.
-fn late_note(events: &Events) -> Option<String> {
-    let late = events.connect_late.len();
-    let least = events.connect_late.iter().copied().reduce(f64::min)?;
-    Some(format!(
-        "late: {late} of {} connections came only with a SYN that was sent again, after {:.3} s at least; they are \
-         in connect_late, and in no other figure",
-        events.count,
-        least / 1e9
-    ))
 }

@@ -43,7 +43,6 @@ pub(super) fn most_in_round(ports: &Ports, is_remote: bool, rounds: u32) -> u64 
     all / PART / u64::from(rounds.max(1))
 }
 
-/// The source addresses of a round.
 #[derive(Debug)]
 pub(super) struct Sources {
     /// Present where addresses rotate.
@@ -73,16 +72,12 @@ impl Sources {
         Sources { rotation }
     }
 
-    /// Whether addresses rotate.
     pub(super) fn rotate(&self) -> bool {
         self.rotation.is_some()
     }
 
     /// Binds a fresh socket to the next source address, and to no port: outside of every timed
     /// window.
-    ///
-    /// # Errors
-    /// [`NoPort`] where the kernel knows no such address, or has none left.
     pub(super) fn bind(&mut self, socket: &Socket) -> Result<()> {
         let Some(address) = self.next() else {
             return Ok(());
@@ -132,9 +127,6 @@ pub(super) fn is_no_port(error: &anyhow::Error) -> bool {
 
 /// Ports that this host has in use towards `far`, from the address that leads there, those in
 /// TIME_WAIT among them; and that address.
-///
-/// # Errors
-/// There is no way to it, or the kernel does not list its connections.
 pub(super) fn in_use(far: IpAddr) -> Result<(u64, IpAddr)> {
     let any: IpAddr = match far {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

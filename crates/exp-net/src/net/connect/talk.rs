@@ -6,16 +6,13 @@ use serde::{Deserialize, Serialize};
 pub(super) const ABOUT_TO_ACCEPT: u8 = b'p';
 pub(super) const ACCEPTED: u8 = b'a';
 
-/// What the near end wants for a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ask {
-    /// Connections that may wait to be accepted.
     pub(super) backlog: u32,
     /// The processors' counters are too far apart: both ends read CLOCK_MONOTONIC.
     pub(super) monotonic: bool,
 }
 
-/// The far end is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Listening {
     /// The port of the case's own listening socket.
@@ -25,27 +22,20 @@ pub(super) struct Listening {
 /// A sequence has so many connections at most: what came of it fits a message.
 pub(super) const SEQUENCE_MAX: u64 = 200;
 
-/// What the near end wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Wish {
-    /// So many connections, one after the other.
     Sequence(u64),
     /// Those that wait, of which there are so many, as quickly as it can.
     Take(u64),
     /// So many, of which some are still to come.
     Drain(u64),
-    /// Nothing more.
     End,
 }
 
-/// What came of a sequence at the far end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Served {
-    /// Ticks when accept(2) returned, of each.
     pub(super) accepted: Vec<u64>,
-    /// Times of close(2), in ns.
     pub(super) close_ns: Vec<f64>,
-    /// Times until its FIN was acknowledged, in ns.
     pub(super) fin_ns: Vec<f64>,
     /// CPU time of the acceptor over the connections that were closed, and how many these are.
     pub(super) cpu: CpuTime,
@@ -71,7 +61,6 @@ impl CpuTime {
     }
 }
 
-/// What it took to take those that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Took {
     /// From the first call to the last one's end, in ns.

@@ -22,9 +22,6 @@ pub struct Dial {
 
 impl Dial {
     /// The far end of a round.
-    ///
-    /// # Errors
-    /// The session named none.
     pub fn new(bench: &Bench) -> Result<Dial> {
         let far = bench.order().far.as_ref().context("no far end was given")?;
         let address = far.addrs.first().context("the far end gave no address")?;
@@ -35,15 +32,10 @@ impl Dial {
         })
     }
 
-    /// The door's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Opens a line for a case and says what is wanted.
-    ///
-    /// # Errors
-    /// The far end cannot be reached.
     pub fn call(&mut self, case: &Case, ask: &impl Serialize) -> Result<Line> {
         let stream = self.open(Purpose::Line)?;
         let mut line = Line::new(stream);
@@ -55,9 +47,6 @@ impl Dial {
     }
 
     /// A data connection that has said its preamble, with TCP_NODELAY.
-    ///
-    /// # Errors
-    /// The far end cannot be reached.
     pub fn connect(&mut self) -> Result<TcpStream> {
         self.open(Purpose::Data)
     }
@@ -76,9 +65,6 @@ impl Dial {
     /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the
     /// other, and the kernel lets in nobody else's datagrams. Late answers of the far end may still
     /// come: of [`PREAMBLE_BYTES`], and no message of the experiment.
-    ///
-    /// # Errors
-    /// The far end did not answer.
     pub fn meet(&mut self, port: u16) -> Result<UdpSocket> {
         let to = SocketAddr::new(self.address.ip(), port);
         let any: IpAddr = match to {

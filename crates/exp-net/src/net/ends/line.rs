@@ -6,12 +6,12 @@ use record::plain::steers;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt::Debug;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// No message is longer.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// What a line begins with.
@@ -19,11 +19,9 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Asked {
     /// The case as text: maps lose their order on the way, and an id has one.
     pub(super) case: String,
-    /// What is wanted.
     pub(super) ask: Value,
 }
 
-/// One message.
 #[derive(Serialize, Deserialize)]
 enum Word {
     /// What one end says to the other.
@@ -79,19 +77,11 @@ impl Line {
         Line { stream }
     }
 
-    /// Says something.
-    ///
-    /// # Errors
-    /// The other end is gone, or takes nothing; a message over 64 KiB.
     pub fn tell(&mut self, message: &impl Serialize) -> Result<()> {
         let value = serde_json::to_value(message).context("a message to the other end")?;
         self.send(&Word::Said(value))
     }
 
-    /// Waits for what the other end says.
-    ///
-    /// # Errors
-    /// It is gone, says nothing whole in time, something else, or that it cannot serve.
     pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
         let until = Instant::now() + patience;
         let mut length = [0; 4];
@@ -109,6 +99,12 @@ impl Line {
             }
             Word::Refused(reason) => Err(Refused(reason).into()),
         }
+    }
+
+    pub fn heed<T: DeserializeOwned + PartialEq + Debug>(&mut self, word: T) -> Result<()> {
+        let said: T = self.hear(super::PATIENCE)?;
+        ensure!(said == word, "the other end says {said:?} where {word:?} comes next");
+        Ok(())
     }
 
     /// An error of this end's with the far end's reason, where that gives one within `patience`.
@@ -140,9 +136,6 @@ impl Line {
     }
 
     /// Waits until the other end says something, or is gone; whether it does in time.
-    ///
-    /// # Errors
-    /// The line cannot be waited for.
     pub fn speaks(&self, patience: Duration) -> Result<bool> {
         match readable(self.stream.as_fd(), patience) {
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
@@ -156,7 +149,6 @@ impl Line {
         Some(Duration::from_micros(info.min_rtt_us?.into()))
     }
 
-    /// Says that this end cannot serve.
     pub(super) fn refuse(&mut self, reason: &str) -> Result<()> {
         const REASON_CHARS_MAX: usize = 2000;
         let reason = reason.chars().take(REASON_CHARS_MAX).collect();

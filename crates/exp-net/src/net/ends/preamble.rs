@@ -21,9 +21,7 @@ const NUMBER_MAX: u32 = 1 << 24;
 /// What a preamble is for. It is part of what the code covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A line.
     Line = 1,
-    /// A data connection.
     Data = 2,
     /// The first datagram of a near end.
     Datagram = 3,
@@ -31,7 +29,6 @@ pub enum Purpose {
     Answer = 4,
 }
 
-/// Why one is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Stranger {
     /// It speaks something else.
@@ -45,14 +42,10 @@ pub(super) enum Stranger {
     Used,
 }
 
-/// The secret of a round.
 pub(super) struct Secret(Vec<u8>);
 
 impl Secret {
     /// From an endpoint's token, in hexadecimal.
-    ///
-    /// # Errors
-    /// It is not, or too short to be a secret.
     pub(super) fn of(token: &str) -> Result<Secret> {
         let digits = token.as_bytes().chunks(2).map(|two| {
             let text = std::str::from_utf8(two).ok()?;
@@ -65,7 +58,6 @@ impl Secret {
     }
 }
 
-/// Makes preambles, and lets each in once.
 pub(super) struct Gate {
     keyed: Blake2sMac<U16>,
     /// A bit for each number.
@@ -84,7 +76,6 @@ impl Gate {
         }
     }
 
-    /// The preamble of a purpose and number.
     pub(super) fn preamble(&self, purpose: Purpose, number: u32) -> [u8; PREAMBLE_BYTES] {
         let mut preamble = [0; PREAMBLE_BYTES];
         preamble[..4].copy_from_slice(&MAGIC);

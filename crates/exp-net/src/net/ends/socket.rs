@@ -57,9 +57,6 @@ impl From<Socket> for OwnedFd {
 
 impl Dial {
     /// So many sockets to a far end that makes as many by [`Door::sockets`].
-    ///
-    /// # Errors
-    /// The far end cannot be reached, or has another number of ports.
     pub fn sockets(
         &mut self,
         line: &mut Line,
@@ -78,9 +75,6 @@ impl Dial {
 
 impl Door {
     /// So many sockets, each connected to one of the near end's ([`Dial::sockets`]), in its order.
-    ///
-    /// # Errors
-    /// They did not all come in time, or the near end is gone.
     pub fn sockets(
         &mut self,
         far: &FarEnd,
@@ -110,9 +104,6 @@ impl Door {
     /// So many data connections of the present line, in the order in which the near end made them,
     /// whatever order they came in: one whose preamble was lost on the way comes after those that
     /// were made later.
-    ///
-    /// # Errors
-    /// They did not all come before the deadline, the near end is gone, or one has no TCP_NODELAY.
     pub fn admit_all(&mut self, count: usize, deadline: Instant) -> Result<Vec<TcpStream>> {
         let mut numbered = Vec::new();
         for _ in 0..count {

@@ -1,25 +1,23 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
 use super::far::{Said, Told, streams};
-use super::traffic::{Counted, Traffic, Window};
+use super::traffic::{Counted, Traffic, Window, during};
 use crate::net::ends::{Dial, Line, PATIENCE, Socket, pattern};
 use crate::net::limit::Limit;
 use crate::net::place::{listed, near_cpus, only, placed};
-use crate::net::put;
 use crate::net::usage::Turns;
+use crate::net::{Events, put};
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock, Declared, Values};
 use laws::net::loaded::{Beside, Direction};
 use metal::tcp;
 use record::case::{Case, Series};
-use record::event::Samples;
 use stats::quantile::median;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Round trips before the first that counts.
 const WARM_UP: usize = 32;
 /// Round trips alone, and beside the traffic, at least.
 const LEAST: usize = 16;
@@ -38,7 +36,6 @@ const RENEWED_AFTER: f64 = 0.125;
 /// Afterwards queues may take so long to empty, in ns.
 const EMPTYING_NS: f64 = 5e8;
 
-/// Round trips, one after another.
 struct Prober {
     socket: Socket,
     clock: Clock,
@@ -48,14 +45,6 @@ struct Prober {
     timeout_ns: f64,
 }
 
-/// Round trips of a stretch of time.
-#[derive(Debug, Default)]
-struct Trips {
-    ns: Vec<f64>,
-    without_answer: u64,
-}
-
-/// One case's measurement.
 pub(super) struct Party<'case> {
     case: &'case Case,
     of: Beside,
@@ -72,7 +61,6 @@ pub(super) struct Party<'case> {
 }
 
 impl<'case> Party<'case> {
-    /// Connects.
     pub(super) fn new(
         bench: &mut Bench,
         series: &Series,
@@ -92,9 +80,7 @@ impl<'case> Party<'case> {
             (0..count).map(|_| dial.connect()).collect()
         };
         let (up, down) = (connect(up)?, connect(down)?);
-        let Told::Ready = line.hear(PATIENCE)? else {
-            bail!("the far end is not ready");
-        };
+        line.heed(Told::Ready)?;
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
         Ok(Party {
             case,
@@ -118,39 +104,40 @@ impl<'case> Party<'case> {
         })
     }
 
-    /// Measures and writes down.
-    ///
-    /// # Errors
-    /// An end is gone, most round trips had no answer, or a stream of the traffic broke down.
     pub(super) fn measure(mut self, bench: &mut Bench, series: &Series) -> Result<()> {
         let case_ns = bench.order().case_ns as f64;
         let window_ns = series.setting("time").map_or(4.0 * case_ns, |ns| ns as f64);
         let prober = &mut self.prober;
         prober.many(0.0, WARM_UP.min(2 * self.least), LONGEST_NS)?;
-        let idle = prober.many(case_ns, self.least, LONGEST_NS)?.most_answered()?;
+        let idle = most_answered(prober.many(case_ns, self.least, LONGEST_NS)?)?;
         let idle_ns = median(&idle.ns).context("no round trip came back")?;
         self.line.tell(&Said::Go)?;
         let turns = Turns::begin();
-        let traffic = Traffic::start(self.up, self.down, self.traffic)?;
         let growth_ns = match bench.order().rehearsal {
             true => 1e6,
             false => GROWTH_NS.max(GROWTH_TRIPS * idle_ns).min(GROWTH_NS_MAX),
         };
-        prober.many(growth_ns, 1, LONGEST_NS)?;
-        self.line.tell(&Said::Window)?;
-        let window = Window::begin(&traffic, &self.cpus, prober.clock);
-        let mut beside = prober.many(window_ns, self.least, LONGEST_NS)?;
+        let (line, cpus, least) = (&mut self.line, &self.cpus, self.least);
         let comes_down = self.of.direction != Direction::Up;
-        while comes_down && window.is_empty(&traffic) && window.ns() < window_ns + LONGEST_NS {
-            beside.extend(prober.many(1e6, 1, LONGEST_NS)?);
-        }
-        let near = window.end(&traffic, prober.socket.softirq_cpu());
-        let streams = Streams::of(&traffic)?;
-        self.line.tell(&Said::Stop)?;
-        let Told::Counted(far) = self.line.hear(PATIENCE)? else {
-            bail!("the far end tells no counts");
-        };
-        drop(traffic);
+        let found = during(self.up, self.down, self.traffic, |traffic| {
+            prober.many(growth_ns, 1, LONGEST_NS)?;
+            line.tell(&Said::Window)?;
+            let window = Window::begin(traffic, cpus, prober.clock);
+            let mut beside = prober.many(window_ns, least, LONGEST_NS)?;
+            while comes_down && window.is_empty(traffic) && window.ns() < window_ns + LONGEST_NS {
+                let more = prober.many(1e6, 1, LONGEST_NS)?;
+                beside.ns.extend(more.ns);
+                beside.without += more.without;
+            }
+            let near = window.end(traffic, prober.socket.softirq_cpu());
+            let streams = of_streams(traffic)?;
+            line.tell(&Said::Stop)?;
+            let Told::Counted(far) = line.hear(PATIENCE)? else {
+                bail!("the far end tells no counts");
+            };
+            Ok((beside, near, far, streams))
+        });
+        let (beside, near, far, streams) = found?;
         if self.traffic.is_none_or(|cpu| cpu == self.cpus[0]) {
             bench.declare(Declared::Switches(turns.taken()));
         }
@@ -162,10 +149,10 @@ impl<'case> Party<'case> {
         );
         let emptied = prober.until_calm(idle_ns)?;
         let (case, timeout_ns) = (self.case, self.timeout_ns);
-        let beside = beside.most_answered()?;
+        let beside = most_answered(beside)?;
         bench.record(case, "idle_round_trip", idle.values(timeout_ns))?;
         let samples = bench.record(case, "round_trip", beside.values(timeout_ns))?;
-        streams.put(samples);
+        put(samples, streams);
         if !emptied {
             let note = "the queues were not empty half a second after the traffic's end";
             samples.notes.push(note.to_owned());
@@ -174,7 +161,6 @@ impl<'case> Party<'case> {
     }
 }
 
-/// Writes down what both ends counted.
 fn record(
     bench: &mut Bench,
     case: &Case,
@@ -216,51 +202,26 @@ fn per_byte(used_ns: u64, window_ns: f64, moved_b_per_s: f64) -> f64 {
 }
 
 /// What the kernel knows of this end's streams.
-#[derive(Default)]
-struct Streams {
-    rtt_us: u32,
-    retransmits: u32,
+fn of_streams(traffic: &Traffic) -> Result<[(&'static str, f64); 2]> {
+    let (mut rtt_us, mut retransmits) = (0, 0);
+    for stream in &traffic.streams {
+        let info = tcp::info(stream.as_fd()).context("asking for a stream's facts")?;
+        rtt_us = info.rtt_us.max(rtt_us);
+        retransmits += info.retransmits;
+    }
+    let rtt_ns = 1e3 * f64::from(rtt_us);
+    Ok([("stream_rtt_ns", rtt_ns), ("stream_retransmits", f64::from(retransmits))])
 }
 
-impl Streams {
-    fn of(traffic: &Traffic) -> Result<Streams> {
-        let mut all = Streams::default();
-        for stream in traffic.streams() {
-            let info = tcp::info(stream.as_fd()).context("asking for a stream's facts")?;
-            all.rtt_us = all.rtt_us.max(info.rtt_us);
-            all.retransmits += info.retransmits;
-        }
-        Ok(all)
-    }
-
-    fn put(self, samples: &mut Samples) {
-        let retransmits = f64::from(self.retransmits);
-        let rtt_ns = 1e3 * f64::from(self.rtt_us);
-        put(samples, [("stream_rtt_ns", rtt_ns), ("stream_retransmits", retransmits)]);
-    }
-}
-
-impl Trips {
-    fn values(self, timeout_ns: f64) -> Values<'static> {
-        Values::censored(self.ns, self.without_answer, timeout_ns)
-    }
-
-    fn extend(&mut self, more: Trips) {
-        self.ns.extend(more.ns);
-        self.without_answer += more.without_answer;
-    }
-
-    /// # Errors
-    /// Half of the round trips or more had no answer: a figure would be of the lucky ones.
-    fn most_answered(self) -> Result<Trips> {
-        ensure!(
-            self.ns.len() as u64 > self.without_answer,
-            "{} of {} round trips had no answer in time",
-            self.without_answer,
-            self.without_answer + self.ns.len() as u64
-        );
-        Ok(self)
-    }
+/// Half of the round trips or more had no answer: a figure would be of the lucky ones.
+fn most_answered(trips: Events) -> Result<Events> {
+    let (answered, without) = (trips.ns.len() as u64, trips.without);
+    ensure!(
+        answered > without,
+        "{without} of {} round trips had no answer in time",
+        without + answered
+    );
+    Ok(trips)
 }
 
 impl Prober {
@@ -285,16 +246,16 @@ impl Prober {
     }
 
     /// Round trips for so long and until there were `least`, but not longer than `longest_ns`.
-    fn many(&mut self, window_ns: f64, least: usize, longest_ns: f64) -> Result<Trips> {
+    fn many(&mut self, window_ns: f64, least: usize, longest_ns: f64) -> Result<Events> {
         let mut limit = Limit::new(self.clock, self.timeout_ns, RENEWED_AFTER)?;
         let begin = self.clock.start();
-        let mut trips = Trips::default();
+        let mut trips = Events::default();
         loop {
             limit.renew()?;
             match self.once()? {
                 Some(ns) => trips.ns.push(ns),
                 None => {
-                    trips.without_answer += 1;
+                    trips.without += 1;
                     // A stream's answers come in order: none comes any more.
                     if let Socket::Stream(_) = self.socket {
                         bail!("no answer by TCP within {:.1} s", self.timeout_ns / 1e9);
@@ -302,7 +263,7 @@ impl Prober {
                 }
             }
             let passed_ns = self.clock.between_ns(begin, self.clock.end());
-            let count = trips.ns.len() + trips.without_answer as usize;
+            let count = trips.ns.len() + trips.without as usize;
             if passed_ns >= window_ns && (count >= least || passed_ns >= longest_ns) {
                 return Ok(trips);
             }

@@ -1,6 +1,6 @@
 //! Echoes sent, awaited and written down.
 
-use crate::net::record_with_lost;
+use crate::net::{put, record_with_lost};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Values};
 use laws::net::ping::{Echoes, Ip};
@@ -36,7 +36,6 @@ const MOST: usize = 500_000;
 /// Hops that hosts give their packets: the smallest not below what is left is taken for it.
 const FIRST_HOPS: [u8; 3] = [64, 128, 255];
 
-/// What one case saw.
 #[derive(Default)]
 struct Seen {
     trips: Vec<f64>,
@@ -47,10 +46,6 @@ struct Seen {
     hops_left: Option<u8>,
 }
 
-/// Measures one case.
-///
-/// # Errors
-/// No socket, no answer at all, or an error that a router or the peer answered.
 pub(super) fn case(case: &Case, of: &Echoes, interval_ns: u64, bench: &mut Bench) -> Result<()> {
     let to = address(of, bench);
     let mut echo = Echo::open(to, usize::try_from(of.message)?).map_err(explained)?;
@@ -157,14 +152,12 @@ struct Loop<'echo> {
     deadline: Deadline,
     /// When the deadline was put off last.
     put_off_ns: u64,
-    /// When an echo is lost.
     timeout_ns: u64,
     sequence: u16,
     seen: Seen,
 }
 
 impl Loop<'_> {
-    /// Sends one echo and awaits its answer or its time-out.
     fn one(&mut self) -> Result<()> {
         self.put_off()?;
         self.sequence = self.sequence.wrapping_add(1);
@@ -269,11 +262,8 @@ fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> 
         let samples = record_with_lost(bench, &case, metric, values, seen.lost)?;
         if metric == "round_trip" {
             samples.notes.extend(notes.iter().cloned());
-            let quantities = &mut samples.quantities;
-            quantities.insert("timeout_ns".to_owned(), told.timeout_ns as f64);
-            if let Some(hops) = seen.hops_left {
-                quantities.insert("hops_left".to_owned(), f64::from(hops));
-            }
+            put(samples, [("timeout_ns", told.timeout_ns as f64)]);
+            put(samples, seen.hops_left.map(|hops| ("hops_left", f64::from(hops))));
         }
     }
     bench.record(&case, "wake_up", seen.wake_ups)?;

@@ -80,9 +80,6 @@ impl Connection {
     }
 
     /// Takes in what is there, by one call; `got` is told the number of each reply.
-    ///
-    /// # Errors
-    /// The connection is gone, what came is no reply, or `got` says so.
     #[inline]
     pub(super) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
         if self.away < self.out.len() {
@@ -135,7 +132,6 @@ impl Connection {
         }
     }
 
-    /// The CPU on which the kernel last handled a reply.
     pub(super) fn softirq_cpu(&self) -> Option<usize> {
         self.socket.softirq_cpu()
     }

@@ -21,7 +21,6 @@ const INBOX_BYTES: usize = 64 << 10;
 const REPLY_TIME: Duration = Duration::from_secs(5);
 /// No case has more connections.
 const CONNECTIONS_MAX: u64 = 1024;
-/// No message is longer.
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// A stop of the server's, to try what a measurement makes of it.
@@ -29,29 +28,20 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Stall {
     /// Before the reply to the so many-th request, from 0.
     pub(super) before: u64,
-    /// Its length.
     pub(super) ns: u64,
 }
 
-/// What the near end says in a case.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Said {
-    /// Counting begins.
     Begin(Option<Stall>),
-    /// Counting ends: how much was it?
     End,
 }
 
-/// What the far end says.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Told {
-    /// All connections are there.
     Ready,
-    /// It counts from here on.
     Begun,
-    /// What it counted.
     Counted {
-        /// Requests that it answered.
         served: u64,
         used: Used,
         /// The CPU on which the kernel last handled a request of the first connection.
@@ -73,10 +63,6 @@ struct Count {
     stall: Option<Stall>,
 }
 
-/// Serves one case.
-///
-/// # Errors
-/// A connection did not come, what came was no request, or the near end is silent.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
     let of: Requests = call.decode()?;
     let cpus = pin_far(far, &call.case, of.ends)?;

@@ -14,15 +14,12 @@ const LONGEST_NS: f64 = 5e9;
 /// What became of a request, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trip {
-    /// When it was due.
     pub(super) intended: u64,
     /// When it was sent; a request may have been due and never sent.
     pub(super) started: Option<u64>,
-    /// When its reply was there.
     pub(super) replied: Option<u64>,
 }
 
-/// The near end's apparatus.
 pub(super) struct Near {
     pub(super) clock: Clock,
     pub(super) connections: Vec<Connection>,
@@ -37,9 +34,6 @@ impl Near {
     /// Sends requests when they are due, whatever became of earlier ones: one after another by the
     /// connections in turn. Those that nothing takes in time are never sent. Ends with the last
     /// reply, or when all have had their time.
-    ///
-    /// # Errors
-    /// A connection is gone, or a reply is to no request.
     pub(super) fn open_loop(&mut self, due: &[u64]) -> Result<Vec<Trip>> {
         let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start() + clock.ticks(LEAD_NS);
@@ -79,9 +73,6 @@ impl Near {
 
     /// Each connection sends its next request when it has the reply to the last, for `window_ns`
     /// and until there were `least` requests.
-    ///
-    /// # Errors
-    /// As [`Near::open_loop`], or they take longer than 5 s.
     pub(super) fn closed_loop(&mut self, window_ns: f64, least: usize) -> Result<Vec<Trip>> {
         let Near { clock, connections, timeout, .. } = self;
         let begin = clock.start();

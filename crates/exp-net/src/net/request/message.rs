@@ -12,7 +12,6 @@ pub(super) fn blank(bytes: usize) -> Vec<u8> {
     pattern(bytes.max(LEAST_BYTES))
 }
 
-/// Writes a number into a message.
 pub(super) fn stamp(message: &mut [u8], number: u64) {
     message[..8].copy_from_slice(&number.to_le_bytes());
     message[8..LEAST_BYTES].copy_from_slice(&(!number).to_le_bytes());

@@ -8,15 +8,14 @@ use super::message::blank;
 use super::requests;
 use super::schedule::due;
 use crate::net::ends::{Dial, Line, PATIENCE};
-use crate::net::place::near_cpus;
+use crate::net::place::{listed, near_cpus};
 use crate::net::put;
 use crate::net::usage::{Usage, Used};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail, ensure};
 use bench::measure::{Bench, Values};
 use laws::net::request::{Asked, Requests, Schedule};
 use record::case::{Case, Series};
 use record::event::Samples;
-use record::key::Value;
 use stats::quantile::median;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -31,14 +30,12 @@ const FIRST_TIMEOUT_NS: f64 = 2e9;
 /// A closed loop's requests, at least.
 const CLOSED_LEAST: usize = 20;
 
-/// A case's connections and line.
 pub(super) struct Party {
     near: Near,
     line: Line,
     cpus: Vec<usize>,
 }
 
-/// What a loop gave.
 pub(super) struct Round {
     pub(super) account: Account,
     timeout_ns: f64,
@@ -50,14 +47,11 @@ pub(super) struct Round {
 }
 
 impl Party {
-    /// Connects.
     pub(super) fn new(bench: &Bench, case: &Case, of: &Requests, dial: &mut Dial) -> Result<Party> {
         let cpus = near_cpus(bench, case)?;
         let mut line = dial.call(case, &())?;
         let sockets = dial.sockets(&mut line, of.protocol, usize::try_from(of.connections)?)?;
-        let Told::Ready = line.hear(PATIENCE)? else {
-            bail!("the far end is not ready");
-        };
+        line.heed(Told::Ready)?;
         let bytes = usize::try_from(of.message)?;
         let connection = |socket| Connection::new(socket, blank(bytes));
         let connections = sockets.into_iter().map(connection).collect::<Result<_>>()?;
@@ -74,7 +68,7 @@ impl Party {
         };
         let trips = self.near.closed_loop(0.0, least)?;
         let timeout = self.near.timeout;
-        let middle_ns = median(&Account::of(self.near.clock, &trips, timeout)?.service_ns);
+        let middle_ns = median(&Account::of(self.near.clock, &trips, timeout)?.service.ns);
         let told_ns = series.setting("timeout").unwrap_or(0) as f64;
         let timeout_ns = told_ns.max(TIMEOUT_TRIPS * middle_ns.unwrap_or(0.0));
         self.near.timeout = self.near.clock.ticks(timeout_ns);
@@ -88,9 +82,6 @@ impl Party {
     }
 
     /// Requests by a schedule; shares are of `closed_rate` replies a second.
-    ///
-    /// # Errors
-    /// As of a loop and its account, or a rate at which eight requests take too long.
     pub(super) fn open_loop(
         &mut self,
         bench: &Bench,
@@ -128,9 +119,7 @@ impl Party {
         run: impl FnOnce(&mut Near) -> Result<Vec<Trip>>,
     ) -> Result<Round> {
         self.line.tell(&Said::Begin(stall))?;
-        let Told::Begun = self.line.hear(PATIENCE)? else {
-            bail!("the far end does not begin");
-        };
+        self.line.heed(Told::Begun)?;
         let usage = Usage::begin(&self.cpus);
         let trips = run(&mut self.near)?;
         let near = usage.end();
@@ -153,22 +142,18 @@ impl Party {
 }
 
 impl Round {
-    /// Writes all of it down.
     pub(super) fn record(self, bench: &mut Bench, case: &Case, of: &Requests) -> Result<()> {
         let account = self.account;
         let limit = self.timeout_ns;
+        let lost = account.lost();
         let replies = account.count - account.no_reply - account.never_sent;
         if of.asked() != Asked::Closed {
-            let (values, without) = (account.response_ns.clone(), account.without_response);
-            bench.record(case, "response", Values::censored(values, without, limit))?;
-            let (values, without) = (account.lateness_ns.clone(), account.too_late);
-            bench.record(case, "lateness", Values::censored(values, without, limit))?;
+            bench.record(case, "response", account.response.values(limit))?;
+            bench.record(case, "lateness", account.lateness.values(limit))?;
             let ratio = account.rate / account.asked;
             bench.record(case, "rate_ratio", Values::batches(account.count, vec![ratio]))?;
         }
-        let (values, without) = (account.service_ns.clone(), account.without_service);
-        bench.record(case, "service", Values::censored(values, without, limit))?;
-        let lost = account.lost();
+        bench.record(case, "service", account.service.values(limit))?;
         let samples = bench.record(case, "rate", Values::batches(replies, vec![account.rate]))?;
         put(
             samples,
@@ -186,7 +171,8 @@ impl Round {
         let samples = bench.record(case, "cpu_near", Values::batches(replies, vec![of_near]))?;
         told(&self.near, self.softirq_cpus[0], samples);
         let served = self.served;
-        ensure_served(served, replies)?;
+        // Who answered less than was replied to did not answer it.
+        ensure!(served >= replies, "{replies} replies came, the far end counted {served} requests");
         let of_far = self.far.each_ns(served);
         let samples = bench.record(case, "cpu_far", Values::batches(served, vec![of_far]))?;
         told(&self.far, self.softirq_cpus[1], samples);
@@ -194,19 +180,8 @@ impl Round {
     }
 }
 
-/// Who answered less than was replied to did not answer it.
-fn ensure_served(served: u64, replies: u64) -> Result<()> {
-    (served >= replies)
-        .then_some(())
-        .with_context(|| format!("{replies} replies came, the far end counted {served} requests"))
-}
-
 /// What the kernel did beside the process.
 fn told(used: &Used, softirq_cpu: Option<usize>, samples: &mut Samples) {
-    let softirq_ns = used.softirq_ns as f64;
-    samples.quantities.insert("softirq_ns".to_owned(), softirq_ns);
-    if let Some(cpu) = softirq_cpu {
-        let cpu = Value::Int(cpu as u64);
-        samples.at.insert("softirq_cpu".to_owned(), cpu);
-    }
+    put(samples, [("softirq_ns", used.softirq_ns as f64)]);
+    samples.at.extend(listed(softirq_cpu).map(|cpu| ("softirq_cpu".to_owned(), cpu)));
 }

@@ -116,7 +116,6 @@ pub(super) fn absent(site: &Site, case: &Requests) -> Option<Skip> {
     }
 }
 
-/// The cost of a round.
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let window = window_ns(series, site.case_ns);
     let mut closed = BTreeSet::new();

@@ -10,9 +10,6 @@ pub(super) const LEAST: usize = 8;
 
 /// Due times in ns from the first: so many as fit into `window_ns` at `rate` a second, at least
 /// [`LEAST`].
-///
-/// # Errors
-/// The least would take longer than `longest_ns`, or they are too many.
 pub(super) fn due(
     schedule: Schedule,
     rate: f64,

@@ -52,9 +52,6 @@ fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
 }
 
 /// All connections of a case, open at both ends.
-///
-/// # Errors
-/// The far end cannot be reached, or TCP_NODELAY is not to be had.
 pub(super) fn connect(
     dial: &mut Dial,
     line: &mut Line,

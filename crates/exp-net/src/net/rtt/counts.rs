@@ -12,7 +12,6 @@ use laws::net::rtt::{Exchange, Protocol};
 use record::case::Case;
 use record::event::Samples;
 
-/// What both ends did in a case.
 pub(super) struct Counts<'case> {
     /// Each connection's thread at the near end.
     pub(super) ran: &'case [Ran],
@@ -32,10 +31,6 @@ impl Counts<'_> {
         self.told.map_or_else(|| self.sum(|ran| ran.sent), |told| told.messages)
     }
 
-    /// Writes a case down.
-    ///
-    /// # Errors
-    /// A stream's message is missing at the far end.
     pub(super) fn write(&self, bench: &mut Bench, case: &Case, of: &Exchange) -> Result<()> {
         let (sent, came) = (self.sum(|ran| ran.sent), self.came());
         ensure!(
@@ -47,8 +42,7 @@ impl Counts<'_> {
             bench.declare(Declared::Switches(2 * sent));
         }
         let samples = self.write_trips(bench, case)?;
-        let quantities = self.quantities(of).into_iter();
-        samples.quantities.extend(quantities.map(|(name, value)| (name.to_owned(), value)));
+        put(samples, self.quantities(of));
         self.place(samples);
         let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
         let timed = self.sum(|ran| ran.timed);

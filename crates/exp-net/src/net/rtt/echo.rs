@@ -4,7 +4,6 @@ use super::connections::carrier;
 use super::trip::limit_ns;
 use crate::net::ends::{Call, Door, Line, PATIENCE, is_again};
 use crate::net::place;
-use crate::net::threads::at_once;
 use crate::net::usage::{Usage, Used, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, ensure};
 use bench::measure::FarEnd;
@@ -18,7 +17,6 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// What the near end wants beside what the case says.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ask {
     /// How long it means to take, in ns.
@@ -35,16 +33,12 @@ impl Ask {
 /// A case takes no longer: sixty of the longest pauses, and more.
 const WINDOW_MAX: Duration = Duration::from_secs(60);
 
-/// Where fresh connections go.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Open {
-    /// To the door.
     Door,
-    /// To a UNIX socket of this abstract name.
     Name(String),
 }
 
-/// What the far end saw.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Told {
     /// Messages that came, all connections together.
@@ -76,7 +70,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Connections that may wait for a UNIX socket's accept.
 const BACKLOG: i32 = 128;
 
-/// Serves a case of messages on connections that stay.
 pub(super) fn serve(
     door: &mut Door,
     far: &mut FarEnd,
@@ -98,11 +91,8 @@ pub(super) fn serve(
     // Later than the near end means to take, look whether it is still there.
     let times = (LOOK + 2 * window, until);
     let line = &call.line;
-    let is_free = place::is_free(&call.case);
-    let echoed = at_once(&sockets, (&cpus, is_free), |socket, settled| {
-        settled?;
-        echo(socket, of, line, times)
-    })?;
+    let places = place::places(&cpus, place::is_free(&call.case));
+    let echoed = place::at_once(&sockets, places, Ok, |socket| echo(socket, of, line, times))?;
     let told = Told {
         messages: echoed.iter().map(|one| one.messages).sum(),
         cpu_ns: echoed.iter().map(|one| one.cpu_ns).sum(),
@@ -116,7 +106,6 @@ pub(super) fn serve(
     call.line.tell(&told)
 }
 
-/// A socket for each connection.
 fn sockets(door: &mut Door, far: &FarEnd, call: &mut Call, of: &Exchange) -> Result<Vec<OwnedFd>> {
     let count = usize::try_from(of.connections)?;
     if let Some(protocol) = carrier(of.protocol) {
@@ -142,7 +131,6 @@ pub(super) fn listen_unix(door: &Door) -> Result<(Socket, String)> {
     Ok((socket, name))
 }
 
-/// The address of an abstract name.
 pub(super) fn unix_address(name: &str) -> Result<SockAddr> {
     Ok(SockAddr::unix(format!("\0{name}"))?)
 }

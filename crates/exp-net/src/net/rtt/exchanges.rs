@@ -98,7 +98,6 @@ const THOROUGH: &[Row] = &[
     },
 ];
 
-/// The cases of a preset. What has no meaning between two hosts is not named for a peer.
 pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Exchange> {
     let rows = match preset {
         Preset::Rehearsal | Preset::Quick => QUICK,
@@ -130,7 +129,6 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Exchange> {
     cases
 }
 
-/// Why a case has no meaning or no place here.
 pub(super) fn absent(site: &Site, case: &Exchange) -> Option<Skip> {
     if let Some(skip) = place::absent(site, case.ends) {
         return Some(skip);

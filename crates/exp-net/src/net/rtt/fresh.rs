@@ -19,7 +19,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Connections of a case in a round, at most.
 const MOST: usize = 1000;
 /// Not timed: they find everything cold.
 const WARM_UP: usize = 4;
@@ -33,7 +32,6 @@ const LOOK_FAR: Duration = Duration::from_secs(2);
 const NUMBER_AT: usize = PREAMBLE_BYTES;
 const ENOUGH: u64 = u64::MAX;
 
-/// Makes exchanges for the window of a plan.
 pub(super) fn run(dial: &mut Dial, open: &Open, of: &Exchange, plan: Plan) -> Result<Ran> {
     let to = match open {
         Open::Door => SockAddr::from(dial.address()),
@@ -135,7 +133,6 @@ fn exchange(socket: BorrowedFd<'_>, message: &[u8], back: &mut [u8], limit: &Lim
     Ok(())
 }
 
-/// Serves a case of connections, one after another.
 pub(super) fn serve(
     door: &mut Door,
     far: &mut FarEnd,

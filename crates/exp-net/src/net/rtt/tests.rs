@@ -3,7 +3,7 @@ use super::exchanges::absent;
 use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, connect, fresh};
 use crate::net::ends::PATIENCE;
-use crate::net::ends::tests::{complete, dial, only_order, rehearse_both, with_far};
+use crate::net::ends::tests::{complete, hold, only_order, rehearse_both};
 use crate::net::ends::{Dial, Line};
 use anyhow::{Result, ensure};
 use bench::experiment::fixtures::joined::{GIGABIT, joined};
@@ -138,10 +138,7 @@ fn fresh_connections_carry_a_message_and_leave_no_port_waiting() {
 fn under(set: &[(&str, &str)], near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + Send) {
     let order = only_order(&EXPERIMENT, Preset::Thorough, set);
     let serve = |far: &mut FarEnd| EXPERIMENT.serve(&order.series, far);
-    let (served, said) =
-        with_far(&order, serve, |far| near(&mut dial(&order, &far), &order.series.cases));
-    said.unwrap();
-    served.unwrap();
+    hold(&order, serve, |_, dial| near(dial, &order.series.cases));
 }
 
 /// Calls a case and connects as the experiment does, as far as messages could go.

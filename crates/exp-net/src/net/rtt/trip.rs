@@ -1,7 +1,7 @@
 //! The near end's loop: a message out, the same message back, one clock read a turn.
 
 use crate::net::ends::pattern;
-use crate::net::threads::at_once;
+use crate::net::place::{at_once, places};
 use crate::net::usage::thread_cpu_ns as cpu_ns;
 use anyhow::{Context, Result, ensure};
 use bench::measure::Clock;
@@ -13,7 +13,6 @@ use metal::socket::{Wait, incoming_cpu, receive, send};
 use socket2::SockRef;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Barrier;
 use std::time::Duration;
 
 /// Exchanges before the timed ones: slow start, lazily made state of both kernels, cold caches.
@@ -56,7 +55,6 @@ pub(super) struct Plan {
     pub(super) clock: Clock,
 }
 
-/// What one connection's thread did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ran {
     /// Length of every exchange that came back, in ticks.
@@ -69,11 +67,9 @@ pub(super) struct Ran {
     pub(super) lost_after_ns: f64,
     /// Messages, those of the warm-up included, that did not come back in time.
     pub(super) unanswered: u64,
-    /// Messages that came too late.
     pub(super) late: u64,
     /// CPU time of the thread over the timed exchanges, in ns.
     pub(super) cpu_ns: u64,
-    /// Of timed exchanges.
     pub(super) timed: u64,
     /// The CPU on which packets arrived.
     pub(super) softirq_cpu: Option<usize>,
@@ -105,7 +101,6 @@ enum Came {
 }
 
 impl Trip {
-    /// A connection for messages of so many bytes.
     pub(super) fn new(
         socket: OwnedFd,
         protocol: Protocol,
@@ -162,20 +157,19 @@ impl Trip {
         Deadline::after(after).map(Some).context("a deadline")
     }
 
-    /// Makes exchanges: the warm-up, then, once all of `begin` are ready, the timed ones.
-    pub(super) fn run(&mut self, plan: Plan, begin: &Barrier) -> Result<Ran> {
+    /// The warm-up: room for the timed exchanges, and the slowest of those before, in ns.
+    fn warm(&mut self, plan: Plan) -> Result<(Ran, f64)> {
         let room = (plan.window_ns / SHORTEST_NS) as usize + 64;
         // Touched, so that no page is missing in the loop.
         let mut ran = Ran { ticks: vec![1; room], ..Ran::default() };
         ran.ticks.clear();
-        let warmed = self.deadline(WARM_UP_NS).and_then(|deadline| {
-            let slowest_ns = self.warm_up(plan);
-            drop(deadline);
-            slowest_ns
-        });
-        // All wait for all, also for one that failed.
-        begin.wait();
-        let slowest_ns = warmed?;
+        let deadline = self.deadline(WARM_UP_NS)?;
+        let slowest_ns = self.warm_up(plan)?;
+        drop(deadline);
+        Ok((ran, slowest_ns))
+    }
+
+    fn run(&mut self, plan: Plan, mut ran: Ran, slowest_ns: f64) -> Result<Ran> {
         let deadline = self.deadline(plan.window_ns)?;
         if self.datagrams {
             let ns = (LOST_AFTER * slowest_ns).clamp(LOST_LEAST_NS, LOST_MOST_NS);
@@ -338,7 +332,6 @@ impl Trip {
         Ok(())
     }
 
-    /// What the far end does, by the same thread.
     fn turn_round(&mut self, patience: &mut Patience) -> Result<()> {
         let Some(other) = &self.other else {
             return Ok(());
@@ -462,13 +455,17 @@ pub(super) fn is_same(sent: &[u8], back: &[u8]) -> bool {
 }
 
 /// Runs every connection in a thread on its CPU, or where the scheduler places it, all at once.
-pub(super) fn all(trips: &mut [Trip], cpus: (&[usize], bool), plan: Plan) -> Result<Vec<Ran>> {
-    let begin = Barrier::new(trips.len());
-    at_once(trips, cpus, |trip, settled| {
-        // All wait for all, also for one that could not be pinned.
-        let ran = trip.run(plan, &begin);
-        settled.and(ran)
-    })
+pub(super) fn all(
+    trips: &mut [Trip],
+    (cpus, is_free): (&[usize], bool),
+    plan: Plan,
+) -> Result<Vec<Ran>> {
+    at_once(
+        trips,
+        places(cpus, is_free),
+        |trip| Ok((trip.warm(plan)?, trip)),
+        |((ran, slowest_ns), trip)| trip.run(plan, ran, slowest_ns),
+    )
 }
 
 #[cfg(test)]

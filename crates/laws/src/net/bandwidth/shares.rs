@@ -1,7 +1,7 @@
 //! Laws of what limits a sender, and of what is lost where.
 
 use super::{Flow, carried, window, work};
-use crate::net::{Kind, Way};
+use crate::net::{Kind, Way, least};
 use crate::{Facts, Law, inverse, range, scaled};
 use bench::experiment::Site;
 use record::event::Range;
@@ -10,43 +10,40 @@ use record::event::Range;
 pub fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Law> {
     let way = Way::of(site).toward(flow.is_up());
     let is_here = way.kind() == Kind::Loopback;
-    let is_small = flow.of.message < 4096;
-    let (of, why) = match metric {
-        "busy" if is_small => {
-            (range(0.1, 0.95, 1.3), "a queue of small messages may run empty".to_owned())
+    let law = match metric {
+        "busy" if flow.of.message < 4096 => {
+            of(0.1, 0.95, 1.3, "a queue of small messages may run empty")
         }
-        "busy" if is_here && flow.streams > 1 => (
-            range(0.2, 0.7, 1.3),
-            "streams that share CPUs run empty while others have their turns".to_owned(),
-        ),
-        "busy" => {
-            (range(0.6, 1.0, 1.3), "a sender that never waits for its program, in ticks".to_owned())
+        "busy" if is_here && flow.streams > 1 => {
+            let why = "streams that share CPUs run empty while others have their turns";
+            of(0.2, 0.7, 1.3, why)
         }
-        "receive_window_limited" | "send_buffer_limited" => {
-            limited(site, &way, flow, metric == "receive_window_limited")
+        "busy" => of(0.6, 1.0, 1.3, "a sender that never waits for its program, in ticks"),
+        "receive_window_limited" => limited(site, &way, flow, true),
+        "send_buffer_limited" => limited(site, &way, flow, false),
+        "retransmitted" if is_here => {
+            let why = "loopback loses nothing, but a probe for what may be lost is sent again";
+            of(0.0, 1e-4, 0.01, why)
         }
-        "retransmitted" if is_here => (
-            range(0.0, 1e-4, 0.01),
-            "loopback loses nothing, but a probe for what may be lost is sent again".to_owned(),
-        ),
-        "retransmitted" if is_doubtful(&way) => {
-            (range(0.0, 0.002, 0.3), "a way that may lose segments".to_owned())
-        }
-        "retransmitted" => {
-            (range(0.0, 1e-4, 0.1), "queues that overflow until the window fits".to_owned())
-        }
+        "retransmitted" if is_doubtful(&way) => of(0.0, 0.002, 0.3, "a way that may lose segments"),
+        "retransmitted" => of(0.0, 1e-4, 0.1, "queues that overflow until the window fits"),
         "loss" | "loss_sender" | "loss_path" | "loss_receiver" => {
             let lost = Lost::of(site, &way, flow);
-            match metric {
-                "loss_sender" => (lost.sender, lost.because),
-                "loss_path" => (lost.path, lost.because),
-                "loss_receiver" => (lost.receiver, lost.because),
-                _ => (lost.all(), lost.because),
-            }
+            let share = match metric {
+                "loss_sender" => lost.sender,
+                "loss_path" => lost.path,
+                "loss_receiver" => lost.receiver,
+                _ => lost.all(),
+            };
+            Law::software(share, lost.because)
         }
         _ => return None,
     };
-    Some(Law::software(of, why).and(way.name()))
+    Some(law.and(way.name()))
+}
+
+fn of(low: f64, likely: f64, high: f64, why: &str) -> Law {
+    Law::software(range(low, likely, high), why)
 }
 
 fn is_doubtful(way: &Way<'_>) -> bool {
@@ -54,31 +51,27 @@ fn is_doubtful(way: &Way<'_>) -> bool {
 }
 
 /// Time in which the receiver's window, or the send buffer, held a sender back.
-fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> (Range, String) {
+fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> Law {
     if way.kind() == Kind::Loopback {
         return match by_receiver {
-            true => (
-                range(0.0, 0.1, 1.0),
-                "where the receiver does not keep up or its buffer has not grown".to_owned(),
-            ),
-            false => {
-                (range(0.0, 0.0, 0.35), "what is sent is acknowledged within the call".to_owned())
+            true => {
+                of(0.0, 0.1, 1.0, "where the receiver does not keep up or its buffer has not grown")
             }
+            false => of(0.0, 0.0, 0.35, "what is sent is acknowledged within the call"),
         };
     }
     let link = carried(way, flow).range;
-    let taken = taken(site, flow);
     let Some(window) = window::rate(site, way, flow) else {
-        return (range(0.0, 0.02, 1.0), "the buffers are not told".to_owned());
+        return of(0.0, 0.02, 1.0, "the buffers are not told");
     };
     if window.range.high < link.low {
-        return (range(0.0, 0.5, 1.0), "the smaller buffer limits".to_owned());
+        return of(0.0, 0.5, 1.0, "the smaller buffer limits");
     }
-    let is_slow = by_receiver && taken.low < 2.0 * link.high;
+    let is_slow = by_receiver && taken(site, flow).low < 2.0 * link.high;
     if window.range.low > 2.0 * link.high && !is_slow {
-        return (range(0.0, 0.0, 0.25), "buffers for more than the way carries".to_owned());
+        return of(0.0, 0.0, 0.25, "buffers for more than the way carries");
     }
-    (range(0.0, 0.02, 1.0), "the buffers, or a slow receiver, may limit".to_owned())
+    of(0.0, 0.02, 1.0, "the buffers, or a slow receiver, may limit")
 }
 
 /// Bytes a second that the receiving ends take.
@@ -107,9 +100,7 @@ impl Lost {
         let tried = range(0.5 * tried.low, tried.likely, 1.5 * tried.high);
         let paced = flow.interval_ns > 0;
         let tried = match paced {
-            true => {
-                super::least(tried, scaled(range(0.9, 1.0, 1.02), bytes / flow.interval_ns as f64))
-            }
+            true => least(tried, scaled(range(0.9, 1.0, 1.02), bytes / flow.interval_ns as f64)),
             false => tried,
         };
         let none = range(0.0, 0.0, 0.02);
@@ -126,7 +117,7 @@ impl Lost {
             let (sender, path) = match waits {
                 true => (
                     range(0.0, 0.0, 0.1_f64.max(0.3 * over.high)),
-                    beyond(super::least(tried, link), link, floor),
+                    beyond(least(tried, link), link, floor),
                 ),
                 false => {
                     (range(0.0, 0.0, over.high), range(0.0, over.likely, over.high.max(floor)))
@@ -137,7 +128,7 @@ impl Lost {
                 tried.likely / 1e6,
                 link.likely / 1e6
             );
-            (sender, path, super::least(tried, link), why)
+            (sender, path, least(tried, link), why)
         };
         let takes = taken(site, flow);
         let floor = if paced { 0.05 } else { 0.1 };

@@ -2,7 +2,7 @@
 //! once a round trip.
 
 use super::Flow;
-use crate::net::{Kind, Transport, Way, round_trip};
+use crate::net::{Kind, Transport, Way, least, round_trip};
 use crate::{Law, inverse, product, range, scaled};
 use bench::experiment::Site;
 use record::event::Range;
@@ -33,7 +33,7 @@ pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Law> {
     let received =
         product(told(receiver.tcp_receive_buffer_max_bytes, USUAL_RECEIVE), WINDOW_SHARE);
     let kept = product(told(sender.tcp_send_buffer_max_bytes, USUAL_SEND), PAYLOAD_SHARE);
-    let window = super::least(received, kept);
+    let window = least(received, kept);
     let full = way.full_frames(Transport::Tcp).payload;
     let trip = round_trip(way, Transport::Tcp, full, 0).range;
     let because = format!(

