@@ -162,10 +162,7 @@ impl Experiment for Rate {
             false => windows(series),
         };
         let calibration = bench.order().calibration.clone();
-        let looks = match bench.order().rehearsal {
-            true => Windows::REHEARSAL,
-            false => Windows::FULL,
-        };
+        let looks = if bench.order().rehearsal { Windows::REHEARSAL } else { Windows::FULL };
         let mut core = CoreClock::new(bench.order().clock(), looks);
         let mut blocks = Vec::new();
         let mut start = Anchor::now();

@@ -224,10 +224,7 @@ fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
     cpus.swap(0, own);
     let threads = cpus.len();
     bench.declare(Declared::Cpus(&cpus));
-    let n = match bench.order().rehearsal {
-        true => REHEARSAL_N,
-        false => usize::try_from(solved.n)?,
-    };
+    let n = if bench.order().rehearsal { REHEARSAL_N } else { usize::try_from(solved.n)? };
     let block = block_columns(n, threads);
     let mut solver = Solver::new(n, block, &cpus)?;
     let clock = bench.order().clock();

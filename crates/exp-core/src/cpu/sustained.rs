@@ -168,9 +168,7 @@ impl Experiment for Sustained {
 
     /// A number of threads that is no fewer than all is `all`.
     fn absent(site: &Site, case: &Lasting, _: &Params) -> Option<Skip> {
-        let Threads::Number(count) = case.threads else {
-            return None;
-        };
+        let Threads::Number(count) = case.threads else { return None };
         let cpus = site.cpus.len() as u64;
         (count >= cpus.max(2)).then(|| {
             Skip::because(format!(

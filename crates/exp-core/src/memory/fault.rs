@@ -399,10 +399,7 @@ impl Experiment for Fault {
             let mut cases = series.iter().flat_map(|series| &series.cases);
             cases.any(|case| case.text("fault") == Some(fault.text()))
         };
-        match has(Touch::Anonymous) && has(Touch::Huge) {
-            true => vec![CaseId::new()],
-            false => Vec::new(),
-        }
+        if has(Touch::Anonymous) && has(Touch::Huge) { vec![CaseId::new()] } else { Vec::new() }
     }
 
     fn derived_law(facts: Facts, _: &CaseId, metric: &Metric) -> Option<Prediction> {

@@ -354,9 +354,7 @@ impl Experiment for Latency {
             On::Huge => Pages::Huge,
         };
         let place = |bytes| place(bytes, pages);
-        let Some((placed, walks)) = memory_of(walks, bench, place)? else {
-            return Ok(());
-        };
+        let Some((placed, walks)) = memory_of(walks, bench, place)? else { return Ok(()) };
         let mapping = placed.mapping;
         let round = Round {
             huge_share: placed.huge_share,
@@ -399,9 +397,7 @@ type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
 /// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it,
 /// or less in pages of this kind, the walks that do not fit are given up for this round with that
 /// reason; `None` where nothing is left. Nothing is walked on other pages than its key names.
-///
-/// # Errors
-/// Memory that cannot be had for another reason, or is not what was asked for.
+/// Errors: memory that cannot be had for another reason, or is not what was asked for.
 fn memory_of<'case>(
     mut walks: Vec<(&'case Case, Point)>,
     bench: &mut Bench,

@@ -267,9 +267,7 @@ impl Experiment for Loaded {
         let cpus = parse_cpus(told.context("the series was not resolved")?);
         let kernel = Load::decode(first)?.kernel();
         let party = Party::new(first, &cpus, kernel, bench);
-        let Some(mut party) = had(party, series, bench)? else {
-            return Ok(());
-        };
+        let Some(mut party) = had(party, series, bench)? else { return Ok(()) };
         let case_ns = bench.order().case_ns as f64;
         bench.each_of::<Load>(series, |bench, case, of| {
             let share = of.load as f64 / 100.0;
@@ -343,10 +341,7 @@ fn with_sibling(series: &Series) -> bool {
 }
 
 /// The CPUs that load: those of the chaser's node and socket, without its siblings, nearest first;
-/// where it has none there, those of other sockets.
-///
-/// # Errors
-/// There is no such CPU.
+/// where it has none there, those of other sockets. Errors: there is no such CPU.
 fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
     let Some((&chaser, others)) = site.cpus.split_first() else {
         return Err(Skip::because("no CPU to measure on"));

@@ -208,9 +208,7 @@ impl Experiment for Mlp {
         let sized = sized.context("the series was not resolved")?;
         let node = current_node();
         let placed = place_huge_or_base(sized.bytes, node);
-        let Some(mut placed) = had(placed, series, bench)? else {
-            return Ok(());
-        };
+        let Some(mut placed) = had(placed, series, bench)? else { return Ok(()) };
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
         placed.notes.extend(sized.note);
@@ -274,9 +272,7 @@ impl Experiment for Mlp {
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
     let worker = Duration::from_millis(30);
-    let Ok(sized) = footprint(Facts::prior(site), series) else {
-        return worker;
-    };
+    let Ok(sized) = footprint(Facts::prior(site), series) else { return worker };
     let is_memory = series.name == Level::Memory.text();
     let (loads, load_ns) = match is_memory {
         true => (WARM_LOADS, 130.0),

@@ -396,9 +396,7 @@ fn workers_of(site: &Site, id: &CaseId) -> (usize, usize) {
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-    let Some(sizes) = Sizes::of(series) else {
-        return PER_ROUND;
-    };
+    let Some(sizes) = Sizes::of(series) else { return PER_ROUND };
     let window = Duration::from_nanos((1.1 * round::window_ns(site.case_ns, false)) as u64);
     let (mut cost, mut most) = (PER_ROUND, 1);
     for case in &series.cases {
@@ -419,10 +417,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
         most = most.max(team);
     }
     let makers = (most as f64).min(MAKERS_MOST);
-    let touch_ns = match is_guest(site) {
-        true => TOUCH_GUEST_NS,
-        false => TOUCH_NS,
-    };
+    let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
     let (streams, ring) = (sizes.footprint as f64, sizes.ring as f64);
     let slots = ring / round::SLOT_BYTES as f64;
     let ns = streams * (touch_ns + PASSES * PASS_NS) / makers + ring * touch_ns + slots * LINK_NS;
