@@ -47,6 +47,12 @@
 //! no more than 1.1 times the read. Where it seems to, both are measured again: the one that was
 //! wrong counts as failed in this round, both do while they contradict.
 //!
+//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
+//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
+//! memory.bandwidth.threads=1`; R0 the same with `access=strided` and `level=DRAM`; R2 with
+//! `access=every`, `width=8` and `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`,
+//! `width=vector`, `level=4xLLC`.
+//!
 //! ## Prediction
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x
 //! core clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
@@ -57,22 +63,6 @@
 //! some of them, write-backs none, so that its copy is 0.6 to 1.33 of its read in program bytes.
 //! Virtual machines share with others and widen. Bound: instructions x bytes x the round's core
 //! clocks; the channels' rate only warns.
-//!
-//! ## Parameters
-//! - `op`, `stores`, `width`: as above; `vector` is the widest that the processor has (in main
-//!   memory the fastest), so that keys agree between machines. Non-temporal stores only where
-//!   arrays lie in memory.
-//! - `access`: `every` byte; `first`: the first word of each line, 32 to a turn (R1); `strided`:
-//!   the same words every 512 bytes in eight sweeps (R0). The last two by words of 4 or 8 bytes.
-//! - `level`: a cache that the machine describes, `DRAM` or `4xLLC`.
-//! - `threads`: a number, `all` (one per CPU to measure on) or `smt` (the threads of one core).
-//! - `limit` (setting): most bytes of a thread's arrays in main memory.
-//!
-//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
-//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
-//! memory.bandwidth.threads=1`; R0 the same with `access=strided` and `level=DRAM`; R2 with
-//! `access=every`, `width=8` and `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`,
-//! `width=vector`, `level=4xLLC`.
 //!
 //! ## Reading the result
 //! One thread reaches what its lines in flight allow, mostly a half or less of what all reach;
@@ -109,10 +99,11 @@ use super::levels::any_of;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, unknown,
+    Card, DerivedValue, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
 use bench::measure::{Bench, Declared};
+use bench::{metrics, settings};
 use beside::contradicted;
 use laws::cpu::{is_guest, knows_clock};
 use laws::memory::Level;
@@ -120,7 +111,7 @@ use laws::memory::bandwidth::{self as law, Transfer, Width};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
 use run::Arena;
@@ -154,28 +145,17 @@ pub static EXPERIMENT: Bandwidth = Bandwidth;
 /// `memory.bandwidth`.
 pub struct Bandwidth;
 
-const fn metric(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Hardware)
-}
-
-const fn derived(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::derived(name, doc, unit, better, Kind::Hardware)
-}
-
-#[rustfmt::skip]
-const METRICS: &[Metric] = &[
-    metric("bandwidth", "bytes that the program loads and stores, of all threads in the shared window",
-        Unit::BPerS, Better::Higher),
-    metric("bus_bandwidth",
-        "the same and the lines that are read because they are stored to, where there are such",
-        Unit::BPerS, Better::Higher),
-    metric("efficiency",
-        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: bus \
-         bandwidth over channels x rate x 8 B",
-        Unit::Ratio, Better::Higher),
-    derived("stream_mean", "mean bandwidth of copy, scale, add and triad", Unit::BPerS, Better::Higher),
-    derived("copy_over_read", "bus bandwidth of a copy over that of a read", Unit::Ratio, Better::None),
-];
+const METRICS: &[Metric] = metrics! {
+    "bandwidth" => BPerS Higher Hardware:
+        "bytes that the program loads and stores, of all threads in the shared window";
+    "bus_bandwidth" => BPerS Higher Hardware:
+        "the same and the lines that are read because they are stored to, where there are such";
+    "efficiency" => Ratio Higher Hardware:
+        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: \
+         bus bandwidth over channels x rate x 8 B";
+    "stream_mean" => derived BPerS Higher Hardware: "mean bandwidth of copy, scale, add and triad";
+    "copy_over_read" => derived Ratio None Hardware: "bus bandwidth of a copy over that of a read";
+};
 
 static CARD: Card = Card {
     id: ID,
@@ -183,12 +163,10 @@ static CARD: Card = Card {
     metrics: METRICS,
     params: bench::params!(
         Transfer::PARAMS,
-        &[Param::setting(
-            "limit",
-            "Most bytes of one thread's arrays in main memory",
-            Domain::bytes(1 << 20, 1 << 42),
-            ["128MiB", "256MiB", "512MiB"],
-        )],
+        settings! {
+            "limit": Domain::bytes(1 << 20, 1 << 42), ["128MiB", "256MiB", "512MiB"] =>
+                "Most bytes of one thread's arrays in main memory";
+        },
     ),
     after: &["clock.rate", "memory.latency"],
     views: &[

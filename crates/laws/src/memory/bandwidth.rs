@@ -92,7 +92,8 @@ case! {
         op: Op,
         /// into the caches or past them
         stores: Stores,
-        /// every byte, or one word of each line in two orders
+        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first, R1), or
+        /// every 512 bytes in eight sweeps (strided, R0)
         access: Access,
         /// bytes of a memory instruction, vector: the widest, in main memory the fastest
         width: Width,
