@@ -255,10 +255,7 @@ fn cycles_of(cycles: Range, what: impl std::fmt::Display, source: &str) -> Law {
     Law::hardware(cycles, format!("{what}, {} cycles ({source})", told(cycles)))
 }
 
-/// Core clock over counter frequency.
-///
-/// # Errors
-/// Nothing states the counter's frequency.
+/// Core clock over counter frequency. Errors: nothing states the counter's frequency.
 pub fn core_ratio(site: &Site) -> Result<Law, String> {
     let (hz, _) = counter_hz(site)
         .ok_or("unknown: nothing states the counter's frequency, so no ratio to it")?;

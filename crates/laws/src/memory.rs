@@ -200,8 +200,7 @@ impl Hierarchy {
         Hierarchy { levels, because: because(site, sure, &kind, !described.is_empty()), clock }
     }
 
-    /// # Errors
-    /// The machine does not describe such a level.
+    /// Errors: the machine does not describe such a level.
     fn level(&self, level: Level) -> Result<&Costs, String> {
         let level = if level.is_memory() { Level::Memory } else { level };
         self.levels.iter().find(|costs| costs.level == level).ok_or_else(|| undescribed(level))
@@ -366,19 +365,14 @@ fn strided_beyond(stride: f64) -> Range {
     }
 }
 
-/// Latency of a level, in ns.
-///
-/// # Errors
-/// Why nothing can be said: the machine does not describe such a level.
+/// Latency of a level, in ns. Errors: why nothing can be said: the machine does not describe such a
+/// level.
 pub fn level_latency(facts: Facts, level: Level) -> Result<Law, String> {
     let hierarchy = Hierarchy::of(facts);
     Ok(hierarchy.law(hierarchy.level(level)?.ns))
 }
 
-/// Latency of a level, in core cycles.
-///
-/// # Errors
-/// As [`level_latency`].
+/// Latency of a level, in core cycles. Errors: as [`level_latency`].
 pub fn level_cycles(facts: Facts, level: Level) -> Result<Law, String> {
     let hierarchy = Hierarchy::of(facts);
     let costs = hierarchy.level(level)?;
@@ -390,10 +384,8 @@ pub fn level_cycles(facts: Facts, level: Level) -> Result<Law, String> {
     }))
 }
 
-/// Size of a cache, as a ladder finds it, in bytes.
-///
-/// # Errors
-/// As [`level_latency`]; main memory has no size to find.
+/// Size of a cache, as a ladder finds it, in bytes. Errors: as [`level_latency`]; main memory has
+/// no size to find.
 pub fn level_size(site: &Site, level: Level) -> Result<Law, String> {
     let hierarchy = Hierarchy::of(Facts::prior(site));
     let costs = hierarchy.level(level)?;

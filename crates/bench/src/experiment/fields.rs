@@ -210,6 +210,38 @@ macro_rules! rows {
     };
 }
 
+/// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it says;
+/// `derived` where it follows from several cases.
+#[macro_export]
+macro_rules! metrics {
+    ($($name:expr => $($how:ident)+: $doc:expr;)+) => {
+        &[$($crate::metrics!(@ $name, $doc, $($how)+)),+]
+    };
+    (@ $name:expr, $doc:expr, derived $($how:ident)+) => {
+        $crate::metrics!(@@ derived, $name, $doc, $($how)+)
+    };
+    (@ $name:expr, $doc:expr, $($how:ident)+) => {
+        $crate::metrics!(@@ new, $name, $doc, $($how)+)
+    };
+    (@@ $new:ident, $name:expr, $doc:expr, $unit:ident $better:ident $kind:ident) => {
+        ::record::metric::Metric::$new(
+            $name,
+            $doc,
+            ::record::unit::Unit::$unit,
+            ::record::metric::Better::$better,
+            ::record::metric::Kind::$kind,
+        )
+    };
+}
+
+/// A card's settings, a row each: its name, domain, defaults by preset, and what it says.
+#[macro_export]
+macro_rules! settings {
+    ($($name:literal: $domain:expr, $defaults:expr => $doc:expr;)+) => {
+        &[$($crate::experiment::Param::setting($name, $doc, $domain, $defaults)),+]
+    };
+}
+
 /// The parameters of a card from several lists: those of the case, settings, a placement.
 #[macro_export]
 macro_rules! params {

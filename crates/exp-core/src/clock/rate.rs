@@ -43,16 +43,16 @@
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Param, Preset, Site, unknown};
+use bench::experiment::{Card, Domain, Preset, Site, unknown};
 use bench::measure::{Bench, CoreClock, Declared, Values, Windows};
+use bench::{metrics, settings};
 use laws::Law;
 use laws::cpu::{core_clock, core_ratio, counter_clock};
 use metal::clock::{monotonic_raw_ns, ticks_start};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::metric::Metric;
 use stats::quantile::median;
 use std::time::Duration;
 
@@ -72,50 +72,21 @@ const REHEARSAL: (u64, u64) = (2_000_000, 6);
 static CARD: Card = Card {
     id: "clock.rate",
     title: "Frequencies of the counter and the core",
-    metrics: &[
-        Metric::new(
-            "counter_frequency",
-            "ticks of the counter per second of CLOCK_MONOTONIC_RAW",
-            Unit::Hz,
-            Better::None,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "core_frequency",
-            "cycles of the core per second of the run's calibrated clock, under load",
-            Unit::Hz,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "core_ratio",
-            "core cycles per tick of the counter",
-            Unit::Ratio,
-            Better::None,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "drift",
-            "time by the calibrated counter over time by CLOCK_MONOTONIC_RAW",
-            Unit::Ratio,
-            Better::None,
-            Kind::Hardware,
-        ),
-    ],
-    params: &[
-        Param::setting(
-            "window",
-            "length of one block",
-            Domain::ns(1_000_000, 60_000_000_000),
-            ["100ms", "250ms", "250ms"],
-        ),
-        Param::setting(
-            "windows",
-            "blocks; at least six for an interval",
-            Domain::count(1, 10_000),
-            ["10", "10", "40"],
-        ),
-    ],
+    metrics: metrics! {
+        "counter_frequency" => Hz None Hardware:
+            "ticks of the counter per second of CLOCK_MONOTONIC_RAW";
+        "core_frequency" => Hz Higher Hardware:
+            "cycles of the core per second of the run's calibrated clock, under load";
+        "core_ratio" => Ratio None Hardware: "core cycles per tick of the counter";
+        "drift" => Ratio None Hardware:
+            "time by the calibrated counter over time by CLOCK_MONOTONIC_RAW";
+    },
+    params: settings! {
+        "window": Domain::ns(1_000_000, 60_000_000_000), ["100ms", "250ms", "250ms"] =>
+            "length of one block";
+        "windows": Domain::count(1, 10_000), ["10", "10", "40"] =>
+            "blocks; at least six for an interval";
+    },
     repeat: Repeat::Once { duration_s: 2.5 },
     isolation: Isolation::Alone,
     ..Card::PLAIN
@@ -162,10 +133,7 @@ impl Experiment for Rate {
             false => windows(series),
         };
         let calibration = bench.order().calibration.clone();
-        let looks = match bench.order().rehearsal {
-            true => Windows::REHEARSAL,
-            false => Windows::FULL,
-        };
+        let looks = if bench.order().rehearsal { Windows::REHEARSAL } else { Windows::FULL };
         let mut core = CoreClock::new(bench.order().clock(), looks);
         let mut blocks = Vec::new();
         let mut start = Anchor::now();

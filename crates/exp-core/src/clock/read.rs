@@ -52,7 +52,7 @@ use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Params, Preset, Site, Skip, ViewCard, unknown};
 use bench::measure::Bench;
-use bench::{case, rows};
+use bench::{case, metrics, rows};
 use host::Arch;
 use laws::cpu::{CounterRead, counter_clock, counter_read};
 use laws::{Law, os, range};
@@ -63,7 +63,7 @@ use metal::clock::{
 use metal::kernel::{ClockRead, clock_read};
 use record::case::{Case, Series};
 use record::event::{Prediction, Range};
-use record::metric::{Kind, Metric};
+use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
 use std::hint::black_box;
@@ -118,10 +118,10 @@ const NOT_IN_QUICK: [ClockRead; 4] =
 static CARD: Card = Card {
     id: "clock.read",
     title: "Cost and resolution of reading a clock",
-    metrics: &[
-        Metric::time("cost", "one read of the clock, among others like it", Kind::Os),
-        Metric::time("resolution", "smallest step between back-to-back reads", Kind::Os),
-    ],
+    metrics: metrics! {
+        "cost" => Ns Lower Os: "one read of the clock, among others like it";
+        "resolution" => Ns Lower Os: "smallest step between back-to-back reads";
+    },
     params: Read::PARAMS,
     views: &[ViewCard::bars("cost")],
     ..Card::PLAIN

@@ -25,15 +25,6 @@
 //! frame pointer through memory. At the stated core clock, or at the one that clock.rate measured.
 //! Bound: call and return are two taken branches, of which no core does more than four a cycle.
 //!
-//! ## Parameters
-//!
-//! - `call`: `direct`; `indirect` (address in a register), `plt` (a stub that jumps through
-//!   memory), both to be compared with direct, i64, registers, 1; `struct` (24 bytes by value).
-//! - `type`: `i32`, `i64`, `f32`, `f64`: of all arguments and the result.
-//! - `frame`: `registers`, as optimised code; `spilled`: the callee sets up a frame, stores its
-//!   arguments and reads them back, as code without optimisation (R0, R1).
-//! - `arguments`: 0 to 12. The reports have 0 to 7.
-//!
 //! ## Reading the result
 //!
 //! With `frame=registers` the first few arguments are often free: a core of width 6 places them
@@ -59,7 +50,7 @@ use bench::experiment::{
     Card, DerivedValue, Domain, Fields as _, Known, Preset, Site, ViewCard, unknown,
 };
 use bench::measure::Bench;
-use bench::{case, rows, symbols};
+use bench::{case, metrics, rows, symbols};
 use host::Arch;
 use laws::Law;
 use laws::cpu::{self, CallWork, call_line, line, taken_branches_bound};
@@ -67,8 +58,7 @@ use metal::kernel::{self, ArgumentType, CallKind, call, call_sum};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::metric::Metric;
 use std::collections::BTreeMap;
 
 /// The experiment.
@@ -129,23 +119,13 @@ case! {
 static CARD: Card = Card {
     id: "cpu.call",
     title: "Procedure call by arguments",
-    metrics: &[
-        Metric::time("call", "one call and its return, arguments set up and used", Kind::Hardware),
-        Metric::derived(
-            "slope",
-            "time that each argument of a direct call adds, from 0 to 7",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Hardware,
-        ),
-        Metric::derived(
-            "linearity",
-            "share of the variance that the straight line explains (R²)",
-            Unit::Ratio,
-            Better::None,
-            Kind::Hardware,
-        ),
-    ],
+    metrics: metrics! {
+        "call" => Ns Lower Hardware: "one call and its return, arguments set up and used";
+        "slope" => derived Ns Lower Hardware:
+            "time that each argument of a direct call adds, from 0 to 7";
+        "linearity" => derived Ratio None Hardware:
+            "share of the variance that the straight line explains (R²)";
+    },
     params: Called::PARAMS,
     after: &["clock.rate"],
     views: &[ViewCard::line("arguments", "call").each(&["frame"])],

@@ -25,6 +25,11 @@
 //! found on its CPU. A party waits in bounded spins; one that hears nothing for two seconds ends
 //! the round.
 //!
+//! A class is measured between the first CPU and its quietest partner. Cells are numbers of this
+//! machine's CPUs: compare them with runs of the same machine only. Where pairs are sampled, they
+//! are spread over the machine and always the same ones. A case of a class takes at most 6 ms of a
+//! round, a cell 2 ms, because the number of cells grows with the square of the CPUs.
+//!
 //! ## Prediction
 //!
 //! By distance class and by what connects the cores: siblings share the first-level cache (cycles
@@ -32,23 +37,6 @@
 //! and links between dies and sockets at their own (ns); values of the published tables. A virtual
 //! machine's topology is not believed. Where the cost is one of cycles, the derived prediction
 //! takes the core clock that clock.rate measured.
-//!
-//! ## Parameters
-//!
-//! - `pair`: distance class of the two CPUs; the first CPU and its quietest partner of the class.
-//!   On the same CPU no line is handed over, so `same` is skipped.
-//! - `home`: who touches the line first: the party that measures (`first`) or the one that answers
-//!   (`second`).
-//! - `from`, `to`: numbers of CPUs, the cells of the matrix: `from` touches the line first and
-//!   measures, `to` answers, so both directions of a pair are cells. Numbers are this machine's:
-//!   compare cells with runs of the same machine only.
-//! - `whole`: up to so many CPUs all their ordered pairs are cells. Above, pairs are sampled.
-//! - `sample`: pairs sampled for each distance class, spread over the machine, always the same
-//!   ones; both directions of each.
-//! - `lines`: fresh lines of a case and round.
-//!
-//! A case of a class takes at most 6 ms of a round, a cell at most 2 ms, because the number of
-//! cells grows with the square of the CPUs.
 //!
 //! ## Reading the result
 //!
@@ -79,12 +67,11 @@ mod game;
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Fields as _, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, Fields as _, Known, Need, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, Declared, Turns, Values};
 use bench::pair::{self, Class};
-use bench::{case, params, symbols};
+use bench::{case, params, settings, symbols};
 use game::Game;
 use host::Distance;
 use laws::cpu::{self, coherence};
@@ -160,26 +147,13 @@ static CARD: Card = Card {
     )],
     params: params![
         Handed::PARAMS,
-        &[
-            Param::setting(
-                "whole",
-                "up to so many CPUs all ordered pairs of them are cells of the matrix",
-                Domain::count(0, CPU_MAX),
-                ["0", "2", "64"],
-            ),
-            Param::setting(
-                "sample",
-                "pairs that are sampled for each distance class where there are more CPUs",
-                Domain::count(0, 1000),
-                ["0", "0", "8"],
-            ),
-            Param::setting(
-                "lines",
-                "fresh lines of a case and round",
-                Domain::count(1, 1000),
-                ["8"; 3],
-            ),
-        ]
+        settings! {
+            "whole": Domain::count(0, CPU_MAX), ["0", "2", "64"] =>
+                "up to so many CPUs all ordered pairs of them are cells of the matrix";
+            "sample": Domain::count(0, 1000), ["0", "0", "8"] =>
+                "pairs that are sampled for each distance class where there are more CPUs";
+            "lines": Domain::count(1, 1000), ["8"; 3] => "fresh lines of a case and round";
+        }
     ],
     after: &["clock.rate"],
     needs: &[Need::TwoCpus],

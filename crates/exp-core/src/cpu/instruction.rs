@@ -24,6 +24,9 @@
 //! Divisions have operands whose quotient and remainder are the operands of the next division, of
 //! full width. Floating values have full mantissas, stay normal, and hardly change.
 //!
+//! A name says what is done and to what (`add_f32x8` adds vectors of 8 floats), the same on all
+//! architectures; what an architecture or a processor lacks is skipped with the reason.
+//!
 //! ## Prediction
 //!
 //! Published cycles of the core's design (tables with their sources in
@@ -31,12 +34,6 @@
 //! measured. Designs that no table has get the interval over all. Bound: a dependent instruction
 //! that the core executes takes a cycle at least; moves and values that pass through memory may be
 //! renamed away and have none.
-//!
-//! ## Parameters
-//!
-//! - `instruction`: what is done, and to what: `add_f32x8` adds vectors of 8 floats. The names are
-//!   the same on all architectures; what an architecture or a processor lacks is skipped with the
-//!   reason. `auto` is all that this architecture has.
 //!
 //! ## Reading the result
 //!
@@ -66,12 +63,12 @@
 mod mispredict;
 
 use anyhow::{Context, Result, ensure};
-use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Fields as _, Params, Preset, Site, Skip, unknown, windows_round_cost,
 };
 use bench::measure::Bench;
+use bench::{case, metrics};
 use host::Arch;
 use laws::Law;
 use laws::cpu::instruction::{Measure, Operation, instruction, instruction_bound};
@@ -80,7 +77,7 @@ use metal::instruction::{self as body, Instruction};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Kind, Metric};
+use record::metric::Metric;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -104,18 +101,12 @@ case! {
 static CARD: Card = Card {
     id: "cpu.instruction",
     title: "Instructions",
-    metrics: &[
-        Metric::time(
-            LATENCY,
-            "one operation that needs the result of the one before; branch_mispredicted: one wrong guess",
-            Kind::Hardware,
-        ),
-        Metric::time(
-            THROUGHPUT,
-            "one operation among others that do not need its result",
-            Kind::Hardware,
-        ),
-    ],
+    metrics: metrics! {
+        LATENCY => Ns Lower Hardware:
+            "one operation that needs the result of the one before; branch_mispredicted: one \
+             wrong guess";
+        THROUGHPUT => Ns Lower Hardware: "one operation among others that do not need its result";
+    },
     params: Instructed::PARAMS,
     after: &["clock.rate"],
     ..Card::PLAIN

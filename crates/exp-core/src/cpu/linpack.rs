@@ -31,11 +31,6 @@
 //! divide only in part. Bound: the peak of the vector instructions that the crate uses, at the
 //! round's core clock.
 //!
-//! ## Parameters
-//!
-//! - `n`: equations. The matrix takes 8 n² bytes.
-//! - `threads`: a number, or `all` (one on each allowed CPU).
-//!
 //! ## Reading the result
 //!
 //! The rate grows with n, because products grow with n³ and all else with n². With `all` small
@@ -57,7 +52,6 @@
 
 use super::peak::load::cpus_of;
 use anyhow::{Context, Result, ensure};
-use bench::case;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, Claim, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard,
@@ -65,6 +59,7 @@ use bench::experiment::{
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Declared, WrongResult};
+use bench::{case, metrics};
 use host::format_cpus;
 use laws::cpu::peak::{Threads, thread_cpus};
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
@@ -72,7 +67,7 @@ use metal::matrix::Matrix;
 use record::case::{Case, Series};
 use record::event::{Bound, Prediction, Side};
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
 use residual::{THRESHOLD, scaled_residual};
@@ -106,7 +101,7 @@ const THREAD_BYTES: u64 = 4 << 20;
 case! {
     /// A system of equations, and how many solve it.
     pub struct Solved {
-        /// equations; sizes whose round would take too long in the preset are left out
+        /// equations, in a matrix of 8 n² bytes; sizes whose round would take too long in the preset are left out
         n: u64 = Domain::count(2, 200_000),
         /// threads, each on a CPU of its own, one of each core first; all: one on each allowed CPU
         threads: Threads = Domain::Either(&["all"], 1, 4096, Unit::Count),
@@ -116,22 +111,12 @@ case! {
 static CARD: Card = Card {
     id: "cpu.linpack",
     title: "Dense system of linear equations",
-    metrics: &[
-        Metric::new(
-            "rate",
-            "operations as HPL counts them over the time of factorisation and solution",
-            Unit::FlopPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "residual",
-            "HPL's scaled residual of the solution; at 16 or more it is wrong",
-            Unit::Ratio,
-            Better::None,
-            Kind::Hardware,
-        ),
-    ],
+    metrics: metrics! {
+        "rate" => FlopPerS Higher Hardware:
+            "operations as HPL counts them over the time of factorisation and solution";
+        "residual" => Ratio None Hardware:
+            "HPL's scaled residual of the solution; at 16 or more it is wrong";
+    },
     params: Solved::PARAMS,
     after: &["clock.rate", "cpu.peak"],
     views: &[ViewCard::line("n", "rate").log_x()],
@@ -224,10 +209,7 @@ fn solve_case(case: &Case, solved: &Solved, bench: &mut Bench) -> Result<()> {
     cpus.swap(0, own);
     let threads = cpus.len();
     bench.declare(Declared::Cpus(&cpus));
-    let n = match bench.order().rehearsal {
-        true => REHEARSAL_N,
-        false => usize::try_from(solved.n)?,
-    };
+    let n = if bench.order().rehearsal { REHEARSAL_N } else { usize::try_from(solved.n)? };
     let block = block_columns(n, threads);
     let mut solver = Solver::new(n, block, &cpus)?;
     let clock = bench.order().clock();

@@ -29,23 +29,14 @@
 //! or of several the one that makes both equal to 2 %; else there is no clock. So the clock that
 //! wide instructions cost is in the efficiency's denominator. A fused operation counts two.
 //!
+//! Vectors of i64 are multiplied by AVX-512DQ only.
+//!
 //! ## Prediction
 //!
 //! Units per cycle by a table of core designs x lanes x operations x core clock (stated, or
 //! measured by clock.rate) x cores. 64-byte arithmetic may lower the clock. Siblings share units;
 //! threads beyond the CPUs add nothing. Bound: the same product with the round's clocks; only a
 //! warning where the row of the table is less than certain, none for a design it does not know.
-//!
-//! ## Parameters
-//!
-//! - `op`: `add`, `mul`, `fma` (floating only).
-//! - `type`: `f64`, `f32`, `i64`, `i32`.
-//! - `width`: `scalar`; `sse2` (16 bytes), `avx2`, `avx512`; `neon`. `auto`: the widest in quick,
-//!   with it scalar in standard, all that the processor has in thorough. i64 is multiplied as a
-//!   vector by AVX-512DQ only.
-//! - `threads`: a number, `all` (one per CPU to measure on) or `twice` (two per CPU). `auto`: 1 for
-//!   every kernel, and further counts (2, 4, 16, 64 below the number of CPUs, `all`, `twice`) for
-//!   the widest fused or multiplied f64 and added i64; in thorough for all.
 //!
 //! ## Reading the result
 //!
@@ -80,6 +71,7 @@ use bench::experiment::{
     Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, Stretch, Values};
+use bench::metrics;
 use laws::cpu;
 use laws::cpu::peak::{
     Arithmetic, CORES_HZ, Element, Op, Peak, Threads, Width, peak_bound, peak_efficiency,
@@ -87,7 +79,7 @@ use laws::cpu::peak::{
 };
 use record::case::{Case, Series};
 use record::event::Prediction;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -109,30 +101,16 @@ const PER_CPU: Duration = Duration::from_micros(300);
 static CARD: Card = Card {
     id: "cpu.peak",
     title: "Peak arithmetic rates",
-    metrics: &[
-        Metric::new(
-            "flop_rate",
+    metrics: metrics! {
+        "flop_rate" => FlopPerS Higher Hardware:
             "floating-point operations of all threads, a fused one counted twice; in the median \
-             step if the threads had their CPUs, else in the whole window",
-            Unit::FlopPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "rate",
-            "integer operations of all threads, each lane counted; over the same time",
-            Unit::OpPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "efficiency",
-            "rate of the median step over units x lanes x operations x measured core clock x cores",
-            Unit::Ratio,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-    ],
+             step if the threads had their CPUs, else in the whole window";
+        "rate" => OpPerS Higher Hardware:
+            "integer operations of all threads, each lane counted; over the same time";
+        "efficiency" => Ratio Higher Hardware:
+            "rate of the median step over units x lanes x operations x measured core clock x \
+             cores";
+    },
     params: Peak::PARAMS,
     after: &["clock.rate"],
     views: &[

@@ -26,14 +26,6 @@
 //! The peak (that cpu.peak measured, else its law) less what a hypervisor takes and what heat and
 //! power limits take.
 //!
-//! ## Parameters
-//!
-//! - `type`: `f64`, `i64`: which of the two kernels.
-//! - `threads`: a number or `all` (one per CPU).
-//! - `duration`: of the cases with `all`. Quick has none and measures nothing, unless it is given.
-//! - `duration_part`: of the others.
-//! - `block`: length of one block; it takes that much time in all.
-//!
 //! ## Reading the result
 //!
 //! The figure is the median second, its interval that of blocks. `changes` counts the named ones;
@@ -58,11 +50,11 @@ use super::peak::load;
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Field as _, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, unknown,
+    Card, Domain, Field as _, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
 use bench::measure::{Bench, Declared, Values};
-use bench::{case, params};
+use bench::{case, metrics, params, settings};
 use changes::{COLUMNS, Second, untold};
 use host::counters::Snapshot;
 use host::{Outside, Root};
@@ -70,7 +62,7 @@ use laws::cpu::peak::{Arithmetic, Element, Op, Threads, Width, measured_peak, su
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -101,44 +93,21 @@ case! {
 static CARD: Card = Card {
     id: "cpu.sustained",
     title: "Arithmetic rate over minutes",
-    metrics: &[
-        Metric::new(
-            "flop_rate",
-            "floating-point operations of all threads in a second, a fused one counted twice",
-            Unit::FlopPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "rate",
-            "integer operations of all threads in a second",
-            Unit::OpPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-    ],
+    metrics: metrics! {
+        "flop_rate" => FlopPerS Higher Hardware:
+            "floating-point operations of all threads in a second, a fused one counted twice";
+        "rate" => OpPerS Higher Hardware: "integer operations of all threads in a second";
+    },
     params: params![
         Lasting::PARAMS,
-        &[
-            Param::setting(
-                "duration",
-                "how long the load lasts where all CPUs work; auto: quick measures nothing",
-                Domain::ns(1_000_000, 86_400_000_000_000),
-                ["auto", "20s", "600s"],
-            ),
-            Param::setting(
-                "duration_part",
-                "how long it lasts with fewer threads",
-                Domain::ns(1_000_000, 86_400_000_000_000),
-                ["20s", "20s", "60s"],
-            ),
-            Param::setting(
-                "block",
-                "length of one block, of which each gives a value",
-                Domain::ns(1_000_000, 60_000_000_000),
-                ["1s"; 3],
-            ),
-        ]
+        settings! {
+            "duration": Domain::ns(1_000_000, 86_400_000_000_000), ["auto", "20s", "600s"] =>
+                "how long the load lasts where all CPUs work; auto: quick measures nothing";
+            "duration_part": Domain::ns(1_000_000, 86_400_000_000_000), ["20s", "20s", "60s"] =>
+                "how long it lasts with fewer threads";
+            "block": Domain::ns(1_000_000, 60_000_000_000), ["1s"; 3] =>
+                "length of one block, of which each gives a value";
+        }
     ],
     after: &["clock.rate", "cpu.peak"],
     repeat: Repeat::Once { duration_s: 20.0 },
@@ -168,9 +137,7 @@ impl Experiment for Sustained {
 
     /// A number of threads that is no fewer than all is `all`.
     fn absent(site: &Site, case: &Lasting, _: &Params) -> Option<Skip> {
-        let Threads::Number(count) = case.threads else {
-            return None;
-        };
+        let Threads::Number(count) = case.threads else { return None };
         let cpus = site.cpus.len() as u64;
         (count >= cpus.max(2)).then(|| {
             Skip::because(format!(

@@ -8,52 +8,50 @@
 //! ## Method
 //! Kernels in assembly pass over arrays of the thread's own, by each instruction set; no compiler
 //! can make a call of the C library of them. A thread's memory is mapped, bound to its node and
-//! first touched by itself, pinned, in huge pages where there are any (the share verified in smaps
-//! is told), when a case first needs so much; it serves the round's later cases, arrays written
-//! anew for each, past the caches, so that none is full of what must be written back, and one's
-//! start apart from the others' within a page.
+//! first touched on its CPU, in huge pages where there are any (`huge_share`), when a case first
+//! needs so much; it serves the round's later cases. Arrays are written anew for each, past the
+//! caches, so that none is full of what must be written back, and start apart within a page.
 //!
 //! Threads start at a common tick and go on until all are past the end of the window (half the case
-//! time); bytes count only while all of them work, and `overlap` tells that share of the window. Of
-//! a step (about 0.1 ms) that lies across an edge the part counts. A window in which threads had
-//! less than 93 % of their CPUs is measured again, three times in all, and what is kept then is
-//! told. After it every array is compared with what the kernel must have left, and what was read
-//! with its sum (of vectors: what the last 16 registers hold, as a sum of all would cost more than
-//! the loads): a difference fails the case. Where there are several nodes, the pages are asked for
-//! their node again.
+//! time); bytes count only while all of them work (`overlap`: that share of the window), and of a
+//! step (about 0.1 ms) across an edge its part. A window in which threads had less than 93 % of
+//! their CPUs is measured again, three times in all. After it every array is compared with what the
+//! kernel must have left, and what was read with its sum (of vectors: what the last 16 registers
+//! hold); a difference fails the case. Where there are several nodes, the pages are asked for
+//! theirs again.
 //!
 //! Vectors have two loops on x86-64, of which one prefetches: 512 bytes ahead of loads and of
 //! regular stores (for these the line is asked for with its bytes, so that the processor cannot
 //! save reading it), 1 KiB where stores are none or pass the caches; never in the first cache. In
-//! main memory `vector` has those of the narrower vectors too: not instructions but the lines that
-//! a core waits for are its limit, and the widest are not everywhere the fastest (on Zen 4 they
-//! copy a fifth less than the narrowest). All threads try each loop for an eighth of the window
-//! before it, and the window is worked in the fastest: `loop` and `prefetch` tell which. Words of 4
-//! and 8 bytes, and aarch64, have one.
+//! main memory `vector` has those of the narrower vectors too: there the lines that a core waits
+//! for are the limit (on Zen 4 the widest copy a fifth less than the narrowest). All threads try
+//! each loop for an eighth of the window before it, and work in the fastest (`loop`, `prefetch`).
+//! Words of 4 and 8 bytes, and aarch64, have one.
 //!
 //! Arrays in a cache, all of a thread's together, fill three eighths of the thread's share (seven
 //! eighths where the cache before is more than three sixteenths), and one pass warms them. In main
 //! memory the arrays of all threads together have four times the last caches they run under, as
-//! `memory.latency` measured them (as described, where it found no end), and each thread's four
-//! times its private ones; where that exceeds `limit` or the memory that may be touched they are
-//! cut, and a note says how many times the last cache is left. `4xLLC` is exactly four times the
-//! last cache, the reports' choice, or skipped: so in a virtual machine that is described a cache
-//! of which nobody knows its part.
+//! `memory.latency` measured them (else as described), and each thread's four times its private
+//! ones, cut to `limit` and to the memory that may be touched; a note says how many times the last
+//! cache is left. `4xLLC` is exactly four times the last cache, the reports' choice, or skipped.
 //!
 //! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for
-//! each. A word that stands for its line counts as the line (`word_rate` tells the bytes of the
-//! words alone; in L1, where no line moves, there are no such cases). `bus_bandwidth` adds what a
-//! regular store costs where the program did not load the line: the line is read before
-//! (write-allocate). It stands only where that differs from `bandwidth`: regular stores of write,
-//! copy, scale, add and triad. Processors that save that read for whole lines move less than it
-//! says.
+//! each. A word that stands for its line counts as the line (`word_rate`: the words' bytes; not in
+//! L1, where no line moves). `bus_bandwidth` adds the line that a regular store reads before
+//! (write-allocate) where the program did not load it; it stands only where that differs. Some
+//! processors save that read for whole lines, and move less than it says.
 //!
 //! **Derived.** `stream_mean`: the mean of copy, scale, add and triad (R4). `copy_over_read`: their
 //! bus bandwidths' ratio. In each round a copy is checked against the read of its kind: beyond L1
 //! it moves no more on the bus than the law's highest ratio says (two reads' worth), in L1 it loads
 //! no more than 1.1 times the read. Where it seems to, both are measured again: the one that was
-//! wrong counts as failed in this round, both do while they contradict. Loads and stores per cycle
-//! are the bound.
+//! wrong counts as failed in this round, both do while they contradict.
+//!
+//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
+//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
+//! memory.bandwidth.threads=1`; R0 the same with `access=strided` and `level=DRAM`; R2 with
+//! `access=every`, `width=8` and `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`,
+//! `width=vector`, `level=4xLLC`.
 //!
 //! ## Prediction
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x
@@ -62,49 +60,28 @@
 //! by DMI or `--set host.memory.…`, else of what sockets of the core's time have. Where the
 //! channels are the limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad 3/4,
 //! non-temporal stores 1. One thread is limited by its lines in flight: reads before stores take
-//! some of them, write-backs none, and a prefetch for a store may use others than loads have, so
-//! that its copy is 0.6 to 1.33 of its read in program bytes and may be the faster. Virtual
-//! machines share with others and widen. Bound: instructions x bytes x the round's core clocks; the
-//! channels' rate only warns.
-//!
-//! ## Parameters
-//! - `op`, `stores`, `width`: as above; `vector` is the widest that the processor has (in main
-//!   memory the fastest), so that keys agree between machines. Non-temporal stores only where
-//!   arrays lie in memory.
-//! - `access`: `every` byte; `first`: the first word of each line, 32 to a turn (R1); `strided`:
-//!   the same words every 512 bytes in eight sweeps (R0). The last two by words of 4 or 8 bytes.
-//! - `level`: a cache that the machine describes, `DRAM` or `4xLLC`.
-//! - `threads`: a number, `all` (one per CPU to measure on) or `smt` (the threads of one core).
-//! - Each of these is the preset's choice where it is `auto`; a value given takes the place of
-//!   that.
-//! - `limit` (setting): most bytes of a thread's arrays in main memory.
-//!
-//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
-//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set
-//! memory.bandwidth.threads=1`; R0 the same with `access=strided` and `level=DRAM`; R2 with
-//! `access=every`, `width=8` and `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`,
-//! `width=vector`, `level=4xLLC`.
+//! some of them, write-backs none, so that its copy is 0.6 to 1.33 of its read in program bytes.
+//! Virtual machines share with others and widen. Bound: instructions x bytes x the round's core
+//! clocks; the channels' rate only warns.
 //!
 //! ## Reading the result
 //! One thread reaches what its lines in flight allow, mostly a half or less of what all reach;
 //! `all` over one well below the number of CPUs is the memory's limit. `efficiency` is of memory
 //! instructions in a cache (so it falls from level to level) and of the channels in main memory.
-//! Writing at half of reading is write-allocate; non-temporal stores that are not faster mean that
-//! the processor saves that read itself or that one thread's write buffers are the limit. Bus
-//! bandwidth of writes above that of reads by all threads: the read was saved. `prefetch=no` of
-//! stores by all threads where one thread has `yes` says so too. A rate is that between two
-//! readings of the width probe, about 0.1 ms apart, added up over threads that had their CPUs
-//! together; else, and in `window_rate`, it is the whole window's. The rate of a cache is *alone*
-//! where no other tenant used the core. Rivals print their best round, which stands as the maximum.
+//! Writing at half of reading is write-allocate; non-temporal stores that are not faster, or a bus
+//! bandwidth of writes above that of reads, mean that the processor saves that read itself or that
+//! one thread's write buffers are the limit. A rate is that between two readings of the width
+//! probe, about 0.1 ms apart, added up over threads that had their CPUs together; else, and in
+//! `window_rate`, it is the whole window's. The rate of a cache is *alone* where no other tenant
+//! used the core. Rivals print their best round, which stands as the maximum.
 //!
 //! ## Pitfalls
 //! First touch by another thread puts memory on a wrong node; starts that differ count work that
 //! others were not there for; a call of memcpy may use non-temporal stores or `rep movsb`; a
 //! cache's size is per slice, per guest or per class of service; arrays 4 KiB apart make loads wait
-//! for stores; zero pages, merging and swap; wide stores lower the clock on some processors (the
-//! efficiency's denominator is taken just before and after, by a chain of the same width in
-//! caches). Flat topologies of virtual machines hide siblings. A neighbour on the same memory takes
-//! bandwidth that nothing here counts.
+//! for stores; wide stores lower the clock on some processors (the efficiency's denominator is
+//! taken just before and after, by a chain of the same width in caches). Flat topologies of virtual
+//! machines hide siblings. A neighbour on the same memory takes bandwidth that nothing here counts.
 //!
 //! ## Sources
 //! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995)
@@ -114,8 +91,7 @@
 //! Tables of designs are written from memory of published values.
 
 mod beside;
-mod presets;
-mod reports;
+mod cases;
 mod run;
 mod sizes;
 
@@ -123,24 +99,22 @@ use super::levels::any_of;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Fields as _, Known, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, unknown,
+    Card, DerivedValue, Domain, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
-use bench::measure::{Bench, Declared, Values};
-use beside::{contradicted, counterpart};
-use host::format_cpus;
-use laws::cpu::peak::CORES_HZ;
+use bench::measure::{Bench, Declared};
+use bench::{metrics, settings};
+use beside::contradicted;
 use laws::cpu::{is_guest, knows_clock};
 use laws::memory::Level;
 use laws::memory::bandwidth::{self as law, Transfer, Width};
-use metal::stream::Ahead;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
-use run::{Arena, Moved};
+use run::Arena;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -155,16 +129,15 @@ const AROUND_NS: f64 = 3.5e6;
 const THREAD_NS: f64 = 60e3;
 const COMPARE_NS: f64 = 300e3;
 const WORKER_NS: f64 = 30e6;
-/// Warm-up and wait for the others, as a share of the window.
+/// Warm-up and wait for the others, and trials of the two loops of a width, as shares of the window.
 const WINDOWS: f64 = 1.15;
-/// Trials of the two loops of a width of vectors, as a share of it too.
 const TRIALS: f64 = 0.25;
-/// Bytes of the narrowest vector.
-const NARROWEST_VECTOR: f64 = 16.0;
 /// A window is this share of the case time: 200 steps and more.
 const WINDOW_SHARE: f64 = 0.5;
 /// Most bytes of a thread's arrays in a rehearsal, whose figures mean nothing.
 const REHEARSAL_LIMIT: u64 = 8 << 20;
+/// Why a case cannot be measured at the sizes that were found, as it has it.
+const IMPOSSIBLE: &str = "impossible";
 
 /// The experiment.
 pub static EXPERIMENT: Bandwidth = Bandwidth;
@@ -172,42 +145,17 @@ pub static EXPERIMENT: Bandwidth = Bandwidth;
 /// `memory.bandwidth`.
 pub struct Bandwidth;
 
-const fn rate(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::BPerS, Better::Higher, Kind::Hardware)
-}
-
-const METRICS: &[Metric] = &[
-    rate(
-        "bandwidth",
-        "bytes that the program loads and stores, of all threads in the shared window",
-    ),
-    rate(
-        "bus_bandwidth",
-        "the same and the lines that are read because they are stored to, where there are such",
-    ),
-    Metric::new(
-        "efficiency",
-        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: bus \
-         bandwidth over channels x rate x 8 B",
-        Unit::Ratio,
-        Better::Higher,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "stream_mean",
-        "mean bandwidth of copy, scale, add and triad",
-        Unit::BPerS,
-        Better::Higher,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "copy_over_read",
-        "bus bandwidth of a copy over that of a read",
-        Unit::Ratio,
-        Better::None,
-        Kind::Hardware,
-    ),
-];
+const METRICS: &[Metric] = metrics! {
+    "bandwidth" => BPerS Higher Hardware:
+        "bytes that the program loads and stores, of all threads in the shared window";
+    "bus_bandwidth" => BPerS Higher Hardware:
+        "the same and the lines that are read because they are stored to, where there are such";
+    "efficiency" => Ratio Higher Hardware:
+        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: \
+         bus bandwidth over channels x rate x 8 B";
+    "stream_mean" => derived BPerS Higher Hardware: "mean bandwidth of copy, scale, add and triad";
+    "copy_over_read" => derived Ratio None Hardware: "bus bandwidth of a copy over that of a read";
+};
 
 static CARD: Card = Card {
     id: ID,
@@ -215,12 +163,10 @@ static CARD: Card = Card {
     metrics: METRICS,
     params: bench::params!(
         Transfer::PARAMS,
-        &[Param::setting(
-            "limit",
-            "Most bytes of one thread's arrays in main memory",
-            Domain::bytes(1 << 20, 1 << 42),
-            ["128MiB", "256MiB", "512MiB"],
-        )],
+        settings! {
+            "limit": Domain::bytes(1 << 20, 1 << 42), ["128MiB", "256MiB", "512MiB"] =>
+                "Most bytes of one thread's arrays in main memory";
+        },
     ),
     after: &["clock.rate", "memory.latency"],
     views: &[
@@ -245,7 +191,7 @@ impl Experiment for Bandwidth {
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
 
     fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {
-        presets::cases(site, preset)
+        cases::of(site, preset)
     }
 
     fn complete(case: Transfer) -> Option<Transfer> {
@@ -253,47 +199,35 @@ impl Experiment for Bandwidth {
         exists.then_some(case)
     }
 
+    /// The reports' arrays may be too large where others are cut: a series of its own.
     fn series(site: &Site, cases: Vec<Transfer>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        let limit = params.ints("limit").first().copied().unwrap_or(u64::MAX);
-        let limit = match params.preset {
-            Preset::Rehearsal => limit.min(REHEARSAL_LIMIT),
-            _ => limit,
-        };
+        let most = if params.preset == Preset::Rehearsal { REHEARSAL_LIMIT } else { u64::MAX };
+        let limit = params.ints("limit").first().map_or(most, |limit| most.min(*limit));
         for case in cases {
-            match presets::absent(site, &case, limit) {
-                Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => {
-                    // The reports' arrays may be too large where others are cut: a series of its
-                    // own.
-                    let is_reports = case.level == Level::FourTimes;
-                    let name = if is_reports { Level::FourTimes.text() } else { "levels" };
-                    let series = offer.of(&CARD, name, Order::Shuffled);
-                    series.settings.insert("limit".to_owned(), Value::from(limit));
-                    series.cases.push(Case::new(case.id()));
-                }
+            if let Some(skip) = cases::absent(site, &case, limit) {
+                offer.skipped.push((case.id(), skip));
+                continue;
             }
+            let is_reports = case.level == Level::FourTimes;
+            let name = if is_reports { Level::FourTimes.text() } else { "levels" };
+            let series = offer.of(&CARD, name, Order::Shuffled);
+            series.settings.insert("limit".to_owned(), Value::from(limit));
+            series.cases.push(Case::new(case.id()));
         }
         offer.series.sort_by_key(|series| series.name == Level::FourTimes.text());
         any_of(offer)
     }
 
     fn resolve(site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let facts = Facts { site, known: Some(known) };
         let limit = limit(&series);
-        let is_reports = series.name == Level::FourTimes.text();
         for case in &mut series.cases {
-            let Some(transfer) = Transfer::of(&case.id) else {
-                continue;
-            };
-            let sized = sizes::of(Facts { site, known: Some(known) }, &transfer, limit);
-            let sized = sized.and_then(|sized| match presets::too_large(site, &sized) {
-                Some(skip) => Err(skip),
-                None => Ok(sized),
-            });
-            match sized {
-                Ok(sized) => sized.write(case, site, &transfer),
+            let Some(of) = Transfer::of(&case.id) else { continue };
+            match sizes::of(facts, &of, limit) {
+                Ok(sized) => sized.write(case, site, &of),
                 // All have one size, but for how it is divided.
-                Err(skip) if is_reports => return Err(skip),
+                Err(skip) if of.level == Level::FourTimes => return Err(skip),
                 Err(skip) => {
                     case.at.insert(IMPOSSIBLE.to_owned(), Value::Text(skip.reason));
                 }
@@ -306,25 +240,24 @@ impl Experiment for Bandwidth {
         if !knows_clock(facts) {
             return None;
         }
-        let is_bus = metric.name == "bus_bandwidth";
-        let law = match &*metric.name {
+        let site = facts.site;
+        let (law, bound) = match &*metric.name {
+            "bandwidth" => (law::bandwidth(facts, of), law::instructions_bound(site, of)),
+            "bus_bandwidth" if of.level == Level::L1 => (
+                Err("unknown: nothing lies behind the first cache for stores to read".into()),
+                None,
+            ),
+            "bus_bandwidth" => {
+                let bound = law::nominal_bound(site).filter(|_| of.level.is_memory());
+                let law = match of.bus_ratio() {
+                    1.0 => Err("unknown: the bus moves what the program names".to_owned()),
+                    ratio => law::bandwidth(facts, of).map(|law| law.times(ratio)),
+                };
+                (law, bound)
+            }
             // The clock is in it already.
-            "efficiency" if facts.known.is_some() => return None,
-            "efficiency" => law::efficiency(facts.site, of),
-            _ if is_bus && of.level == Level::L1 => {
-                Err("unknown: nothing is behind the first cache that stores would ask for"
-                    .to_owned())
-            }
-            _ if is_bus && of.bus_ratio() == 1.0 => {
-                Err("unknown: the bus moves what the program names".to_owned())
-            }
-            _ if is_bus => law::bandwidth(facts, of).map(|law| law.times(of.bus_ratio())),
-            _ => law::bandwidth(facts, of),
-        };
-        let bound = match &*metric.name {
-            "bandwidth" => law::instructions_bound(facts.site, of),
-            "bus_bandwidth" if of.level.is_memory() => law::nominal_bound(facts.site),
-            _ => None,
+            _ if facts.known.is_some() => return None,
+            _ => (law::efficiency(site, of), None),
         };
         match law {
             Ok(law) => Some(law.bounded(bound).prediction()),
@@ -333,49 +266,41 @@ impl Experiment for Bandwidth {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let possible = |case: &&Case| !case.at.contains_key(IMPOSSIBLE);
-        let cases: Vec<&Case> = series.cases.iter().filter(possible).collect();
-        let arena = Arena::of(&cases);
+        let mut arena = Arena::of(&series.cases);
         let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
         bench.each_of::<Transfer>(series, |bench, case, of| {
             if let Some(reason) = case.at.get(IMPOSSIBLE) {
                 anyhow::bail!("{reason}");
             }
             let window_ns = WINDOW_SHARE * bench.order().case_ns as f64;
-            let run = |bench: &mut Bench, case: &Case| {
-                run::run(bench, &arena, series, case, window_ns)
-                    .with_context(|| format!("measuring {}", case.id))
+            let mut run = |bench: &mut Bench, rates: &mut BTreeMap<_, _>, case: &Case| {
+                let moved = run::run(bench, &mut arena, series, case, window_ns)
+                    .with_context(|| format!("measuring {}", case.id))?;
+                rates.insert(case.id.clone(), moved.rate());
+                anyhow::Ok(moved)
             };
-            let mut moved = run(bench, case)?;
-            if bench.order().rehearsal {
-                // Windows so short say nothing of rates.
-                return record(bench, case, moved);
-            }
-            rates.insert(case.id.clone(), moved.rate);
-            if contradicted(series, &of, &rates) {
+            let mut moved = run(bench, &mut rates, case)?;
+            // Windows as short as a rehearsal's say nothing of rates.
+            if !bench.order().rehearsal && contradicted(series, &of, &rates).is_some() {
                 // One of the two is wrong: this one, or the one before.
-                moved = run(bench, case)?;
-                rates.insert(case.id.clone(), moved.rate);
+                moved = run(bench, &mut rates, case)?;
+                if let Some(other) = contradicted(series, &of, &rates) {
+                    let again = run(bench, &mut rates, other)?;
+                    ensure!(
+                        contradicted(series, &of, &rates).is_none(),
+                        "{} moves {} and {} {}: a copy loads more than a read does, so one of them \
+                         is not what it says",
+                        case.id,
+                        render(moved.rate(), Unit::BPerS),
+                        other.id,
+                        render(again.rate(), Unit::BPerS)
+                    );
+                    // The one before was wrong, and this round has a better one.
+                    bench.declare(Declared::Better(other));
+                    again.write(bench, other)?;
+                }
             }
-            if let Some(other) = counterpart(series, &of)
-                && contradicted(series, &of, &rates)
-            {
-                let again = run(bench, other)?;
-                rates.insert(other.id.clone(), again.rate);
-                ensure!(
-                    !contradicted(series, &of, &rates),
-                    "{} moves {} and {} {}: a copy loads more than a read does, so one of them is \
-                     not what it says",
-                    case.id,
-                    render(moved.rate, Unit::BPerS),
-                    other.id,
-                    render(again.rate, Unit::BPerS)
-                );
-                // The one before was wrong, and this round has a better one.
-                bench.declare(Declared::Better(other));
-                record(bench, other, again)?;
-            }
-            record(bench, case, moved)
+            moved.write(bench, case)
         });
         Ok(())
     }
@@ -397,15 +322,23 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     let window_ns = WINDOW_SHARE * site.case_ns as f64;
     let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
     let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
-    for transfer in series.cases.iter().filter_map(|case| Transfer::of(&case.id)) {
-        let Ok(sized) = sizes::of(Facts::prior(site), &transfer, limit(series)) else {
-            continue;
-        };
+    for of in series.cases.iter().filter_map(|case| Transfer::of(&case.id)) {
+        let Ok(sized) = sizes::of(Facts::prior(site), &of, limit(series)) else { continue };
         let threads = sized.cpus.len();
         // Threads that write at the same time share the memory.
         let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
-        let windows = WINDOWS + TRIALS * widths_tried(site, &transfer);
-        ns += windows * window_ns + AROUND_NS + prepared + threads as f64 * THREAD_NS;
+        // Widths of vectors of which the loops are tried, from 16 bytes on.
+        let vectors = of.bytes(site) / 16.0;
+        let widths = match of.level {
+            Level::L1 => 0.0,
+            _ if vectors < 1.0 => 0.0,
+            level if level.is_memory() && of.width == Width::Vector => 1.0 + vectors.log2(),
+            _ => 1.0,
+        };
+        ns += (WINDOWS + TRIALS * widths) * window_ns
+            + AROUND_NS
+            + prepared
+            + threads as f64 * THREAD_NS;
         largest = largest.max(sized.footprint);
         most_threads = most_threads.max(threads);
     }
@@ -413,80 +346,9 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
     Duration::from_nanos(ns as u64)
 }
 
-/// How many widths of vectors a case tries the loops of.
-fn widths_tried(site: &Site, of: &Transfer) -> f64 {
-    let vectors = of.bytes(site) / NARROWEST_VECTOR;
-    match of.level {
-        Level::L1 => 0.0,
-        _ if vectors < 1.0 => 0.0,
-        level if level.is_memory() && of.width == Width::Vector => 1.0 + vectors.log2(),
-        _ => 1.0,
-    }
-}
-
-/// Why a case cannot be measured at the sizes that were found.
-const IMPOSSIBLE: &str = "impossible";
-/// Most bytes that all places of a round may hold.
-const MEMORY_LIMIT: &str = "memory_limit";
-
 /// Most bytes of one thread's arrays.
 fn limit(series: &Series) -> u64 {
     series.setting("limit").unwrap_or(u64::MAX)
-}
-
-/// Writes down what a crew moved, and the quantities that its bound rests on.
-fn record(bench: &mut Bench, case: &Case, moved: Moved) -> Result<()> {
-    let allowed = match case.int("peak") {
-        Some(peak) => Some(peak as f64 / moved.bus_ratio),
-        None => {
-            let bytes = case.at.get("bytes_per_cycle").and_then(Value::text);
-            let bytes: Option<f64> = bytes.and_then(|text| text.parse().ok());
-            bytes.zip(moved.cores_hz).map(|(bytes, hz)| bytes * hz)
-        }
-    };
-    let over = |rate: f64| {
-        let stretches: Vec<_> = moved.stretches.iter().map(|one| one.over(rate)).collect();
-        Values::stretches(&stretches, moved.rate / rate)
-    };
-    if let Some(allowed) = allowed {
-        bench.record(case, "efficiency", over(allowed))?;
-    }
-    if moved.bus_ratio != 1.0 && case.text("level") != Some(Level::L1.text()) {
-        bench.record(case, "bus_bandwidth", over(moved.bus_ratio.recip()))?;
-    }
-    let values = Values::stretches(&moved.stretches, moved.rate);
-    let samples = bench.record(case, "bandwidth", values)?;
-    let by_words = (moved.word_share < 1.0).then_some(moved.rate * moved.word_share);
-    for (name, value) in [
-        (CORES_HZ, moved.cores_hz),
-        ("window_rate", Some(moved.rate)),
-        ("overlap", Some(moved.overlap)),
-        ("word_rate", by_words),
-    ] {
-        if let Some(value) = value {
-            samples.quantities.insert(name.to_owned(), value);
-        }
-    }
-    let nodes: Vec<usize> = moved.nodes.iter().copied().collect();
-    let prefetched = if moved.by.ahead == Ahead::Yes { "yes" } else { "no" };
-    for (name, text) in [
-        ("overlap", render(moved.overlap, Unit::Ratio)),
-        ("huge_share", render(moved.huge_share, Unit::Ratio)),
-        ("nodes", format_cpus(&nodes)),
-        ("prefetch", prefetched.to_owned()),
-        ("loop", format!("{:?}", moved.by.width).to_lowercase()),
-    ] {
-        samples.at.insert(name.to_owned(), Value::Text(text));
-    }
-    if case.at.contains_key("cut") {
-        let times = case.at.get("times_last_cache").map(Value::to_string);
-        samples.notes.push(format!(
-            "the arrays are cut to {} times the last cache, which may hold part of them (see `limit`)",
-            times.unwrap_or_default()
-        ));
-    }
-    samples.notes.extend(moved.notes);
-    Ok(())
 }
 
 #[cfg(test)]

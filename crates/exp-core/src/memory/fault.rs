@@ -78,19 +78,6 @@
 //! a disk that spins 2 to 30 ms. What a hypervisor shows may be any of them or the host's memory:
 //! there the interval goes from 12 µs to 25 ms, and is of little use but to catch what cannot be.
 //!
-//! ## Parameters
-//!
-//! - `fault`: the kind; see Method.
-//! - `readahead`: for major faults: on or off.
-//! - `file`: size of the file that major faults read.
-//! - `window`: size of a window of it.
-//! - `steady`: of `stress`, time for which turns are made before those that are recorded, and while
-//!   they are at least.
-//! - `placement`: of major faults, where the thread runs that waits for the device: `free`
-//!   (anywhere, its moves are planned), `interrupt` (on the CPU that takes the device's interrupts)
-//!   or `other` (on another, which costs a wake-up across CPUs). Earlier figures without it read as
-//!   `other`.
-//!
 //! ## Reading the result
 //!
 //! `latency` is one minor fault, `major_latency` one that a device answered, with the bytes that it
@@ -133,16 +120,16 @@ use bench::device::is_virtual;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Param, Params, Preset,
-    Site, Skip, ViewCard,
+    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site,
+    Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
+use bench::{metrics, settings};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::metric::Metric;
 use std::time::Duration;
 
 /// The experiment.
@@ -167,74 +154,33 @@ const ALONE_NS_PER_MIB: u64 = 40_000_000;
 const SINGLES_NS: u64 = 20_000_000;
 const WORKER_NS: u64 = 35_000_000;
 
-const fn os(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Os)
-}
-
-const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
-}
-
 static CARD: Card = Card {
     id: "memory.fault",
     title: "Page faults",
-    metrics: &[
-        os("latency", "one minor fault", Unit::Ns, Better::Lower),
-        os("pages_per_fault", "pages touched over faults counted", Unit::Count, Better::None),
-        io("major_latency", "one fault that a device answered", Unit::Ns, Better::Lower),
-        io(
-            "bytes_per_fault",
-            "bytes that the device read for a major fault",
-            Unit::B,
-            Better::None,
-        ),
-        io(
-            "window",
-            "every page of a window of a cold file touched in order",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io("per_page", "that time over the window's pages", Unit::Ns, Better::Lower),
-        io("bandwidth", "the window's bytes over that time", Unit::BPerS, Better::Higher),
-        Metric::derived(
-            "zeroing",
-            "clearing a byte: from the base page's fault to the huge page's",
-            Unit::NsPerB,
-            Better::Lower,
-            Kind::Os,
-        ),
-        Metric::derived(
-            "base_part",
-            "an anonymous base page's fault less its clearing",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
-    ],
+    metrics: metrics! {
+        "latency" => Ns Lower Os: "one minor fault";
+        "pages_per_fault" => Count None Os: "pages touched over faults counted";
+        "major_latency" => Ns Lower Io: "one fault that a device answered";
+        "bytes_per_fault" => B None Io: "bytes that the device read for a major fault";
+        "window" => Ns Lower Io: "every page of a window of a cold file touched in order";
+        "per_page" => Ns Lower Io: "that time over the window's pages";
+        "bandwidth" => BPerS Higher Io: "the window's bytes over that time";
+        "zeroing" => derived NsPerB Lower Os:
+            "clearing a byte: from the base page's fault to the huge page's";
+        "base_part" => derived Ns Lower Os: "an anonymous base page's fault less its clearing";
+    },
     params: bench::params!(
         Faulted::PARAMS,
-        &[
-            Param::setting(
-                "file",
-                "size of the file whose pages major faults read",
-                Domain::bytes(4 * MIB, 1 << 42),
-                ["64MiB", "256MiB", "1GiB"],
-            ),
-            Param::setting(
-                "window",
-                "size of a window of that file, at most half of it",
-                Domain::bytes(64 << 10, 1 << 36),
-                ["16MiB"; 3],
-            ),
-            Param::setting(
-                "steady",
-                "of stress, time for which turns are made before those that are recorded, and while they \
-                 are at least; 0: none before, and the case's own",
-                Domain::ns(0, 60_000_000_000),
-                ["0"; 3],
-            ),
-            PLACEMENT_PARAM,
-        ],
+        settings! {
+            "file": Domain::bytes(4 * MIB, 1 << 42), ["64MiB", "256MiB", "1GiB"] =>
+                "size of the file whose pages major faults read";
+            "window": Domain::bytes(64 << 10, 1 << 36), ["16MiB"; 3] =>
+                "size of a window of that file, at most half of it";
+            "steady": Domain::ns(0, 60_000_000_000), ["0"; 3] =>
+                "of stress, time for which turns are made before those that are recorded, and \
+                 while they are at least; 0: none before, and the case's own";
+        },
+        &[PLACEMENT_PARAM],
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],
@@ -399,10 +345,7 @@ impl Experiment for Fault {
             let mut cases = series.iter().flat_map(|series| &series.cases);
             cases.any(|case| case.text("fault") == Some(fault.text()))
         };
-        match has(Touch::Anonymous) && has(Touch::Huge) {
-            true => vec![CaseId::new()],
-            false => Vec::new(),
-        }
+        if has(Touch::Anonymous) && has(Touch::Huge) { vec![CaseId::new()] } else { Vec::new() }
     }
 
     fn derived_law(facts: Facts, _: &CaseId, metric: &Metric) -> Option<Prediction> {

@@ -66,6 +66,13 @@
 //! and 256 MiB: inside the reach of the second TLB, near its end and far beyond it, on most cores
 //! since 2013.
 //!
+//! Footprints are whole lines of 64 bytes. In `quick` the random pointer ladder has one to the
+//! octave up to four times the last cache, at most 256 MiB. In `standard` it has four to the octave
+//! up to 1 GiB, on base pages two to the octave up to 256 MiB, and walks that depart from it in one
+//! of pattern, load and pages one to two octaves up to 64 MiB. `thorough` has all combinations:
+//! random ladders four to the octave up to 1 GiB, other walks up to 64 MiB and then 1 GiB, fewer
+//! the more they depart from what the reports have.
+//!
 //! ## Prediction
 //! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
 //! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
@@ -75,26 +82,6 @@
 //! a share of the random time, the rest of which prefetchers hide. Once `clock.rate` has measured
 //! the core clock, cycles are turned into ns by that. Bound: no x86-64 core answers a dependent
 //! load in under 3 cycles.
-//!
-//! ## Parameters
-//! A value given takes the place of the preset's.
-//!
-//! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first
-//!   of each list in one of them at most; `thorough` has all combinations. A rehearsal has one of
-//!   each.
-//! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
-//!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
-//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
-//!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
-//!   two octaves up to 64 MiB; `quick` one to the octave up to four times the last cache, at most
-//!   256 MiB. `thorough`: all random ladders four to the octave up to 1 GiB; the other walks up to
-//!   64 MiB and then 1 GiB: by pointer, on huge pages, at a stride that reports name two to the
-//!   octave and 256 MiB; what departs from that in one way one to the octave, in more one to two
-//!   octaves.
-//! - `level`, `tlb`: name derived figures; there is nothing to set.
-//! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line
-//!   keeps a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
-//! - `warm` (setting): largest footprint that is warmed; `auto` is twice the last cache.
 //!
 //! ## Reading the result
 //! Flat stretches are levels; the step between two lies where the inner one is full. The random
@@ -145,13 +132,14 @@ use bench::experiment::{
 };
 use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
 use bench::measure::{Bench, Declared};
+use bench::metrics;
 use laws::cpu::knows_clock;
 use laws::memory;
 use metal::memory::Pages;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::CaseId;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use round::Round;
 use std::time::Duration;
@@ -172,65 +160,21 @@ pub static EXPERIMENT: Latency = Latency;
 /// Load-to-use latency over footprints.
 pub struct Latency;
 
-const METRICS: &[Metric] = &[
-    Metric::time("latency", "Time of one load whose address is the load before", Kind::Hardware),
-    Metric::derived(
-        "level_latency",
-        "Latency of a level: its plateau on the random ladder",
-        Unit::Ns,
-        Better::Lower,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "level_latency_cycles",
-        "Latency of a level in core cycles, by clock.rate's core clock",
-        Unit::Cycle,
-        Better::Lower,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "level_size",
-        "Footprint at which one load in ten misses a level",
-        Unit::B,
-        Better::None,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "line_size",
-        "Distance from which on every load meets a new line",
-        Unit::B,
-        Better::None,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "prefetch_gain",
-        "Random over forward latency at one line a step",
-        Unit::Ratio,
-        Better::Higher,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "tlb_reach",
-        "Bytes of base pages that a TLB covers",
-        Unit::B,
-        Better::None,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "tlb_miss",
-        "What a load costs more that misses a TLB",
-        Unit::Ns,
-        Better::Lower,
-        Kind::Hardware,
-    ),
-    Metric::derived(
-        "huge_gain",
-        "Random latency on base pages over that on huge ones",
-        Unit::Ratio,
-        Better::None,
-        Kind::Hardware,
-    ),
-];
+const METRICS: &[Metric] = metrics! {
+    "latency" => Ns Lower Hardware: "Time of one load whose address is the load before";
+    "level_latency" => derived Ns Lower Hardware:
+        "Latency of a level: its plateau on the random ladder";
+    "level_latency_cycles" => derived Cycle Lower Hardware:
+        "Latency of a level in core cycles, by clock.rate's core clock";
+    "level_size" => derived B None Hardware: "Footprint at which one load in ten misses a level";
+    "line_size" => derived B None Hardware: "Distance from which on every load meets a new line";
+    "prefetch_gain" => derived Ratio Higher Hardware:
+        "Random over forward latency at one line a step";
+    "tlb_reach" => derived B None Hardware: "Bytes of base pages that a TLB covers";
+    "tlb_miss" => derived Ns Lower Hardware: "What a load costs more that misses a TLB";
+    "huge_gain" => derived Ratio None Hardware:
+        "Random latency on base pages over that on huge ones";
+};
 
 /// A parameter that only derived cases have.
 const fn derived(name: &'static str, doc: &'static str, symbols: &'static [&'static str]) -> Param {
@@ -354,9 +298,7 @@ impl Experiment for Latency {
             On::Huge => Pages::Huge,
         };
         let place = |bytes| place(bytes, pages);
-        let Some((placed, walks)) = memory_of(walks, bench, place)? else {
-            return Ok(());
-        };
+        let Some((placed, walks)) = memory_of(walks, bench, place)? else { return Ok(()) };
         let mapping = placed.mapping;
         let round = Round {
             huge_share: placed.huge_share,
@@ -399,9 +341,7 @@ type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
 /// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it,
 /// or less in pages of this kind, the walks that do not fit are given up for this round with that
 /// reason; `None` where nothing is left. Nothing is walked on other pages than its key names.
-///
-/// # Errors
-/// Memory that cannot be had for another reason, or is not what was asked for.
+/// Errors: memory that cannot be had for another reason, or is not what was asked for.
 fn memory_of<'case>(
     mut walks: Vec<(&'case Case, Point)>,
     bench: &mut Bench,

@@ -28,6 +28,11 @@
 //! the same window: bytes of the loaders with the lines that regular stores read first, and the
 //! chaser's own lines.
 //!
+//! Memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the caches;
+//! write, regular), or writes alone. Loaders' arrays together are four times the last caches under
+//! their CPUs, each 16 MiB to `most`. CPUs that share a core with the chaser would slow its core
+//! and not the memory: by default they do not load.
+//!
 //! ## Prediction
 //!
 //! Idle latency as `memory.latency` measured it at the nearest footprint (else its law) and a queue
@@ -35,21 +40,6 @@
 //! a memory is at 100 % depends on how many lines the loaders have in flight against its channels,
 //! so the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth`
 //! measured for the same kernel in main memory with as many CPUs, else with all, else of its law.
-//!
-//! ## Parameters
-//!
-//! - `op`: what the loaders do: `read`, `copy`, `write`; auto: read, in thorough all.
-//! - `stores`: `regular` or `nontemporal` (of copy and write); auto: regular, in thorough both. So
-//!   memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the
-//!   caches; write, regular), and writes alone.
-//! - `load`: percent of the most. `auto`: 0 to 80 by 10 and 100 in standard; 0 to 100 by 10 for
-//!   reading and by 20 from 20 for others in thorough; none in quick, which has no time to make
-//!   such a memory.
-//! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load,
-//!   since they would slow its core and not the memory; `in`: they do.
-//! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 128
-//!   MiB, in thorough 1 GiB. Loaders' arrays together are four times the last caches under their
-//!   CPUs, each 16 MiB to that.
 //!
 //! ## Reading the result
 //!
@@ -85,11 +75,12 @@ use super::levels::{self, MOST};
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Param, Params, Preset,
-    Site, Skip, ViewCard, unknown,
+    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Offer, Params, Preset, Site,
+    Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Values};
+use bench::{metrics, settings};
 use host::cpu::Distance;
 use host::{format_cpus, parse_cpus};
 use laws::Law;
@@ -102,8 +93,7 @@ use metal::stream::Kernel;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::metric::Metric;
 use std::time::Duration;
 
 /// The experiment.
@@ -142,38 +132,21 @@ impl Load {
 static CARD: Card = Card {
     id: ID,
     title: "Memory latency under load",
-    metrics: &[
-        Metric::time(
-            "latency",
-            "time of one load of the chaser, in its median step",
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "bandwidth",
-            "what memory moved in the shared window: loaders' bytes with write-allocate, and the chaser's lines",
-            Unit::BPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::derived(
-            "idle_ratio",
-            "latency beside waiting loaders over memory.latency's at the nearest footprint",
-            Unit::Ratio,
-            Better::None,
-            Kind::Hardware,
-        ),
-    ],
+    metrics: metrics! {
+        "latency" => Ns Lower Hardware: "time of one load of the chaser, in its median step";
+        "bandwidth" => BPerS Higher Hardware:
+            "what memory moved in the shared window: loaders' bytes with write-allocate, and the \
+             chaser's lines";
+        "idle_ratio" => derived Ratio None Hardware:
+            "latency beside waiting loaders over memory.latency's at the nearest footprint";
+    },
     params: bench::params!(
         Load::PARAMS,
-        &[
-            Param::setting(
-                "sibling",
-                "whether CPUs of the chaser's core load too",
-                Domain::Symbols(&["out", "in"]),
-                ["out"; 3],
-            ),
-            MOST,
-        ],
+        settings! {
+            "sibling": Domain::Symbols(&["out", "in"]), ["out"; 3] =>
+                "whether CPUs of the chaser's core load too";
+        },
+        &[MOST],
     ),
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],
     views: &[ViewCard::curve("load", "bandwidth", "latency")],
@@ -267,9 +240,7 @@ impl Experiment for Loaded {
         let cpus = parse_cpus(told.context("the series was not resolved")?);
         let kernel = Load::decode(first)?.kernel();
         let party = Party::new(first, &cpus, kernel, bench);
-        let Some(mut party) = had(party, series, bench)? else {
-            return Ok(());
-        };
+        let Some(mut party) = had(party, series, bench)? else { return Ok(()) };
         let case_ns = bench.order().case_ns as f64;
         bench.each_of::<Load>(series, |bench, case, of| {
             let share = of.load as f64 / 100.0;
@@ -343,10 +314,7 @@ fn with_sibling(series: &Series) -> bool {
 }
 
 /// The CPUs that load: those of the chaser's node and socket, without its siblings, nearest first;
-/// where it has none there, those of other sockets.
-///
-/// # Errors
-/// There is no such CPU.
+/// where it has none there, those of other sockets. Errors: there is no such CPU.
 fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
     let Some((&chaser, others)) = site.cpus.split_first() else {
         return Err(Skip::because("no CPU to measure on"));

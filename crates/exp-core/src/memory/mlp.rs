@@ -25,22 +25,16 @@
 //! median of the parallelisms that are within 5 % of the largest. By Little's law that is how many
 //! lines are in flight if each takes as long as a lone one; where many wait longer each, more are.
 //!
+//! A cache's footprint is four times the cache before it, at most three eighths of itself; main
+//! memory's is four times the last cache as `memory.latency` measured it (else as described), at
+//! least 64 MiB; `most` cuts that, and a note says where it is less than twice the last cache.
+//!
 //! ## Prediction
 //!
 //! Latency (as `memory.latency` measured it at the nearest footprint, else its law) over the lesser
 //! of k and the miss buffers of the core's first cache (plumb's table by design: 10 line-fill
 //! buffers from Nehalem, 12 in Ice Lake, 16 in Golden Cove, 22 to 24 in Zen …), with a knee
 //! between.
-//!
-//! ## Parameters
-//!
-//! - `level`: where the lines are: `DRAM`; in thorough also `L2` and `L3`.
-//! - `chains`: 1 to 32. `auto`: 1, 2, 4, 8, 12, 16, 24, 32 in standard; every count in thorough;
-//!   none in quick, which has no time to make such a memory.
-//! - `most` (setting): most bytes of the footprint. A cache's is four times the cache before it, at
-//!   most three eighths of itself; main memory's is four times the last cache as `memory.latency`
-//!   measured it (else as described), at least 64 MiB; `auto` cuts that at 128 MiB, in thorough at
-//!   1 GiB, and a note says where that is less than twice the last cache.
 //!
 //! ## Reading the result
 //!
@@ -79,13 +73,14 @@ use bench::experiment::{
 use bench::link::RoundOrder;
 use bench::measure::placed::{place_huge_or_base, verify_node};
 use bench::measure::{Bench, Values, Watch, WrongResult, abba};
+use bench::metrics;
 use laws::memory::{Level, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
 use std::cell::RefCell;
@@ -121,23 +116,14 @@ bench::case! {
 static CARD: Card = Card {
     id: ID,
     title: "Loads in flight",
-    metrics: &[
-        Metric::time("load_time", "time per load of all chains together", Kind::Hardware),
-        Metric::derived(
-            "parallelism",
-            "time of one chain's load over the time per load of so many chains",
-            Unit::Ratio,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::derived(
-            "lines_in_flight",
-            "plateau of the parallelism: lines in flight, each counted as long as a lone one takes",
-            Unit::Count,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-    ],
+    metrics: metrics! {
+        "load_time" => Ns Lower Hardware: "time per load of all chains together";
+        "parallelism" => derived Ratio Higher Hardware:
+            "time of one chain's load over the time per load of so many chains";
+        "lines_in_flight" => derived Count Higher Hardware:
+            "plateau of the parallelism: lines in flight, each counted as long as a lone one \
+             takes";
+    },
     params: bench::params!(Chased::PARAMS, &[MOST]),
     after: &["clock.rate", "memory.latency"],
     views: &[ViewCard::line("chains", "load_time").beside(&["parallelism"]).log()],
@@ -208,9 +194,7 @@ impl Experiment for Mlp {
         let sized = sized.context("the series was not resolved")?;
         let node = current_node();
         let placed = place_huge_or_base(sized.bytes, node);
-        let Some(mut placed) = had(placed, series, bench)? else {
-            return Ok(());
-        };
+        let Some(mut placed) = had(placed, series, bench)? else { return Ok(()) };
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
         placed.notes.extend(sized.note);
@@ -274,9 +258,7 @@ impl Experiment for Mlp {
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
     let worker = Duration::from_millis(30);
-    let Ok(sized) = footprint(Facts::prior(site), series) else {
-        return worker;
-    };
+    let Ok(sized) = footprint(Facts::prior(site), series) else { return worker };
     let is_memory = series.name == Level::Memory.text();
     let (loads, load_ns) = match is_memory {
         true => (WARM_LOADS, 130.0),

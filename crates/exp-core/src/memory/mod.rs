@@ -1,8 +1,9 @@
 //! Memory: latency, bandwidth, nodes, faults.
 
+mod arrays;
 mod levels;
 mod probe;
-mod quickest;
+mod reports;
 
 use anyhow::Result;
 use bench::measure::Bench;
@@ -28,6 +29,11 @@ bench::family!(
 /// with it.
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`locked`], of what nobody else has any more.
+fn unlocked<T>(of: Mutex<T>) -> T {
+    of.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What was made; nothing where there is no room for it, and the series is given up for that

@@ -47,6 +47,9 @@
 //! node's memory) and `latency_ratio`, each with the firmware's distances beside it: `distance` and
 //! `local_distance` in `at`.
 //!
+//! `quick` looks at four pairs at most: the row of the first CPU's node, one node of each distance
+//! before others. Where no cache is described a node counts as 32 MiB.
+//!
 //! ## Prediction
 //!
 //! Local figures by the laws of memory.latency and memory.bandwidth (by their measured figures once
@@ -54,17 +57,6 @@
 //! than all is usual. A lone CPU's rate falls as the latency rises, since its lines in flight are
 //! the same. What a whole node gets of another depends on links that nothing describes: wide. A
 //! virtual machine's distances are what somebody typed.
-//!
-//! ## Parameters
-//!
-//! - `cpu_node`: node whose CPUs work; auto: every node with CPUs to measure on.
-//! - `memory_node`: node of the memory; auto: every node. In `quick`, of more than four pairs: the
-//!   row of the first CPU's node, one node of each distance before others, four pairs in all.
-//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 1 in `quick`, 2 in
-//!   `standard`, 8 in `thorough`.
-//! - `footprint` (setting): bytes of all streams on a memory node; auto: four times the last caches
-//!   of a node (32 MiB a node where none is described).
-//! - `ring` (setting): bytes that are walked; auto: four times one last cache, at most 512 MiB.
 //!
 //! ## Reading the result
 //!
@@ -106,11 +98,12 @@ use super::levels::any_of;
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Need, Offer, Param, Params,
-    Preset, Site, Skip, ViewCard,
+    Card, Claim, DerivedValue, Domain, Fields as _, Hazards, Known, Need, Offer, Params, Preset,
+    Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
+use bench::{metrics, settings};
 use laws::Law;
 use laws::cpu::is_guest;
 use laws::memory::bandwidth::STREAM;
@@ -119,7 +112,7 @@ use node_pairs::{Sizes, workers};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -151,73 +144,36 @@ pub struct Numa;
 static CARD: Card = Card {
     id: ID,
     title: "Every node's CPUs against every node's memory",
-    metrics: &[
-        Metric::new(
-            "bandwidth",
+    metrics: metrics! {
+        "bandwidth" => BPerS Higher Hardware:
             "mean of STREAM's four kernels by one CPU at a time, mean over the node's CPUs; bytes \
-             of the program",
-            Unit::BPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::new(
-            "node_bandwidth",
+             of the program";
+        "node_bandwidth" => BPerS Higher Hardware:
             "mean of STREAM's four kernels by one CPU of each core of the node together; bytes of \
-             the program",
-            Unit::BPerS,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::time(
-            "latency",
-            "time of one load whose address is the load before, at random, mean over the node's CPUs",
-            Kind::Hardware,
-        ),
-        Metric::derived(
-            "bandwidth_ratio",
-            "bandwidth over that of the same CPUs on their own node's memory",
-            Unit::Ratio,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::derived(
-            "node_bandwidth_ratio",
-            "node_bandwidth over that of the same CPUs on their own node's memory",
-            Unit::Ratio,
-            Better::Higher,
-            Kind::Hardware,
-        ),
-        Metric::derived(
-            "latency_ratio",
-            "latency over that of the same CPUs on their own node's memory",
-            Unit::Ratio,
-            Better::Lower,
-            Kind::Hardware,
-        ),
-    ],
+             the program";
+        "latency" => Ns Lower Hardware:
+            "time of one load whose address is the load before, at random, mean over the node's \
+             CPUs";
+        "bandwidth_ratio" => derived Ratio Higher Hardware:
+            "bandwidth over that of the same CPUs on their own node's memory";
+        "node_bandwidth_ratio" => derived Ratio Higher Hardware:
+            "node_bandwidth over that of the same CPUs on their own node's memory";
+        "latency_ratio" => derived Ratio Lower Hardware:
+            "latency over that of the same CPUs on their own node's memory";
+    },
     params: bench::params!(
         Pair::PARAMS,
-        &[
-            Param::setting(
-                "cpus",
-                "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 and 8 by \
-                 preset",
-                Domain::Either(&["auto"], 1, 8192, Unit::Count),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "footprint",
-                "bytes of all streams on a memory node; auto: four times the last caches of a node",
-                Domain::Either(&["auto"], 1 << 20, 1 << 42, Unit::B),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "ring",
-                "bytes that are walked for the latency; auto: four times one last cache, at most 512 MiB",
-                Domain::Either(&["auto"], 1 << 12, 1 << 42, Unit::B),
-                ["auto"; 3],
-            ),
-        ],
+        settings! {
+            "cpus": Domain::Either(&["auto"], 1, 8192, Unit::Count), ["auto"; 3] =>
+                "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 and \
+                 8 by preset";
+            "footprint": Domain::Either(&["auto"], 1 << 20, 1 << 42, Unit::B), ["auto"; 3] =>
+                "bytes of all streams on a memory node; auto: four times the last caches of a \
+                 node";
+            "ring": Domain::Either(&["auto"], 1 << 12, 1 << 42, Unit::B), ["auto"; 3] =>
+                "bytes that are walked for the latency; auto: four times one last cache, at most \
+                 512 MiB";
+        },
     ),
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],
     needs: &[Need::Numa],
@@ -396,9 +352,7 @@ fn workers_of(site: &Site, id: &CaseId) -> (usize, usize) {
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-    let Some(sizes) = Sizes::of(series) else {
-        return PER_ROUND;
-    };
+    let Some(sizes) = Sizes::of(series) else { return PER_ROUND };
     let window = Duration::from_nanos((1.1 * round::window_ns(site.case_ns, false)) as u64);
     let (mut cost, mut most) = (PER_ROUND, 1);
     for case in &series.cases {
@@ -419,10 +373,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
         most = most.max(team);
     }
     let makers = (most as f64).min(MAKERS_MOST);
-    let touch_ns = match is_guest(site) {
-        true => TOUCH_GUEST_NS,
-        false => TOUCH_NS,
-    };
+    let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
     let (streams, ring) = (sizes.footprint as f64, sizes.ring as f64);
     let slots = ring / round::SLOT_BYTES as f64;
     let ns = streams * (touch_ns + PASSES * PASS_NS) / makers + ring * touch_ns + slots * LINK_NS;

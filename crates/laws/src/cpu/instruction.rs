@@ -177,10 +177,8 @@ fn gather_slack(site: &Site) -> Slack {
     (1.25, above, because)
 }
 
-/// An instruction's latency or reciprocal throughput, in ns.
-///
-/// # Errors
-/// No design of the architecture has a figure.
+/// An instruction's latency or reciprocal throughput, in ns. Errors: no design of the architecture
+/// has a figure.
 pub fn instruction(facts: Facts, operation: Operation, measure: Measure) -> Result<Law, String> {
     let (cycles, source, why) = cycles(facts.site, operation, measure)?;
     Ok(clocked(facts, cycles_of(cycles, operation.text(), &source).and(why)))

@@ -131,65 +131,11 @@ fn peak_of_one(facts: Facts) -> Law {
 
 #[cfg(test)]
 mod tests {
-    use super::{Solve, solve_bound, solve_operations, solve_rate};
-    use crate::Facts;
-    use bench::experiment::Known;
-    use bench::experiment::fixtures::{recorded, sites};
-    use record::key::{CaseId, Key};
-
-    fn solve(n: u64, threads: usize) -> Solve {
-        Solve { n, threads, blocks: (n / 64) as usize }
-    }
+    use super::solve_operations;
 
     #[test]
     fn operations_are_as_hpl_counts_them() {
         assert_eq!(solve_operations(3), 18.0 + 13.5);
         assert!((solve_operations(1000) / 668.167e6 - 1.0).abs() < 1e-5);
-    }
-
-    #[test]
-    fn larger_systems_and_more_cores_are_faster_and_none_passes_the_bound() {
-        for site in sites() {
-            let rate = |n, threads| solve_rate(Facts::prior(&site), solve(n, threads)).range;
-            assert!(rate(500, 1).likely < rate(4000, 1).likely);
-            let all = site.cpus.len();
-            assert!(rate(8000, all).likely >= rate(8000, 1).likely);
-            for range in [rate(64, 1), rate(500, all), rate(8000, all)] {
-                assert!(range.low > 0.0 && range.low <= range.likely && range.likely <= range.high);
-            }
-            // The bound at the fastest clock that the law thinks of.
-            let clock = crate::cpu::core_clock(&site).range.high;
-            assert!(rate(8000, 1).high <= 1.05 * solve_bound(&site, 1).constant * clock);
-        }
-    }
-
-    #[test]
-    fn threads_of_a_core_share_its_units() {
-        let epyc = recorded("epyc-7763-2s");
-        assert_eq!(epyc.cpus.len(), 256);
-        let bound = |threads| solve_bound(&epyc, threads).constant;
-        assert_eq!(bound(128), 128.0 * bound(1));
-        assert_eq!(bound(256), bound(128));
-        // Up to the number of cores, each thread has one.
-        let likely = |threads| solve_rate(Facts::prior(&epyc), solve(8000, threads)).range.likely;
-        assert!(likely(128) > likely(64));
-    }
-
-    #[test]
-    fn measured_rates_narrow_it() {
-        let site = recorded("vm-granite-rapids");
-        let mut known = Known::default();
-        let at = |known: Option<&Known>| solve_rate(Facts { site: &site, known }, solve(2000, 1));
-        known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.6e9);
-        let clocked = at(Some(&known));
-        let id = CaseId::new()
-            .with("op", "fma")
-            .with("type", "f64")
-            .with("width", "avx512")
-            .with("threads", 1);
-        known.insert(Key::new("cpu.peak", &id, "flop_rate"), 114e9);
-        let derived = at(Some(&known));
-        let width = |estimate: &crate::Law| estimate.range.high / estimate.range.low;
-        assert!(width(&derived) < width(&clocked) && width(&clocked) < width(&at(None)));
     }
 }

@@ -374,10 +374,7 @@ pub fn sustained_rate(facts: Facts, arithmetic: Arithmetic, threads: Threads) ->
         Some(rate) => Law::hardware(range(rate, rate, rate), "the peak that cpu.peak measured"),
         None => peak_rate(facts, arithmetic, threads.count(site)),
     };
-    let kept = match is_guest(site) {
-        true => range(0.8, 0.985, 1.03),
-        false => range(0.72, 0.97, 1.03),
-    };
+    let kept = if is_guest(site) { range(0.8, 0.985, 1.03) } else { range(0.72, 0.97, 1.03) };
     peak.by(kept)
         .and("over minutes less what steal, heat and power limits take")
         .counting_if(is_guest(site), Condition::Hypervisor)

@@ -145,13 +145,6 @@ fn boost_goes_beyond_the_fastest_state_that_acpi_cpufreq_names() {
 }
 
 #[test]
-fn graviton3_tells_its_counter() {
-    let graviton = recorded("graviton3");
-    let counter = counter_clock(&graviton).expect("CNTFRQ_EL0");
-    assert_eq!(counter.range.likely, 1.05e9);
-}
-
-#[test]
 fn a_line_that_placement_decides_has_no_predicted_fit() {
     let site = site(Core::Haswell, boosting(4_000_000_000));
     let work =
@@ -191,6 +184,19 @@ fn more_work_takes_longer_and_a_frame_waits_for_memory() {
 }
 
 #[test]
+fn a_line_is_fitted_and_its_fit_told() {
+    let points = |values: &[f64]| -> Vec<(f64, f64)> {
+        values.iter().enumerate().map(|(x, y)| (x as f64, *y)).collect()
+    };
+    let straight = line(&points(&[1.0, 3.0, 5.0, 7.0])).expect("four points");
+    assert!((straight.slope - 2.0).abs() < 1e-12 && (straight.linearity - 1.0).abs() < 1e-12);
+    let bent = line(&points(&[1.0, 1.0, 1.0, 4.0])).expect("four points");
+    assert!((bent.slope - 0.9).abs() < 1e-12 && (bent.linearity - 0.6).abs() < 1e-12);
+    assert_eq!(line(&points(&[1.0, 2.0])), None);
+    assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
+}
+
+#[test]
 fn hardware_laws_of_known_designs_keep_their_width() {
     let widest = |core| {
         let site = site(core, boosting(4_000_000_000));
@@ -206,17 +212,4 @@ fn hardware_laws_of_known_designs_keep_their_width() {
     for core in [Core::IvyBridge, Core::Haswell, Core::SkylakeServer, Core::Zen, Core::Zen4] {
         assert!(widest(core) <= 2.5, "{}: {}", core.name(), widest(core));
     }
-}
-
-#[test]
-fn a_line_is_fitted_and_its_fit_told() {
-    let points = |values: &[f64]| -> Vec<(f64, f64)> {
-        values.iter().enumerate().map(|(x, y)| (x as f64, *y)).collect()
-    };
-    let straight = line(&points(&[1.0, 3.0, 5.0, 7.0])).expect("four points");
-    assert!((straight.slope - 2.0).abs() < 1e-12 && (straight.linearity - 1.0).abs() < 1e-12);
-    let bent = line(&points(&[1.0, 1.0, 1.0, 4.0])).expect("four points");
-    assert!((bent.slope - 0.9).abs() < 1e-12 && (bent.linearity - 0.6).abs() < 1e-12);
-    assert_eq!(line(&points(&[1.0, 2.0])), None);
-    assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
 }

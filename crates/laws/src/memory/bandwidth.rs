@@ -25,34 +25,19 @@ use record::event::{Bound, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
 
-/// What is to be known of an operation.
-pub struct OpRow {
-    /// What the instrument calls it.
-    kernel: stream::Op,
-    /// Lines that it loads, and that it stores to, for one line of each array.
-    loads: f64,
-    stores: f64,
-    /// Its arithmetic in vectors, and on what type.
-    arithmetic: (peak::Op, Element),
-}
-
 /// Loads and stores of vectors are as light as additions of integers.
 const LIGHT: (peak::Op, Element) = (peak::Op::Add, Element::I64);
 
-const fn op(kernel: stream::Op, loads: f64, stores: f64, arithmetic: (peak::Op, Element)) -> OpRow {
-    OpRow { kernel, loads, stores, arithmetic }
-}
-
 rows! {
-    /// What is done with each element.
-    pub enum Op: OpRow {
-        Read = "read" => op(stream::Op::Read, 1.0, 0.0, LIGHT),
-        Write = "write" => op(stream::Op::Write, 0.0, 1.0, LIGHT),
-        Modify = "modify" => op(stream::Op::Modify, 1.0, 1.0, LIGHT),
-        Copy = "copy" => op(stream::Op::Copy, 1.0, 1.0, LIGHT),
-        Scale = "scale" => op(stream::Op::Scale, 1.0, 1.0, (peak::Op::Mul, Element::F64)),
-        Add = "add" => op(stream::Op::Add, 2.0, 1.0, (peak::Op::Add, Element::F64)),
-        Triad = "triad" => op(stream::Op::Triad, 2.0, 1.0, (peak::Op::Fma, Element::F64)),
+    /// What is done with each element: the instrument's name, and the arithmetic in vectors.
+    pub enum Op: (stream::Op, (peak::Op, Element)) {
+        Read = "read" => (stream::Op::Read, LIGHT),
+        Write = "write" => (stream::Op::Write, LIGHT),
+        Modify = "modify" => (stream::Op::Modify, LIGHT),
+        Copy = "copy" => (stream::Op::Copy, LIGHT),
+        Scale = "scale" => (stream::Op::Scale, (peak::Op::Mul, Element::F64)),
+        Add = "add" => (stream::Op::Add, (peak::Op::Add, Element::F64)),
+        Triad = "triad" => (stream::Op::Triad, (peak::Op::Fma, Element::F64)),
     }
 }
 rows! {
@@ -77,6 +62,25 @@ symbols! {
         ; Word(4, 8, B)
     }
 }
+impl Width {
+    /// What the instrument calls it; none for the widest.
+    fn instruments(self) -> Option<stream::Width> {
+        Some(match self {
+            Width::Vector => return None,
+            Width::Word(..8) => stream::Width::Word4,
+            Width::Word(_) => stream::Width::Word8,
+            Width::Sse2 => stream::Width::Sse2,
+            Width::Avx2 => stream::Width::Avx2,
+            Width::Avx512 => stream::Width::Avx512,
+            Width::Neon => stream::Width::Neon,
+        })
+    }
+
+    /// Whether it is one of several elements.
+    pub fn is_vector(self) -> bool {
+        !matches!(self, Width::Word(_))
+    }
+}
 symbols! {
     /// A number, one per CPU to measure on, or those of one core.
     pub enum Threads { All = "all", Smt = "smt"; Number(1, 8192, Count) }
@@ -88,7 +92,8 @@ case! {
         op: Op,
         /// into the caches or past them
         stores: Stores,
-        /// every byte, or one word of each line in two orders
+        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first, R1), or
+        /// every 512 bytes in eight sweeps (strided, R0)
         access: Access,
         /// bytes of a memory instruction, vector: the widest, in main memory the fastest
         width: Width,
@@ -116,22 +121,17 @@ impl Transfer {
 
     /// The instrument's kernel.
     pub fn kernel(&self) -> Kernel {
-        let (op, stores, access) = (self.op.row().kernel, *self.stores.row(), *self.access.row());
-        let width = match self.width {
-            Width::Vector => return Kernel::widest(op, stores),
-            Width::Word(..8) => stream::Width::Word4,
-            Width::Word(_) => stream::Width::Word8,
-            Width::Sse2 => stream::Width::Sse2,
-            Width::Avx2 => stream::Width::Avx2,
-            Width::Avx512 => stream::Width::Avx512,
-            Width::Neon => stream::Width::Neon,
-        };
-        Kernel { op, stores, access, width }
+        let (op, stores, access) = (self.op.row().0, *self.stores.row(), *self.access.row());
+        match self.width.instruments() {
+            Some(width) => Kernel { op, stores, access, width },
+            None => Kernel::widest(op, stores),
+        }
     }
 
-    /// Lines that the program names for one line of an array: what it loads and what it stores.
-    fn moves(&self) -> f64 {
-        self.op.row().loads + self.op.row().stores
+    /// Lines that the program loads, and that it stores to, for one line of each array.
+    fn moves(&self) -> (f64, f64) {
+        let stores = f64::from(self.op != Op::Read);
+        (self.op.row().0.moves() as f64 - stores, stores)
     }
 
     /// Bytes on the bus for each of the program: a line that is stored regularly is read before,
@@ -139,21 +139,19 @@ impl Transfer {
     pub fn bus_ratio(&self) -> f64 {
         let is_loaded = matches!(self.op, Op::Read | Op::Modify);
         let allocated = f64::from(!is_loaded && self.stores == Stores::Regular);
-        (self.moves() + allocated) / self.moves()
+        let moves = self.op.row().0.moves() as f64;
+        (moves + allocated) / moves
     }
 
     /// Bytes of a memory instruction at the site.
     pub fn bytes(&self, site: &Site) -> f64 {
         let cpu = &site.host.cpu;
-        match self.width {
-            Width::Word(bytes) => bytes as f64,
-            Width::Sse2 | Width::Neon => 16.0,
-            Width::Avx2 => 32.0,
-            Width::Avx512 => 64.0,
-            Width::Vector if cpu.arch == Arch::Aarch64 => 16.0,
-            Width::Vector if cpu.has("avx512f") => 64.0,
-            Width::Vector if cpu.has("avx2") && cpu.has("fma") => 32.0,
-            Width::Vector => 16.0,
+        match self.width.instruments() {
+            Some(width) => width.bytes() as f64,
+            None if cpu.arch == Arch::Aarch64 => 16.0,
+            None if cpu.has("avx512f") => 64.0,
+            None if cpu.has("avx2") && cpu.has("fma") => 32.0,
+            None => 16.0,
         }
     }
 
@@ -165,14 +163,13 @@ impl Transfer {
             64 => peak::Width::Avx512,
             _ => return None,
         };
-        let (op, element) = self.op.row().arithmetic;
+        let (op, element) = self.op.row().1;
         Some(Arithmetic { op, element, width })
     }
 }
 
-/// The CPUs of a case's threads, one entry for each; for `smt` all threads of the first core that
-/// has several here. Fewer than asked for where there are no more; none where no core shows several
-/// threads.
+/// The CPUs of a case's threads, one entry for each, fewer than asked for where there are no more; for
+/// `smt` the threads of the first core that shows several here.
 pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
     match threads {
         Threads::Number(1) => site.cpus.first().copied().into_iter().collect(),
@@ -206,7 +203,8 @@ fn per_cycle(site: &Site, row: &Design, of: &Transfer) -> f64 {
         ..=32.0 => 1,
         _ => 2,
     };
-    let (loads, stores, moves) = (of.op.row().loads, of.op.row().stores, of.moves());
+    let (loads, stores) = of.moves();
+    let moves = loads + stores;
     let cycles = (loads / row.loads[at]).max(stores / row.stores[at]).max(moves / row.both[at]);
     // One word stands for its line.
     let named = if of.access == Access::Every { bytes } else { LINE };
@@ -220,36 +218,29 @@ pub fn bytes_per_cycle(site: &Site, of: &Transfer, cpus: &[usize]) -> Option<f64
     Some(per_cycle(site, &row, of))
 }
 
+fn at_most(constant: f64, uncertainty: f64, rule: String) -> Bound {
+    let (side, inputs) = (Side::AtMost, Vec::new());
+    Bound { side, constant, inputs, uncertainty, rule, warns_only: true }
+}
+
 /// No thread moves more than its core's memory instructions do at the core clock of the round,
 /// which the samples carry summed over the cores.
 pub fn instructions_bound(site: &Site, of: &Transfer) -> Option<Bound> {
     let (row, core) = design_of(site, &cpus_of(site, of.threads))?;
     let bytes = per_cycle(site, &row, of);
-    Some(Bound {
-        side: Side::AtMost,
-        constant: bytes,
-        inputs: vec![(CORES_HZ.to_owned(), 1)],
-        uncertainty: 0.03,
-        rule: format!(
-            "{bytes:.0} B of the program per cycle by memory instructions of {} x the round's core \
-             clock x cores",
-            core.name()
-        ),
-        warns_only: !row.firm,
-    })
+    let rule = format!(
+        "{bytes:.0} B of the program per cycle by memory instructions of {} x the round's core \
+         clock x cores",
+        core.name()
+    );
+    let inputs = vec![(CORES_HZ.to_owned(), 1)];
+    Some(Bound { inputs, warns_only: !row.reached.0, ..at_most(bytes, 0.03, rule) })
 }
 
 /// The nominal rate only warns: it is what modules are set to, not what was measured.
 pub fn nominal_bound(site: &Site) -> Option<Bound> {
     let (peak, from) = stated_peak(site)?;
-    Some(Bound {
-        side: Side::AtMost,
-        constant: peak,
-        inputs: Vec::new(),
-        uncertainty: 0.02,
-        rule: format!("{} by {from}", render(peak, Unit::BPerS)),
-        warns_only: true,
-    })
+    Some(at_most(peak, 0.02, format!("{} by {from}", render(peak, Unit::BPerS))))
 }
 
 /// Two limits of one stream: at best the lesser; the nearer they are the more they add up.
@@ -293,10 +284,7 @@ fn over_bus(of: &Transfer) -> Range {
     }
 }
 
-/// Program bytes per second of a kernel.
-///
-/// # Errors
-/// Why nothing can be said.
+/// Program bytes per second of a kernel. Errors: why nothing can be said.
 pub fn bandwidth(facts: Facts, of: &Transfer) -> Result<Law, String> {
     rate(facts, of, best_core_clock(facts))
 }
@@ -325,7 +313,7 @@ fn rate(facts: Facts, of: &Transfer, clock: Law) -> Result<Law, String> {
     let design = if is_known { core(site).name() } else { "any core design" };
     let many = several(site, of.level, cores, cpus.len());
     let bytes = per_cycle(site, &row, of);
-    let instructions = clock.clone().times(bytes).by(row.reached);
+    let instructions = clock.clone().times(bytes).by(row.reached.1);
     if of.level == Level::L1 {
         let why = format!("{bytes:.0} B per cycle and core by memory instructions of {design}");
         return Ok(instructions.by(many).and(why));
@@ -367,10 +355,7 @@ fn several(site: &Site, level: Level, cores: f64, threads: usize) -> Range {
 }
 
 /// The share of what memory instructions allow (caches), or of the memory's peak on the bus, that a
-/// kernel reaches.
-///
-/// # Errors
-/// Why nothing can be said: no known design, or nothing states the peak.
+/// kernel reaches. Errors: why nothing can be said: no known design, or nothing states the peak.
 pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
     let facts = Facts::prior(site);
     if of.level.is_memory() {
@@ -396,16 +381,13 @@ pub fn efficiency(site: &Site, of: &Transfer) -> Result<Law, String> {
 }
 
 /// The mean of copy, scale, add and triad, as R4 took it, of kernels that else are like this one.
-///
-/// # Errors
-/// As [`bandwidth`].
+/// Errors: as [`bandwidth`].
 pub fn stream_mean(facts: Facts, of: &Transfer) -> Result<Law, String> {
-    let mut mean = range(0.0, 0.0, 0.0);
-    for op in STREAM {
-        let Range { low, likely, high } = bandwidth(facts, &of.with_op(op))?.range;
-        mean = range(mean.low + low / 4.0, mean.likely + likely / 4.0, mean.high + high / 4.0);
-    }
-    Ok(bandwidth(facts, &of.with_op(Op::Triad))?.at(mean))
+    let laws = STREAM.map(|op| bandwidth(facts, &of.with_op(op)));
+    let laws: Vec<Law> = laws.into_iter().collect::<Result<_, _>>()?;
+    let mean = |end: fn(&Range) -> f64| laws.iter().map(|law| end(&law.range) / 4.0).sum();
+    let mean = range(mean(|of| of.low), mean(|of| of.likely), mean(|of| of.high));
+    Ok(laws[3].clone().at(mean))
 }
 
 /// A copy's loads over a read's, by instructions, above which one of them is wrong.
@@ -424,6 +406,3 @@ pub fn copy_over_read(level: Level) -> Law {
                    read's, and what it writes back comes on top";
     Law::hardware(range, because)
 }
-
-#[cfg(test)]
-mod tests;

@@ -104,10 +104,7 @@ pub fn minor(facts: Facts, fault: Minor) -> Law {
         law = law + Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"));
     }
     let why = "a guest's tables are nested, and its host may have to find the memory too";
-    match is_guest(site) {
-        true => law.widened(1.0, 1.5, why).counting(Condition::NestedPaging),
-        false => law,
-    }
+    if is_guest(site) { law.widened(1.0, 1.5, why).counting(Condition::NestedPaging) } else { law }
 }
 
 /// Pages that one fault on a cached file maps: (base pages of 64 KiB).
@@ -124,10 +121,7 @@ pub fn pages_around(site: &Site) -> Law {
 pub fn zeroing(facts: Facts) -> Law {
     let (rate, from) = clear_rate(facts.known);
     let law = Law::hardware(inverse(1.0, rate), format!("memory is cleared at {from}"));
-    match is_guest(facts.site) {
-        true => law.widened(1.0, 1.4, "shared with other guests"),
-        false => law,
-    }
+    if is_guest(facts.site) { law.widened(1.0, 1.4, "shared with other guests") } else { law }
 }
 
 /// A fault less what it clears, in ns.

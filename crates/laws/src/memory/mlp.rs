@@ -120,13 +120,8 @@ static BUFFERS: &[(&[Core], Range)] = designs! { range;
 
 #[cfg(test)]
 mod tests {
-    use super::{buffers, knee, lines_in_flight, load_time, parallelism};
-    use crate::Facts;
-    use crate::memory::Level::Memory;
-    use bench::experiment::Known;
-    use bench::experiment::fixtures::{recorded, sites};
+    use super::buffers;
     use host::Core;
-    use record::key::{CaseId, Key};
 
     #[test]
     fn every_design_has_buffers_in_order() {
@@ -135,39 +130,5 @@ mod tests {
             assert!(lines.low <= lines.likely && lines.likely <= lines.high);
             assert_eq!(sure, *core != Core::Unknown);
         }
-    }
-
-    #[test]
-    fn chains_help_until_the_buffers_are_full() {
-        assert!((knee(1.0, 16.0) - 1.0).abs() < 0.01);
-        assert!((knee(64.0, 16.0) - 16.0).abs() < 0.1);
-        for site in sites() {
-            let mut before = 0.0;
-            for chains in 1..=32 {
-                let range = parallelism(&site, Memory, chains).range;
-                assert!(range.low <= range.likely && range.likely <= range.high);
-                assert!(range.likely > before && range.low <= chains as f64);
-                before = range.likely;
-            }
-            let lines = lines_in_flight(&site, Memory).range;
-            assert!(lines.low <= before && before <= lines.high);
-        }
-    }
-
-    #[test]
-    fn the_nearest_measured_latency_is_divided_by_what_is_in_flight() {
-        let site = recorded("alder-lake-hybrid");
-        let mut known = Known::default();
-        let case = CaseId::new()
-            .with("pattern", "random")
-            .with("load", "pointer")
-            .with("pages", "huge")
-            .with("footprint", 64_u64 << 20);
-        known.insert(Key::new("memory.latency", &case, "latency"), 90.0);
-        let facts = Facts { site: &site, known: Some(&known) };
-        let one = load_time(facts, Memory, 67e6, 1).range;
-        let many = load_time(facts, Memory, 67e6, 32).range;
-        assert!((one.likely - 90.0).abs() < 1.0, "{one:?}");
-        assert!(many.likely < 8.0 && many.low > 2.0, "{many:?}");
     }
 }

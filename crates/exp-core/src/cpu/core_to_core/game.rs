@@ -1,14 +1,12 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
 use super::Home;
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use bench::measure::{Bench, Quartet, Timer, Turns, Watch, abba, samples};
-use host::refused;
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Bench, Quartet, Timer, Turns, Watch, abba, samples, together};
 use metal::line::Lines;
 use metal::{place, process};
 use stats::quantile::median;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// A party that hears nothing of the other for this time gives up.
@@ -65,26 +63,29 @@ struct Table {
     current: AtomicUsize,
     /// The line at which the second party plays, counted from 1.
     joined: AtomicUsize,
-    /// The second party has failed.
+    /// The second party has left.
     failed: AtomicBool,
 }
 
-/// Ends the game when the first party leaves, whichever way.
-struct Ending<'table>(&'table Table);
+/// A party's place at the table; the other one ends when it is left, whichever way.
+struct Place<'table> {
+    table: &'table Table,
+    measures: bool,
+}
 
-impl Drop for Ending<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.current.store(OVER, Ordering::Release);
+        match self.measures {
+            true => self.table.current.store(OVER, Ordering::Release),
+            false => self.table.failed.store(true, Ordering::Release),
+        }
     }
 }
 
 impl Game {
     /// Plays every line. Both parties are threads of their own, pinned, so that any two CPUs can
-    /// play; the calling thread sleeps.
-    ///
-    /// # Errors
-    /// A CPU cannot be had; a party does not hear of the other for two seconds; the turns do not
-    /// add up.
+    /// play; the calling thread sleeps. Errors: a CPU cannot be had; a party does not hear of the
+    /// other for two seconds; the turns do not add up.
     pub(super) fn play(&self, bench: &Bench) -> Result<Played> {
         ensure!(self.cpus[0] != self.cpus[1], "CPU {} hands no line to itself", self.cpus[0]);
         let table = Table {
@@ -94,31 +95,17 @@ impl Game {
             failed: AtomicBool::new(false),
         };
         let (search, quartets) = self.timers(bench);
-        let (first, second) = thread::scope(|scope| -> Result<_> {
-            let table = &table;
-            let second = thread::Builder::new().spawn_scoped(scope, move || {
-                let outcome = self.answer(table);
-                table.failed.store(outcome.is_err(), Ordering::Release);
-                outcome
-            });
-            let second = second.map_err(refused::told)?;
-            // Made here, so that the second party ends also where the first cannot be made.
-            let ending = Ending(table);
-            let first = thread::Builder::new().spawn_scoped(scope, move || {
-                let _ending = ending;
-                self.measure(table, search, quartets)
-            });
-            let first = first.map_err(refused::told)?;
-            let died = |_| Err(anyhow!("a party panicked"));
-            Ok((
-                first.join().unwrap_or_else(died),
-                second.join().unwrap_or_else(|_| Err(anyhow!("a party panicked"))),
-            ))
+        // The second's reason comes first: it is why the first heard nothing.
+        let places = [false, true].map(|measures| Place { table: &table, measures }).into();
+        let mut found = together(&[self.cpus[1], self.cpus[0]], places, |place: Place<'_>| {
+            match place.measures {
+                true => self.measure(place.table, search, quartets),
+                false => self.answer(place.table),
+            }
         })?;
-        // Where both failed, the second's reason is why the first heard nothing.
-        let (turns, switches) = second?;
-        let (mut played, made) = first?;
-        played.switches += switches;
+        let (mut played, made) = found.pop().context("nobody measured")?;
+        let (answered, turns) = found.pop().context("nobody answered")?;
+        played.switches += answered.switches;
         for (line, (made, turns)) in made.iter().zip(&turns).enumerate() {
             let value = table.lines.value(line);
             ensure!(
@@ -153,8 +140,8 @@ impl Game {
 
     /// The second party: answers on each line until the next. Returns its turns on each, and the
     /// involuntary switches of its pinning.
-    fn answer(&self, table: &Table) -> Result<(Vec<u64>, u64)> {
-        let switches = pin(self.cpus[1])?;
+    fn answer(&self, table: &Table) -> Result<(Played, Vec<u64>)> {
+        let played = Played { switches: switches(), ..Played::default() };
         let mut turns = Vec::new();
         for line in 0..self.lines {
             let is_on = |current: usize| current > line;
@@ -178,12 +165,12 @@ impl Game {
             turns.push(done);
         }
         check_place(self.cpus[1])?;
-        Ok((turns, switches))
+        Ok((played, turns))
     }
 
     /// The first party: times each line. Returns what it found and its turns on each line.
     fn measure(&self, table: &Table, search: Timer, quartets: Timer) -> Result<(Played, Vec<u64>)> {
-        let mut played = Played { switches: pin(self.cpus[0])?, ..Played::default() };
+        let mut played = Played { switches: switches(), ..Played::default() };
         let mut made = Vec::new();
         let mut batch = None;
         for line in 0..self.lines {
@@ -253,11 +240,9 @@ impl Seat<'_> {
     }
 }
 
-/// Pins the calling thread, and says how many involuntary switches that took.
-fn pin(cpu: usize) -> Result<u64> {
-    let before = process::rusage_thread().nivcsw;
-    place::pin(cpu).with_context(|| format!("pinning a party to CPU {cpu}"))?;
-    Ok(process::rusage_thread().nivcsw - before)
+/// Involuntary switches of the calling thread so far: those of its pinning.
+fn switches() -> u64 {
+    process::rusage_thread().nivcsw
 }
 
 fn check_place(cpu: usize) -> Result<()> {

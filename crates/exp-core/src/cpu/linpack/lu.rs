@@ -26,9 +26,7 @@ pub(super) struct Panel<'a> {
 
 impl<'a> Panel<'a> {
     /// Factors the columns `first ..` of a matrix, to which all panels left of them were applied.
-    ///
-    /// # Errors
-    /// A column without a pivot.
+    /// Errors: a column without a pivot.
     pub(super) fn factor(mut columns: ViewMut<'a>, first: usize) -> Result<Self, Singular> {
         let mut pivots = vec![0; columns.columns()];
         let (_, active) = columns.reborrow().split_rows(first);

@@ -84,10 +84,7 @@ pub(super) struct Solver {
 
 impl Solver {
     /// Room for `n` equations, in blocks of so many columns, for one thread on each of `cpus`; the
-    /// calling thread is the first.
-    ///
-    /// # Errors
-    /// No memory.
+    /// calling thread is the first. Errors: no memory.
     pub(super) fn new(n: usize, block: usize, cpus: &[usize]) -> Result<Self> {
         ensure!(n > 0 && block > 0, "no equations, or blocks of none");
         let matrix = Matrix::new(n, n + 1, Pages::Huge)
@@ -108,11 +105,8 @@ impl Solver {
         self.matrix.huge_share().unwrap_or(0.0)
     }
 
-    /// Fills the memory by `fill(column, elements)` and solves.
-    ///
-    /// # Errors
-    /// A singular matrix ([`Singular`]), a thread that cannot be made, or a CPU that cannot be
-    /// pinned to.
+    /// Fills the memory by `fill(column, elements)` and solves. Errors: a singular matrix
+    /// ([`Singular`]), a thread that cannot be made, or a CPU that cannot be pinned to.
     pub(super) fn solve(
         &mut self,
         fill: impl Fn(usize, &mut [f64]) + Sync,

@@ -4,11 +4,9 @@ use super::residual::scaled_residual;
 use super::solve::{Solver, System, block_columns};
 use anyhow::Result;
 use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::recorded;
-use bench::experiment::{AnyExperiment, Known, Preset};
-use laws::cpu::peak::distinct_cores;
+use bench::experiment::{AnyExperiment, Preset};
 use record::key::CaseId;
-use session::fixtures::{params, smoke};
+use session::fixtures::params;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
 
@@ -151,22 +149,6 @@ fn a_thread_that_cannot_be_made_is_an_error_that_names_the_limit_and_ends_all() 
 }
 
 #[test]
-fn threads_take_one_cpu_of_each_core_first() {
-    let site = recorded("epyc-7763-2s");
-    let set = [("n", "2000"), ("threads", "1,128,all")];
-    let offer =
-        EXPERIMENT.series(&site, &params(EXPERIMENT.card(), Preset::Thorough, &set)).unwrap();
-    let series = offer.series.into_iter().next().unwrap();
-    let resolved = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
-    for case in &resolved.cases {
-        let cpus = crate::cpu::peak::load::cpus_of(case);
-        let threads = case.int("threads").unwrap_or(256) as usize;
-        assert_eq!(cpus.len(), threads);
-        assert_eq!(distinct_cores(&site, &cpus), threads.min(128));
-    }
-}
-
-#[test]
 fn columns_of_a_system_are_in_range_and_unlike() {
     let system = System { n: 1000, seed: 5 };
     let column = |index| {
@@ -224,15 +206,4 @@ fn what_does_not_fit_is_skipped_with_its_reason() {
     assert!(found[0].1.contains("would take about"), "{found:?}");
     let none = offered(&site, Preset::Quick, &[("n", "100000")]).expect_err("too long");
     assert!(none.needed.is_some_and(|needed| needed.contains("thorough")));
-}
-
-#[test]
-fn it_measures() {
-    for samples in smoke(&EXPERIMENT) {
-        let values = samples.raw.samples();
-        match samples.metric.as_str() {
-            "residual" => assert!(values.iter().all(|value| *value > 0.0 && *value < 1.0)),
-            _ => assert!(values.iter().all(|rate| *rate > 0.0)),
-        }
-    }
 }

@@ -131,10 +131,8 @@ pub fn kernel(arithmetic: Arithmetic) -> Kernel {
 
 /// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one
 /// if others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
-///
-/// # Errors
-/// The processor lacks the instruction, or in no attempt were the threads at work together; at once
-/// where it computes other values than software does ([`WrongResult`]).
+/// Errors: the processor lacks the instruction, or in no attempt were the threads at work together;
+/// at once where it computes other values than software does ([`WrongResult`]).
 pub fn run(
     bench: &mut Bench,
     case: &Case,
@@ -149,10 +147,7 @@ pub fn run(
     let assigned: Vec<usize> = cpus.iter().copied().cycle().take(threads).collect();
     let clock = bench.order().clock();
     let rehearsal = bench.order().rehearsal;
-    let window_ns = match rehearsal && threads > 1 {
-        true => window_ns.max(REHEARSAL_NS),
-        false => window_ns,
-    };
+    let window_ns = if rehearsal && threads > 1 { window_ns.max(REHEARSAL_NS) } else { window_ns };
     let is_crowded = threads > cpus.len();
     let crew = bench.crew(&assigned, window_ns)?.watched(again && is_probed(case));
     let switches = rusage_self().nivcsw;

@@ -59,9 +59,7 @@ pub fn clock_at_width(
     chains: Option<&Chains>,
 ) -> Option<f64> {
     let scalar_hz = core.estimate().hz?;
-    let Some(chains) = chains else {
-        return Some(scalar_hz);
-    };
+    let Some(chains) = chains else { return Some(scalar_hz) };
     // The fastest two runs of the short chain, and of the long one.
     let mut fastest = [[f64::INFINITY; 2]; 2];
     let mut between_ns = f64::INFINITY;

@@ -1,30 +1,30 @@
-//! A crew of threads that run one kernel, each over memory of its own.
-//!
-//! A member's memory is mapped, placed and first touched on its own CPU, once a round; it goes from
-//! case to case through an [`Arena`].
+//! A crew of threads that run one kernel, each over memory of its own, which goes from case to case.
 
-use super::super::locked;
-use super::MEMORY_LIMIT;
-use crate::cpu::peak::load::is_probed;
+use super::sizes::MEMORY_LIMIT;
+use crate::cpu::peak::load::{cpus_of, is_probed};
 use crate::cpu::peak::width::{Chains, clock_at_width};
-use anyhow::{Context, Result, ensure};
+use crate::memory::arrays::Arrays;
+use crate::memory::{locked, unlocked};
+use anyhow::{Context, Result};
 use bench::experiment::Fields as _;
-use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
+use bench::measure::placed::{Placed, place_huge_or_base};
 use bench::measure::{
-    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, Shared, Stretch, WrongResult, best_window,
+    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, Values, best_window, together,
 };
-use host::parse_cpus;
+use host::format_cpus;
+use laws::cpu::peak::CORES_HZ;
 use laws::memory::Level;
 use laws::memory::bandwidth::{Transfer, Width};
-use metal::memory::Mapping;
 use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Loop, Stream};
 use record::case::{Case, Series};
 use record::key::Value;
+use record::quantity::render;
+use record::unit::Unit;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the
 /// time between two interrupts.
@@ -35,190 +35,94 @@ const LINE_BYTES: u64 = 64;
 /// Memory comes in pieces of this, where it comes in huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// The memory of a round's threads, by their CPUs: taken when a case first needs so much of it.
+/// The memory of a round's threads by their CPUs: taken when a case first needs so much of it.
 pub(super) struct Arena {
-    places: BTreeMap<usize, Place>,
-    /// Most bytes of all places together.
+    held: BTreeMap<usize, Placed>,
+    /// Most bytes of all together.
     most_bytes: u64,
 }
 
-/// The memory of one CPU's thread.
-#[derive(Default)]
-struct Place {
-    held: Mutex<Held>,
-}
-
-#[derive(Default)]
-struct Held {
-    placed: Option<Placed>,
-    /// What the last run left: none before, and while one is under way.
-    right: Option<bool>,
-    /// Pages that were no longer on their node after it.
-    misplaced: Option<anyhow::Error>,
-}
-
-impl Held {
-    fn bytes(&self) -> u64 {
-        let placed = self.placed.as_ref();
-        placed.map_or(0, |placed| placed.mapping.bytes() as u64)
-    }
-}
-
 impl Arena {
-    /// Room for the CPUs of all these cases; nothing is taken yet.
-    pub(super) fn of(cases: &[&Case]) -> Arena {
-        let on = cases.iter().flat_map(|case| cpus(case));
+    /// For a round of these cases; nothing is taken yet.
+    pub(super) fn of(cases: &[Case]) -> Arena {
         let limits = cases.iter().filter_map(|case| case.int(MEMORY_LIMIT));
-        Arena {
-            places: on.map(|cpu| (cpu, Place::default())).collect(),
-            most_bytes: limits.min().unwrap_or(u64::MAX),
-        }
+        Arena { held: BTreeMap::new(), most_bytes: limits.min().unwrap_or(u64::MAX) }
     }
 
-    fn place(&self, cpu: usize) -> Result<&Place> {
-        self.places.get(&cpu).with_context(|| format!("no memory was planned for CPU {cpu}"))
+    /// Gives back what is held for these CPUs where it is less than `bytes`, and what others hold
+    /// where the new would be too much beside it. Whether there is memory to be taken.
+    fn make_room(&mut self, cpus: &[usize], bytes: usize) -> bool {
+        self.held.retain(|cpu, held| held.mapping.bytes() >= bytes || !cpus.contains(cpu));
+        let missing = cpus.iter().filter(|cpu| !self.held.contains_key(cpu)).count() as u64;
+        let new = missing.saturating_mul(bytes.next_multiple_of(HUGE_PAGE) as u64);
+        let held: u64 = self.held.values().map(|held| held.mapping.bytes() as u64).sum();
+        if new > 0 && held.saturating_add(new) > self.most_bytes {
+            self.held.retain(|cpu, _| cpus.contains(cpu));
+        }
+        new > 0
     }
 
-    /// Gives back what is held by these CPUs where it is less than `bytes`, and where the new would
-    /// be too much beside it, what others hold. Whether there is memory to be taken.
-    fn make_room(&self, cpus: &[usize], bytes: usize) -> Result<bool> {
-        let (mut missing, whole) = (0, bytes.next_multiple_of(HUGE_PAGE) as u64);
-        for cpu in cpus {
-            let mut held = self.place(*cpu)?.held();
-            if held.bytes() < bytes as u64 {
-                held.placed = None;
-                missing += whole;
-            }
-        }
-        let held: u64 = self.places.values().map(|place| place.held().bytes()).sum();
-        if missing > 0 && held.saturating_add(missing) > self.most_bytes {
-            let others = self.places.iter().filter(|(cpu, _)| !cpus.contains(cpu));
-            others.for_each(|(_, place)| place.held().placed = None);
-        }
-        Ok(missing > 0)
+    /// A kernel's arrays for each CPU, made by a thread there.
+    fn lay_out(
+        &mut self,
+        cpus: &[usize],
+        kernel: Kernel,
+        footprint: usize,
+    ) -> Result<Vec<Mutex<Arrays>>> {
+        let bytes = Stream::mapping_bytes(kernel, footprint) as u64;
+        let held = cpus.iter().map(|cpu| self.held.remove(cpu)).collect();
+        let arrays = together(cpus, held, |held: Option<Placed>| {
+            let placed = held.map_or_else(|| place_huge_or_base(bytes, current_node()), Ok)?;
+            Arrays::new(kernel, placed, footprint)
+        })?;
+        Ok(arrays.into_iter().map(Mutex::new).collect())
+    }
+
+    /// Verifies the CPUs' arrays, and holds their memory again.
+    fn take_back(&mut self, cpus: &[usize], arrays: Vec<Mutex<Arrays>>) -> Result<()> {
+        let things = cpus.iter().copied().zip(arrays.into_iter().map(unlocked)).collect();
+        self.held.extend(together(cpus, things, |(cpu, arrays)| {
+            arrays.verify().with_context(|| format!("memory of the thread on CPU {cpu}"))?;
+            Ok((cpu, arrays.into_placed()))
+        })?);
+        Ok(())
     }
 }
 
-impl Place {
-    /// A member that panicked left nothing half done: it had taken the memory out.
-    fn held(&self) -> MutexGuard<'_, Held> {
-        locked(&self.held)
-    }
-
-    /// The memory, made by the calling thread where none is held.
-    fn take(&self, bytes: usize) -> Result<Placed> {
-        let mut held = self.held();
-        held.right = None;
-        held.misplaced = None;
-        match held.placed.take() {
-            Some(placed) => Ok(placed),
-            None => place_huge_or_base(bytes as u64, current_node()),
-        }
-    }
-}
-
-/// A member's arrays; given back with what was found in them when it ends.
-struct Member<'arena> {
-    stream: Option<Stream>,
-    place: &'arena Place,
+/// What a crew did with its memory.
+pub(super) struct Moved {
+    had: Had,
+    of: Transfer,
+    /// Core clocks summed over the cores, in Hz; none where one moved.
+    cores_hz: Option<f64>,
+    /// By which of the kernel's loops.
+    by: Loop,
+    /// Least share of a thread's memory in huge pages.
     huge_share: f64,
-    node: usize,
+    /// Nodes that the memory is on.
+    nodes: Vec<usize>,
     notes: Vec<String>,
 }
 
-impl<'arena> Member<'arena> {
-    fn new(place: &'arena Place, kernel: Kernel, footprint: usize) -> Result<Self> {
-        let Placed { mapping, huge_share, node, notes } =
-            place.take(Stream::mapping_bytes(kernel, footprint))?;
-        let stream = Stream::new(kernel, Ahead::No, mapping, footprint)?;
-        Ok(Member { stream: Some(stream), place, huge_share, node, notes })
-    }
-
-    fn set_loop(&mut self, by: Loop) {
-        if let Some(stream) = &mut self.stream {
-            stream.set_loop(by);
-        }
-    }
-
-    fn step(&mut self, bytes: usize) -> u64 {
-        let stream = self.stream.as_mut();
-        stream.map_or(0, |stream| stream.step(bytes))
-    }
-
-    /// Bytes of a step of about [`STEP_NS`].
-    fn step_bytes(&mut self, clock: Clock) -> usize {
-        let mut bytes = FIRST_STEP;
-        for _ in 0..3 {
-            let start = clock.start();
-            let moved = self.step(bytes);
-            let took_ns = clock.between_ns(start, clock.end()).max(1.0);
-            bytes = ((moved as f64 * STEP_NS / took_ns) as usize).clamp(4096, 1 << 28);
-        }
-        bytes
-    }
-}
-
-impl Drop for Member<'_> {
-    fn drop(&mut self) {
-        let Some(stream) = self.stream.take() else {
-            return;
-        };
-        let right = stream.is_right();
-        let mapping: Mapping = stream.into_mapping();
-        let mut notes = std::mem::take(&mut self.notes);
-        let misplaced = verify_node(&mapping, self.node, &mut notes).err();
-        notes.dedup();
-        let mut held = self.place.held();
-        held.right = Some(right);
-        held.misplaced = misplaced;
-        held.placed = Some(Placed { mapping, huge_share: self.huge_share, node: self.node, notes });
-    }
-}
-
-/// What a crew moved.
-pub(super) struct Moved {
-    /// Program bytes per second of all threads in the shared window.
-    pub(super) rate: f64,
-    /// The same between readings of the width probe; none where it was not read, or where those of
-    /// the threads may not be added up.
-    pub(super) stretches: Vec<Stretch>,
-    /// Bytes on the bus for each of the program.
-    pub(super) bus_ratio: f64,
-    /// Core clocks summed over the cores, in Hz; none where one moved.
-    pub(super) cores_hz: Option<f64>,
-    /// By which of the kernel's loops.
-    pub(super) by: Loop,
-    /// Bytes of the words that were touched for each of the program.
-    pub(super) word_share: f64,
-    /// Share of the window asked for in which all worked.
-    pub(super) overlap: f64,
-    /// Least share of a thread's memory in huge pages.
-    pub(super) huge_share: f64,
-    /// Nodes that the memory is on.
-    pub(super) nodes: BTreeSet<usize>,
-    /// What a reader must know.
-    pub(super) notes: Vec<String>,
-}
-
 /// Runs a resolved case's threads for one shared window, and verifies what they left in memory.
-///
-/// # Errors
-/// No memory, a kernel that is not to be had, or threads that were never at work together; at once
-/// where memory holds other values than the kernel must have left ([`WrongResult`]).
+/// Errors: no memory, a kernel that is not to be had, or threads that were never at work together;
+/// at once where memory holds other values than the kernel must have left.
 pub(super) fn run(
     bench: &mut Bench,
-    arena: &Arena,
+    arena: &mut Arena,
     series: &Series,
     case: &Case,
     window_ns: f64,
 ) -> Result<Moved> {
-    let transfer = Transfer::decode(case)?;
-    let kernel = transfer.kernel();
-    let footprint = footprint(case)?;
-    let cpus = cpus(case);
-    ensure!(!cpus.is_empty(), "{} was not given CPUs", case.id);
-    if arena.make_room(&cpus, Stream::mapping_bytes(kernel, footprint))? {
-        bench.declare(Declared::Memory(&as_large(series, case)));
+    let of = Transfer::decode(case)?;
+    let kernel = of.kernel();
+    let footprint = case.int("footprint").context("the case was not resolved")?;
+    let footprint = usize::try_from(footprint)?;
+    let cpus = cpus_of(case);
+    if arena.make_room(&cpus, Stream::mapping_bytes(kernel, footprint)) {
+        let total = |case: &Case| case.int("footprint_total");
+        let as_large = series.cases.iter().filter(|one| total(one) >= total(case));
+        bench.declare(Declared::Memory(&as_large.collect::<Vec<_>>()));
     }
     let rehearsal = bench.order().rehearsal;
     let window_ns = match rehearsal && cpus.len() > 1 {
@@ -227,49 +131,65 @@ pub(super) fn run(
     };
     let clock = bench.order().clock();
     let crew = bench.crew(&cpus, window_ns)?.watched(is_probed(case));
-    let is_memory = transfer.level.is_memory();
-    let ways = loops(&transfer, kernel);
-    let (assigned, chain_cycles) = (&cpus, case.int("chain_cycles"));
-    let instruction_bytes = case.int("instruction_bytes").filter(|_| !is_memory);
+    let ways = loops(&of, kernel);
+    let is_cache = !of.level.is_memory();
     // The arithmetic whose chain tells the core clock under the case's instructions.
-    let wide = instruction_bytes.and_then(|bytes| transfer.at_width(bytes));
-    let enlist = |index: usize| {
-        let mut member = Member::new(arena.place(assigned[index])?, kernel, footprint)?;
-        if !is_memory && let Some(stream) = &mut member.stream {
-            stream.pass();
-        }
-        let bytes = member.step_bytes(clock);
-        let member = Rc::new(RefCell::new(member));
-        let worker = Rc::clone(&member);
-        let ways = &ways;
-        let step = move |way: usize| {
-            let by = ways[way];
-            let mut worker = worker.borrow_mut();
-            worker.set_loop(by);
-            Ok(worker.step(bytes))
-        };
-        let chains = wide.and_then(|wide| Chains::of(wide, chain_cycles));
-        let probe = move |core: &mut CoreClock| {
-            let work = || {
-                member.borrow_mut().step(bytes);
-            };
-            clock_at_width(core, clock, work, chains.as_ref())
-        };
-        Ok((step, probe))
-    };
+    let bytes = case.int("instruction_bytes").filter(|_| is_cache);
+    let wide = bytes.and_then(|bytes| of.at_width(bytes));
     let had = best_window(rehearsal, false, || {
-        let shared = crew.run_ways(ways.len(), enlist)?;
-        verify(arena, assigned, kernel)?;
+        let members = arena.lay_out(&cpus, kernel, footprint)?;
+        let shared = crew.run_ways(ways.len(), |index: usize| {
+            let mut arrays = locked(&members[index]);
+            if is_cache {
+                arrays.stream.pass();
+            }
+            let bytes = step_bytes(&mut arrays.stream, clock);
+            let arrays = Rc::new(RefCell::new(arrays));
+            let worker = Rc::clone(&arrays);
+            let ways = &ways;
+            let step = move |way: usize| {
+                let by: Loop = ways[way];
+                let mut worker = worker.borrow_mut();
+                worker.stream.set_loop(by);
+                Ok(worker.stream.step(bytes))
+            };
+            let chains = wide.and_then(|wide| Chains::of(wide, case.int("chain_cycles")));
+            let probe = move |core: &mut CoreClock| {
+                let work = || {
+                    arrays.borrow_mut().stream.step(bytes);
+                };
+                clock_at_width(core, clock, work, chains.as_ref())
+            };
+            Ok((step, probe))
+        });
+        let verified = arena.take_back(&cpus, members);
+        let shared = shared?;
+        verified?;
         Ok(shared)
     })?;
-    let clocks = clocks(&had.shared, case, bench.order().level_alone());
-    let mut moved = settle(arena, &had, assigned, &transfer, ways[had.shared.way]);
-    moved.cores_hz = clocks;
-    if moved.cores_hz.is_none() && rehearsal {
-        let cores = case.int("cores").unwrap_or(1) as f64;
-        moved.cores_hz = Some(bench.order().calibration.core_hz * cores);
+    let placed = || cpus.iter().filter_map(|cpu| arena.held.get(cpu));
+    let mut nodes: Vec<usize> = placed().map(|placed| placed.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut notes = had.shared.notes();
+    notes.extend(had.note());
+    for note in placed().flat_map(|placed| &placed.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
     }
-    Ok(moved)
+    let cores = case.int("cores").unwrap_or(1) as f64;
+    let cores_hz = cores_hz(&had, cores, bench.order().level_alone());
+    Ok(Moved {
+        by: ways[had.shared.way],
+        cores_hz: cores_hz
+            .or_else(|| rehearsal.then_some(bench.order().calibration.core_hz * cores)),
+        huge_share: placed().map(|placed| placed.huge_share).fold(1.0, f64::min),
+        nodes,
+        notes,
+        had,
+        of,
+    })
 }
 
 /// The loops that a case may be worked by, of which all try each before the window. In the first
@@ -286,191 +206,121 @@ fn loops(of: &Transfer, kernel: Kernel) -> Vec<Loop> {
     kernel.loops().into_iter().filter(may_be).collect()
 }
 
-/// The cases of a series whose arrays take as much memory as this one's, or more.
-fn as_large<'series>(series: &'series Series, case: &Case) -> Vec<&'series Case> {
-    let total = |case: &Case| case.int("footprint_total");
-    let cases = series.cases.iter();
-    cases.filter(|one| total(one) >= total(case)).collect()
-}
-
-/// Demands that every thread's memory holds what the kernel must have left, where it must be.
-fn verify(arena: &Arena, cpus: &[usize], kernel: Kernel) -> Result<()> {
-    for cpu in cpus {
-        let mut held = arena.place(*cpu)?.held();
-        if held.right != Some(true) {
-            let what = format!("{kernel:?} on CPU {cpu} left other values than it must");
-            return Err(WrongResult(what).into());
-        }
-        if let Some(misplaced) = held.misplaced.take() {
-            held.placed = None;
-            return Err(misplaced.context(format!("memory of the thread on CPU {cpu}")));
-        }
+/// Bytes of a step of about [`STEP_NS`].
+fn step_bytes(stream: &mut Stream, clock: Clock) -> usize {
+    let mut bytes = FIRST_STEP;
+    for _ in 0..3 {
+        let start = clock.start();
+        let moved = stream.step(bytes);
+        let took_ns = clock.between_ns(start, clock.end()).max(1.0);
+        bytes = ((moved as f64 * STEP_NS / took_ns) as usize).clamp(4096, 1 << 28);
     }
-    Ok(())
+    bytes
 }
 
 /// Cycles per second of all cores together, where every member's clock is known.
-fn clocks(shared: &Shared, case: &Case, level: Option<f64>) -> Option<f64> {
-    let cores = case.int("cores").unwrap_or(1) as f64;
-    let has_siblings = shared.members.len() as f64 > cores;
-    let members = shared.members.iter();
-    let all: Option<Vec<f64>> = members.map(|member| member.core_hz(has_siblings, level)).collect();
-    all.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores)
+fn cores_hz(had: &Had, cores: f64, level_alone: Option<f64>) -> Option<f64> {
+    let members = &had.shared.members;
+    let has_siblings = members.len() as f64 > cores;
+    let clocks = members.iter().map(|member| member.core_hz(has_siblings, level_alone));
+    let sum: Option<f64> = clocks.sum();
+    sum.map(|sum| sum / members.len() as f64 * cores)
 }
 
-fn settle(arena: &Arena, had: &Had, cpus: &[usize], of: &Transfer, by: Loop) -> Moved {
-    let shared = &had.shared;
-    let mut notes = shared.notes();
-    notes.extend(had.note());
-    let (mut huge_share, mut nodes) = (1.0_f64, BTreeSet::new());
-    for place in cpus.iter().filter_map(|cpu| arena.places.get(cpu)) {
-        let held = place.held();
-        if let Some(placed) = &held.placed {
-            huge_share = huge_share.min(placed.huge_share);
-            nodes.insert(placed.node);
-            for note in &placed.notes {
-                if !notes.contains(note) {
-                    notes.push(note.clone());
-                }
+impl Moved {
+    /// Program bytes per second of all threads in the shared window.
+    pub(super) fn rate(&self) -> f64 {
+        self.had.shared.rate()
+    }
+
+    /// Writes down what the crew moved, and the quantities that its bound rests on.
+    pub(super) fn write(self, bench: &mut Bench, case: &Case) -> Result<()> {
+        let (rate, bus_ratio) = (self.rate(), self.of.bus_ratio());
+        let allowed = match case.int("peak") {
+            Some(peak) => Some(peak as f64 / bus_ratio),
+            None => {
+                let bytes = case.at.get("bytes_per_cycle").and_then(Value::text);
+                let bytes: Option<f64> = bytes.and_then(|text| text.parse().ok());
+                bytes.zip(self.cores_hz).map(|(bytes, hz)| bytes * hz)
             }
+        };
+        // Between readings of the width probe, where those of the threads may be added up.
+        let stretches = self.had.steady_rate().map_or(Vec::new(), |_| self.had.shared.stretches());
+        let over = |unit: f64| {
+            let stretches: Vec<_> = stretches.iter().map(|one| one.over(unit)).collect();
+            Values::stretches(&stretches, rate / unit)
+        };
+        if let Some(allowed) = allowed {
+            bench.record(case, "efficiency", over(allowed))?;
         }
+        if bus_ratio != 1.0 && self.of.level != Level::L1 {
+            bench.record(case, "bus_bandwidth", over(bus_ratio.recip()))?;
+        }
+        let samples = bench.record(case, "bandwidth", Values::stretches(&stretches, rate))?;
+        let words = self.of.kernel().word_bytes(LINE_BYTES) as f64 / LINE_BYTES as f64;
+        let overlap = self.had.shared.overlap;
+        for (name, value) in [
+            (CORES_HZ, self.cores_hz),
+            ("window_rate", Some(rate)),
+            ("overlap", Some(overlap)),
+            ("word_rate", (words < 1.0).then_some(rate * words)),
+        ] {
+            samples.quantities.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        let prefetched = if self.by.ahead == Ahead::Yes { "yes" } else { "no" };
+        for (name, text) in [
+            ("overlap", render(overlap, Unit::Ratio)),
+            ("huge_share", render(self.huge_share, Unit::Ratio)),
+            ("nodes", format_cpus(&self.nodes)),
+            ("prefetch", prefetched.to_owned()),
+            ("loop", format!("{:?}", self.by.width).to_lowercase()),
+        ] {
+            samples.at.insert(name.to_owned(), Value::Text(text));
+        }
+        if case.at.contains_key("cut") {
+            let times = case.at.get("times_last_cache").map(Value::to_string);
+            samples.notes.push(format!(
+                "the arrays are cut to {} times the last cache, which may hold part of them (see \
+                 `limit`)",
+                times.unwrap_or_default()
+            ));
+        }
+        samples.notes.extend(self.notes);
+        Ok(())
     }
-    let words = of.kernel().word_bytes(LINE_BYTES) as f64;
-    Moved {
-        rate: shared.rate(),
-        stretches: match had.steady_rate() {
-            Some(_) => shared.stretches(),
-            None => Vec::new(),
-        },
-        bus_ratio: of.bus_ratio(),
-        word_share: words / LINE_BYTES as f64,
-        cores_hz: None,
-        by,
-        overlap: shared.overlap,
-        huge_share,
-        nodes,
-        notes,
-    }
-}
-
-/// The CPUs that a case was resolved to.
-fn cpus(case: &Case) -> Vec<usize> {
-    parse_cpus(case.at.get("cpus").and_then(Value::text).unwrap_or(""))
-}
-
-/// Bytes of one thread's arrays.
-fn footprint(case: &Case) -> Result<usize> {
-    let bytes = case.int("footprint");
-    let bytes = bytes.with_context(|| format!("{} was not resolved", case.id))?;
-    Ok(usize::try_from(bytes)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, MEMORY_LIMIT, verify};
-    use crate::memory::bandwidth::presets::contradiction;
-    use bench::experiment::Fields;
-    use bench::experiment::fixtures::recorded;
-    use bench::measure::WrongResult;
+    use super::{Arena, MEMORY_LIMIT, Transfer};
+    use bench::experiment::Fields as _;
     use laws::memory::Level;
-    use laws::memory::bandwidth::{Access, Op, Stores, Threads, Transfer, Width};
+    use laws::memory::bandwidth::{Op, Stores, Threads};
     use record::case::Case;
     use record::key::Value;
-    use std::os::unix::fs::FileExt;
-
-    fn regular(op: Op) -> Transfer {
-        Transfer::widest(op, Stores::Regular, Level::Memory, Threads::Number(1))
-    }
-
-    fn resolved(transfer: &Transfer, cpu: usize) -> Case {
-        let mut case = Case::new(transfer.id());
-        case.at.insert("cpus".to_owned(), Value::from(cpu.to_string()));
-        case.at.insert("footprint".to_owned(), Value::Int(1 << 16));
-        case
-    }
-
-    #[test]
-    fn what_exists_is_what_the_instrument_has_and_their_bus_ratios_agree() {
-        let site = recorded("vm-granite-rapids");
-        let widths =
-            [Width::Word(4), Width::Word(8), Width::Sse2, Width::Avx2, Width::Avx512, Width::Neon];
-        for (op, stores) in Op::ALL.iter().flat_map(|op| Stores::ALL.iter().map(move |s| (*op, *s)))
-        {
-            let widest = Transfer { stores, ..regular(op) };
-            if contradiction(&site, &widest).is_none() {
-                let ratio = widest.kernel().bus_bytes(600) as f64 / 600.0;
-                assert!((ratio - widest.bus_ratio()).abs() < 1e-12, "{widest:?}");
-                assert!(widest.kernel().is_supported());
-            }
-            for (access, width) in Access::ALL.iter().flat_map(|a| widths.map(|width| (*a, width)))
-            {
-                let of = Transfer { access, width, ..widest.clone() };
-                let exists = contradiction(&site, &of).is_none();
-                // The processor at hand may lack what the recorded one has, never the other way
-                // round for what no x86-64 lacks.
-                let is_everywhere = matches!(width, Width::Word(_) | Width::Sse2);
-                if cfg!(target_arch = "x86_64") && (!exists || is_everywhere) {
-                    assert_eq!(of.kernel().is_supported(), exists, "{of:?}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn memory_is_taken_as_cases_need_it_and_given_back_where_it_would_be_too_much() {
-        let limited = |cpu: usize, limit: u64| {
-            let mut case = resolved(&regular(Op::Read), cpu);
-            case.at.insert(MEMORY_LIMIT.to_owned(), Value::Int(limit));
-            case
-        };
         const MIB: usize = 1 << 20;
-        let cases = [limited(0, 6 << 20), limited(1, 6 << 20)];
-        let arena = Arena::of(&cases.each_ref());
-        let held = |cpu: usize| arena.place(cpu).expect("it was planned").held().bytes();
-        let take = |cpu: usize, bytes: usize| {
-            let is_short = arena.make_room(&[cpu], bytes).expect("it was planned");
-            let place = arena.place(cpu).expect("it was planned");
-            let placed = place.take(bytes).expect("a few pages");
-            place.held().placed = Some(placed);
-            is_short
+        let of = Transfer::widest(Op::Read, Stores::Regular, Level::Memory, Threads::Number(1));
+        let mut case = Case::new(of.id());
+        case.at.insert(MEMORY_LIMIT.to_owned(), Value::Int(6 << 20));
+        let mut arena = Arena::of(&[case]);
+        let cpus = metal::place::allowed().expect("CPUs");
+        let (first, second) = (cpus[0], cpus[cpus.len() - 1]);
+        let mut take = |cpu: usize, bytes: usize| {
+            let is_short = arena.make_room(&[cpu], bytes);
+            let arrays = arena.lay_out(&[cpu], of.kernel(), bytes).expect("a few pages");
+            arena.take_back(&[cpu], arrays).expect("they are right");
+            (is_short, arena.held.len())
         };
-        assert!(take(0, 2 * MIB));
-        assert!(!take(0, 2 * MIB) && !take(0, 4096), "it is held");
-        assert!(take(1, 3 * MIB));
-        assert_eq!((held(0), held(1) > 2 << 20), (2 << 20, true));
-        // More for the first than there may be beside the second.
-        assert!(take(0, 4 * MIB));
-        assert_eq!(held(1), 0);
-        assert!(held(0) == 4 << 20);
-        assert!(arena.make_room(&[7], MIB).is_err());
-    }
-
-    #[test]
-    fn memory_that_holds_other_values_is_a_wrong_result() {
-        let cpu = metal::place::allowed().expect("CPUs")[0];
-        let case = resolved(&regular(Op::Copy), cpu);
-        let of = regular(Op::Copy).kernel();
-        let arena = Arena::of(&[&case]);
-        let place = arena.place(cpu).expect("it was planned");
-        let spoilt = |spoil: bool| {
-            let mut member = super::Member::new(place, of, 1 << 16).expect("64 KiB");
-            member.step(1 << 16);
-            let stream = member.stream.as_ref().expect("it has arrays");
-            if spoil {
-                // What no kernel of this process does: a byte changes behind its back.
-                let memory = std::fs::File::options().write(true).open("/proc/self/mem");
-                let at = stream.mapping().as_ptr() as u64 + 8192;
-                let changed = stream.mapping().as_slice()[8192] ^ 1;
-                memory
-                    .expect("it is this process")
-                    .write_all_at(&[changed], at)
-                    .expect("it is mapped");
-            }
-            drop(member);
-            verify(&arena, &[cpu], of)
-        };
-        spoilt(false).expect("a copy is a copy");
-        let error = spoilt(true).expect_err("one byte differs");
-        assert!(error.is::<WrongResult>(), "{error:#}");
+        assert_eq!(take(first, 2 * MIB), (true, 1));
+        assert_eq!(take(first, 2 * MIB), (false, 1));
+        assert_eq!(take(first, 4096), (false, 1), "it is held");
+        if first != second {
+            assert_eq!(take(second, 3 * MIB), (true, 2));
+            // More for the first than there may be beside the second.
+            assert_eq!(take(first, 4 * MIB), (true, 1));
+        }
     }
 }

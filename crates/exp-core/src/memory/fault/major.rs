@@ -274,10 +274,7 @@ impl Cold {
     }
 }
 
-/// Demands that the device gave what was read.
-///
-/// # Errors
-/// It says that it gave less.
+/// Demands that the device gave what was read. Errors: it says that it gave less.
 fn device_gave(read: u64, given: Option<u64>) -> Result<()> {
     if let Some(given) = given {
         ensure!(

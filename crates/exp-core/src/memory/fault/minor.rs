@@ -103,10 +103,7 @@ fn turns(case: &Case, bench: &mut Bench) -> Result<()> {
     let dir = bench.order().directory()?;
     let path = dir.join("memory-fault-turn");
     let clock = bench.order().clock();
-    let steady_ns = match bench.order().rehearsal {
-        true => 0,
-        false => case.int("steady").unwrap_or(0),
-    };
+    let steady_ns = if bench.order().rehearsal { 0 } else { case.int("steady").unwrap_or(0) };
     let turn = |number: usize| {
         stress_turn(&path, number % 2 == 1).with_context(|| format!("a turn in {}", dir.display()))
     };
@@ -284,9 +281,7 @@ impl Touched for Fresh {
 
     fn verify(&self, notes: &mut Vec<String>) -> Result<()> {
         notes.extend(self.notes.iter().cloned());
-        let Some(mapping) = self.area.mapping().filter(|_| self.writes) else {
-            return Ok(());
-        };
+        let Some(mapping) = self.area.mapping().filter(|_| self.writes) else { return Ok(()) };
         verify_node(mapping, current_node(), notes)?;
         verify_pages(mapping, Some("so that the faults are of base pages, as of fault=anonymous"))?;
         Ok(())

@@ -153,9 +153,7 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
 /// is known (as described, or the smaller part that was found) and it has such rungs; else its last
 /// one.
 fn quiet_end(rungs: &[Rung], plateau: &Plateau, cache_bytes: Option<f64>) -> usize {
-    let Some(bytes) = cache_bytes else {
-        return plateau.last;
-    };
+    let Some(bytes) = cache_bytes else { return plateau.last };
     let bytes = plateau.edge.map_or(bytes, |edge| bytes.min(edge));
     let most = quiet_part(bytes as u64) as f64;
     let quiet = rungs[plateau.first..=plateau.last].iter();

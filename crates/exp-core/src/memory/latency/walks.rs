@@ -133,9 +133,7 @@ pub(super) fn cases(site: &Site, preset: Preset) -> Vec<Point> {
 
 /// Cases of the look for the line size that this machine does not allow, with the reason.
 pub(super) fn without_line(site: &Site, preset: Preset, cases: &[Point]) -> Vec<(CaseId, Skip)> {
-    let Some(skip) = no_line(&described_levels(site)) else {
-        return Vec::new();
-    };
+    let Some(skip) = no_line(&described_levels(site)) else { return Vec::new() };
     let pages = if without_huge_pages(site).is_none() { On::Huge } else { On::Base };
     let gone = Choice::new(site, preset, &[pages]).line_sweep().into_iter();
     gone.filter(|point| !cases.contains(point)).map(|point| (point.id(), skip.clone())).collect()
@@ -267,9 +265,7 @@ impl Choice {
 /// Why [`LINE_FOOTPRINT`] does not lie between the first and the second cache, where both are
 /// described: too large by half for the one, and small enough for the other.
 pub(super) fn no_line(levels: &[(Level, u64)]) -> Option<Skip> {
-    let [(first, first_bytes), (second, second_bytes), ..] = *levels else {
-        return None;
-    };
+    let [(first, first_bytes), (second, second_bytes), ..] = *levels else { return None };
     let between = 2 * first_bytes <= LINE_FOOTPRINT && LINE_FOOTPRINT < second_bytes;
     (!between).then(|| {
         let bytes = |bytes: u64| render(bytes as f64, Unit::B);

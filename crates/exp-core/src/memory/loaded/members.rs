@@ -1,16 +1,15 @@
 //! The chaser and the loaders of a round: what they keep from window to window, and one window.
 
+use crate::memory::arrays::{Arrays, take_quickest};
 use crate::memory::levels::Sized;
 use crate::memory::locked;
-use crate::memory::quickest::take_quickest;
 use anyhow::{Context, Result, bail, ensure};
-use bench::measure::placed::{place_huge_or_base, verify_node};
+use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::together;
 use bench::measure::{Bench, Clock, Had, REHEARSAL_NS, Shared, WrongResult, best_window};
 use metal::chains::Chains;
-use metal::memory::Mapping;
 use metal::place::current_node;
-use metal::stream::{Ahead, Kernel, Stream};
+use metal::stream::Kernel;
 use record::case::Case;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -39,8 +38,8 @@ pub(super) struct Party {
     clock: Clock,
     /// The chaser's walk and the loaders' arrays, each made on its CPU; arrays are absent only
     /// while they are laid out anew.
-    walk: Mutex<Kept<Chains>>,
-    arrays: Vec<Mutex<Option<Kept<Stream>>>>,
+    walk: Mutex<Walk>,
+    arrays: Vec<Mutex<Option<Arrays>>>,
     /// What a reader must know of the walk.
     note: Option<String>,
     loader_bytes: usize,
@@ -48,9 +47,9 @@ pub(super) struct Party {
     most: BTreeMap<String, f64>,
 }
 
-/// What a member keeps, and on which node its memory is.
-struct Kept<T> {
-    it: T,
+/// The chaser's walk, and on which node it is.
+struct Walk {
+    it: Chains,
     node: usize,
     notes: Vec<String>,
 }
@@ -95,9 +94,7 @@ impl Pace {
     /// Waits until the next piece is due. One that is late by more than a piece begins anew, so
     /// that nothing is made up for in a burst.
     fn wait(&mut self, share_of_piece: f64) {
-        let Some(interval) = self.interval else {
-            return;
-        };
+        let Some(interval) = self.interval else { return };
         let now = self.clock.end() as f64;
         self.due = next_due(self.due, interval * share_of_piece, now);
         while (self.clock.end() as f64) < self.due {
@@ -112,10 +109,8 @@ fn next_due(before: f64, interval: f64, now: f64) -> f64 {
 }
 
 impl Party {
-    /// The party of a resolved series, with all its memory.
-    ///
-    /// # Errors
-    /// Memory that cannot be had, or is not where it is used.
+    /// The party of a resolved series, with all its memory. Errors: memory that cannot be had, or
+    /// is not where it is used.
     pub(super) fn new(
         case: &Case,
         loaders: &[usize],
@@ -131,17 +126,12 @@ impl Party {
         let walks = together(&[bench.order().cpu()], vec![()], |()| {
             let node = current_node();
             let placed = place_huge_or_base(sized.bytes, node)?;
-            Ok(Kept {
-                it: Chains::new(placed.mapping, footprint, slot, seed)?,
-                node,
-                notes: placed.notes,
-            })
+            let it = Chains::new(placed.mapping, footprint, slot, seed)?;
+            Ok(Walk { it, node, notes: placed.notes })
         });
         let mut walks = walks.context("placing the chaser's walk")?;
         let arrays = together(loaders, vec![(); loaders.len()], |()| {
-            let node = current_node();
-            let placed = place_huge_or_base(bytes as u64 + APART, node)?;
-            Ok(Kept { it: passed(kernel, placed.mapping, bytes)?, node, notes: placed.notes })
+            passed(kernel, place_huge_or_base(bytes as u64 + APART, current_node())?, bytes)
         });
         let arrays = arrays.context("placing the loaders' arrays")?;
         let mut cpus = vec![bench.order().cpu()];
@@ -157,10 +147,8 @@ impl Party {
         })
     }
 
-    /// One window at a share of the most that the loaders reach with the kernel.
-    ///
-    /// # Errors
-    /// A member could not be made, or they were never at work together.
+    /// One window at a share of the most that the loaders reach with the kernel. Errors: a member
+    /// could not be made, or they were never at work together.
     pub(super) fn window(
         &mut self,
         bench: &mut Bench,
@@ -206,20 +194,15 @@ impl Party {
     }
 
     /// Verifies, now that all has been used, that the loaders moved what they should, and that the
-    /// memory is where it was placed.
-    ///
-    /// # Errors
-    /// Some of it is elsewhere, or an array holds other values than it must ([`WrongResult`]).
+    /// memory is where it was placed. Errors: some of it is elsewhere, or an array holds other
+    /// values than it must ([`WrongResult`]).
     pub(super) fn verify(&self) -> Result<()> {
         // What the kernel would not tell, it would not at first either: that is noted already.
         let walk = locked(&self.walk);
         verify_node(walk.it.mapping(), walk.node, &mut Vec::new())?;
         let arrays = self.arrays.iter().collect();
-        together(&self.cpus[1..], arrays, |arrays: &Mutex<_>| {
-            let kept = locked(arrays);
-            let kept: &Kept<Stream> = kept.as_ref().context("a loader has no arrays")?;
-            right(&kept.it)?;
-            verify_node(kept.it.mapping(), kept.node, &mut Vec::new())
+        together(&self.cpus[1..], arrays, |arrays: &Mutex<Option<Arrays>>| {
+            locked(arrays).as_ref().context("a loader has no arrays")?.verify()
         })?;
         Ok(())
     }
@@ -258,10 +241,7 @@ impl Party {
         window_ns: f64,
     ) -> Result<Had> {
         let rehearsal = bench.order().rehearsal;
-        let window_ns = match rehearsal {
-            true => window_ns.max(REHEARSAL_NS),
-            false => window_ns,
-        };
+        let window_ns = if rehearsal { window_ns.max(REHEARSAL_NS) } else { window_ns };
         let crew = bench.crew(&self.cpus, window_ns)?;
         best_window(rehearsal, false, || {
             crew.run(|index| {
@@ -292,11 +272,11 @@ impl Party {
     ) -> Result<impl FnMut() -> Result<u64> + '_> {
         let mut arrays = locked(&self.arrays[loader]);
         let kept = arrays.take().context("the loader has no arrays")?;
-        *arrays = Some(if kept.it.kernel() == kernel {
+        *arrays = Some(if kept.stream.kernel() == kernel {
             kept
         } else {
-            right(&kept.it)?;
-            Kept { it: passed(kernel, kept.it.into_mapping(), self.loader_bytes)?, ..kept }
+            kept.demand_right()?;
+            passed(kernel, kept.into_placed(), self.loader_bytes)?
         });
         let clock = self.clock;
         let step_ticks = clock.ticks(STEP_NS);
@@ -318,7 +298,7 @@ impl Party {
                     continue;
                 }
                 let kept = arrays.as_mut().context("the loader has no arrays")?;
-                let bytes = kept.it.step(piece);
+                let bytes = kept.stream.step(piece);
                 moved += bytes;
                 pace.wait(bytes as f64 / piece as f64);
             }
@@ -329,20 +309,11 @@ impl Party {
 
 /// Arrays after a first pass, by the fastest loop: their values were written past the caches, so
 /// that the first pass finds less of them in a last cache than those after it do.
-fn passed(kernel: Kernel, mapping: Mapping, footprint_bytes: usize) -> Result<Stream> {
-    let mut arrays = Stream::new(kernel, Ahead::No, mapping, footprint_bytes)?;
-    take_quickest(&mut arrays);
-    arrays.pass();
+fn passed(kernel: Kernel, placed: Placed, footprint_bytes: usize) -> Result<Arrays> {
+    let mut arrays = Arrays::new(kernel, placed, footprint_bytes)?;
+    take_quickest(&mut arrays.stream);
+    arrays.stream.pass();
     Ok(arrays)
-}
-
-/// Demands that arrays hold what the passes so far must have left.
-fn right(arrays: &Stream) -> Result<()> {
-    ensure!(
-        arrays.is_right(),
-        WrongResult(format!("a loader computed other values than {:?} must", arrays.kernel()))
-    );
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@ use super::{EXPERIMENT, ID, loaders};
 use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{AnyExperiment, Known, Preset};
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params, smoke};
-use std::collections::BTreeSet;
+use session::fixtures::{params, smoke};
 
 #[test]
 fn one_cpu_is_a_reason() {
@@ -31,21 +30,6 @@ fn loaders_are_of_the_chaser_s_node_and_not_of_its_core() {
     let skip = loaders(&small, false).expect_err("siblings only");
     assert!(skip.needed.is_some_and(|needed| needed.contains("sibling=in")));
     assert_eq!(loaders(&small, true).expect("the sibling").len(), 1);
-}
-
-#[test]
-fn thorough_has_every_mixture_of_reads_and_writes() {
-    let offer = check(&EXPERIMENT, &recorded("epyc-7763-2s"), Preset::Thorough);
-    let thorough = &offer.series[0].cases;
-    let kinds: BTreeSet<(&str, &str)> = thorough
-        .iter()
-        .filter_map(|case| Some((case.id.text("op")?, case.id.text("stores")?)))
-        .collect();
-    assert_eq!(kinds.len(), 5);
-    let idle = thorough.iter().filter(|case| case.id.int("load") == Some(0));
-    assert_eq!(idle.count(), 1);
-    let full = thorough.iter().filter(|case| case.id.int("load") == Some(100));
-    assert_eq!(full.count(), 5);
 }
 
 #[test]

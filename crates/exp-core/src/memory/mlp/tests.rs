@@ -2,9 +2,8 @@ use super::{Chased, EXPERIMENT, ID};
 use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset};
 use laws::memory::Level;
-use record::case::Case;
 use record::key::{CaseId, Key};
-use session::fixtures::{check, params};
+use session::fixtures::params;
 
 #[test]
 fn quick_measures_it_only_where_it_is_asked_for() {
@@ -17,19 +16,6 @@ fn quick_measures_it_only_where_it_is_asked_for() {
     assert!(skip.needed.is_some());
     let offer = quick(&[("chains", "1,8")]).expect("asked for");
     assert_eq!(offer.series[0].cases.len(), 2);
-}
-
-#[test]
-fn every_count_to_32_is_there_and_levels_that_are_not_described_are_skipped() {
-    let offer = check(&EXPERIMENT, &recorded("epyc-7763-2s"), Preset::Thorough);
-    let names: Vec<&str> = offer.series.iter().map(|series| series.name.as_str()).collect();
-    assert_eq!(names, ["L2", "L3", "DRAM"]);
-    for series in &offer.series {
-        let counts = series.cases.iter().filter_map(|case| case.id.int("chains"));
-        assert!(counts.eq(1..=32));
-    }
-    let bare = check(&EXPERIMENT, &bare_site(), Preset::Thorough);
-    assert_eq!((bare.series.len(), bare.skipped.len()), (1, 64));
 }
 
 fn case(chains: u64) -> CaseId {
@@ -61,28 +47,4 @@ fn the_plateau_is_the_lines_in_flight() {
     let lines = rising.iter().find(|value| value.metric == "lines_in_flight");
     assert!(lines.is_some_and(|lines| lines.notes.len() == 1 && lines.value == 8.0));
     assert!(derived(&times[1..]).is_empty());
-}
-
-#[test]
-fn the_measured_latency_is_what_the_prediction_divides() {
-    let site = recorded("vm-granite-rapids");
-    let offer = check(&EXPERIMENT, &site, Preset::Standard);
-    let series =
-        EXPERIMENT.resolve(&site, &Known::default(), offer.series[0].clone()).expect("a footprint");
-    let footprint = series.cases[0].int("footprint").expect("resolved");
-    let metric = &EXPERIMENT.card().metrics[0];
-    let mut known = Known::default();
-    let one: &Case = series.cases.iter().find(|case| case.id.int("chains") == Some(1)).unwrap();
-    assert!(EXPERIMENT.predict(&site, Some(&known), one, metric).is_none());
-    let ladder = CaseId::new()
-        .with("pattern", "random")
-        .with("load", "pointer")
-        .with("pages", "huge")
-        .with("footprint", footprint);
-    known.insert(Key::new("memory.latency", &ladder, "latency"), 111.0);
-    let range = EXPERIMENT
-        .predict(&site, Some(&known), one, metric)
-        .and_then(|prediction| prediction.range)
-        .unwrap();
-    assert!((range.likely / 111.0 - 1.0).abs() < 0.01, "{range:?}");
 }

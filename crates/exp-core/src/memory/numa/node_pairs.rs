@@ -44,14 +44,8 @@ impl Sizes {
         let with_cpus = nodes.filter(|node| !node.cpus.is_empty());
         let caches = with_cpus.map(|node| caches_of(site, node));
         let (all, one) = caches.fold((0, 0), |(all, one), (a, b)| (all.max(a), one.max(b)));
-        let footprint = match rehearsal {
-            true => REHEARSAL_FOOTPRINT,
-            false => CACHES * all,
-        };
-        let ring = match rehearsal {
-            true => REHEARSAL_RING,
-            false => (CACHES * one).min(RING_MOST),
-        };
+        let footprint = if rehearsal { REHEARSAL_FOOTPRINT } else { CACHES * all };
+        let ring = if rehearsal { REHEARSAL_RING } else { (CACHES * one).min(RING_MOST) };
         let cpus = match params.preset {
             Preset::Rehearsal | Preset::Quick => 1,
             Preset::Standard => 2,
@@ -92,9 +86,7 @@ fn caches_of(site: &Site, node: &Node) -> (u64, u64) {
     let mut seen = BTreeSet::new();
     let (mut all, mut one) = (0, 0);
     for cpu in &node.cpus {
-        let Some(cache) = site.host.cache.last(*cpu) else {
-            continue;
-        };
+        let Some(cache) = site.host.cache.last(*cpu) else { continue };
         let shared = cache.shared_by.iter().find(|group| group.contains(cpu));
         if seen.insert(shared.and_then(|group| group.first()).copied()) {
             all += cache.size_bytes;
@@ -248,9 +240,7 @@ fn no_memory(site: &Site, node: &Node, sizes: Sizes, members: usize) -> Option<S
 
 /// Writes into a case which CPUs its node has, and how far the firmware puts the memory.
 pub(super) fn place(site: &Site, case: &mut Case, pair: &Pair) {
-    let Some(node) = node(site, pair.nodes().0) else {
-        return;
-    };
+    let Some(node) = node(site, pair.nodes().0) else { return };
     let cpus = cpus_of(site, node);
     let team = team_of(site, &cpus);
     case.at.insert("node_cpus".to_owned(), Value::Text(format_cpus(&cpus)));

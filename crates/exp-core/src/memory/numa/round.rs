@@ -2,14 +2,13 @@
 
 use super::Pair;
 use super::node_pairs::{CACHES, Sizes};
-use crate::memory::quickest::take_quickest;
-use crate::memory::{had, locked};
+use crate::memory::arrays::{Arrays, take_quickest};
+use crate::memory::{had, locked, unlocked};
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::experiment::Fields as _;
-use bench::measure::placed::{place_huge_or_base, verify_node};
+use bench::measure::placed::{Placed, place_huge_or_base, verify_node};
 use bench::measure::{
-    Bench, Clock, Crew, Declared, NeverTogether, REHEARSAL_NS, Shared, Values, WrongResult,
-    together,
+    Bench, Clock, Crew, Declared, NeverTogether, REHEARSAL_NS, Shared, Values, together,
 };
 use fastrand::Rng;
 use host::parse_cpus;
@@ -18,12 +17,11 @@ use laws::memory::bandwidth::{Op, STREAM, Stores, Threads, Transfer};
 use metal::memory::Mapping;
 use metal::place;
 use metal::ring::Ring;
-use metal::stream::{Ahead, Stream};
 use record::case::{Case, Series};
 use record::key::Value;
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds
 /// are many.
@@ -59,10 +57,7 @@ const NOWHERE: usize = usize::MAX;
 /// The length of one window in ns.
 pub(super) fn window_ns(case_ns: u64, rehearsal: bool) -> f64 {
     let window_ns = case_ns as f64 / WINDOWS;
-    match rehearsal {
-        true => window_ns.max(REHEARSAL_NS),
-        false => window_ns,
-    }
+    if rehearsal { window_ns.max(REHEARSAL_NS) } else { window_ns }
 }
 
 /// The CPUs of one case.
@@ -119,8 +114,8 @@ struct Field {
     /// The CPUs that place, link and prepare: the node's own where it has any.
     makers: Vec<usize>,
     /// Each member's part; empty once the first kernel's streams are laid out in them.
-    parts: Vec<Mapping>,
-    streams: Vec<Mutex<Stream>>,
+    parts: Vec<Placed>,
+    arrays: Vec<Mutex<Arrays>>,
     /// Of the loops that were taken.
     widths: BTreeSet<String>,
     ring: Mutex<Ring>,
@@ -129,10 +124,8 @@ struct Field {
     notes: Vec<String>,
 }
 
-/// Measures every case of a series and writes down those that hold.
-///
-/// # Errors
-/// The memory cannot be had on its node, or this cannot be verified.
+/// Measures every case of a series and writes down those that hold. Errors: the memory cannot be
+/// had on its node, or this cannot be verified.
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
     let sizes = Sizes::of(series).context("the series has no sizes")?;
     let seats: Vec<Seat> = series
@@ -146,9 +139,7 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         "a series has one memory node"
     );
     let field = Field::new(node.nodes().1, &seats, sizes, bench.order().seed);
-    let Some(mut field) = had(field, series, bench)? else {
-        return Ok(());
-    };
+    let Some(mut field) = had(field, series, bench)? else { return Ok(()) };
     let mut found: Vec<Result<Found>> = seats.iter().map(|_| Ok(Found::default())).collect();
     for op in STREAM {
         field.prepare(op)?;
@@ -214,21 +205,17 @@ impl Field {
         })
         .with_context(|| format!("placing a ring on node {node}"))?;
         let (ring, mut notes) = rings.pop().context("no ring was made")?;
-        let placed = together(&makers, vec![(); members], |()| place_huge_or_base(part, node));
-        let placed = placed.with_context(|| format!("placing streams on node {node}"))?;
-        let huge_share = placed.iter().map(|placed| placed.huge_share).sum::<f64>();
-        let mut parts = Vec::with_capacity(members);
-        for placed in placed {
-            notes.extend(placed.notes);
-            parts.push(placed.mapping);
-        }
+        let parts = together(&makers, vec![(); members], |()| place_huge_or_base(part, node));
+        let parts = parts.with_context(|| format!("placing streams on node {node}"))?;
+        let huge_share = parts.iter().map(|placed| placed.huge_share).sum::<f64>();
+        notes.extend(parts.iter().flat_map(|placed| placed.notes.iter().cloned()));
         notes.sort();
         notes.dedup();
         Ok(Field {
             node,
             makers,
             parts,
-            streams: Vec::new(),
+            arrays: Vec::new(),
             widths: BTreeSet::new(),
             ring: Mutex::new(ring),
             huge_share: huge_share / members as f64,
@@ -241,29 +228,25 @@ impl Field {
         let threads = Threads::Number(1);
         let kernel = Transfer::widest(op, Stores::Regular, Level::Memory, threads).kernel();
         let mut parts = std::mem::take(&mut self.parts);
-        for stream in std::mem::take(&mut self.streams) {
-            let stream = stream.into_inner().unwrap_or_else(PoisonError::into_inner);
-            parts.push(stream.into_mapping());
-        }
-        let streams = together(&self.makers, parts, |part| {
-            let bytes = part.bytes().checked_sub(APART_BYTES);
+        let before = std::mem::take(&mut self.arrays).into_iter();
+        parts.extend(before.map(|arrays| unlocked(arrays).into_placed()));
+        for laid_out in together(&self.makers, parts, |part: Placed| {
+            let bytes = part.mapping.bytes().checked_sub(APART_BYTES);
             let bytes = bytes.context("a member's part of the memory holds no arrays")?;
-            let mut stream = Stream::new(kernel, Ahead::No, part, bytes)?;
-            let by = take_quickest(&mut stream);
-            Ok((stream, format!("{:?}", by.width).to_lowercase()))
-        })?;
-        let (streams, widths): (Vec<_>, Vec<_>) = streams.into_iter().unzip();
-        self.streams = streams.into_iter().map(Mutex::new).collect();
-        self.widths.extend(widths);
+            let mut arrays = Arrays::new(kernel, part, bytes)?;
+            let by = take_quickest(&mut arrays.stream);
+            Ok((arrays, format!("{:?}", by.width).to_lowercase()))
+        })? {
+            self.arrays.push(Mutex::new(laid_out.0));
+            self.widths.insert(laid_out.1);
+        }
         Ok(())
     }
 
     /// Compares what the kernel left with what it must have left.
     fn check(&self) -> Result<()> {
-        let streams = self.streams.iter().collect();
-        let right = together(&self.makers, streams, |stream| Ok(locked(stream).is_right()))?;
-        let wrong = || WrongResult("a stream computed other values than it must".to_owned());
-        ensure!(right.into_iter().all(|right| right), wrong());
+        let arrays = self.arrays.iter().collect();
+        together(&self.makers, arrays, |arrays: &Mutex<Arrays>| locked(arrays).demand_right())?;
         Ok(())
     }
 
@@ -273,13 +256,14 @@ impl Field {
     /// the team first moves a part of its arrays that is as large as those caches.
     fn stream(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
         let shared = self.run(bench, seat, &seat.team, |member| {
-            let mut stream = locked(&self.streams[member]);
+            let mut arrays = locked(&self.arrays[member]);
+            let stream = &mut arrays.stream;
             let caches = stream.pass_bytes() / CACHES;
             let mut moved = 0;
             while moved < caches {
                 moved += stream.step(STEP_BYTES);
             }
-            move || stream.step(STEP_TEAM_BYTES)
+            move || arrays.stream.step(STEP_TEAM_BYTES)
         })?;
         found.team.push(shared.rate());
         let least = found.overlap.unwrap_or(1.0).min(shared.overlap);
@@ -288,16 +272,16 @@ impl Field {
         for cpu in &seat.alone {
             // One CPU passes over what all members' arrays hold, so that no cache holds it.
             let shared = self.run(bench, seat, &[*cpu], |_| {
-                let mut streams: Vec<_> = self.streams.iter().map(locked).collect();
-                streams[0].step(WARM_BYTES);
+                let mut arrays: Vec<_> = self.arrays.iter().map(locked).collect();
+                arrays[0].stream.step(WARM_BYTES);
                 let (mut at, mut moved) = (0, 0);
                 move || {
-                    let stream = &mut streams[at];
+                    let stream = &mut arrays[at].stream;
                     let step = stream.step(STEP_BYTES);
                     moved += step;
                     if moved >= stream.pass_bytes() {
                         moved = 0;
-                        at = (at + 1) % streams.len();
+                        at = (at + 1) % arrays.len();
                     }
                     step
                 }
@@ -373,21 +357,15 @@ impl Field {
     }
 
     /// Asks where the pages are.
-    fn verify(&mut self) -> Result<()> {
-        let node = self.node;
-        let streams = self.streams.iter_mut().map(|stream| {
-            let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner);
-            stream.mapping()
-        });
-        let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for mapping in streams.chain([ring.mapping()]) {
-            is_on(mapping, node).context("after the run")?;
+    fn verify(&self) -> Result<()> {
+        for arrays in &self.arrays {
+            is_on(locked(arrays).stream.mapping(), self.node).context("after the run")?;
         }
-        Ok(())
+        is_on(locked(&self.ring).mapping(), self.node).context("after the run")
     }
 
     fn write(&self, bench: &mut Bench, case: &Case, seat: &Seat, found: &Found) -> Result<()> {
-        let footprints = self.streams.iter().map(|stream| locked(stream).footprint_bytes());
+        let footprints = self.arrays.iter().map(|arrays| locked(arrays).stream.footprint_bytes());
         let footprint: usize = footprints.sum();
         let alone: Vec<String> = seat.alone.iter().map(usize::to_string).collect();
         let alone = alone.join(",");
@@ -436,10 +414,8 @@ fn lone_rate(shared: &Shared) -> f64 {
     steady.unwrap_or_else(|| shared.rate())
 }
 
-/// Demands that all sampled pages are on the node, and that the kernel says so.
-///
-/// # Errors
-/// Pages elsewhere, with both nodes named; or no answer, with what would allow one.
+/// Demands that all sampled pages are on the node, and that the kernel says so. Errors: pages
+/// elsewhere, with both nodes named; or no answer, with what would allow one.
 fn is_on(mapping: &Mapping, node: usize) -> Result<()> {
     let mut refused = Vec::new();
     verify_node(mapping, node, &mut refused)?;

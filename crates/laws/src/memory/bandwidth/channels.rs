@@ -19,30 +19,20 @@ pub fn stated_peak(site: &Site) -> Option<(f64, String)> {
     if let Some(rate) = given.value("memory.bandwidth") {
         return Some((rate, "the bandwidth that was given".to_owned()));
     }
-    let filled = site.host.memory.dimms.iter();
-    let filled: Vec<_> = filled.filter(|dimm| dimm.size_bytes > 0).collect();
-    let slowest = filled
-        .iter()
-        .filter_map(|dimm| dimm.configured_mts.or(dimm.rated_mts))
-        .min()
-        .map(f64::from);
-    let mts = given.value("memory.mts").or(slowest)?;
-    let named: BTreeSet<String> = filled
-        .iter()
-        .filter_map(|dimm| channel(dimm.bank.as_deref(), dimm.locator.as_deref()))
-        .collect();
-    let channels = given
-        .value("memory.channels")
-        .or_else(|| (!named.is_empty()).then_some(named.len() as f64))?;
-    Some((
-        channels * mts * 1e6 * 8.0,
-        format!("{channels} channels x {mts} MT/s x 8 B of the memory modules"),
-    ))
+    let filled = || site.host.memory.dimms.iter().filter(|dimm| dimm.size_bytes > 0);
+    let slowest = filled().filter_map(|dimm| dimm.configured_mts.or(dimm.rated_mts)).min();
+    let mts = given.value("memory.mts").or(slowest.map(f64::from))?;
+    let named: BTreeSet<String> =
+        filled().filter_map(|one| channel(one.bank.as_deref(), one.locator.as_deref())).collect();
+    let named = (!named.is_empty()).then_some(named.len() as f64);
+    let channels = given.value("memory.channels").or(named)?;
+    let from = format!("{channels} channels x {mts} MT/s x 8 B of the memory modules");
+    Some((channels * mts * 1e6 * 8.0, from))
 }
 
 /// The channel of a module by the names of its slot: `P0 CHANNEL A`, `ChannelA-DIMM0`, `DIMM_A1`. A
 /// slot that names none has none.
-pub(super) fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<String> {
+fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<String> {
     let lettered = |text: &str| {
         let upper = text.to_uppercase();
         let after = upper.split_once("CHANNEL")?.1.trim_start_matches([' ', '_', '-']);
@@ -65,41 +55,29 @@ pub(super) fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<Strin
 /// What main memory gives all cores of the sockets under `cpus` on the bus, in B/s.
 pub fn memory_peak(site: &Site, cpus: &[usize]) -> Law {
     let share = range(0.6, 0.8, 0.95);
+    let packages = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
     if let Some((peak, from)) = stated_peak(site) {
-        let all = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
-        let part = sockets(site, cpus) / all;
+        let part = sockets(site, cpus) / packages;
         return Law::hardware(scaled(share, peak * part), format!("60 to 95 % of {from}"));
     }
     let (row, _) = design(core(site));
-    let cores = site.host.cpu.cpus.len() as f64 / site.host.cpu.packages().unwrap_or(1) as f64;
-    let is_server = behind_mesh(site) || site.host.cpu.packages().unwrap_or(1) > 1 || cores > 36.0;
-    let socket = match (is_guest(site), is_server) {
-        (true, _) => range(row.client.low, row.server.likely, row.server.high),
-        (_, true) => row.server,
-        (_, false) => row.client,
+    let all: Vec<usize> = site.host.cpu.cpus.iter().map(|cpu| cpu.id).collect();
+    let is_server = behind_mesh(site) || packages > 1.0 || all.len() as f64 / packages > 36.0;
+    let is_large = distinct_cores(site, &all) as f64 / packages >= LARGE_SOCKET;
+    let (socket, what) = match (is_guest(site), is_server) {
+        (true, _) => (range(row.client.low, row.server.likely, row.server.high), "any machine"),
+        // Who buys a socket of many cores fills at least half of its channels.
+        (_, true) if is_large => {
+            let least = row.server.low.max(row.server.likely / 2.0);
+            (range(least, row.server.likely, row.server.high), "servers")
+        }
+        (_, true) => (row.server, "servers"),
+        (_, false) => (row.client, "client machines"),
     };
-    // Who buys a socket of many cores fills at least half of its channels.
-    let physical = distinct_cores(site, &all_cpus(site)) as f64;
-    let is_large = physical / site.host.cpu.packages().unwrap_or(1).max(1) as f64 >= LARGE_SOCKET;
-    let socket = match !is_guest(site) && is_server && is_large {
-        true => range(socket.low.max(socket.likely / 2.0), socket.likely, socket.high),
-        false => socket,
-    };
-    let what = match (is_guest(site), is_server) {
-        (true, _) => "any machine",
-        (_, true) => "servers",
-        (_, false) => "client machines",
-    };
-    let range = scaled(product(socket, share), sockets(site, cpus));
-    let because =
-        format!("memory of {what} of that time, since nothing tells its channels and rate");
-    Law::hardware(range, because)
-}
-
-/// All CPUs of the machine, measured on or not.
-fn all_cpus(site: &Site) -> Vec<usize> {
-    let cpus = site.host.cpu.cpus.iter();
-    cpus.map(|cpu| cpu.id).collect()
+    Law::hardware(
+        scaled(product(socket, share), sockets(site, cpus)),
+        format_args!("memory of {what} of that time, since nothing tells its channels and rate"),
+    )
 }
 
 /// Sockets under some CPUs.
@@ -107,4 +85,59 @@ fn sockets(site: &Site, cpus: &[usize]) -> f64 {
     let of = |cpu: &usize| site.host.cpu.cpu(*cpu).and_then(|cpu| cpu.package);
     let named: BTreeSet<i64> = cpus.iter().filter_map(of).collect();
     named.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{channel, memory_peak, stated_peak};
+    use bench::experiment::Site;
+    use bench::experiment::fixtures::bare_site;
+    use host::Core;
+    use host::dmi::Dimm;
+
+    #[test]
+    fn channels_are_counted_by_the_names_of_the_slots() {
+        for (bank, locator, name) in [
+            (Some("P0 CHANNEL A"), Some("DIMM 0"), Some("P0 A")),
+            (Some("P1 CHANNEL A"), Some("DIMM 0"), Some("P1 A")),
+            (None, Some("ChannelA-DIMM1"), Some(" A")),
+            (Some("BANK 2"), Some("Channel-B-DIMM0"), Some(" B")),
+            (None, Some("CPU1_DIMM_C2"), Some("CPU1_DIMM_C")),
+            (None, Some("DIMM 0"), None),
+            (None, None, None),
+        ] {
+            assert_eq!(channel(bank, locator).as_deref(), name, "{bank:?} {locator:?}");
+        }
+    }
+
+    #[test]
+    fn told_modules_narrow_what_the_generation_leaves_open() {
+        let mut site = bare_site();
+        site.host.kernel.virtualisation.is_guest = Some(false);
+        site.host.cpu.microarchitecture.core = Core::SkylakeClient;
+        let width = |site: &Site| {
+            let range = memory_peak(site, &[0]).range;
+            range.high / range.low
+        };
+        let untold = width(&site);
+        assert!(stated_peak(&site).is_none());
+        let module = |at: usize| Dimm {
+            locator: Some(format!("DIMM_{}{}", ["A", "B"][at % 2], 1 + at / 2)),
+            bank: None,
+            size_bytes: 8 << 30,
+            kind: Some("DDR4".to_owned()),
+            rated_mts: Some(3200),
+            configured_mts: Some(2666),
+            data_bits: Some(64),
+            ranks: None,
+        };
+        site.host.memory.dimms = (0..4).map(module).collect();
+        assert_eq!(stated_peak(&site).expect("the table tells").0, 2.0 * 2666e6 * 8.0);
+        assert!(width(&site) < untold);
+        site.host.memory.dimms.clear();
+        site.host.given.set("memory.mts", "3200").expect("a fact");
+        assert!(stated_peak(&site).is_none(), "a rate without channels");
+        site.host.given.set("memory.channels", "2").expect("a fact");
+        assert_eq!(stated_peak(&site).expect("both").0, 51.2e9);
+    }
 }

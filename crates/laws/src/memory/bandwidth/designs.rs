@@ -22,10 +22,9 @@ pub(super) struct Design {
     pub(super) stores: [f64; 3],
     /// Loads and stores together per cycle.
     pub(super) both: [f64; 3],
-    /// Nothing of the design starts more, so that the product is a bound.
-    pub(super) firm: bool,
-    /// Share of that which a stream in the first cache reaches; above 1 where the row may be short.
-    pub(super) reached: Range,
+    /// Whether nothing of the design starts more, so that the product is a bound, and the share that
+    /// a stream in the first cache reaches; above 1 where the row may be short.
+    pub(super) reached: (bool, Range),
     /// Bytes per cycle that a stream of loads gets from the second cache.
     pub(super) second: Range,
     /// Lines of one core on their way from beyond the second cache, prefetched ones too.
@@ -40,104 +39,80 @@ pub(super) fn design(core: Core) -> (Design, bool) {
     row(TABLE, core).map_or((ANY, false), |design| (design, true))
 }
 
-const fn gb(low: f64, likely: f64, high: f64) -> Range {
-    range(low * 1e9, likely * 1e9, high * 1e9)
-}
+const FIRM: (bool, Range) = (true, range(0.58, 0.93, 1.02));
+const SOFT: (bool, Range) = (false, range(0.45, 0.9, 1.1));
+const LOOSE: (bool, Range) = (false, range(0.2, 0.8, 1.6));
 
-const ANY: Design = Design {
-    loads: [2.0, 2.0, 2.0],
-    stores: [1.0, 1.0, 1.0],
-    both: [3.0, 3.0, 3.0],
-    firm: false,
-    reached: range(0.2, 0.8, 1.6),
-    second: range(4.0, 20.0, 64.0),
-    lines: range(3.0, 16.0, 70.0),
-    client: gb(6.0, 35.0, 140.0),
-    server: gb(25.0, 150.0, 850.0),
-};
+const ANY: Design = moves(
+    LOOSE,
+    [2.0, 2.0, 2.0],
+    [1.0, 1.0, 1.0],
+    [3.0, 3.0, 3.0],
+    (4.0, 20.0, 64.0),
+    (3.0, 16.0, 70.0),
+    (6.0, 35.0, 140.0),
+    (25.0, 150.0, 850.0),
+);
+
+type Ends = (f64, f64, f64);
 
 #[expect(clippy::too_many_arguments, reason = "the columns of a table")]
 const fn moves(
+    reached: (bool, Range),
     loads: [f64; 3],
     stores: [f64; 3],
     both: [f64; 3],
-    firm: bool,
-    reached: Range,
-    second: Range,
-    lines: Range,
-    client: Range,
-    server: Range,
+    second: Ends,
+    lines: Ends,
+    client: Ends,
+    server: Ends,
 ) -> Design {
-    Design { loads, stores, both, firm, reached, second, lines, client, server }
+    const fn of(ends: Ends, unit: f64) -> Range {
+        range(ends.0 * unit, ends.1 * unit, ends.2 * unit)
+    }
+    let (second, lines) = (of(second, 1.0), of(lines, 1.0));
+    let (client, server) = (of(client, 1e9), of(server, 1e9));
+    Design { loads, stores, both, reached, second, lines, client, server }
 }
 
 // Sunny Cove stores twice a cycle where both stores are of one line, as a stream's are; Zen 3 has
 // three loads and two stores of general registers.
 #[rustfmt::skip]
 static TABLE: &[(&[Core], Design)] = designs! { moves;
-    // Loads, stores and both per cycle of 16, 32 and 64 bytes, whether that is firm, the share
-    // reached; bytes per cycle from the second cache, lines in flight, memory of a client and of a
-    // server.
-    [Nehalem Westmere] =>
-        [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5], true, range(0.58, 0.93, 1.02),
-        range(9.0, 14.0, 24.0), range(6.0, 10.0, 18.0), gb(8.5, 21.3, 32.0), gb(17.0, 32.0, 43.0);
-    [SandyBridge IvyBridge] =>
-        [2.0, 1.0, 0.5], [1.0, 0.5, 0.25], [2.0, 1.5, 0.75], true, range(0.58, 0.93, 1.02),
-        range(14.0, 20.0, 30.0), range(9.5, 13.0, 18.0), gb(10.6, 21.3, 25.6), gb(25.0, 51.2, 60.0);
-    [Haswell Broadwell] =>
-        [2.0, 2.0, 1.0], [1.0, 1.0, 0.5], [3.0, 3.0, 1.5], true, range(0.58, 0.93, 1.02),
-        range(22.0, 32.0, 50.0), range(9.5, 13.0, 18.0), gb(12.8, 25.6, 34.1), gb(34.0, 68.0, 77.0);
-    [SkylakeClient] =>
-        [2.0, 2.0, 1.0], [1.0, 1.0, 0.5], [3.0, 3.0, 1.5], true, range(0.58, 0.93, 1.02),
-        range(22.0, 32.0, 50.0), range(12.0, 18.0, 26.0),
-        gb(17.0, 38.4, 51.2), gb(34.0, 68.0, 77.0);
-    [SkylakeServer PalmCove] =>
-        [2.0, 2.0, 2.0], [1.0, 1.0, 1.0], [3.0, 3.0, 3.0], true, range(0.58, 0.93, 1.02),
-        range(30.0, 43.0, 62.0), range(10.0, 15.0, 24.0),
-        gb(17.0, 38.4, 51.2), gb(42.0, 128.0, 141.0);
-    [SunnyCove WillowCove CypressCove] =>
-        [2.0, 2.0, 2.0], [2.0, 2.0, 1.0], [4.0, 4.0, 3.0], true, range(0.58, 0.93, 1.02),
-        range(30.0, 43.0, 62.0), range(13.0, 21.0, 34.0),
-        gb(17.0, 51.2, 68.0), gb(51.0, 205.0, 205.0);
-    [GoldenCove RaptorCove RedwoodCove] =>
-        [3.0, 3.0, 2.0], [2.0, 2.0, 1.0], [5.0, 5.0, 3.0], true, range(0.58, 0.93, 1.02),
-        range(30.0, 43.0, 62.0), range(18.0, 32.0, 52.0),
-        gb(25.0, 77.0, 140.0), gb(100.0, 307.0, 850.0);
-    [Goldmont Tremont Gracemont Crestmont Skymont] =>
-        [2.0, 1.0, 0.5], [2.0, 1.0, 0.5], [4.0, 2.0, 1.0], false, range(0.2, 0.8, 1.6),
-        range(7.0, 16.0, 40.0), range(5.0, 12.0, 28.0),
-        gb(10.0, 40.0, 100.0), gb(25.0, 100.0, 700.0);
-    [Zen] =>
-        [2.0, 1.0, 0.5], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5], false, range(0.45, 0.9, 1.1),
-        range(14.0, 25.0, 33.0), range(17.0, 27.0, 42.0),
-        gb(17.0, 43.0, 52.0), gb(42.0, 171.0, 171.0);
-    [Zen2] =>
-        [2.0, 2.0, 1.0], [1.0, 1.0, 0.5], [3.0, 3.0, 1.5], false, range(0.45, 0.9, 1.1),
-        range(14.0, 25.0, 33.0), range(17.0, 27.0, 42.0),
-        gb(20.0, 51.2, 68.0), gb(51.0, 205.0, 205.0);
-    [Zen3] =>
-        [3.0, 2.0, 1.0], [2.0, 1.0, 0.5], [3.0, 3.0, 1.5], false, range(0.45, 0.9, 1.1),
-        range(14.0, 25.0, 33.0), range(20.0, 32.0, 48.0),
-        gb(20.0, 51.2, 68.0), gb(51.0, 205.0, 205.0);
-    [Zen4] =>
-        [3.0, 2.0, 1.0], [2.0, 1.0, 0.5], [3.0, 3.0, 1.5], false, range(0.45, 0.9, 1.1),
-        range(14.0, 25.0, 33.0), range(24.0, 38.0, 60.0),
-        gb(38.0, 83.0, 102.0), gb(150.0, 461.0, 461.0);
-    [Zen5] =>
-        [4.0, 2.0, 2.0], [2.0, 2.0, 1.0], [4.0, 4.0, 3.0], false, range(0.45, 0.9, 1.1),
-        range(26.0, 42.0, 65.0), range(24.0, 38.0, 60.0),
-        gb(38.0, 83.0, 102.0), gb(190.0, 576.0, 615.0);
-    [CortexA76 CortexA77 CortexA78 NeoverseN1 NeoverseN2 NeoverseN3 AmpereOne ThunderX2 Tsv110] =>
-        [2.0, 1.0, 0.5], [2.0, 1.0, 0.5], [2.0, 1.0, 0.5], false, range(0.2, 0.8, 1.6),
-        range(10.0, 24.0, 50.0), range(12.0, 26.0, 48.0),
-        gb(12.0, 34.0, 100.0), gb(60.0, 205.0, 410.0);
-    [CortexX1 CortexX2 CortexX3 NeoverseV1 NeoverseV2 NeoverseV3] =>
-        [3.0, 1.5, 0.75], [2.0, 1.0, 0.5], [3.0, 1.5, 0.75], false, range(0.2, 0.8, 1.6),
-        range(14.0, 32.0, 64.0), range(16.0, 38.0, 80.0),
-        gb(12.0, 34.0, 100.0), gb(100.0, 307.0, 600.0);
-    [CortexA53 CortexA55 CortexA510] =>
-        [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [1.5, 0.75, 0.4], false, range(0.2, 0.8, 1.6),
-        range(2.0, 6.0, 16.0), range(1.5, 5.0, 14.0), gb(2.0, 10.0, 40.0), gb(4.0, 20.0, 100.0);
+    // Loads, stores and both per cycle of 16, 32 and 64 bytes; bytes per cycle from the second cache,
+    // lines in flight, memory of a client and of a server in GB/s.
+    [Nehalem Westmere] => FIRM, [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5],
+        (9.0, 14.0, 24.0), (6.0, 10.0, 18.0), (8.5, 21.3, 32.0), (17.0, 32.0, 43.0);
+    [SandyBridge IvyBridge] => FIRM, [2.0, 1.0, 0.5], [1.0, 0.5, 0.25], [2.0, 1.5, 0.75],
+        (14.0, 20.0, 30.0), (9.5, 13.0, 18.0), (10.6, 21.3, 25.6), (25.0, 51.2, 60.0);
+    [Haswell Broadwell] => FIRM, [2.0, 2.0, 1.0], [1.0, 1.0, 0.5], [3.0, 3.0, 1.5],
+        (22.0, 32.0, 50.0), (9.5, 13.0, 18.0), (12.8, 25.6, 34.1), (34.0, 68.0, 77.0);
+    [SkylakeClient] => FIRM, [2.0, 2.0, 1.0], [1.0, 1.0, 0.5], [3.0, 3.0, 1.5],
+        (22.0, 32.0, 50.0), (12.0, 18.0, 26.0), (17.0, 38.4, 51.2), (34.0, 68.0, 77.0);
+    [SkylakeServer PalmCove] => FIRM, [2.0, 2.0, 2.0], [1.0, 1.0, 1.0], [3.0, 3.0, 3.0],
+        (30.0, 43.0, 62.0), (10.0, 15.0, 24.0), (17.0, 38.4, 51.2), (42.0, 128.0, 141.0);
+    [SunnyCove WillowCove CypressCove] => FIRM, [2.0, 2.0, 2.0], [2.0, 2.0, 1.0], [4.0, 4.0, 3.0],
+        (30.0, 43.0, 62.0), (13.0, 21.0, 34.0), (17.0, 51.2, 68.0), (51.0, 205.0, 205.0);
+    [GoldenCove RaptorCove RedwoodCove] => FIRM, [3.0, 3.0, 2.0], [2.0, 2.0, 1.0], [5.0, 5.0, 3.0],
+        (30.0, 43.0, 62.0), (18.0, 32.0, 52.0), (25.0, 77.0, 140.0), (100.0, 307.0, 850.0);
+    [Goldmont Tremont Gracemont Crestmont Skymont] => LOOSE, [2.0, 1.0, 0.5], [2.0, 1.0, 0.5], [4.0, 2.0, 1.0],
+        (7.0, 16.0, 40.0), (5.0, 12.0, 28.0), (10.0, 40.0, 100.0), (25.0, 100.0, 700.0);
+    [Zen] => SOFT, [2.0, 1.0, 0.5], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5],
+        (14.0, 25.0, 33.0), (17.0, 27.0, 42.0), (17.0, 43.0, 52.0), (42.0, 171.0, 171.0);
+    [Zen2] => SOFT, [2.0, 2.0, 1.0], [1.0, 1.0, 0.5], [3.0, 3.0, 1.5],
+        (14.0, 25.0, 33.0), (17.0, 27.0, 42.0), (20.0, 51.2, 68.0), (51.0, 205.0, 205.0);
+    [Zen3] => SOFT, [3.0, 2.0, 1.0], [2.0, 1.0, 0.5], [3.0, 3.0, 1.5],
+        (14.0, 25.0, 33.0), (20.0, 32.0, 48.0), (20.0, 51.2, 68.0), (51.0, 205.0, 205.0);
+    [Zen4] => SOFT, [3.0, 2.0, 1.0], [2.0, 1.0, 0.5], [3.0, 3.0, 1.5],
+        (14.0, 25.0, 33.0), (24.0, 38.0, 60.0), (38.0, 83.0, 102.0), (150.0, 461.0, 461.0);
+    [Zen5] => SOFT, [4.0, 2.0, 2.0], [2.0, 2.0, 1.0], [4.0, 4.0, 3.0],
+        (26.0, 42.0, 65.0), (24.0, 38.0, 60.0), (38.0, 83.0, 102.0), (190.0, 576.0, 615.0);
+    [CortexA76 CortexA77 CortexA78 NeoverseN1 NeoverseN2 NeoverseN3 AmpereOne ThunderX2 Tsv110] => LOOSE, [2.0, 1.0, 0.5], [2.0, 1.0, 0.5], [2.0, 1.0, 0.5],
+        (10.0, 24.0, 50.0), (12.0, 26.0, 48.0), (12.0, 34.0, 100.0), (60.0, 205.0, 410.0);
+    [CortexX1 CortexX2 CortexX3 NeoverseV1 NeoverseV2 NeoverseV3] => LOOSE, [3.0, 1.5, 0.75], [2.0, 1.0, 0.5], [3.0, 1.5, 0.75],
+        (14.0, 32.0, 64.0), (16.0, 38.0, 80.0), (12.0, 34.0, 100.0), (100.0, 307.0, 600.0);
+    [CortexA53 CortexA55 CortexA510] => LOOSE, [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [1.5, 0.75, 0.4],
+        (2.0, 6.0, 16.0), (1.5, 5.0, 14.0), (2.0, 10.0, 40.0), (4.0, 20.0, 100.0);
 };
 
 #[cfg(test)]
@@ -151,13 +126,11 @@ mod tests {
             let rows = TABLE.iter().filter(|(cores, _)| cores.contains(core));
             assert!(rows.count() <= 1, "{}", core.name());
             let (row, _) = design(*core);
-            for range in [row.reached, row.second, row.lines, row.client, row.server] {
+            for range in [row.reached.1, row.second, row.lines, row.client, row.server] {
                 assert!(range.low <= range.likely && range.likely <= range.high);
             }
-            for width in 0..3 {
-                let (loads, stores) = (row.loads[width], row.stores[width]);
-                assert!(row.both[width] <= loads + stores, "{}", core.name());
-                assert!(row.both[width] >= loads.max(stores), "{}", core.name());
+            for ((loads, stores), both) in row.loads.iter().zip(row.stores).zip(row.both) {
+                assert!((loads.max(stores)..=loads + stores).contains(&both), "{}", core.name());
             }
         }
         assert!(!design(Core::Unknown).1);

@@ -9,6 +9,7 @@
 //! Loops return the sum of what the callees returned; for floating types the bit patterns are
 //! summed, because a floating addition's latency would exceed the cost of the call.
 
+use crate::arch::callee_end;
 use core::arch::naked_asm;
 
 /// The structure that is passed by value: three words, too big for registers.
@@ -87,7 +88,7 @@ macro_rules! typed_call {
                 typed_call!(@loaded $r, $add, $scratch, 8, 0, 9 0, 10 1, 11 2, 12 3),
                 ".endif",
                 ".if {spilled}\nadd sp, sp, #64\n.endif",
-                "ret",
+                callee_end!("ret"),
                 arguments = const ARGUMENTS,
                 spilled = const SPILLED as usize,
             )
@@ -180,7 +181,7 @@ pub(super) unsafe extern "C" fn linkage_stub() {
         "adrp x16, {slot}",
         "ldr x17, [x16, :lo12:{slot}]",
         "add x16, x16, :lo12:{slot}",
-        "br x17",
+        callee_end!("br x17"),
         slot = sym LINKAGE_SLOT,
     )
 }
@@ -199,7 +200,13 @@ pub(crate) unsafe extern "C" fn calls_linkage(n: u64) -> u64 {
 /// Adds the three words of a structure at the address in x0.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn callee_structure() {
-    naked_asm!("ldp x8, x9, [x0]", "ldr x10, [x0, #16]", "add x0, x8, x9", "add x0, x0, x10", "ret",)
+    naked_asm!(
+        "ldp x8, x9, [x0]",
+        "ldr x10, [x0, #16]",
+        "add x0, x8, x9",
+        "add x0, x0, x10",
+        callee_end!("ret"),
+    )
 }
 
 /// A structure of 24 bytes by value: copied to the caller's stack for each

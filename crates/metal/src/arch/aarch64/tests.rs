@@ -225,6 +225,7 @@ fn check_calls(name: &str, calls: Loop, length: usize, sum: u32) -> Option<usize
     assert_eq!(callees.len(), if direct { 9 } else { 0 }, "{name}");
     callees.dedup();
     assert!(callees.len() <= 1, "{name} calls several procedures");
+    assert!(callees.iter().all(|callee| callee % 64 == 0), "{name}: {callees:#x?}");
     callees.first().copied()
 }
 

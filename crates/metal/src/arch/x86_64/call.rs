@@ -10,6 +10,7 @@
 //! bit patterns are summed (`paddq`, one cycle), because a floating addition's
 //! latency would exceed the cost of the call.
 
+use crate::arch::callee_end;
 use core::arch::naked_asm;
 
 /// The arguments; aligned to a line so that all of one call share one or two.
@@ -102,7 +103,7 @@ macro_rules! integer_call {
                 stacked!(concat!("add ", $a, ", [rsp + "), 7 8, 8 16, 9 24, 10 32, 11 40, 12 48),
                 ".endif",
                 ".if {spilled}\npop rbp\n.endif",
-                "ret",
+                callee_end!("ret"),
                 arguments = const ARGUMENTS,
                 spilled = const SPILLED as usize,
             )
@@ -175,7 +176,7 @@ macro_rules! floating_call {
                 stacked!(concat!($add, " xmm0, ", $word, " ptr [rsp + "), 9 8, 10 16, 11 24, 12 32),
                 ".endif",
                 ".if {spilled}\npop rbp\n.endif",
-                "ret",
+                callee_end!("ret"),
                 arguments = const ARGUMENTS,
                 spilled = const SPILLED as usize,
                 constants = sym $constants,
@@ -249,7 +250,7 @@ pub(super) static LINKAGE_SLOT: unsafe extern "C" fn() = callee_i64::<1, false>;
 /// An entry of a procedure linkage table.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn linkage_stub() {
-    naked_asm!("jmp qword ptr [rip + {slot}]", slot = sym LINKAGE_SLOT)
+    naked_asm!(callee_end!("jmp qword ptr [rip + {slot}]"), slot = sym LINKAGE_SLOT)
 }
 
 /// One i64 argument in a register, through `linkage_stub`.
@@ -270,7 +271,7 @@ pub(super) unsafe extern "C" fn callee_structure() {
         "mov rax, qword ptr [rsp + 8]",
         "add rax, qword ptr [rsp + 16]",
         "add rax, qword ptr [rsp + 24]",
-        "ret",
+        callee_end!("ret"),
     )
 }
 

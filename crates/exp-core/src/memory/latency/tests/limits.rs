@@ -153,5 +153,5 @@ fn memory_that_is_refused_fails_the_largest_walk_alone() {
     assert_eq!((kept.asked, kept.footprints), (vec![8, 4, 2], vec![1, 2]));
     assert_eq!(kept.failed.len(), 2);
     // Another error is the round's.
-    assert!(super::limits::kept(|_| anyhow::bail!("on the wrong node")).is_err());
+    assert!(self::kept(|_| anyhow::bail!("another")).is_err());
 }

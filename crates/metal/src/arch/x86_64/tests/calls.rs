@@ -140,11 +140,13 @@ fn check_calls(name: &str, calls: Loop, names: &[(u64, &str)], one: &[String]) {
     check_loops(name, address, names, &turn, Some(&single));
 }
 
-/// Where the callee of a loop is: the target of its first call.
+/// Where the callee of a loop is: the target of its first call, the start of a line.
 fn callee_of(calls: Loop) -> u64 {
     let body = decoded(address_of(calls as *const ()));
     let call = body.iter().find(|one| one.is_call_near());
-    call.unwrap().near_branch_target()
+    let callee = call.unwrap().near_branch_target();
+    assert_eq!(callee % 64, 0, "{callee:#x}");
+    callee
 }
 
 #[test]
@@ -191,7 +193,8 @@ fn the_other_calls_take_the_way_that_they_are_named_after() {
     let names = [(plain, "callee")];
     assert!(texts(&body, &names).contains(&"lea r13,[callee]".to_owned()));
 
-    let stub = address_of(call::linkage_stub as *const ());
+    let stub = callee_of(call::calls_linkage);
+    assert_eq!(stub, address_of(call::linkage_stub as *const ()));
     let one = lines(&["mov edi,1", "call stub", "add rbx,rax"], 1);
     check_calls("linkage", call::calls_linkage, &[(stub, "stub")], &one);
     let slot = (&raw const call::LINKAGE_SLOT) as u64;

@@ -1,23 +1,13 @@
-//! What only replays a published report: one word of each line, in two orders (R0, R1), and arrays
+//! What only replays the published reports: one word of each line, in two orders (R0, R1), and arrays
 //! of exactly four times the last cache (R1, R4).
 
-use super::super::levels;
-use super::sizes;
+use super::levels::{last_bytes as level_last_bytes, level_bytes};
 use bench::experiment::Skip;
 use laws::Facts;
-use laws::memory::bandwidth::{Access, Op, Stores, Threads, Transfer, Width};
+use laws::memory::bandwidth::{Access, Stores, Transfer, Width};
 use laws::memory::{Level, described_levels};
 use record::quantity::render;
 use record::unit::Unit;
-
-/// The orders in which a word stands for its line.
-pub(super) const BY_WORDS: [Access; 2] = [Access::First, Access::Strided];
-
-/// An operation by the first words of 4 bytes of a thread's lines.
-pub(super) fn words(op: Op, access: Access, level: Level) -> Transfer {
-    let case = Transfer::widest(op, Stores::Regular, level, Threads::Number(1));
-    Transfer { access, width: Width::Word(4), ..case }
-}
 
 /// Why a case of words that stand for lines cannot be, if it cannot.
 pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
@@ -34,17 +24,18 @@ pub(super) fn contradiction(case: &Transfer) -> Option<&'static str> {
 }
 
 /// The last cache that the reports' arrays are four times of. How much of one that it shares a
-/// virtual machine has, only a measurement tells; before that it is what a law expects.
+/// virtual machine has, only a measurement tells; before that it is what a law expects. Errors:
+/// nothing tells it.
 pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     let described = described_levels(facts.site);
     let Some((level, whole)) = described.last().copied() else {
         return Err(Skip::because("the machine describes no last cache"));
     };
     let name = level.text();
-    let (bytes, from) = sizes::level_bytes(facts, level)
+    let (bytes, from) = level_bytes(facts, level)
         .ok_or_else(|| Skip::because(format!("nothing tells the size of {name}")))?;
     match from {
-        "measured" => Ok(levels::last_bytes(facts)),
+        "measured" => Ok(level_last_bytes(facts)),
         "described" if facts.known.is_some() && bytes < whole / 10 * 9 => {
             Err(Skip::because(format!(
                 "{name} is described as {}, of which a virtual machine has an unknown part, and \
@@ -57,13 +48,13 @@ pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     }
 }
 
-/// Four times the last cache is more than the limit of a thread's arrays.
-pub(super) fn too_large(last: u64, from: &str, wanted: u64, limit: u64) -> Skip {
+/// Four times the last caches (their bytes, and from where those are told) is more than the limit of
+/// a thread's arrays.
+pub(super) fn too_large((caches, from): (u64, &str), wanted: u64, limit: u64) -> Skip {
+    let [caches, each, most] = [caches, wanted, limit].map(|bytes| render(bytes as f64, Unit::B));
     Skip::because(format!(
-        "four times the last cache ({} here, {from}) is {} for each thread, more than the limit of {}",
-        render(last as f64, Unit::B),
-        render(wanted as f64, Unit::B),
-        render(limit as f64, Unit::B)
+        "four times the last cache ({caches} here, {from}) is {each} for each thread, more than the \
+         limit of {most}"
     ))
     .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1))
 }
