@@ -237,10 +237,7 @@ fn the_laws_hold_as_many_published_figures_as_ever() {
                 case.id,
                 table.metric
             );
-            let group = match table.experiment.starts_with("net.") {
-                true => "net",
-                false => "beside net",
-            };
+            let group = if table.experiment.starts_with("net.") { "net" } else { "beside net" };
             for name in ["all", group, &table.experiment, &machine.name] {
                 let empty = || Score { inside: 0, widths: Vec::new() };
                 let score = scores.entry(name.to_owned()).or_insert_with(empty);

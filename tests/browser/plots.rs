@@ -314,10 +314,7 @@ fn a_plot_is_saved_as_a_picture() {
     let (x, y) = place(&tab, &format!("{buttons}[0]"));
     tab.click(x, y);
     let picture = fs::read(tab.downloaded()).unwrap();
-    let kind = match picture.starts_with(b"\x89PNG") {
-        true => "image/png",
-        false => "image/svg+xml",
-    };
+    let kind = if picture.starts_with(b"\x89PNG") { "image/png" } else { "image/svg+xml" };
     // The browser itself reads it again: it has a size and more than one colour.
     let (width, height, colours): (u32, u32, usize) = tab.get(&format!(
         "new Promise((done, failed) => {{ const image = new Image(); image.onerror = failed; \

@@ -50,12 +50,20 @@ impl Agent {
         assert_eq!(run.ended("selftest.echo", "measured").len(), 1, "{:?}", run.answer);
     }
 
-    /// Ends it, as a user does.
+    /// Ends it, as a user does; nothing is left.
     #[track_caller]
-    pub fn ends(self) {
+    pub fn leaves(self, lab: &Lab) {
         crate::plumb::signal("TERM", self.program.pid());
         let answer = self.program.ended(PATIENCE);
         assert!(answer.err.len() < 100_000, "{answer:?}");
+        lab.is_left_clean();
+    }
+
+    /// Both, one after the other.
+    #[track_caller]
+    pub fn serves_and_leaves(mut self, lab: &Lab) {
+        self.serves(lab);
+        self.leaves(lab);
     }
 }
 

@@ -38,8 +38,7 @@ fn compare(experiment: &str, settings: &[String], claims: &[Claim]) {
             is_as_seen(claim, &run, &trips)
         })
     });
-    agent.ends();
-    lab.is_left_clean();
+    agent.leaves(&lab);
 }
 
 fn is_as_seen(claim: &Claim, run: &Recorded, trips: &[Echo]) -> Result<(), String> {

@@ -73,7 +73,7 @@ fn has_all(reason: &str, words: &[&str]) {
 
 #[test]
 fn a_cable_that_is_cut() {
-    let (lab, mut agent, run) = in_the_middle();
+    let (lab, agent, run) = in_the_middle();
     let words = ["the far end cannot be called", "connection timed out"];
     is_void_in(&lab, CASE, &words, || lab.cut());
     let run = lab.recorded(run, PATIENCE);
@@ -83,9 +83,7 @@ fn a_cable_that_is_cut() {
     wait_within(PATIENCE, "the end of the session at the agent", || {
         workers(agent.program.pid()).is_empty().then_some(())
     });
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }
 
 #[test]
@@ -132,15 +130,13 @@ fn an_agent_that_is_killed() {
     // What it had started has gone with it.
     wait_for("the end of the agent's worker", || lab.processes(End::Far).is_empty().then_some(()));
     drop(agent);
-    let mut next = Agent::start(&lab);
-    next.serves(&lab);
-    next.ends();
-    lab.is_left_clean();
+    let next = Agent::start(&lab);
+    next.serves_and_leaves(&lab);
 }
 
 #[test]
 fn a_far_worker_that_is_killed() {
-    let (lab, mut agent, mut run) = in_the_middle();
+    let (lab, agent, mut run) = in_the_middle();
     let killed = ["the far end peer", "the worker ended without a result", "signal: 9 (SIGKILL)"];
     let pid = agent.program.pid();
     let kill = || {
@@ -161,21 +157,17 @@ fn a_far_worker_that_is_killed() {
     }
     let run = lab.recorded(run, PATIENCE);
     has_failed(&run, &killed);
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }
 
 #[test]
 fn a_near_end_that_is_killed() {
-    let (lab, mut agent, run) = in_the_middle();
+    let (lab, agent, run) = in_the_middle();
     signal("KILL", run.pid());
     let _ = run.ended(PATIENCE);
     wait_for("the end of the far worker", || workers(agent.program.pid()).is_empty().then_some(()));
     wait_for("the end of what the near end started", || {
         lab.processes(End::Near).is_empty().then_some(())
     });
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }

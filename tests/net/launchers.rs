@@ -36,11 +36,9 @@ fn is_whole(run: &Recorded, url: &str) {
 #[test]
 fn by_an_agent_that_listens() {
     let lab = Lab::new();
-    let mut agent = Agent::start(&lab);
+    let agent = Agent::start(&lab);
     is_whole(&lab.run("selftest.echo", &url(), &[]), &url());
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }
 
 #[test]
@@ -137,7 +135,7 @@ fn an_agent_of_another_version_is_refused() {
 #[test]
 fn a_session_of_another_version_is_refused_and_the_agent_stays() {
     let lab = Lab::new();
-    let mut agent = Agent::start(&lab);
+    let agent = Agent::start(&lab);
     let (host, port) = url()
         .strip_prefix("tcp://")
         .unwrap()
@@ -151,9 +149,7 @@ fn a_session_of_another_version_is_refused_and_the_agent_stays() {
     let heard: String = heard.split_whitespace().collect();
     // Its own hello: what the other end needs to tell its user.
     assert!(heard.starts_with("PLUMBA") && heard.get(9..11) == Some("\\0"), "{heard}");
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }
 
 #[test]

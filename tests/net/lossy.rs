@@ -102,8 +102,7 @@ fn datagrams_that_the_way_loses() {
         }
         Ok(())
     });
-    agent.ends();
-    lab.is_left_clean();
+    agent.leaves(&lab);
 }
 
 /// A line of /proc/net/snmp's table of UDP.
@@ -133,8 +132,7 @@ fn datagrams_that_the_receiver_has_no_room_for() {
         // A veth pair has no room either where its own queue is full.
         same("lost on the way", &run, on_the_way(&run), sent.saturating_sub(came))
     });
-    agent.ends();
-    lab.is_left_clean();
+    agent.leaves(&lab);
 }
 
 /// Packets that the near end's shaper had no room for.
@@ -172,8 +170,7 @@ fn datagrams_that_the_senders_host_refuses() {
             _ => Err(format!("{refused} is not {drops}")),
         }
     });
-    agent.ends();
-    lab.is_left_clean();
+    agent.leaves(&lab);
 }
 
 #[test]
@@ -204,8 +201,7 @@ fn round_trips_of_datagrams_that_are_lost_count_as_long() {
         assert_eq!(sum_of_quantity(&run, "round_trip", "lost_back"), 0.0);
         if 0.0 < there && there <= lost as f64 { Ok(()) } else { Err(format!("{there} of {lost}")) }
     });
-    agent.ends();
-    lab.is_left_clean();
+    agent.leaves(&lab);
 }
 
 #[test]
@@ -225,8 +221,7 @@ fn echoes_that_are_lost_count_as_long() {
         assert!((0.0..=0.5).contains(&share), "one in fifty: {share}");
     }
     assert!(run.values("loss", &[]).iter().any(|share| *share > 0.0));
-    agent.ends();
-    lab.is_left_clean();
+    agent.leaves(&lab);
 }
 
 /// What never came back is in the distribution, above all that did.

@@ -59,7 +59,7 @@ fn goodput(mtu: u32, streams: &[u64]) {
     let lab = Lab::new();
     lab.packets(mtu);
     lab.shape(BITS_PER_S, BURST_BYTES);
-    let mut agent = Agent::start(&lab);
+    let agent = Agent::start(&lab);
     let expected = payload(BITS_PER_S, mtu);
     let counts: Vec<String> = streams.iter().map(u64::to_string).collect();
     let counts = format!("net.bandwidth.streams={}", counts.join(","));
@@ -87,9 +87,7 @@ fn goodput(mtu: u32, streams: &[u64]) {
         }
         Ok(())
     });
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }
 
 #[test]
@@ -112,7 +110,7 @@ fn goodput_is_the_rate_of_a_token_bucket_and_not_its_burst() {
     let lab = Lab::new();
     lab.packets(MTU);
     lab.shape_with_peak(BITS_PER_S, BUCKET_BYTES, PEAK_BITS_PER_S);
-    let mut agent = Agent::start(&lab);
+    let agent = Agent::start(&lab);
     let (rate, peak) = (payload(BITS_PER_S, MTU), payload(PEAK_BITS_PER_S, MTU));
     let settings = [
         "--set",
@@ -132,7 +130,5 @@ fn goodput_is_the_rate_of_a_token_bucket_and_not_its_burst() {
         near("ms cut off", cut("discarded_ns") / 1e6, 200.0, 0.2)?;
         near("B/s cut off", cut("discarded_b_per_s"), peak, 0.1)
     });
-    agent.serves(&lab);
-    agent.ends();
-    lab.is_left_clean();
+    agent.serves_and_leaves(&lab);
 }

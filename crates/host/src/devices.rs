@@ -228,10 +228,7 @@ fn made_of(root: &Root, dir: &str) -> Option<String> {
         uuid.split('-').next().map(str::to_owned)
     };
     let kind = root.line(&format!("{dir}/md/level")).or_else(mapped)?;
-    Some(match members.is_empty() {
-        true => kind,
-        false => format!("{kind} of {}", members.join(", ")),
-    })
+    Some(if members.is_empty() { kind } else { format!("{kind} of {}", members.join(", ")) })
 }
 
 fn memory(root: &Root, memory: &Memory) -> MemoryParts {

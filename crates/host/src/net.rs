@@ -275,10 +275,7 @@ fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> 
         return Some(Echoes::Datagram);
     }
     let may = outside.has_net_raw.or_else(|| outside.euid.map(|user| user == 0))?;
-    Some(match may {
-        true => Echoes::Raw,
-        false => Echoes::Refused,
-    })
+    Some(if may { Echoes::Raw } else { Echoes::Refused })
 }
 
 fn has_loopback_v6(root: &Root) -> bool {

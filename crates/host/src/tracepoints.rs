@@ -109,10 +109,7 @@ impl Tracepoint {
 
 /// The byte with the sign.
 fn bytes_top(bytes: &[u8]) -> u8 {
-    let top = match cfg!(target_endian = "little") {
-        true => bytes.last(),
-        false => bytes.first(),
-    };
+    let top = if cfg!(target_endian = "little") { bytes.last() } else { bytes.first() };
     top.copied().unwrap_or_default()
 }
 

@@ -199,10 +199,7 @@ impl Area {
                 offset as libc::off_t,
             )
         };
-        match placed == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(()),
-        }
+        if placed == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 

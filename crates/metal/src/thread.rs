@@ -119,7 +119,7 @@ impl Maker {
         Ok(Maker { stack, stack_bytes, attributes, bare })
     }
 
-    /// Makes one thread and joins it. Errors: See [`Maker::together`]; the thread did not run.
+    /// Makes one thread and joins it. Errors: as [`Maker::together`]; the thread did not run.
     pub fn one(&mut self, watch: Watch) -> io::Result<Life> {
         let body = Body::new(watch.end);
         let call = (watch.start)();
@@ -131,7 +131,7 @@ impl Maker {
         Ok(Life { call, returned, first: body.first.load(Ordering::Relaxed), joined })
     }
 
-    /// Makes `count` threads, each after the one before is joined. Errors: See [`Maker::together`];
+    /// Makes `count` threads, each after the one before is joined. Errors: as [`Maker::together`];
     /// a thread did not run.
     pub fn in_sequence(&mut self, count: u64) -> io::Result<()> {
         let body = Body::new(no_clock);
@@ -174,7 +174,7 @@ impl Maker {
         body.ran(count)
     }
 
-    /// The CPU on which a thread of this maker begins. Errors: See [`Maker::together`].
+    /// The CPU on which a thread of this maker begins. Errors: as [`Maker::together`].
     pub fn cpu_of_one(&mut self) -> io::Result<usize> {
         let mut body = Body::new(no_clock);
         body.tells_cpu = true;

@@ -106,14 +106,8 @@ fn decimal(number: f64, places: usize) -> String {
 fn places(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
     let (factor, _) = scale(value, unit);
     let value = value / factor;
-    let two = |number: f64| match number == 0.0 {
-        true => 0,
-        false => 1 - magnitude(number),
-    };
-    let most = match value == 0.0 {
-        true => MOST_DIGITS,
-        false => MOST_DIGITS - 1 - magnitude(value),
-    };
+    let two = |number: f64| if number == 0.0 { 0 } else { 1 - magnitude(number) };
+    let most = if value == 0.0 { MOST_DIGITS } else { MOST_DIGITS - 1 - magnitude(value) };
     let wanted = match ends.map(|(low, high)| (low / factor, high / factor)) {
         None => two(value),
         Some((low, high)) => {

@@ -318,10 +318,7 @@ impl<'run> Session<'run> {
                 return Ok(Stop::Interrupted);
             }
         }
-        match self.looks(None, lives)? {
-            true => Ok(Stop::Done),
-            false => Ok(Stop::Interrupted),
-        }
+        if self.looks(None, lives)? { Ok(Stop::Done) } else { Ok(Stop::Interrupted) }
     }
 
     /// Every case has an outcome, also those of the stages that a signal left out.

@@ -93,10 +93,7 @@ impl<'run> Session<'run> {
     fn one(&mut self, live: &mut Live<'run>, left: Duration) -> Result<bool> {
         live.tried += 1;
         let n = live.tried;
-        let look = match live.work.once() {
-            true => 1,
-            false => self.rules().look_after(live.rounds()),
-        };
+        let look = if live.work.once() { 1 } else { self.rules().look_after(live.rounds()) };
         self.observer.progress(&Progress {
             series: live.series.label(),
             cases: match live.series.cases.as_slice() {

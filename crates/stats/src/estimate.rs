@@ -56,11 +56,9 @@ pub struct Estimate {
 }
 
 /// The estimate from all rounds of a figure. Where at least [`LEAST_UNDISTURBED`] rounds are
-/// undisturbed it rests on these, else on all. `resolution` is the step in which round values
-/// come, 0 where continuous. `None` without rounds.
-///
-/// # Panics
-/// When a value is not finite: a round that yields none has failed and gives no `RoundValue`.
+/// undisturbed it rests on these, else on all. `resolution` is the step in which round values come,
+/// 0 where continuous. `None` without rounds. Panics: when a value is not finite: a round that
+/// yields none has failed and gives no `RoundValue`.
 pub fn estimate(rounds: &[RoundValue], better: Better, resolution: f64) -> Option<Estimate> {
     assert!(
         rounds.iter().all(|round| round.value.is_finite()),

@@ -135,10 +135,7 @@ fn of_rounds(
     let valued = |alone: bool| -> Vec<Valued> {
         let value = |(n, (samples, histograms)): (&u32, &OfRound)| {
             let (disturbed, level) = of(*n);
-            let condition = match alone {
-                true => Condition::Alone(level?),
-                false => Condition::AsFound,
-            };
+            let condition = if alone { Condition::Alone(level?) } else { Condition::AsFound };
             Some(Valued {
                 round: *n,
                 value: condition.round_value(samples, histograms)?,
@@ -148,10 +145,7 @@ fn of_rounds(
         rounds.iter().filter_map(value).collect()
     };
     let alone = valued(true);
-    match is_printed_alone(over, alone.len()) {
-        true => alone,
-        false => valued(false),
-    }
+    if is_printed_alone(over, alone.len()) { alone } else { valued(false) }
 }
 
 fn of_blocks(

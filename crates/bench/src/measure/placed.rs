@@ -93,10 +93,7 @@ pub fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
     let huge_share = verify_pages(&mapping, None)?;
     if let Err(error) = verify_node(&mapping, node, &mut notes) {
         // Where binding was refused, that is why.
-        return Err(match notes.is_empty() {
-            true => error,
-            false => error.context(notes.join("; ")),
-        });
+        return Err(if notes.is_empty() { error } else { error.context(notes.join("; ")) });
     }
     Ok(Placed { mapping, huge_share, node, notes })
 }

@@ -138,10 +138,7 @@ impl Ring {
     /// their way after the wish to be woken stands in the word.
     fn wait(&self, word: &AtomicU32, enough: impl Fn(usize) -> bool) -> io::Result<()> {
         let seen = word.fetch_or(WAITED_FOR, Ordering::AcqRel) | WAITED_FOR;
-        match enough(self.filled()?) {
-            true => Ok(()),
-            false => futex_wait(word, seen, Scope::Machine),
-        }
+        if enough(self.filled()?) { Ok(()) } else { futex_wait(word, seen, Scope::Machine) }
     }
 
     /// Moves a position, which only its own side does, and wakes the other side if it waits.

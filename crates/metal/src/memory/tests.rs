@@ -181,10 +181,7 @@ fn forbid(calls: [libc::c_long; 2]) -> io::Result<()> {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
             || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) != 0
     };
-    match failed {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
-    }
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[test]

@@ -105,10 +105,7 @@ pub fn scatter(conditions: &[Vec<&[f64]>]) -> Option<Scatter> {
 pub fn alike(scatters: &[Scatter]) -> Option<Prior> {
     let moving: Vec<Variance> =
         scatters.iter().map(|one| one.whole).filter(|whole| whole.variance > 0.0).collect();
-    match moving.len() >= LEAST_FIGURES {
-        true => super::variance::cautious_prior(&moving),
-        false => None,
-    }
+    if moving.len() >= LEAST_FIGURES { super::variance::cautious_prior(&moving) } else { None }
 }
 
 /// The between-run variance of one figure: its own scatter, steadied by that of the figures of its

@@ -178,10 +178,7 @@ fn p_of_intervals(base: Point, new: Point, between: &BetweenRuns) -> Option<f64>
         return None;
     }
     let (base, new) = (log(base), log(new));
-    let (low, high) = match new.value < base.value {
-        true => (new, base),
-        false => (base, new),
-    };
+    let (low, high) = if new.value < base.value { (new, base) } else { (base, new) };
     let (under, over) = (low.interval?, high.interval?);
     let errors = |confidence: f64| Normal::standard().inverse_cdf(0.5 + confidence / 2.0);
     let of_intervals = ((under.high - low.value) / errors(under.confidence)).powi(2)
