@@ -11,7 +11,7 @@
 //! one thread at each end, pinned: on loopback the CPUs to measure on are dealt out in turn, a
 //! stream's two ends to neighbours (`other_cpu`) or to one (`same_cpu`). Each thread has one buffer
 //! of changing bytes, touched beforehand and used again and again; calls are `send` and `recv` that
-//! block, with TCP_NODELAY, and with socket buffers as the kernel chooses and grows them (told
+//! block, with TCP_NODELAY, and with socket buffers as the kernel chooses and grows them (recorded
 //! beside the figure). Both ends' threads are ready before the first byte is sent.
 //!
 //! - `steady`: the sender sends messages for as long as the receiver wants. The receiver logs what
@@ -51,13 +51,13 @@
 //!
 //! `cpu_near` and `cpu_far` are CPU time of each end's process (all threads, user and kernel) over
 //! all bytes that were delivered, from the first to the last; `message_cpu_…` the same by message
-//! that this end had. What the kernel does in softirqs outside of the processes is told beside it
+//! that this end had. What the kernel does in softirqs outside of the processes stands beside it
 //! (`softirq_ns`, in its steps of 10 ms), never added. TCP_INFO of the senders before and after:
 //! `busy`, the share of the time with something to send; of that `receive_window_limited` and
 //! `send_buffer_limited`; `retransmitted`, the share of segments. The kernel counts those times in
-//! ticks of 1 to 10 ms, so that short windows tell them in coarse steps; the whole time, of which
-//! they are shares, is taken by the same ticks. CPUs on which the kernel last handled what came to
-//! the sockets (SO_INCOMING_CPU) are told for both ends.
+//! ticks of 1 to 10 ms, so that short windows give them in coarse steps; the whole time is
+//! taken by the same ticks. CPUs on which the kernel last handled what came to
+//! the sockets (SO_INCOMING_CPU) are recorded for both ends.
 //!
 //! **Derived.** `efficiency` of steady transfers. Between hosts it is over the payload that the
 //! link's rate leaves at the MTU; where no rate is known there is none. On loopback it is over
@@ -67,7 +67,7 @@
 //!
 //! ## Prediction
 //! Loopback: base hardware, two copies of each byte; software, the calls, and TCP's or UDP's work
-//! for each message and each 64 KiB, of which the sender does most (its call carries packets to the
+//! for each message and each 64 KiB, mostly the sender's (its call carries packets to the
 //! receiver's socket). On two CPUs the slower end decides, on one both add up. Derived: calls from
 //! os.syscall, copies from memory.bandwidth. Between hosts: rate x (MTU - heads) / (MTU + frame),
 //! one core's rate per stream, and a sender's calls for small messages; never from loopback's

@@ -19,7 +19,7 @@ pub mod tests;
 pub use dial::Dial;
 pub use line::{Line, Refused};
 pub use preamble::{PREAMBLE_BYTES, Purpose};
-pub use socket::{NO_PORTS, Socket, is_again, pattern};
+pub use socket::{NO_PORTS, Socket, is_again, pattern, send_whole};
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::Fields;

@@ -30,9 +30,9 @@
 //! Base hardware: what lies between both ends, and the traffic's rate. Software: the round trip
 //! alone as net.rtt's law has it, and what waits before it: on loopback, where there is no link,
 //! CPU contention, up to a slice of the scheduler at each end; else the queue of the device
-//! (txqueuelen where told, 5 ms where net.core.default_qdisc keeps queues short), a shaper's or a
-//! router's of which nobody tells, at most what the traffic's sockets may have on their way, over
-//! its rate. Hence wide.
+//! (txqueuelen where known, 5 ms where net.core.default_qdisc keeps queues short), or an unknown one
+//! of a shaper or a router, at most what the traffic's sockets may have on their way, over its rate.
+//! Hence wide.
 //!
 //! ## Reading the result
 //!

@@ -271,7 +271,7 @@ impl<'facts> Way<'facts> {
             Kind::Paravirtual => "a virtual machine's link",
             Kind::Wired => "a wire",
             Kind::Wireless => "a radio link",
-            Kind::Unknown => "a way of which neither end's device is known",
+            Kind::Unknown => "a way whose devices are unknown",
         };
         let rate = match (self.bits_per_second(), self.holding()) {
             (_, Some(held)) => format!(" held by {} on {}", held.shaper.name(), held.interface),

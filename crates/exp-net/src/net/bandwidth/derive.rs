@@ -22,7 +22,7 @@ fn untold(of: &Bytes, metric: &str) -> Option<&'static str> {
     match (metric, of.transfer) {
         ("copy_rate", AlreadyThere) => None,
         ("copy_rate", _) => Some("unknown: of a message that is there already only"),
-        (_, AlreadyThere) => Some("unknown: of a copy only its rate is told"),
+        (_, AlreadyThere) => Some("unknown: a copy has only a rate"),
         ("transfer_time", Steady) => Some("unknown: a steady stream has no end"),
         ("burst", Steady) | ("transfer_time" | "bandwidth" | "peak", _) => None,
         (name, _) if name.contains("cpu") => None,

@@ -4,7 +4,7 @@ use super::{Dial, Door, Line, PATIENCE, address};
 use anyhow::{Context, Result, ensure};
 use bench::measure::FarEnd;
 use laws::net::Protocol;
-use metal::socket::incoming_cpu;
+use metal::socket::{incoming_cpu, send};
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -121,6 +121,23 @@ impl Door {
 /// A call was interrupted, or there is nothing for it now.
 pub fn is_again(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Sends a whole message; an error that `passes` ends nothing.
+#[inline]
+pub fn send_whole(
+    socket: &impl AsFd,
+    mut rest: &[u8],
+    passes: impl Fn(ErrorKind) -> bool,
+) -> io::Result<()> {
+    while !rest.is_empty() {
+        match send(socket.as_fd(), rest) {
+            Ok(bytes) => rest = &rest[bytes..],
+            Err(error) if passes(error.kind()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// A message of changing data, none of it 0.

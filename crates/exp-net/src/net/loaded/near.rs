@@ -56,8 +56,6 @@ pub(super) struct Party<'case> {
     cpus: Vec<usize>,
     /// That of the traffic's threads, unless the scheduler places them.
     traffic: Option<usize>,
-    timeout_ns: f64,
-    least: usize,
 }
 
 impl<'case> Party<'case> {
@@ -82,34 +80,18 @@ impl<'case> Party<'case> {
         let (up, down) = (connect(up)?, connect(down)?);
         line.heed(Told::Ready)?;
         let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
-        Ok(Party {
-            case,
-            prober: Prober::new(
-                socket,
-                bench.order().clock(),
-                usize::try_from(of.message)?,
-                timeout_ns,
-            )?,
-            of,
-            line,
-            up,
-            down,
-            cpus,
-            traffic,
-            timeout_ns,
-            least: match bench.order().rehearsal {
-                true => REHEARSAL_LEAST,
-                false => LEAST,
-            },
-        })
+        let bytes = usize::try_from(of.message)?;
+        let prober = Prober::new(socket, bench.order().clock(), bytes, timeout_ns)?;
+        Ok(Party { case, of, prober, line, up, down, cpus, traffic })
     }
 
     pub(super) fn measure(mut self, bench: &mut Bench, series: &Series) -> Result<()> {
         let case_ns = bench.order().case_ns as f64;
         let window_ns = series.setting("time").map_or(4.0 * case_ns, |ns| ns as f64);
+        let least = if bench.order().rehearsal { REHEARSAL_LEAST } else { LEAST };
         let prober = &mut self.prober;
-        prober.many(0.0, WARM_UP.min(2 * self.least), LONGEST_NS)?;
-        let idle = most_answered(prober.many(case_ns, self.least, LONGEST_NS)?)?;
+        prober.many(0.0, WARM_UP.min(2 * least), LONGEST_NS)?;
+        let idle = most_answered(prober.many(case_ns, least, LONGEST_NS)?)?;
         let idle_ns = median(&idle.ns).context("no round trip came back")?;
         self.line.tell(&Said::Go)?;
         let turns = Turns::begin();
@@ -117,7 +99,7 @@ impl<'case> Party<'case> {
             true => 1e6,
             false => GROWTH_NS.max(GROWTH_TRIPS * idle_ns).min(GROWTH_NS_MAX),
         };
-        let (line, cpus, least) = (&mut self.line, &self.cpus, self.least);
+        let (line, cpus) = (&mut self.line, &self.cpus);
         let comes_down = self.of.direction != Direction::Up;
         let found = during(self.up, self.down, self.traffic, |traffic| {
             prober.many(growth_ns, 1, LONGEST_NS)?;
@@ -148,7 +130,7 @@ impl<'case> Party<'case> {
             far.broken
         );
         let emptied = prober.until_calm(idle_ns)?;
-        let (case, timeout_ns) = (self.case, self.timeout_ns);
+        let (case, timeout_ns) = (self.case, prober.timeout_ns);
         let beside = most_answered(beside)?;
         bench.record(case, "idle_round_trip", idle.values(timeout_ns))?;
         let samples = bench.record(case, "round_trip", beside.values(timeout_ns))?;

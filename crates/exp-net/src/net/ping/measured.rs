@@ -44,6 +44,10 @@ struct Seen {
     lost: u64,
     stepped: u64,
     hops_left: Option<u8>,
+    /// Answers that were late, doubled or another's.
+    strays: u64,
+    /// When an echo was lost.
+    timeout_ns: u64,
 }
 
 pub(super) fn case(case: &Case, of: &Echoes, interval_ns: u64, bench: &mut Bench) -> Result<()> {
@@ -87,8 +91,8 @@ pub(super) fn case(case: &Case, of: &Echoes, interval_ns: u64, bench: &mut Bench
         }
     }
     let seen = loop_.seen;
-    let told = Told { access: echo.access(), strays: echo.strays(), timeout_ns };
-    write(case, seen, &told, bench)
+    let seen = Seen { strays: echo.strays(), timeout_ns, ..seen };
+    write(case, seen, echo.access(), bench)
 }
 
 /// When an echo is lost, from the warm-up's round trips; the first one finds everything cold.
@@ -242,27 +246,20 @@ fn parts(sent_ns: u64, stamped_ns: u64, back_ns: u64, trip_ns: f64) -> Option<[f
     ((by_wall_ns - trip_ns).abs() <= STEP_NS).then_some([in_kernel_ns, wake_up_ns])
 }
 
-/// What a socket tells at the end of a case, and when an echo was lost.
-struct Told {
-    access: Access,
-    strays: u64,
-    timeout_ns: u64,
-}
-
-fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> {
+fn write(case: &Case, seen: Seen, access: Access, bench: &mut Bench) -> Result<()> {
     let mut case = case.clone();
-    let access = match told.access {
+    let access = match access {
         Access::Datagram => "datagram",
         Access::Raw => "raw",
     };
     case.at.insert("access".to_owned(), Value::from(access));
     let sent = seen.trips.len() as u64 + seen.lost;
-    let notes = notes(&case, &seen, told);
+    let notes = notes(&case, &seen);
     for (metric, values) in [("round_trip", seen.trips), ("kernel_round_trip", seen.in_kernel)] {
         let samples = record_with_lost(bench, &case, metric, values, seen.lost)?;
         if metric == "round_trip" {
             samples.notes.extend(notes.iter().cloned());
-            put(samples, [("timeout_ns", told.timeout_ns as f64)]);
+            put(samples, [("timeout_ns", seen.timeout_ns as f64)]);
             put(samples, seen.hops_left.map(|hops| ("hops_left", f64::from(hops))));
         }
     }
@@ -271,7 +268,7 @@ fn write(case: &Case, seen: Seen, told: &Told, bench: &mut Bench) -> Result<()> 
     Ok(())
 }
 
-fn notes(case: &Case, seen: &Seen, told: &Told) -> Vec<String> {
+fn notes(case: &Case, seen: &Seen) -> Vec<String> {
     let mut notes = Vec::new();
     let is_loopback = case.text("far") == Some(bench::experiment::LOOPBACK);
     if is_loopback {
@@ -293,13 +290,13 @@ fn notes(case: &Case, seen: &Seen, told: &Told) -> Vec<String> {
         notes.push(format!(
             "{} echoes had no answer within {:.2} s; they are in the distribution as longer than all others",
             seen.lost,
-            told.timeout_ns as f64 / 1e9
+            seen.timeout_ns as f64 / 1e9
         ));
     }
-    if told.strays > 0 {
+    if seen.strays > 0 {
         notes.push(format!(
             "{} answers were late, doubled or another's, and were left out",
-            told.strays
+            seen.strays
         ));
     }
     if seen.stepped > 0 {

@@ -2,14 +2,14 @@
 
 use super::connections::carrier;
 use super::trip::limit_ns;
-use crate::net::ends::{Call, Door, Line, PATIENCE, is_again};
+use crate::net::ends::{Call, Door, Line, PATIENCE, is_again, send_whole};
 use crate::net::place;
 use crate::net::usage::{Usage, Used, thread_cpu_ns as cpu_ns};
 use anyhow::{Context, Result, ensure};
 use bench::measure::FarEnd;
 use laws::net::rtt::{Exchange, Protocol};
 use metal::deadline::Deadline;
-use metal::socket::{Wait, incoming_cpu, receive, send};
+use metal::socket::{Wait, incoming_cpu, receive};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::BTreeSet;
@@ -178,6 +178,7 @@ fn echo(
     };
     let (mut messages, mut have, mut turns) = (0, 0, 0_u32);
     let mut first_ns = None;
+    let is_none = |error| matches!(error, ErrorKind::Interrupted | ErrorKind::ConnectionRefused);
     loop {
         // Of a stream no more than the rest of the message, so that none goes back in parts that
         // began with another's.
@@ -191,7 +192,7 @@ fn echo(
                 first_ns.get_or_insert_with(cpu_ns);
                 have = if datagrams { bytes } else { have + bytes };
                 if datagrams || have == message {
-                    send_whole(socket, &buffer[..have])?;
+                    send_whole(socket, &buffer[..have], is_none).context("sending back")?;
                     messages += 1;
                     have = 0;
                 }
@@ -215,19 +216,4 @@ fn echo(
         cpu_ns: first_ns.map_or(0, |first| cpu_ns() - first),
         softirq_cpu: incoming_cpu(socket.as_fd()).unwrap_or(None),
     })
-}
-
-fn send_whole(socket: &OwnedFd, mut rest: &[u8]) -> Result<()> {
-    while !rest.is_empty() {
-        match send(socket.as_fd(), rest) {
-            Ok(bytes) => rest = &rest[bytes..],
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::Interrupted | ErrorKind::ConnectionRefused
-                ) => {}
-            Err(error) => return Err(error).context("sending back"),
-        }
-    }
-    Ok(())
 }

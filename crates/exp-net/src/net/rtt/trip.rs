@@ -1,6 +1,6 @@
 //! The near end's loop: a message out, the same message back, one clock read a turn.
 
-use crate::net::ends::pattern;
+use crate::net::ends::{pattern, send_whole};
 use crate::net::place::{at_once, places};
 use crate::net::usage::thread_cpu_ns as cpu_ns;
 use anyhow::{Context, Result, ensure};
@@ -179,8 +179,8 @@ impl Trip {
         let warm = self.number;
         let before_ns = cpu_ns();
         match plan.pause_ns {
-            None => self.saturated(plan, &mut ran)?,
-            Some(pause_ns) => self.sparse(plan, pause_ns, &mut ran)?,
+            None => self.timed::<false>(plan, 0.0, &mut ran)?,
+            Some(pause_ns) => self.timed::<true>(plan, pause_ns, &mut ran)?,
         }
         ran.cpu_ns = cpu_ns() - before_ns;
         drop(deadline);
@@ -227,39 +227,25 @@ impl Trip {
         Ok(self.clock.ns(slowest))
     }
 
-    /// One exchange after another. What waits for a lost one is not part of the window.
-    fn saturated(&mut self, plan: Plan, ran: &mut Ran) -> Result<()> {
+    /// One exchange after another, or each after a pause: who waits sleeps in it, who polls keeps
+    /// its CPU awake. What waits for a lost one is not part of the window.
+    fn timed<const IS_SPARSE: bool>(
+        &mut self,
+        plan: Plan,
+        pause_ns: f64,
+        ran: &mut Ran,
+    ) -> Result<()> {
         let room = ran.ticks.capacity();
-        let window = self.clock.ticks(plan.window_ns);
-        let mut last = self.clock.start();
-        let mut until = last + window;
-        let last_end = until + self.extra_ticks(plan);
-        while last < until && ran.ticks.len() < room {
-            let came = self.exchange(last)?;
-            let now = self.clock.end();
-            match came {
-                Came::Back => ran.ticks.push(now.saturating_sub(last)),
-                Came::TooLate => {
-                    ran.lost += 1;
-                    until = last_end.min(until + (now - last));
-                }
-            }
-            last = now;
-        }
-        Ok(())
-    }
-
-    /// A pause before each exchange: who waits sleeps in it, who polls keeps its CPU awake.
-    fn sparse(&mut self, plan: Plan, pause_ns: f64, ran: &mut Ran) -> Result<()> {
-        let room = ran.ticks.capacity();
-        let began = self.clock.start();
-        let mut until = began + self.clock.ticks(plan.window_ns);
-        let last_end = until + self.extra_ticks(plan);
         let pause = self.clock.ticks(pause_ns);
-        let mut last = began;
+        let mut last = self.clock.start();
+        let mut until = last + self.clock.ticks(plan.window_ns);
+        let last_end = until + self.extra_ticks(plan);
         while last < until && ran.ticks.len() < room {
-            self.pause(last + pause, pause_ns)?;
-            let start = self.clock.start();
+            let mut start = last;
+            if IS_SPARSE {
+                self.pause(last + pause, pause_ns)?;
+                start = self.clock.start();
+            }
             let came = self.exchange(start)?;
             last = self.clock.end();
             match came {
@@ -302,7 +288,13 @@ impl Trip {
         self.number += 1;
         stamp(&mut self.message, self.number);
         let mut patience = Patience::new(self.clock, start + self.patience_ticks);
-        self.send_whole()?;
+        let datagrams = self.datagrams;
+        // What an earlier datagram met on its way comes with the next.
+        let is_none = |error| match error {
+            ErrorKind::ConnectionRefused => datagrams,
+            error => error == ErrorKind::Interrupted,
+        };
+        send_whole(&self.socket, &self.message, is_none).context("sending")?;
         if self.other.is_some() {
             self.turn_round(&mut patience)?;
         }
@@ -317,21 +309,6 @@ impl Trip {
         Ok(Came::Back)
     }
 
-    #[inline]
-    fn send_whole(&self) -> Result<()> {
-        let mut rest = &self.message[..];
-        while !rest.is_empty() {
-            match send(self.socket.as_fd(), rest) {
-                Ok(bytes) => rest = &rest[bytes..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // What an earlier datagram met on its way is told here.
-                Err(error) if self.datagrams && error.kind() == ErrorKind::ConnectionRefused => {}
-                Err(error) => return Err(error).context("sending"),
-            }
-        }
-        Ok(())
-    }
-
     fn turn_round(&mut self, patience: &mut Patience) -> Result<()> {
         let Some(other) = &self.other else {
             return Ok(());
@@ -339,15 +316,8 @@ impl Trip {
         let length = self.message.len();
         let into = &mut self.back[..length];
         fill(other, into, Wait::Block, patience).context("receiving at the other socket")?;
-        let mut rest = &self.back[..length];
-        while !rest.is_empty() {
-            match send(other.as_fd(), rest) {
-                Ok(bytes) => rest = &rest[bytes..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("sending back"),
-            }
-        }
-        Ok(())
+        let is_none = |error| error == ErrorKind::Interrupted;
+        send_whole(other, &self.back[..length], is_none).context("sending back")
     }
 
     /// The datagram that has this exchange's number; others came too late.
