@@ -67,6 +67,7 @@ use metal::kernel::{self, ArgumentType, CallKind, call, call_sum};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -149,6 +150,12 @@ static CARD: Card = Card {
     params: Called::PARAMS,
     after: &["clock.rate"],
     views: &[ViewCard::line("arguments", "call").each(&["frame"])],
+    keys: &[KeyFigure::new(
+        "procedure call",
+        "",
+        "call",
+        "call=direct,type=i64,frame=registers,arguments=1",
+    )],
     ..Card::PLAIN
 };
 

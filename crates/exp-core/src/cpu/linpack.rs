@@ -72,6 +72,7 @@ use metal::matrix::Matrix;
 use record::case::{Case, Series};
 use record::event::{Bound, Prediction, Side};
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
@@ -135,6 +136,7 @@ static CARD: Card = Card {
     params: Solved::PARAMS,
     after: &["clock.rate", "cpu.peak"],
     views: &[ViewCard::line("n", "rate").log_x()],
+    keys: &[KeyFigure::new("linear system, n = 1000", "", "rate", "n=1000,threads=1")],
     ..Card::PLAIN
 };
 

@@ -137,6 +137,7 @@ use metal::stream::Ahead;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
@@ -234,6 +235,11 @@ static CARD: Card = Card {
             .each(&["threads"])
             .log(),
         ViewCard::bars("bandwidth").only(&[("level", &["DRAM"])]).each(&["threads"]),
+    ],
+    keys: &[
+        KeyFigure::new("DRAM read,", "1 thread", "bandwidth", "op=read,level=DRAM,threads=1"),
+        KeyFigure::new("DRAM read,", "all", "bandwidth", "op=read,level=DRAM,threads=all"),
+        KeyFigure::new("DRAM triad, all", "", "bandwidth", "op=triad,stores=regular,threads=all"),
     ],
     ..Card::PLAIN
 };

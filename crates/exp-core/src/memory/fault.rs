@@ -141,6 +141,7 @@ use bench::measure::Bench;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -238,6 +239,7 @@ static CARD: Card = Card {
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],
+    keys: &[KeyFigure::new("page fault, a zeroed page", "", "latency", "fault=anonymous")],
     ..Card::PLAIN
 };
 
