@@ -1,9 +1,14 @@
 //! `plumb report`: a stored run as a lab report.
 
 use crate::cmd::{Failure, output, stored, usage};
+use analysis::figures;
+use catalogue::FAMILIES;
+use record::key::CaseId;
 use record::run::Run;
-use report::build::build;
+use report::build::summary::screen as screen_of;
+use report::build::{build, experiments};
 use report::{csv, html, json, markdown, openmetrics, terminal};
+use session::select::Selection;
 use session::store;
 use std::path::PathBuf;
 
@@ -13,8 +18,15 @@ pub struct Args {
     /// Run: a unique prefix of its name, `last`, `last-crosscheck`, or a path to its record
     #[arg(default_value = "last")]
     run: String,
+    /// What of it to show in full: family, id, id:param=v1,v2|lo..hi, glob, !negation [default: the
+    /// summary]
+    #[arg(value_name = "SELECTOR")]
+    selectors: Vec<String>,
+    /// Show everything, not the summary alone
+    #[arg(long)]
+    full: bool,
     /// What to render it as
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
@@ -58,16 +70,73 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
     }
 }
 
+/// A run on one screen; what no summary suits (a crosscheck's own record, a published machine) in
+/// full. `name` is what the user calls the run.
+pub fn screen(run: &Run, name: &str, look: terminal::Look) -> String {
+    if run.header.is_crosscheck() || run.header.is_published() {
+        return render(run, Format::Terminal, look);
+    }
+    let name = report::shell(&[name.to_owned()]);
+    let next = [
+        &format!("plumb report {name} --full"),
+        "-f html -o r.html",
+        "plumb compare A B",
+        "plumb explain ID",
+    ];
+    terminal::screen(&screen_of(run), &next, look)
+}
+
+/// The run with the experiments and cases that selectors name, all without any.
+fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
+    if selectors.is_empty() {
+        return Ok(run);
+    }
+    let selection = Selection::parse(selectors, FAMILIES).map_err(usage)?;
+    let wants = |id: &str, case: Option<&CaseId>| {
+        let family = FAMILIES.iter().find(|family| id.split('.').next() == Some(family.name));
+        family.zip(catalogue::find(id)).is_some_and(|(family, experiment)| {
+            let card = experiment.card();
+            selection.wants(family, card)
+                && case.is_none_or(|case| selection.wants_case(family, card, case))
+        })
+    };
+    let experiments = run.plan.as_mut().map(|plan| &mut plan.experiments);
+    let Some(experiments) = experiments else {
+        return Err(Failure::Usage("the run ended before its plan was written".to_owned()));
+    };
+    experiments.retain(|planned| wants(&planned.id, None));
+    for planned in experiments.iter_mut() {
+        planned.derived.retain(|case| wants(&planned.id, Some(case)));
+        for series in &mut planned.series {
+            series.cases.retain(|case| wants(&planned.id, Some(case)));
+        }
+    }
+    if experiments.is_empty() {
+        return Err(Failure::Usage(format!(
+            "the run has nothing of {}: `plumb report` shows what it has",
+            selectors.join(" ")
+        )));
+    }
+    run.outcomes.retain(|outcome| wants(&outcome.experiment, outcome.case.as_ref()));
+    Ok(run)
+}
+
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
         return Ok(output::print(json::SCHEMA)?);
     }
-    let run = stored::open(&args.run)?;
+    let run = selected(stored::open(&args.run)?, &args.selectors)?;
     let look = match args.output {
         None => output::look(),
         Some(_) => terminal::Look { width: 100, colours: false },
     };
-    let text = render(&run, args.format, look);
+    let text = match args.format {
+        Format::Terminal if !args.selectors.is_empty() => {
+            terminal::render(&experiments(&run, &figures(&run)), look)
+        }
+        Format::Terminal if !args.full => screen(&run, &args.run, look),
+        format => render(&run, format, look),
+    };
     match &args.output {
         None => Ok(output::print(&text)?),
         Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),

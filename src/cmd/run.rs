@@ -1,12 +1,12 @@
 //! `plumb run`: measure.
 
 use crate::cmd::choice::Choice;
-use crate::cmd::report::{Format, render};
+use crate::cmd::report::{Format, render, screen};
 use crate::cmd::{BUILD, Failure, output, usage};
 use anyhow::{Context, Result};
 use catalogue::FAMILIES;
 use indicatif::{ProgressBar, ProgressStyle};
-use record::event::{End, Ending, Event};
+use record::event::{End, Ending, Event, Outcome};
 use record::run::Run;
 use session::live::OVER_BUDGET;
 use session::resume::{quoted, resume};
@@ -33,9 +33,15 @@ pub struct Args {
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Print the whole report, not its summary alone
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    full: bool,
     /// Print the flat result as JSON instead of the report
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quiet")]
     json: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -50,8 +56,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     // From here on a signal ends the run cleanly.
     let stop = stop_flag()?;
     let store = Store::here();
+    let tell = |text: String| {
+        if !args.quiet {
+            output::diagnose(&format!("plumb: {text}"));
+        }
+    };
     for told in journal::recover(&store, &stop) {
-        output::diagnose(&format!("plumb: {told}"));
+        tell(told);
     }
     let continued = args.resume.is_some();
     let begun = match &args.resume {
@@ -75,9 +86,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         )));
     }
     let work = setup.make_dirs(&store, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
-    let mut sink = Sink { file, bar: progress_bar() };
-    output::diagnose(&format!(
-        "plumb: {} series, expected time {}; the record is {}",
+    let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
+    let mut sink = Sink { file, bar };
+    tell(format!(
+        "{} series, expected time {}; the record is {}",
         setup.planned.work.len(),
         told(Duration::from_secs_f64(setup.planned.plan.eta_s)),
         path.display()
@@ -94,8 +106,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(page) = &args.report {
         store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
     }
-    let shown = if args.json { Format::Json } else { Format::Terminal };
-    output::print(&render(&run, shown, output::look()))?;
+    // The store's newest is the last; a file of the user's has its path.
+    let name = args.out.as_ref().map_or("last".into(), |path| path.to_string_lossy());
+    let text = match () {
+        () if args.quiet => String::new(),
+        () if args.json => render(&run, Format::Json, output::look()),
+        () if args.full => render(&run, Format::Terminal, output::look()),
+        () => screen(&run, &name, output::look()),
+    };
+    output::print(&text)?;
+    let unreached = unreached(&run);
+    if unreached > 0 {
+        tell(format!(
+            "the budget ended before {unreached} cases had a round; give more with --budget"
+        ));
+    }
     verdict(&run, &path)
 }
 
@@ -169,6 +194,15 @@ fn interrupted_early(path: &Path, continued: bool) -> String {
     }
 }
 
+/// How many cases the budget ended before their first round.
+fn unreached(run: &Run) -> usize {
+    let is_one = |outcome: &&Outcome| {
+        let reason = outcome.reason.as_deref().unwrap_or_default();
+        outcome.outcome == Ending::Skipped && reason.starts_with(OVER_BUDGET)
+    };
+    run.outcomes.iter().filter(is_one).count()
+}
+
 /// The exit code of a run, with a hint where one helps.
 fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     if run.footer.as_ref().is_some_and(|footer| footer.end == End::Interrupted) {
@@ -176,19 +210,6 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
             "interrupted; what was measured is in the record. Continue with: plumb run --resume {}",
             quoted(path)
         )));
-    }
-    let unreached = run
-        .outcomes
-        .iter()
-        .filter(|outcome| {
-            let reason = outcome.reason.as_deref().unwrap_or_default();
-            outcome.outcome == Ending::Skipped && reason.starts_with(OVER_BUDGET)
-        })
-        .count();
-    if unreached > 0 {
-        output::diagnose(&format!(
-            "plumb: the budget ended before {unreached} cases had a round; give more with --budget"
-        ));
     }
     let experiments = run.plan.iter().flat_map(|plan| &plan.experiments);
     let failed: Vec<&str> = experiments

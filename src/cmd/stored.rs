@@ -33,7 +33,19 @@ pub fn open(name: &str) -> Result<Run, Failure> {
             path.display()
         ));
     }
-    Ok(recording.run)
+    Ok(with_keys(recording.run))
+}
+
+/// The run with key figures: a record of before there were any has those of the cards.
+fn with_keys(mut run: Run) -> Run {
+    let mut planned: Vec<_> = run.plan.iter_mut().flat_map(|plan| &mut plan.experiments).collect();
+    if planned.iter().all(|planned| planned.keys.is_empty()) {
+        for planned in &mut planned {
+            let card = catalogue::find(&planned.id).map(|experiment| experiment.card());
+            planned.keys = card.map_or_else(Vec::new, |card| card.keys.to_vec());
+        }
+    }
+    run
 }
 
 /// The round values of the stored runs of the first compared run's machine, by the same profile of

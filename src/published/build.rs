@@ -183,6 +183,7 @@ fn plan(report: &'static Report) -> Plan {
             units: units.map(|(name, unit)| (name.to_owned(), unit)).collect(),
             view: views.next().unwrap_or(View::Table),
             views: views.collect(),
+            keys: card.keys.to_vec(),
             repeat: card.repeat,
             isolation: card.isolation,
             after: Vec::new(),

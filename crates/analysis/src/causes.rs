@@ -1,174 +1,19 @@
 //! Candidate causes of a missed prediction, read from the environment: a table of conditions.
 //! They are candidates, not proofs; a text says what the condition does to a figure.
 
-use super::facts::Fact::{self, ClockAboveCounter, ClockMoved, Host, Part, RunDelay, Share, Sum};
-use super::facts::Test::{Contains, Is, IsNot, MoreThan, Present};
-use super::figure::{Condition, Figure};
+mod table;
+
+pub use table::{Cause, SHARED_CORE, THROTTLED};
+
+use super::figure::Figure;
 use super::held;
 use super::index::series_label;
 use super::misses::Miss;
 use super::verdict::Verdict;
-use record::event::{Condition as Counted, PredictionKind, Round, RoundStatus};
+use record::event::{PredictionKind, Round, RoundStatus};
 use record::metric::Better;
 use record::run::Run;
-use stats::width::{PROBED, SHARED};
-
-/// A condition with what it does.
-struct Cause {
-    /// Prefixes of the ids of experiments that it can touch; empty means all.
-    touches: &'static [&'static str],
-    /// Verdicts that it can explain.
-    explains: &'static [Verdict],
-    /// What predictions call the condition where they counted it in: it is then no cause of a miss.
-    counted_as: Option<Counted>,
-    /// The condition.
-    fact: Fact,
-    /// The cause, as a clause.
-    text: &'static str,
-    /// Which figures of these experiments it can touch.
-    scope: Scope,
-}
-
-/// Which figures a cause can touch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// All.
-    All,
-    /// What a device takes: not CPU time.
-    Device,
-    /// What misses the first level's TLB.
-    BeyondTlb,
-    /// What may rest on samples of a core that others used.
-    SharedCore,
-}
-
-impl Scope {
-    fn has(self, figure: &Figure) -> bool {
-        match self {
-            Scope::All => true,
-            Scope::Device => !figure.metric_name().starts_with("cpu"),
-            Scope::BeyondTlb => {
-                let footprint = figure.case.int("footprint");
-                footprint.is_none_or(|bytes| bytes > TLB_REACH)
-                    && !matches!(figure.case.text("level"), Some("L1" | "L2"))
-            }
-            Scope::SharedCore => figure.condition != Some(Condition::Alone),
-        }
-    }
-}
-
-/// A row of the table, of all figures, which no prediction counts in.
-const fn cause(
-    touches: &'static [&'static str],
-    explains: &'static [Verdict],
-    fact: Fact,
-    text: &'static str,
-) -> Cause {
-    Cause { touches, explains, counted_as: None, fact, text, scope: Scope::All }
-}
-
-impl Cause {
-    const fn counted_as(self, condition: Counted) -> Cause {
-        Cause { counted_as: Some(condition), ..self }
-    }
-
-    const fn of(self, scope: Scope) -> Cause {
-        Cause { scope, ..self }
-    }
-}
-
-const GUEST: Fact = Host("/kernel/virtualisation/is_guest", Is("true"));
-
-/// Bytes that every first-level TLB covers with base pages: 64 entries.
-const TLB_REACH: u64 = 64 * 4096;
-
-const SLOWER: &[Verdict] = &[Verdict::Slower];
-const FASTER: &[Verdict] = &[Verdict::Faster];
-const EITHER: &[Verdict] = &[Verdict::Slower, Verdict::Faster, Verdict::Above, Verdict::Below];
-const NOISE: &[Verdict] = &[Verdict::Slower, Verdict::Above];
-
-/// System calls, faults and switches: what crosses into the kernel.
-const KERNEL: &[&str] = &["os.", "memory.fault", "fs.", "net.", "clock.read"];
-/// What misses caches or TLBs.
-const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
-
-/// What has its CPU to itself: a thread that waits for one there waits for other programs, and not
-/// for a party of its own experiment.
-const ALONE: &[&str] = &["clock.", "cpu.", "memory.", "noise.", "os.syscall", "os.signal", "fs."];
-
-/// What a device answers.
-const FILES: &[&str] = &["fs.", "memory.fault"];
-
-#[rustfmt::skip]
-const CAUSES: &[Cause] = &[
-    cause(&[], NOISE, Part(SHARED, PROBED, 0.05),
-        "another tenant used its core beside it (width probe)").of(Scope::SharedCore),
-    cause(&[], NOISE, Share("steal_ns", 0.005),
-        "the hypervisor gave time to others during its rounds (steal)"),
-    cause(&[], NOISE, Share("throttled_ns", 0.005),
-        "the control group's CPU quota throttled its rounds"),
-    cause(ALONE, NOISE, RunDelay(0.05), "other programs had its CPU (run delay)"),
-    cause(&[], NOISE, Share("minded_run_delay_ns", 0.05),
-        "other programs had its CPUs when its device had answered (run delay)"),
-    cause(&["os.schedule"], EITHER, Sum("foreign_switches", 0.0),
-        "others ran on the CPU between its processes, by the kernel's count of switches"),
-    cause(&[], SLOWER, ClockMoved(0.02),
-        "the core clock moved during a round (turbo, power or heat limit)"),
-    cause(&[], NOISE, Sum("migrations", 0.0), "the measuring thread was migrated"),
-    cause(&["memory.", "fs.", "os."], NOISE, Sum("major_faults", 0.0),
-        "pages had to be read from a device during its rounds"),
-    cause(KERNEL, SLOWER, Host("/kernel/mitigations", Contains("PTI")),
-        "page-table isolation is on (every entry and exit switches page tables)")
-            .counted_as(Counted::PageTableIsolation),
-    cause(KERNEL, SLOWER, Host("/kernel/seccomp", MoreThan(0.0)),
-        "a seccomp filter looks at every system call").counted_as(Counted::Seccomp),
-    cause(&["os.switch", "os.process", "os.thread", "net.", "noise.", "clock.read"], NOISE, GUEST,
-        "interrupts, idle and timer accesses of a virtual machine may exit to the hypervisor")
-            .counted_as(Counted::Hypervisor),
-    cause(MEMORY, SLOWER, GUEST,
-        "nested paging (a TLB miss walks two page tables)")
-            .counted_as(Counted::NestedPaging).of(Scope::BeyondTlb),
-    cause(FILES, FASTER, GUEST,
-        "a virtual machine's disk may lie in its host's memory")
-            .counted_as(Counted::VirtualDisk).of(Scope::Device),
-    cause(FILES, SLOWER, GUEST,
-        "a virtual machine's disk is shared with others, and often limited in rate")
-            .counted_as(Counted::VirtualDisk).of(Scope::Device),
-    cause(&["fs.sync"], FASTER, Host("/block/disks", Present),
-        "the device's write cache may outlive a loss of power (capacitors, a battery), or \
-         flushes of it are not heeded").counted_as(Counted::WriteCache),
-    cause(&["fs.sync", "fs.metadata"], SLOWER, Host("/block/disks", Present),
-        "a sync waits for others' changes in the same journal, and where CPUs are taken for the \
-         turn of the kernel's own threads").counted_as(Counted::Journal),
-    cause(&["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.1),
-        "the core runs well above the counter's nominal rate (turbo)")
-            .counted_as(Counted::CoreClock),
-    cause(&[], SLOWER, Host("/cpu/cpus/0/frequency/governor", Is("powersave")),
-        "the frequency governor is powersave").counted_as(Counted::CoreClock),
-    cause(&[], SLOWER, Host("/cpu/cpus/0/frequency/governor", Is("ondemand")),
-        "the frequency governor raises the clock only after some load (ondemand)")
-            .counted_as(Counted::CoreClock),
-    cause(&[], SLOWER, Host("/cpu/turbo/enabled", Is("false")),
-        "turbo is switched off").counted_as(Counted::CoreClock),
-    cause(&["memory."], SLOWER, Host("/memory/thp/enabled", Is("never")),
-        "transparent huge pages are off (large footprints miss the TLB)"),
-    cause(&["memory.", "os.process"], EITHER, Host("/memory/thp/enabled", Is("always")),
-        "transparent huge pages are always on and khugepaged may change pages meanwhile"),
-    cause(&["memory."], SLOWER, Host("/memory/numa_balancing", Is("true")),
-        "automatic NUMA balancing unmaps pages to see who uses them"),
-    cause(&["memory."], SLOWER, Host("/memory/ksm/running", Is("true")),
-        "same-page merging (KSM) scans memory"),
-    cause(&["memory.", "fs."], SLOWER, Host("/memory/swap_used_bytes", MoreThan(0.0)),
-        "swap is in use"),
-    cause(&["cpu.", "memory.", "os.", "noise."], NOISE, Host("/cpu/smt_active", Is("true")),
-        "SMT is active (whatever runs on the sibling shares the core)"),
-    cause(&[], NOISE, Host("/limits/cpu_quota", Present),
-        "a CPU quota is set for this control group"),
-    cause(FILES, SLOWER, Host("/limits/io/0", Present),
-        "a control group limits reads and writes of a disk"),
-    cause(&["clock.", "os.syscall", "noise."], SLOWER, Host("/kernel/clock_source/current", IsNot("tsc")),
-        "the kernel's clock source is not the TSC").counted_as(Counted::ClockSource),
-];
+use table::{CAUSES, SLOWER};
 
 /// Candidate causes of some missed predictions, each once, the likeliest first: what was counted in
 /// the figures' own rounds before what is true of the machine anyway, then what holds for more of
@@ -183,27 +28,55 @@ pub fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
         return Vec::new();
     }
     let misses: Vec<&Miss> = misses.iter().filter(|miss| miss.is_certain).collect();
-    let rounds: Vec<Vec<&Round>> = misses.iter().map(|miss| rounds_of(run, miss.figure)).collect();
-    let mut held: Vec<(&Cause, usize)> = CAUSES
-        .iter()
-        .map(|cause| {
-            let explained = misses.iter().zip(&rounds).filter(|(miss, rounds)| {
-                explains(cause, miss)
-                    && touches(cause, miss.figure)
-                    && !is_counted_in(cause, miss)
-                    && cause.fact.holds(run, rounds)
-            });
-            (cause, explained.count())
-        })
-        .filter(|(_, count)| *count > 0)
-        .collect();
-    held.sort_by_key(|(cause, count)| {
-        let is_of_the_machine = !cause.fact.is_of_rounds();
-        (is_of_the_machine, std::cmp::Reverse(*count))
-    });
     let mut texts = by_limits(run, &misses);
-    texts.extend(held.into_iter().map(|(cause, _)| cause.text.to_owned()));
+    texts.extend(held(run, &misses).into_iter().map(|(cause, _)| cause.text.to_owned()));
     texts
+}
+
+/// The causes that explain some of the misses, the likeliest first, each with which ones.
+fn held(run: &Run, misses: &[&Miss]) -> Vec<(&'static Cause, Vec<usize>)> {
+    let rounds: Vec<Vec<&Round>> = misses.iter().map(|miss| rounds_of(run, miss.figure)).collect();
+    let explained = |cause: &'static Cause| {
+        let is_explained = |at: &usize| {
+            explains(cause, misses[*at])
+                && touches(cause, misses[*at].figure)
+                && !is_counted_in(cause, misses[*at])
+                && cause.fact.holds(run, &rounds[*at])
+        };
+        (cause, (0..misses.len()).filter(is_explained).collect::<Vec<usize>>())
+    };
+    let mut held: Vec<_> =
+        CAUSES.iter().map(explained).filter(|(_, explained)| !explained.is_empty()).collect();
+    held.sort_by_key(|(cause, explained)| {
+        let is_of_the_machine = !cause.fact.is_of_rounds();
+        (is_of_the_machine, std::cmp::Reverse(explained.len()))
+    });
+    held
+}
+
+/// The cause of a name.
+pub fn named(name: &str) -> Option<&'static Cause> {
+    CAUSES.iter().find(|cause| cause.name == name)
+}
+
+/// Some certain misses by their likeliest causes, and those that none explains.
+pub fn parted<'miss, 'run>(
+    run: &Run,
+    misses: &[&'miss Miss<'run>],
+) -> (Vec<(&'static Cause, Vec<&'miss Miss<'run>>)>, Vec<&'miss Miss<'run>>) {
+    let mut is_left = vec![true; misses.len()];
+    let mut parts = Vec::new();
+    for (cause, explained) in held(run, misses) {
+        let own: Vec<usize> = explained.into_iter().filter(|at| is_left[*at]).collect();
+        for at in &own {
+            is_left[*at] = false;
+        }
+        if !own.is_empty() {
+            parts.push((cause, own.into_iter().map(|at| misses[at]).collect()));
+        }
+    }
+    let left = misses.iter().zip(is_left).filter(|(_, is_left)| *is_left);
+    (parts, left.map(|(miss, _)| *miss).collect())
 }
 
 /// Limits that somebody set, near which figures lie that are worse than predicted: each once.
@@ -280,13 +153,15 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUSES, Condition, Counted, EITHER, Scope, Sum, touches};
-    use crate::figure::Figure;
+    use super::table::{CAUSES, EITHER, Scope};
+    use super::touches;
+    use crate::facts::Fact::Sum;
+    use crate::figure::{Condition, Figure};
     use crate::held::tests::{figure, limited};
     use crate::misses::Miss;
     use crate::verdict::Verdict;
     use crate::{figures, misses, sample};
-    use record::event::{Ending, Event, PUBLISHED, PredictionKind, Range};
+    use record::event::{Condition as Counted, Ending, Event, PUBLISHED, PredictionKind, Range};
     use record::key::CaseId;
     use record::run::Run;
     use record::unit::Unit;
@@ -313,6 +188,8 @@ mod tests {
             (of(Scope::BeyondTlb), "memory.latency", level("L1"), None, false),
             (of(Scope::BeyondTlb), "memory.latency", level("L2"), None, false),
             (of(Scope::BeyondTlb), "memory.latency", level("DRAM"), None, true),
+            (of(Scope::Device), "memory.fault", CaseId::new().with("fault", "huge"), None, false),
+            (of(Scope::Device), "fs.io", CaseId::new().with("placement", "free"), None, true),
         ] {
             let cause = cause.expect("is in the table");
             let figure = figure(id, case, condition);

@@ -20,10 +20,12 @@ pub mod health;
 mod held;
 pub mod history;
 mod index;
+pub mod keys;
 mod measured;
 pub mod misses;
 pub mod names;
 mod notes;
+pub mod quality;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod sample;
 pub mod score;

@@ -3,6 +3,7 @@
 use super::figure::{Figure, Judged};
 use super::verdict::Verdict;
 use record::event::{Ending, PredictionKind, Range};
+use record::metric::Better;
 
 /// A figure outside of what was predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,17 +55,38 @@ pub fn sort(misses: &mut [Miss]) {
     });
 }
 
-/// The worst misses of either kind of prediction: certain ones first, then by factor; those without
-/// a factor last.
+/// The worst misses: certain ones first, then by factor; those without a factor last.
 pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
-    let kinds = [PredictionKind::Prior, PredictionKind::Derived];
-    let mut all: Vec<Miss> = figures
-        .iter()
-        .flat_map(|figure| kinds.iter().filter_map(|kind| of(figure, *kind)))
-        .collect();
+    let mut all: Vec<Miss> = figures.iter().filter_map(of_figure).collect();
     sort(&mut all);
     all.truncate(most);
     all
+}
+
+/// Both kinds of prediction.
+const KINDS: [PredictionKind; 2] = [PredictionKind::Prior, PredictionKind::Derived];
+
+/// The worse of the misses of a figure's predictions: both are one.
+pub fn of_figure(figure: &Figure) -> Option<Miss<'_>> {
+    let mut both: Vec<Miss> = KINDS.iter().filter_map(|kind| of(figure, *kind)).collect();
+    sort(&mut both);
+    both.into_iter().next()
+}
+
+/// Whether a prediction of either kind could be judged.
+pub fn is_judged(figure: &Figure) -> bool {
+    KINDS.iter().any(|kind| judged(figure, *kind).is_some())
+}
+
+/// Whether it missed on the bad side.
+pub fn is_worse(miss: &Miss) -> bool {
+    let better = miss.figure.metric.as_ref().map(|metric| metric.better);
+    match miss.verdict {
+        Verdict::Slower | Verdict::Impossible => true,
+        Verdict::Above => better == Some(Better::Lower),
+        Verdict::Below => better == Some(Better::Higher),
+        Verdict::Faster | Verdict::Within => false,
+    }
 }
 
 /// How a figure missed a kind of prediction.
@@ -95,9 +117,10 @@ fn factor(value: f64, range: &Range) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{factor, worst};
+    use super::{KINDS, factor, of, of_figure, worst};
     use crate::{figures, sample};
-    use record::event::{PredictionKind, Range};
+    use record::event::Range;
+    use std::collections::HashSet;
 
     #[test]
     fn factors_are_over_the_nearer_end() {
@@ -110,14 +133,24 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_come_first_and_both_kinds_count() {
+    fn the_worst_come_first_and_both_kinds_of_a_figure_are_one() {
         let all = figures(&sample::run());
         let found = worst(&all, 10);
         assert!(!found.is_empty());
         let certain = found.iter().filter(|miss| miss.is_certain);
         let factors: Vec<f64> = certain.filter_map(|miss| miss.factor).collect();
         assert!(factors.is_sorted_by(|a, b| a >= b), "{factors:?}");
-        assert!(found.iter().any(|miss| miss.of == PredictionKind::Prior));
+        let labels: HashSet<String> = found.iter().map(|miss| miss.figure.label()).collect();
+        assert_eq!(labels.len(), found.len());
+        let both = all.iter().find(|figure| {
+            KINDS.iter().all(|kind| of(figure, *kind).is_some_and(|miss| miss.is_certain))
+        });
+        let both = both.expect("one misses both");
+        let [prior, derived] = KINDS.map(|kind| of(both, kind).and_then(|miss| miss.factor));
+        assert_eq!(
+            of_figure(both).and_then(|miss| miss.factor),
+            [prior, derived].into_iter().flatten().reduce(f64::max)
+        );
         assert_eq!(worst(&all, 1).len(), 1);
         assert_eq!(worst(&all, 1)[0], found[0]);
     }

@@ -1,13 +1,14 @@
 //! A synthetic run for the tests of analysis and report: small, and with one of everything that
 //! can go right or wrong.
 
+mod planned;
 mod unanswered;
 
-use record::case::Order;
+use planned::planned;
 use record::event::{
-    Absence, Bound, Calibration, Derived, End, Ending, Event, Footer, Header, Isolation, Options,
-    Outcome, Plan, PlannedExperiment, PlannedSeries, Prediction, PredictionEvent, PredictionKind,
-    Range, Raw, Repeat, Round, RoundStatus, Samples, Side, Trace,
+    Absence, Bound, Calibration, Derived, End, Ending, Event, Footer, Header, Options, Outcome,
+    Plan, Prediction, PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus,
+    Samples, Side, Trace,
 };
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
@@ -186,33 +187,6 @@ fn host() -> serde_json::Value {
 
 fn metric(name: &'static str, unit: Unit, better: Better, kind: Kind) -> Metric {
     Metric::new(name, "What it is.", unit, better, kind)
-}
-
-fn planned(id: &str, title: &str, metrics: Vec<Metric>, cases: Vec<CaseId>) -> PlannedExperiment {
-    PlannedExperiment {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        manual: format!(
-            "# Question\n\nWhat does {title} cost?\n\n# Method\n\nTimed `n` against `2n`.\n\n- once\n- twice\n"
-        ),
-        metrics,
-        params: vec![],
-        units: BTreeMap::new(),
-        view: View::Table,
-        views: vec![],
-        repeat: Repeat::Rounds,
-        isolation: Isolation::Shared,
-        after: vec![],
-        series: vec![PlannedSeries {
-            name: String::new(),
-            cases,
-            order: Order::Fixed,
-            settings: BTreeMap::new(),
-            round_cost_s: 0.5,
-        }],
-        derived: vec![],
-        skipped: None,
-    }
 }
 
 fn plan() -> Plan {

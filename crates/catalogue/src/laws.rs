@@ -1,6 +1,7 @@
 //! Laws over the catalogue.
 
 mod frozen;
+mod keys;
 mod views;
 
 use super::{FAMILIES, find};

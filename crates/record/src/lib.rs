@@ -10,6 +10,7 @@ mod complete;
 pub mod crosscheck;
 pub mod event;
 pub mod key;
+pub mod key_figure;
 pub mod metric;
 pub mod note;
 pub mod plain;

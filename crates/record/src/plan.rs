@@ -2,6 +2,7 @@
 
 use crate::case::Order;
 use crate::key::{CaseId, Value};
+use crate::key_figure::KeyFigure;
 use crate::metric::Metric;
 use crate::unit::Unit;
 use crate::view::View;
@@ -42,6 +43,9 @@ pub struct PlannedExperiment {
     /// Further views; files of before there were any have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
+    /// Its figures in the summary of a run; files of before there were any have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<KeyFigure>,
     /// How it is repeated.
     pub repeat: Repeat,
     /// Whether it may share a pass.

@@ -117,6 +117,17 @@ pub enum Tone {
     Muted,
 }
 
+impl Tone {
+    /// That of a remark.
+    pub fn of(severity: Severity) -> Tone {
+        match severity {
+            Severity::Error => Tone::Bad,
+            Severity::Warning => Tone::Warn,
+            Severity::Note => Tone::Muted,
+        }
+    }
+}
+
 /// A plot. Values are in base units; axes say how to label them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {

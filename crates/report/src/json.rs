@@ -6,12 +6,13 @@ mod crosscheck;
 use analysis::figure::{Condition as Sampled, Figure, Interval, Judged, Stats};
 use analysis::figures;
 use analysis::findings::{Finding, findings};
+use analysis::keys;
 use analysis::score::{Score as Scored, Tally as Tallied, score};
 use crosscheck::FlatRival;
 use record::event::{
     Bound, Calibration, Condition, Ending, PeerHeader, PredictionKind, Shares, Trace,
 };
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Key, Value};
 use record::metric::{Better, Kind};
 use record::run::Run;
 use record::unit::Unit;
@@ -65,6 +66,9 @@ pub struct FlatFigure {
     pub(super) case: CaseId,
     /// What they resolved to.
     at: BTreeMap<String, Value>,
+    /// Its name in the summary, where it is one of the key figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
     /// How it ended. A value beyond its bound is `failed`, with the value still given.
     outcome: Ending,
     /// Why it was skipped or failed; why no further rounds were made.
@@ -210,7 +214,7 @@ pub fn flat(run: &Run) -> FlatResult {
             prior: of_score(score(&figures, PredictionKind::Prior)),
             derived: of_score(score(&figures, PredictionKind::Derived)),
         },
-        figures: figures.into_iter().map(of_figure).collect(),
+        figures: keyed(run, figures),
         traces: run.traces.clone(),
         crosscheck: crosscheck::flat(run),
     }
@@ -231,6 +235,22 @@ pub const SCHEMA: &str = include_str!("result.schema.json");
 #[cfg(test)]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(FlatResult).to_value()
+}
+
+/// The figures, those of the summary with their names there.
+fn keyed(run: &Run, figures: Vec<Figure>) -> Vec<FlatFigure> {
+    let lines = keys::lines(run, &figures);
+    let shown = lines.iter().flat_map(|line| {
+        line.figures.iter().map(|(name, figure)| (figure.key(), line.title_of(name)))
+    });
+    let names: BTreeMap<Option<Key>, String> = shown.collect();
+    figures
+        .into_iter()
+        .map(|figure| {
+            let key = figure.metric.as_ref().and_then(|_| names.get(&figure.key()).cloned());
+            FlatFigure { key, ..of_figure(figure) }
+        })
+        .collect()
 }
 
 fn of_figure(figure: Figure) -> FlatFigure {
@@ -270,6 +290,7 @@ fn of_figure(figure: Figure) -> FlatFigure {
         experiment: figure.experiment,
         case: figure.case,
         at: figure.at,
+        key: None,
         outcome: figure.outcome,
         reason: figure.reason,
         needed: figure.needed,

@@ -1,5 +1,6 @@
 //! A document whose texts steer nobody who shows it, whatever the record has in them.
 
+use super::build::summary::{Row, Summary};
 use super::document::{Block, Document, Plot, Table};
 use record::plain::{line, lines, steers};
 
@@ -15,6 +16,20 @@ pub fn document(document: &Document) -> Document {
         for (_, block) in &mut section.blocks {
             of_block(block);
         }
+    }
+    plain
+}
+
+/// The same of a run's summary.
+pub fn summary(summary: &Summary) -> Summary {
+    let mut plain = summary.clone();
+    text(&mut plain.title);
+    plain.experiments = plain.experiments.as_ref().map(document);
+    texts(plain.quality.iter_mut().chain(&mut plain.look_at).map(|cell| &mut cell.text));
+    for row in &mut plain.rows {
+        let Row { heading, measured, interval, predicted, verdict, notes, .. } = row;
+        texts([heading, measured, interval, predicted, &mut verdict.text]);
+        texts(notes);
     }
     plain
 }

@@ -2,6 +2,11 @@
 
 use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
 use super::{braille, lanes, plain};
+
+mod summary;
+
+pub use summary::screen;
+
 use analysis::findings::Severity;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
@@ -120,11 +125,7 @@ fn key_values(pairs: &[(String, String)], look: Look) -> Vec<String> {
 }
 
 fn note(severity: Severity, text: &str, look: Look) -> Vec<String> {
-    let tone = match severity {
-        Severity::Error => Tone::Bad,
-        Severity::Warning => Tone::Warn,
-        Severity::Note => Tone::Muted,
-    };
+    let tone = Tone::of(severity);
     let name = severity.text();
     let mut lines = wrapped(text, look.width, "           ");
     if let Some(first) = lines.first_mut() {

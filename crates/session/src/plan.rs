@@ -264,6 +264,7 @@ fn entry(experiment: &'static dyn AnyExperiment) -> PlannedExperiment {
             .collect(),
         view: views.next().unwrap_or(View::Table),
         views: views.collect(),
+        keys: card.keys.to_vec(),
         repeat: card.repeat,
         isolation: card.isolation,
         after: card.after.iter().map(|id| (*id).to_owned()).collect(),

@@ -51,6 +51,7 @@ fn planned(experiment: usize) -> PlannedExperiment {
         units: BTreeMap::new(),
         view: View::Table,
         views: vec![],
+        keys: vec![],
         repeat: Repeat::Rounds,
         isolation: Isolation::Shared,
         after: vec![],

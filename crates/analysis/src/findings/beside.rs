@@ -1,6 +1,6 @@
 //! Findings of a crosscheck.
 
-use super::{Finding, LISTED, Severity, finding};
+use super::{Finding, LISTED, Severity};
 use crate::crosscheck::{Bout, Compared, Verdict, rivals, rows};
 use record::crosscheck::Goal;
 use record::event::Ending;
@@ -10,8 +10,9 @@ use record::run::Run;
 pub(super) fn findings(run: &Run) -> Vec<Finding> {
     let rows = rows(run);
     let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed);
-    let mut all: Vec<Finding> =
-        missed.map(|row| finding(Severity::Warning, &row.row.experiment, miss(row))).collect();
+    let mut all: Vec<Finding> = missed
+        .map(|row| Finding::new(Severity::Warning, "rival", miss(row)).about(&row.row.experiment))
+        .collect();
     let rivals = rivals(run);
     let is_unfinished = |bout: &&Bout| {
         let outcome = bout.end.map(|end| end.outcome);
@@ -30,7 +31,7 @@ pub(super) fn findings(run: &Run) -> Vec<Finding> {
             list.push_str(&format!(" and {} more", more.len()));
         }
         let text = format!("comparisons with other tools failed or were cut off: {list}");
-        all.push(finding(Severity::Warning, "run", text));
+        all.push(Finding::new(Severity::Warning, "rival_unfinished", text));
     }
     all
 }
@@ -69,12 +70,8 @@ mod tests {
     fn a_missed_goal_is_a_finding_and_what_did_not_end_another() {
         for run in [own(), added()] {
             let found = findings(&run, &figures(&run));
-            let beside: Vec<_> = found
-                .iter()
-                .filter(|finding| {
-                    finding.text.contains("other tools") || finding.text.contains("beside perf")
-                })
-                .collect();
+            let beside: Vec<_> =
+                found.iter().filter(|finding| finding.cause.starts_with("rival")).collect();
             let [missed, unfinished] = beside.as_slice() else { panic!("{beside:#?}") };
             assert_eq!(missed.about, "os.syscall");
             assert_eq!(missed.severity, Severity::Warning);
@@ -91,7 +88,7 @@ mod tests {
         }
         let run = sample::run();
         let found = findings(&run, &figures(&run));
-        assert!(found.iter().all(|finding| !finding.text.contains("tool")));
+        assert!(found.iter().all(|finding| !finding.cause.starts_with("rival")));
     }
 
     #[test]

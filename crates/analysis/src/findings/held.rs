@@ -1,33 +1,31 @@
 //! Figures that are those of a limit that somebody set.
 
-use super::{Finding, Group, Severity, finding, listed};
+use super::{Finding, Named, Severity, about, counted};
+use crate::figure::Figure;
 use crate::held;
 use record::run::Run;
 use std::collections::BTreeMap;
 
-/// One finding for each limit near which figures of the experiment lie.
-pub(super) fn findings(run: &Run, group: &Group) -> Vec<Finding> {
-    let mut near: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for figure in &group.figures {
+/// One finding for each limit near which figures lie.
+pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Finding> {
+    let mut near: BTreeMap<String, Vec<&Figure>> = BTreeMap::new();
+    for figure in figures {
         if let Some(limit) = held::by(run, figure) {
-            near.entry(limit).or_default().push(group.name(figure));
+            near.entry(limit).or_default().push(figure);
         }
     }
-    near.into_iter()
-        .map(|(limit, names)| {
-            let subject = match names.len() {
-                1 => "one figure lies".to_owned(),
-                count => format!("{count} figures lie"),
-            };
-            let text = format!("{subject} at {limit}: {}", listed(&names));
-            finding(Severity::Note, group.about, text)
-        })
-        .collect()
+    let each = near.into_iter().map(|(limit, own)| {
+        let lie = counted(own.len(), "lies", "lie");
+        let text = format!("{lie} at {limit}: {}", named.listed(&own));
+        let finding = Finding::new(Severity::Warning, "limit", text).about(about(&own));
+        finding.so("raise the limit to measure what is below it")
+    });
+    each.collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Group, Severity};
+    use super::super::{Named, Severity};
     use super::findings;
     use crate::held::tests::{figure, limited};
     use record::unit::Unit;
@@ -40,9 +38,10 @@ mod tests {
             figure("net.bandwidth", &case, ("bandwidth", Unit::BPerS), value)
         };
         let all = [rate("up", 2.39e7), rate("up", 2.38e7), rate("up", 5e6)];
-        let found = findings(&run, &Group::of(&run, all.iter().collect()));
+        let found = findings(&run, &all, &Named::of(&run, &all));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].severity, Severity::Note);
+        assert_eq!((found[0].cause, found[0].about.as_str()), ("limit", "net.bandwidth"));
+        assert_eq!(found[0].severity, Severity::Warning);
         let start = "2 figures lie at traffic shaping: tbf 200 Mbit/s on eth0: ";
         assert!(found[0].text.starts_with(start), "{}", found[0].text);
     }

@@ -2,6 +2,7 @@
 
 use super::{Unit, ViewCard};
 use record::event::{Isolation, Repeat};
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 
 /// Static data about an experiment.
@@ -24,6 +25,8 @@ pub struct Card {
     pub needs: &'static [Need],
     /// How a report shows it, beside tables: the most telling view first.
     pub views: &'static [ViewCard],
+    /// Its figures in the summary of a run, in the order of a line.
+    pub keys: &'static [KeyFigure],
 }
 
 impl Card {
@@ -38,6 +41,7 @@ impl Card {
         isolation: Isolation::Shared,
         needs: &[],
         views: &[],
+        keys: &[],
     };
 }
 

@@ -52,6 +52,7 @@ use metal::clock::{monotonic_raw_ns, ticks_start};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use stats::quantile::median;
 use std::time::Duration;
@@ -89,6 +90,7 @@ static CARD: Card = Card {
     },
     repeat: Repeat::Once { duration_s: 2.5 },
     isolation: Isolation::Alone,
+    keys: &[KeyFigure::new("core clock", "", "core_frequency", "")],
     ..Card::PLAIN
 };
 

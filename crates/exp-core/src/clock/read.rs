@@ -63,6 +63,7 @@ use metal::clock::{
 use metal::kernel::{ClockRead, clock_read};
 use record::case::{Case, Series};
 use record::event::{Prediction, Range};
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
@@ -124,6 +125,7 @@ static CARD: Card = Card {
     },
     params: Read::PARAMS,
     views: &[ViewCard::bars("cost")],
+    keys: &[KeyFigure::new("clock_gettime (vDSO)", "", "cost", "clock=clock_gettime_vdso")],
     ..Card::PLAIN
 };
 

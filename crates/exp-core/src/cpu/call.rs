@@ -58,6 +58,7 @@ use metal::kernel::{self, ArgumentType, CallKind, call, call_sum};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use std::collections::BTreeMap;
 
@@ -129,6 +130,12 @@ static CARD: Card = Card {
     params: Called::PARAMS,
     after: &["clock.rate"],
     views: &[ViewCard::line("arguments", "call").each(&["frame"])],
+    keys: &[KeyFigure::new(
+        "procedure call",
+        "",
+        "call",
+        "call=direct,type=i64,frame=registers,arguments=1",
+    )],
     ..Card::PLAIN
 };
 

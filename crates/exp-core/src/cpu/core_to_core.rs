@@ -78,6 +78,7 @@ use laws::cpu::{self, coherence};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -158,6 +159,12 @@ static CARD: Card = Card {
     after: &["clock.rate"],
     needs: &[Need::TwoCpus],
     views: &[ViewCard::matrix("from", "to", "transfer")],
+    keys: &[KeyFigure::new(
+        "cache line between CPUs",
+        "",
+        "transfer",
+        "pair=llc|socket|remote|other,home=first",
+    )],
     ..Card::PLAIN
 };
 

@@ -77,6 +77,7 @@ use metal::instruction::{self as body, Instruction};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use std::hint::black_box;
 use std::time::Duration;
@@ -109,6 +110,12 @@ static CARD: Card = Card {
     },
     params: Instructed::PARAMS,
     after: &["clock.rate"],
+    keys: &[KeyFigure::new(
+        "branch mispredicted",
+        "",
+        "latency",
+        "instruction=branch_mispredicted",
+    )],
     ..Card::PLAIN
 };
 

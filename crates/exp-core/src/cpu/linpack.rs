@@ -67,6 +67,7 @@ use metal::matrix::Matrix;
 use record::case::{Case, Series};
 use record::event::{Bound, Prediction, Side};
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
@@ -120,6 +121,7 @@ static CARD: Card = Card {
     params: Solved::PARAMS,
     after: &["clock.rate", "cpu.peak"],
     views: &[ViewCard::line("n", "rate").log_x()],
+    keys: &[KeyFigure::new("linear system, n = 1000", "", "rate", "n=1000,threads=1")],
     ..Card::PLAIN
 };
 

@@ -79,6 +79,7 @@ use laws::cpu::peak::{
 };
 use record::case::{Case, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
@@ -117,6 +118,10 @@ static CARD: Card = Card {
         ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).each(&["width"]),
         ViewCard::line("threads", "rate").at("thread_count", Unit::Count).each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
+    ],
+    keys: &[
+        KeyFigure::new("FMA f64,", "1 thread", "flop_rate", "op=fma,type=f64,threads=1"),
+        KeyFigure::new("FMA f64,", "all", "flop_rate", "op=fma,type=f64,threads=all"),
     ],
     ..Card::PLAIN
 };

@@ -111,6 +111,7 @@ use laws::memory::bandwidth::{self as law, Transfer, Width};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
@@ -180,6 +181,11 @@ static CARD: Card = Card {
             .each(&["threads"])
             .log(),
         ViewCard::bars("bandwidth").only(&[("level", &["DRAM"])]).each(&["threads"]),
+    ],
+    keys: &[
+        KeyFigure::new("DRAM read,", "1 thread", "bandwidth", "op=read,level=DRAM,threads=1"),
+        KeyFigure::new("DRAM read,", "all", "bandwidth", "op=read,level=DRAM,threads=all"),
+        KeyFigure::new("DRAM triad, all", "", "bandwidth", "op=triad,stores=regular,threads=all"),
     ],
     ..Card::PLAIN
 };

@@ -129,6 +129,7 @@ use bench::{metrics, settings};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use std::time::Duration;
 
@@ -184,6 +185,7 @@ static CARD: Card = Card {
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],
+    keys: &[KeyFigure::new("page fault, a zeroed page", "", "latency", "fault=anonymous")],
     ..Card::PLAIN
 };
 

@@ -139,6 +139,7 @@ use metal::memory::Pages;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::CaseId;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use round::Round;
@@ -229,6 +230,12 @@ static CARD: Card = Card {
         ViewCard::line("footprint", "latency")
             .only(&[("pattern", &["random"]), ("pages", &["huge"])])
             .log(),
+    ],
+    keys: &[
+        KeyFigure::new("load", "L1", "level_latency", "level=L1"),
+        KeyFigure::new("load", "L2", "level_latency", "level=L2"),
+        KeyFigure::new("load", "L3", "level_latency", "level=L3"),
+        KeyFigure::new("load", "DRAM", "level_latency", "level=DRAM"),
     ],
     ..Card::PLAIN
 };

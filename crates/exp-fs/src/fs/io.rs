@@ -165,6 +165,7 @@ use laws::fs::io::{self as law, Request, Work};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Metric};
 use record::unit::Unit;
 use std::fs::File;
@@ -262,6 +263,21 @@ static CARD: Card = Card {
             .only(&[("engine", &["io_uring"])])
             .log()
             .each(&["op", "pattern"]),
+    ],
+    keys: &[
+        KeyFigure::new(
+            "sequential read of 1 MiB",
+            "",
+            "bandwidth",
+            "op=read,pattern=sequential,mode=direct,block=1048576,engine=psync,\
+             depth=1,threads=1",
+        ),
+        KeyFigure::new(
+            "random 4 KiB, 32 at once",
+            "",
+            "iops",
+            "op=read,pattern=random,mode=direct,block=4096,engine=io_uring,depth=32,threads=1",
+        ),
     ],
     ..Card::PLAIN
 };

@@ -98,6 +98,7 @@ use laws::fs::metadata::{self as law, Call, Named};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::{Kind, Metric};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +148,7 @@ static CARD: Card = Card {
         ViewCard::line("entries", "latency").log(),
         ViewCard::bars("latency").each(&["entries"]),
     ],
+    keys: &[KeyFigure::new("file created", "", "latency", "call=create,entries=1000")],
     ..Card::PLAIN
 };
 

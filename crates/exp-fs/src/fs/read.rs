@@ -119,6 +119,7 @@ use laws::fs::read::{self as law, Below, Read as Look};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Metric};
 use record::quantity::render;
 use record::unit::Unit;
@@ -186,6 +187,12 @@ static CARD: Card = Card {
         .beside(&["burst", "bandwidth"])
         .log()
         .each(&["pattern"])],
+    keys: &[KeyFigure::new(
+        "random read of 4 KiB",
+        "",
+        "latency_per_block",
+        "pattern=random,mode=direct,size=67108864",
+    )],
     ..Card::PLAIN
 };
 

@@ -121,6 +121,7 @@ use laws::fs::sync::{self as law, Call, Sync as Synced, Write};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -191,6 +192,12 @@ static CARD: Card = Card {
     after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
     needs: &[Need::Directory],
     views: &[ViewCard::bars("latency")],
+    keys: &[KeyFigure::new(
+        "4 KiB written and synced",
+        "",
+        "latency",
+        "write=overwrite,call=fdatasync,block=4096",
+    )],
     ..Card::PLAIN
 };
 

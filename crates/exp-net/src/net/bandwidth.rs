@@ -131,6 +131,7 @@ use laws::net::bandwidth::{self as law, Bytes, Streams};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use stats::steady::BLOCKS;
@@ -229,6 +230,13 @@ static CARD: Card = Card {
             .only(&[("transfer", &["steady"])])
             .each(&["far", "ends", "message"]),
     ],
+    keys: &[KeyFigure::new(
+        "TCP bandwidth",
+        "",
+        "bandwidth",
+        "protocol=tcp,message=131072,ends=other_cpu|two_hosts,streams=1,\
+             direction=up,transfer=steady",
+    )],
     ..Card::PLAIN
 };
 

@@ -132,6 +132,7 @@ use laws::net::connect::{self as law, Connections, Listener};
 use opening::Unanswered;
 use record::case::{Case, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use rounds::Round;
@@ -207,6 +208,12 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "net.rtt"],
     views: &[ViewCard::bars("connect").each(&["far"])],
+    keys: &[KeyFigure::new(
+        "TCP connect",
+        "",
+        "connect",
+        "ends=other_cpu|two_hosts,listener=ready,closer=client",
+    )],
     ..Card::PLAIN
 };
 

@@ -91,6 +91,7 @@ use laws::net::{Protocol, Transport, Way};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use std::net::IpAddr;
@@ -147,6 +148,7 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate", "os.syscall", "net.rtt"],
     views: &[ViewCard::bars("round_trip").each(&["far"])],
+    keys: &[KeyFigure::new("ping", "", "round_trip", "ip=v4,message=56,arrivals=saturated")],
     ..Card::PLAIN
 };
 

@@ -101,6 +101,7 @@ use laws::net::Ends;
 use laws::net::rtt::{self as law, End, Exchange};
 use record::case::{Case, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
@@ -158,6 +159,13 @@ static CARD: Card = Card {
             .each(&["far", "ends"]),
         ViewCard::bars("round_trip").each(&["far", "message"]),
     ],
+    keys: &[KeyFigure::new(
+        "TCP round trip",
+        "",
+        "round_trip",
+        "protocol=tcp,message=64,ends=other_cpu|two_hosts,connections=1,\
+         receiver=blocking,arrivals=saturated,exchange=echo",
+    )],
     ..Card::PLAIN
 };
 

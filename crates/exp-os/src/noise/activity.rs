@@ -98,6 +98,7 @@ use laws::noise::{Cause, activity as law};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use round::{Settings, measure};
@@ -201,6 +202,10 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate", "clock.read"],
     views: &[ViewCard::spans("timeline", "periods")],
+    keys: &[
+        KeyFigure::new("CPU time lost", "", "lost", "cpu=quietest"),
+        KeyFigure::new("longest interruption", "", "longest_gap", "cpu=quietest"),
+    ],
     ..Card::PLAIN
 };
 

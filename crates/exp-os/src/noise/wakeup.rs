@@ -110,6 +110,7 @@ use metal::process::{Usage, rusage_thread};
 use metal::sleep::{TimerSlack, Wakeup, along_grid, timer_slack_ns};
 use record::case::{Case, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use std::time::Duration;
@@ -156,6 +157,15 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate", "os.switch"],
     views: &[ViewCard::bars("latency").each(&["spacing"])],
+    keys: &[
+        KeyFigure::new(
+            "timer wake-up",
+            "",
+            "latency",
+            "spacing=1000000,load=idle,clock=monotonic,policy=other,slack=default,\
+             idle_states=allowed",
+        ),
+    ],
     ..Card::PLAIN
 };
 

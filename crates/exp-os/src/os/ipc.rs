@@ -99,6 +99,7 @@ use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use stats::quantile::median;
@@ -215,6 +216,10 @@ static CARD: Card = Card {
     views: &[
         ViewCard::line("size", "round_trip").log().each(&["pair"]),
         ViewCard::line("size", "bandwidth").log().each(&["pair"]),
+    ],
+    keys: &[
+        KeyFigure::new("pipe,", "same", "round_trip", "via=pipe,pair=same,size=1"),
+        KeyFigure::new("pipe,", "other CPU", "round_trip", "via=pipe,pair=llc|socket|other,size=1"),
     ],
     ..Card::PLAIN
 };

@@ -118,6 +118,7 @@ use laws::os::process::{self as law, Call};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::CaseId;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -202,6 +203,15 @@ static CARD: Card = Card {
     params: params![Creation::PARAMS, reports::SETTINGS,],
     after: &["os.syscall", "os.thread"],
     views: &[ViewCard::line("resident", "reaped").beside(&["return"]).log()],
+    keys: &[
+        KeyFigure::new("process:", "fork", "reaped", "call=fork,resident=1048576,pages=base"),
+        KeyFigure::new(
+            "process:",
+            "fork + exec",
+            "reaped",
+            "call=fork_exec_static,resident=1048576,pages=base",
+        ),
+    ],
     ..Card::PLAIN
 };
 

@@ -68,6 +68,7 @@ use laws::os::signal::{self, Operation};
 use metal::signal::{Catcher, Faults};
 use record::case::{Case, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::{Kind, Metric};
 
 /// The experiment.
@@ -99,6 +100,7 @@ static CARD: Card = Card {
     params: Repeated::PARAMS,
     after: &["clock.rate", "os.syscall"],
     views: &[ViewCard::bars("latency")],
+    keys: &[KeyFigure::new("signal caught", "", "latency", "operation=catch")],
     ..Card::PLAIN
 };
 

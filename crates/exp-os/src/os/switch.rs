@@ -103,6 +103,7 @@ use metal::memory::SharedWords;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::CaseId;
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
@@ -193,6 +194,10 @@ static CARD: Card = Card {
         ViewCard::bars("switch")
             .only(&[("via", &["pipe", "futex", "eventfd", "yield", "first_run"])]),
         ViewCard::line("size", "switch").only(&[("via", &["ring"])]).log_x(),
+    ],
+    keys: &[
+        KeyFigure::new("switch,", "processes", "switch", "via=pipe,parties=processes,pair=same"),
+        KeyFigure::new("switch,", "threads", "switch", "via=pipe,parties=threads,pair=same"),
     ],
     ..Card::PLAIN
 };

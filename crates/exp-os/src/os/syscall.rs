@@ -70,6 +70,7 @@ use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
+use record::key_figure::KeyFigure;
 use record::metric::{Kind, Metric};
 use std::hint::black_box;
 use std::os::fd::AsFd;
@@ -241,6 +242,10 @@ static CARD: Card = Card {
     ],
     after: &["clock.rate", "clock.read"],
     views: &[ViewCard::bars("latency")],
+    keys: &[
+        KeyFigure::new("system call,", "null", "latency", "call=getpid"),
+        KeyFigure::new("system call,", "open", "latency", "call=open"),
+    ],
     ..Card::PLAIN
 };
 

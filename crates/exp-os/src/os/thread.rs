@@ -122,6 +122,7 @@ use metal::process;
 use metal::thread::{Life, Maker, Stack as MakerStack, Watch};
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Samples};
+use record::key_figure::KeyFigure;
 use record::metric::{Kind, Metric};
 use std::time::Duration;
 
@@ -218,6 +219,12 @@ static CARD: Card = Card {
     ],
     after: &["os.syscall", "os.switch"],
     views: &[ViewCard::bars("create_join")],
+    keys: &[KeyFigure::new(
+        "thread, created and joined",
+        "",
+        "create_join",
+        "pair=same,stack=cached,count=",
+    )],
     ..Card::PLAIN
 };
 

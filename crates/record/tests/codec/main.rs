@@ -15,6 +15,7 @@ use record::event::{
     RoundStatus, Samples, Segment, Side, Trace, Unusable, Width,
 };
 use record::key::{CaseId, Value};
+use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric, Over};
 use record::note::Note;
 use record::unit::Unit;
@@ -189,6 +190,7 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
             metrics: vec![metric],
             view,
             views,
+            keys: vec![KeyFigure::new("line", "name", "metric", "case=1")],
             repeat,
             isolation: Isolation::Alone,
             after,

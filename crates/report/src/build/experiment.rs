@@ -80,6 +80,10 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     if !absent.is_empty() {
         blocks.push(Block::Notes(absent).for_all());
     }
+    let modes = remarks::modes(told);
+    if !modes.is_empty() {
+        blocks.push(Block::Notes(modes).in_short());
+    }
     if let Some(discussion) = discussion {
         let heading = Block::Subheading("Discussion".to_owned());
         blocks.extend([heading, discussion].map(Block::on_page));

@@ -98,6 +98,37 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
     blocks
 }
 
+/// The machine in a line: processor, machine, memory and system.
+pub fn in_a_line(run: &Run) -> String {
+    let facts = Facts(&run.header.host);
+    let model = facts.text("/cpu/model_name").or_else(|| facts.text("/cpu/arch"));
+    let core = facts.text("/cpu/microarchitecture/name").map(|name| format!(" ({name})"));
+    let cpus = facts.list("/cpu/cpus").iter().filter(|cpu| cpu["online"] == true).count();
+    let hypervisor = facts.text("/kernel/virtualisation/hypervisor");
+    let guest = facts.0.pointer("/kernel/virtualisation/is_guest") == Some(&Value::Bool(true));
+    let count = match guest {
+        true => format!("{cpus} vCPU {}", hypervisor.unwrap_or_else(|| "guest".to_owned())),
+        false => values::counted(cpus, "CPU"),
+    };
+    // The first two numbers of a release; the rest of a distribution's name is a nickname.
+    let release = facts.text("/kernel/release").map(|release| {
+        let parts: Vec<&str> = release.split(['.', '-']).take(2).collect();
+        format!("Linux {}", parts.join("."))
+    });
+    let distribution = facts.text("/kernel/distribution").map(|name| {
+        let plain = name.replace(" GNU/Linux", "");
+        plain.split(" (").next().unwrap_or_default().to_owned()
+    });
+    let parts = [
+        model.map(|model| format!("{model}{}", core.unwrap_or_default())),
+        (cpus > 0).then_some(count),
+        facts.number("/memory/total_bytes").map(render_bytes),
+        release,
+        distribution,
+    ];
+    joined(&parts).unwrap_or_else(|| "an unknown machine".to_owned())
+}
+
 /// Everything the environment said, by name.
 pub fn environment(run: &Run) -> Section {
     let mut pairs: Vec<(String, String)> =

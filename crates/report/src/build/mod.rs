@@ -13,6 +13,7 @@ pub mod plots;
 mod reasons;
 mod remarks;
 mod spans;
+pub mod summary;
 pub mod trend;
 
 pub use experiment::METHOD;
@@ -36,11 +37,7 @@ pub fn build(run: &Run) -> Document {
         return of_crosscheck(run, &findings);
     }
     let mut sections = vec![machine::section(run), method::section(run)];
-    for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
-        let own: Vec<&Figure> =
-            figures.iter().filter(|figure| figure.experiment == planned.id).collect();
-        sections.push(experiment::section(run, planned, &own));
-    }
+    sections.extend(of_experiments(run, &figures));
     sections.extend(crosscheck::section(run));
     sections.extend([
         overview::all_figures(run, &figures),
@@ -53,6 +50,24 @@ pub fn build(run: &Run) -> Document {
         summary: summary(run, &figures, &findings),
         sections,
     }
+}
+
+/// The experiments of a run alone.
+pub fn experiments(run: &Run, figures: &[Figure]) -> Document {
+    Document {
+        title: format!("Lab report: {}", run.header.run),
+        summary: String::new(),
+        sections: of_experiments(run, figures),
+    }
+}
+
+fn of_experiments(run: &Run, figures: &[Figure]) -> Vec<Section> {
+    let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
+    let sections = planned.map(|planned| {
+        let own = figures.iter().filter(|figure| figure.experiment == planned.id);
+        experiment::section(run, planned, &own.collect::<Vec<&Figure>>())
+    });
+    sections.collect()
 }
 
 /// The report of a record that holds a crosscheck and no run.

@@ -51,6 +51,15 @@ pub(super) fn of_figures(told: Told) -> Vec<(Severity, String)> {
     merged(told, remarks)
 }
 
+/// Both modes of each figure whose samples have two.
+pub(super) fn modes(told: Told) -> Vec<(Severity, String)> {
+    let with_modes = told.figures.iter().filter_map(|figure| {
+        let modes = figure.notes.of(NoteKind::TwoModes)?;
+        Some((Severity::Note, format!("{}: {modes}.", told.names.figure(figure))))
+    });
+    with_modes.collect()
+}
+
 /// How much of its bound a figure reached, with the interval.
 fn efficiency(figure: &Figure) -> Option<String> {
     let check = figure.bound.as_ref()?;

@@ -1,0 +1,211 @@
+//! The candidate causes: which figures each can touch, what it explains, and what to do about it.
+
+use super::super::facts::Fact::{
+    self, ClockAboveCounter, ClockMoved, Host, Part, RunDelay, Share, Sum,
+};
+use super::super::facts::Test::{Contains, Is, IsNot, MoreThan, Present};
+use super::super::figure::{Condition, Figure};
+use super::super::verdict::Verdict;
+use record::event::Condition as Counted;
+use record::key::PLACEMENT;
+use stats::width::{PROBED, SHARED};
+
+/// Another tenant on the core: a run shows it whether it explains a miss or not.
+pub const SHARED_CORE: &str = "shared_core";
+/// A quota that took time: likewise.
+pub const THROTTLED: &str = "throttled";
+
+/// A condition with what it does.
+pub struct Cause {
+    /// What findings call it.
+    pub name: &'static str,
+    /// Prefixes of the ids of experiments that it can touch; empty means all.
+    pub touches: &'static [&'static str],
+    /// Verdicts that it can explain.
+    pub explains: &'static [Verdict],
+    /// What predictions call the condition where they counted it in: it is then no cause of a miss.
+    pub counted_as: Option<Counted>,
+    /// The condition.
+    pub fact: Fact,
+    /// The cause, as a clause.
+    pub text: &'static str,
+    /// Which figures of these experiments it can touch.
+    pub scope: Scope,
+    /// What a user can do about it, as a clause; empty where nothing is to be done.
+    pub advice: &'static str,
+}
+
+/// Which figures a cause can touch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All.
+    All,
+    /// What a device takes: not CPU time.
+    Device,
+    /// What misses the first level's TLB.
+    BeyondTlb,
+    /// What may rest on samples of a core that others used.
+    SharedCore,
+}
+
+impl Scope {
+    /// Whether a figure is one of them.
+    pub fn has(self, figure: &Figure) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Device => {
+                figure.case.get(PLACEMENT).is_some() && !figure.metric_name().starts_with("cpu")
+            }
+            Scope::BeyondTlb => {
+                let footprint = figure.case.int("footprint");
+                footprint.is_none_or(|bytes| bytes > TLB_REACH)
+                    && !matches!(figure.case.text("level"), Some("L1" | "L2"))
+            }
+            Scope::SharedCore => figure.condition != Some(Condition::Alone),
+        }
+    }
+}
+
+/// A row of the table, of all figures, which no prediction counts in.
+const fn cause(
+    name: &'static str,
+    touches: &'static [&'static str],
+    explains: &'static [Verdict],
+    fact: Fact,
+    text: &'static str,
+) -> Cause {
+    Cause { name, touches, explains, counted_as: None, fact, text, scope: Scope::All, advice: "" }
+}
+
+impl Cause {
+    const fn counted_as(self, condition: Counted) -> Cause {
+        Cause { counted_as: Some(condition), ..self }
+    }
+
+    const fn so(self, advice: &'static str) -> Cause {
+        Cause { advice, ..self }
+    }
+
+    const fn of(self, scope: Scope) -> Cause {
+        Cause { scope, ..self }
+    }
+}
+
+const GUEST: Fact = Host("/kernel/virtualisation/is_guest", Is("true"));
+
+/// Bytes that every first-level TLB covers with base pages: 64 entries.
+const TLB_REACH: u64 = 64 * 4096;
+
+pub(super) const SLOWER: &[Verdict] = &[Verdict::Slower];
+const FASTER: &[Verdict] = &[Verdict::Faster];
+pub(super) const EITHER: &[Verdict] =
+    &[Verdict::Slower, Verdict::Faster, Verdict::Above, Verdict::Below];
+const NOISE: &[Verdict] = &[Verdict::Slower, Verdict::Above];
+
+/// System calls, faults and switches: what crosses into the kernel.
+const KERNEL: &[&str] = &["os.", "memory.fault", "fs.", "net.", "clock.read"];
+/// What misses caches or TLBs.
+const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
+
+/// What has its CPU to itself: a thread that waits for one there waits for other programs, and not
+/// for a party of its own experiment.
+const ALONE: &[&str] = &["clock.", "cpu.", "memory.", "noise.", "os.syscall", "os.signal", "fs."];
+
+/// What a device answers.
+const FILES: &[&str] = &["fs.", "memory.fault"];
+
+#[rustfmt::skip]
+pub(super) const CAUSES: &[Cause] = &[
+    cause(SHARED_CORE, &[], NOISE, Part(SHARED, PROBED, 0.05),
+        "another tenant used its core beside it (width probe)").of(Scope::SharedCore)
+            .so("measure when the host is quieter, or on CPUs that no other tenant shares"),
+    cause("steal", &[], NOISE, Share("steal_ns", 0.005),
+        "the hypervisor gave time to others during its rounds (steal)")
+            .so("measure when the host is quieter, or on a guest with CPUs of its own"),
+    cause(THROTTLED, &[], NOISE, Share("throttled_ns", 0.005),
+        "the control group's CPU quota throttled its rounds")
+            .so("raise the control group's cpu.max, or measure outside of it"),
+    cause("run_delay", ALONE, NOISE, RunDelay(0.05), "other programs had its CPU (run delay)")
+            .so("stop other programs, or give plumb other CPUs (--cpu)"),
+    cause("run_delay_after_wait", &[], NOISE, Share("minded_run_delay_ns", 0.05),
+        "other programs had its CPUs when its device had answered (run delay)")
+            .so("stop other programs, or give plumb other CPUs (--cpu)"),
+    cause("foreign_switches", &["os.schedule"], EITHER, Sum("foreign_switches", 0.0),
+        "others ran on the CPU between its processes, by the kernel's count of switches")
+            .so("stop other programs, or give plumb other CPUs (--cpu)"),
+    cause("clock_moved", &[], SLOWER, ClockMoved(0.02),
+        "the core clock moved during a round (turbo, power or heat limit)")
+            .so("fix the frequency (governor, turbo) or let the machine cool, and measure again"),
+    cause("migrations", &[], NOISE, Sum("migrations", 0.0), "the measuring thread was migrated"),
+    cause("major_faults", &["memory.", "fs.", "os."], NOISE, Sum("major_faults", 0.0),
+        "pages had to be read from a device during its rounds")
+            .so("free memory, and measure again"),
+    cause("page_table_isolation", KERNEL, SLOWER, Host("/kernel/mitigations", Contains("PTI")),
+        "page-table isolation is on (every entry and exit switches page tables)")
+            .counted_as(Counted::PageTableIsolation)
+            .so("expect it with this mitigation on"),
+    cause("seccomp", KERNEL, SLOWER, Host("/kernel/seccomp", MoreThan(0.0)),
+        "a seccomp filter looks at every system call").counted_as(Counted::Seccomp)
+            .so("measure outside of the container to compare"),
+    cause("hypervisor", &["os.switch", "os.process", "os.thread", "net.", "noise.", "clock.read"], NOISE, GUEST,
+        "interrupts, idle and timer accesses of a virtual machine may exit to the hypervisor")
+            .counted_as(Counted::Hypervisor),
+    cause("nested_paging", MEMORY, SLOWER, GUEST,
+        "nested paging (a TLB miss walks two page tables)")
+            .counted_as(Counted::NestedPaging).of(Scope::BeyondTlb)
+            .so("use huge pages, in the guest and on its host"),
+    cause("disk_in_memory", FILES, FASTER, GUEST,
+        "a virtual machine's disk may lie in its host's memory")
+            .counted_as(Counted::VirtualDisk).of(Scope::Device),
+    cause("disk_limited", FILES, SLOWER, GUEST,
+        "a virtual machine's disk is shared with others, and often limited in rate")
+            .counted_as(Counted::VirtualDisk).of(Scope::Device)
+            .so("compare with the rate that the host grants the disk"),
+    cause("write_cache", &["fs.sync"], FASTER, Host("/block/disks", Present),
+        "the device's write cache may outlive a loss of power (capacitors, a battery), or \
+         flushes of it are not heeded").counted_as(Counted::WriteCache)
+            .so("make sure that the device keeps its cache when power fails"),
+    cause("journal", &["fs.sync", "fs.metadata"], SLOWER, Host("/block/disks", Present),
+        "a sync waits for others' changes in the same journal, and where CPUs are taken for the \
+         turn of the kernel's own threads").counted_as(Counted::Journal),
+    cause("turbo", &["cpu.", "clock.", "memory.", "os."], FASTER, ClockAboveCounter(0.1),
+        "the core runs well above the counter's nominal rate (turbo)")
+            .counted_as(Counted::CoreClock),
+    cause("powersave", &[], SLOWER, Host("/cpu/cpus/0/frequency/governor", Is("powersave")),
+        "the frequency governor is powersave").counted_as(Counted::CoreClock)
+            .so("set the governor to performance"),
+    cause("ondemand", &[], SLOWER, Host("/cpu/cpus/0/frequency/governor", Is("ondemand")),
+        "the frequency governor raises the clock only after some load (ondemand)")
+            .counted_as(Counted::CoreClock)
+            .so("set the governor to performance"),
+    cause("turbo_off", &[], SLOWER, Host("/cpu/turbo/enabled", Is("false")),
+        "turbo is switched off").counted_as(Counted::CoreClock)
+            .so("switch turbo on to compare"),
+    cause("no_huge_pages", &["memory."], SLOWER, Host("/memory/thp/enabled", Is("never")),
+        "transparent huge pages are off (large footprints miss the TLB)")
+            .so("set transparent huge pages to madvise"),
+    cause("huge_pages_always", &["memory.", "os.process"], EITHER, Host("/memory/thp/enabled", Is("always")),
+        "transparent huge pages are always on and khugepaged may change pages meanwhile")
+            .so("set transparent huge pages to madvise"),
+    cause("numa_balancing", &["memory."], SLOWER, Host("/memory/numa_balancing", Is("true")),
+        "automatic NUMA balancing unmaps pages to see who uses them")
+            .so("set kernel.numa_balancing to 0, and measure again"),
+    cause("page_merging", &["memory."], SLOWER, Host("/memory/ksm/running", Is("true")),
+        "same-page merging (KSM) scans memory")
+            .so("stop KSM, and measure again"),
+    cause("swap", &["memory.", "fs."], SLOWER, Host("/memory/swap_used_bytes", MoreThan(0.0)),
+        "swap is in use")
+            .so("free memory, and measure again"),
+    cause("smt", &["cpu.", "memory.", "os.", "noise."], NOISE, Host("/cpu/smt_active", Is("true")),
+        "SMT is active (whatever runs on the sibling shares the core)")
+            .so("keep the sibling CPUs idle, and measure again"),
+    cause("cpu_quota", &[], NOISE, Host("/limits/cpu_quota", Present),
+        "a CPU quota is set for this control group")
+            .so("raise the control group's cpu.max, or measure outside of it"),
+    cause("io_limit", FILES, SLOWER, Host("/limits/io/0", Present),
+        "a control group limits reads and writes of a disk")
+            .so("raise the control group's io.max, or measure outside of it"),
+    cause("clock_source", &["clock.", "os.syscall", "noise."], SLOWER, Host("/kernel/clock_source/current", IsNot("tsc")),
+        "the kernel's clock source is not the TSC").counted_as(Counted::ClockSource)
+            .so("see why the kernel does not use the TSC"),
+];

@@ -1,0 +1,188 @@
+//! Findings about predictions that were missed, one for each cause; and what a run shows of a cause
+//! by itself.
+//!
+//! A figure counts once, whichever of its predictions it missed, and only where its interval is
+//! clear of them. What rounds counted (steal, throttling, other programs) is a finding wherever it
+//! explains a figure that is worse than predicted. The rest is one only where there is more of it
+//! than predictions allow: they promise nine figures in ten. What is better than predicted is
+//! nobody's to look at, unless its cause can be acted on.
+
+use super::{Finding, Named, Severity, about, counted, spread};
+use crate::causes::{self, Cause, SHARED_CORE, THROTTLED};
+use crate::figure::Figure;
+use crate::health::health;
+use crate::held;
+use crate::keys::group_of;
+use crate::misses::{self, Miss};
+use crate::verdict::Verdict;
+use record::quantity::digits;
+use record::run::Run;
+use record::shown::range;
+use std::collections::BTreeMap;
+
+/// Share of a group's figures that may be worse than predicted.
+const ALLOWED: f64 = 0.1;
+
+/// Factor from which on a single miss counts, however few there are.
+const FAR: f64 = 2.0;
+
+/// Shares of the samples, and of the time, from which on a shared core and a throttled group are
+/// findings by themselves.
+const SHARED: f64 = 0.05;
+const THROTTLED_SHARE: f64 = 0.005;
+
+/// What the misses that no cause explains are called.
+const UNEXPLAINED: &str = "unexplained";
+
+pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Finding> {
+    let is_one = |miss: &Miss| miss.is_certain && miss.verdict != Verdict::Impossible;
+    let missed: Vec<Miss> = figures.iter().filter_map(misses::of_figure).filter(is_one).collect();
+    let (worse, better): (Vec<&Miss>, Vec<&Miss>) =
+        missed.iter().partition(|miss| misses::is_worse(miss));
+    // What lies at a limit is a finding of its own.
+    let worse: Vec<&Miss> =
+        worse.into_iter().filter(|miss| held::by(run, miss.figure).is_none()).collect();
+    let much = Much::of(figures, &worse);
+    let (by_cause, unexplained) = causes::parted(run, &worse);
+    let mut all = of_the_run(run);
+    for (cause, own) in by_cause {
+        let own = match cause.fact.is_of_rounds() {
+            true => own,
+            false => much.only(own),
+        };
+        join(&mut all, cause, &own, named);
+    }
+    let mut left: BTreeMap<usize, Vec<&Miss>> = BTreeMap::new();
+    for miss in much.only(unexplained) {
+        left.entry(group_of(miss.figure)).or_default().push(miss);
+    }
+    all.extend(left.values().filter_map(|own| {
+        let about = about(&figures_of(own));
+        let text = format!("{}; nothing recorded explains it", told(own, about, named)?);
+        Some(Finding::new(Severity::Note, UNEXPLAINED, text).about(about))
+    }));
+    let much = Much::of(figures, &better);
+    for (cause, own) in causes::parted(run, &better).0 {
+        if !cause.advice.is_empty() {
+            join(&mut all, cause, &much.only(own), named);
+        }
+    }
+    all
+}
+
+/// A core that others used and a group that was throttled, whatever they explain.
+fn of_the_run(run: &Run) -> Vec<Finding> {
+    let health = health(run);
+    let percent = |share: f64| format!("{} %", digits(share * 100.0));
+    let shared = health.shared.filter(|share| *share > SHARED).map(|share| {
+        let text = format!(
+            "another tenant used the core beside {} of the samples; figures that could be are those of \
+             the core alone",
+            percent(share)
+        );
+        (SHARED_CORE, text)
+    });
+    let throttled = health.throttled.filter(|share| *share > THROTTLED_SHARE).map(|share| {
+        let text =
+            format!("the control group's CPU quota throttled {} of the time", percent(share));
+        (THROTTLED, text)
+    });
+    let found = [shared, throttled].into_iter().flatten();
+    let warning = |(cause, text): (&'static str, String)| {
+        let advice = causes::named(cause).map_or("", |cause| cause.advice);
+        Finding::new(Severity::Warning, cause, text).so(advice)
+    };
+    found.map(warning).collect()
+}
+
+/// Adds what a cause explains, to the run's own finding of it where there is one.
+fn join(all: &mut Vec<Finding>, cause: &'static Cause, own: &[&Miss], named: &Named) {
+    let about = about(&figures_of(own));
+    let of_run = all.iter_mut().find(|finding| finding.cause == cause.name);
+    let Some(told) = told(own, if of_run.is_some() { "run" } else { about }, named) else {
+        return;
+    };
+    if let Some(of_run) = of_run {
+        of_run.text = format!("{}; {told}", of_run.text);
+        return;
+    }
+    let severity = match cause.fact.is_of_rounds() {
+        true => Severity::Warning,
+        false => Severity::Note,
+    };
+    let text = format!("{told}: {}", cause.text);
+    all.push(Finding::new(severity, cause.name, text).about(about).so(cause.advice));
+}
+
+fn figures_of<'run>(misses: &[&Miss<'run>]) -> Vec<&'run Figure> {
+    misses.iter().map(|miss| miss.figure).collect()
+}
+
+/// How many figures missed, by how much, and the worst of them; `None` without any.
+fn told(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
+    let mut sorted: Vec<Miss> = misses.iter().map(|miss| **miss).collect();
+    misses::sort(&mut sorted);
+    let worst = sorted.first()?;
+    let factors: Vec<f64> = sorted.iter().filter_map(|miss| miss.factor).collect();
+    let by = match (factors.last(), factors.first()) {
+        (Some(least), Some(most)) if factor(*least) != factor(*most) => {
+            format!("{} to {} times ", factor(*least), factor(*most))
+        }
+        (Some(one), _) => format!("{} times ", factor(*one)),
+        _ => String::new(),
+    };
+    let verdicts: Vec<Verdict> = sorted.iter().map(|miss| miss.verdict).collect();
+    let (how, than) = match verdicts[0] {
+        first if verdicts.iter().any(|other| *other != first) => ("off", "what was predicted"),
+        Verdict::Slower => ("slower than", "predicted"),
+        Verdict::Faster => ("faster than", "predicted"),
+        Verdict::Above | Verdict::Impossible | Verdict::Within => ("above", "prediction"),
+        Verdict::Below => ("below", "prediction"),
+    };
+    let (most, whose) = match (sorted.len(), about) {
+        (1, _) => ("", String::new()),
+        (_, "run") => ("most ", format!(" ({})", spread(&figures_of(misses)))),
+        _ => ("most ", String::new()),
+    };
+    Some(format!(
+        "{} {by}{how} {than}{whose}: {most}{} against {}",
+        counted(sorted.len(), "is", "are"),
+        named.name(worst.figure, about),
+        range(&worst.range, worst.figure.unit())
+    ))
+}
+
+/// A factor as people compare: `1.04`, `1.3`, `12`.
+fn factor(factor: f64) -> String {
+    match factor {
+        ..1.1 => format!("{factor:.2}"),
+        1.1..10.0 => format!("{factor:.1}"),
+        _ => format!("{factor:.0}"),
+    }
+}
+
+/// In which groups of a summary more figures missed than predictions allow.
+struct Much(BTreeMap<usize, bool>);
+
+impl Much {
+    fn of(figures: &[Figure], missed: &[&Miss]) -> Much {
+        let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        for figure in figures.iter().filter(|figure| misses::is_judged(figure)) {
+            counts.entry(group_of(figure)).or_default().1 += 1;
+        }
+        for miss in missed {
+            counts.entry(group_of(miss.figure)).or_default().0 += 1;
+        }
+        let is_much = |(missed, judged): (usize, usize)| missed as f64 > ALLOWED * judged as f64;
+        Much(counts.into_iter().map(|(group, counts)| (group, is_much(counts))).collect())
+    }
+
+    /// The misses of such groups, and those by far.
+    fn only<'miss, 'run>(&self, misses: Vec<&'miss Miss<'run>>) -> Vec<&'miss Miss<'run>> {
+        let counts = |miss: &&Miss| {
+            self.0.get(&group_of(miss.figure)) == Some(&true)
+                || miss.factor.is_some_and(|factor| factor >= FAR)
+        };
+        misses.into_iter().filter(counts).collect()
+    }
+}

@@ -1,0 +1,127 @@
+//! Findings about the run as a whole.
+
+use super::{Finding, LISTED, Severity, no_probe, with_more};
+use crate::gather::distinct;
+use crate::health::seen;
+use record::event::{End, RoundStatus};
+use record::quantity::digits;
+use record::run::Run;
+
+/// Drift of the counter that marks a run, as a ratio.
+const DRIFT: f64 = 50e-6;
+
+/// Share of the samples above the level from which on it does not hold any more.
+const LEVEL_LOST: f64 = 0.01;
+
+/// How it ended, its clocks and its rounds.
+pub(super) fn findings(run: &Run) -> Vec<Finding> {
+    let parts = [ended(run), clocks(run), probe(run)].into_iter().flatten();
+    parts.chain(void(run)).collect()
+}
+
+fn warning(cause: &'static str, text: impl Into<String>) -> Finding {
+    Finding::new(Severity::Warning, cause, text)
+}
+
+fn ended(run: &Run) -> Vec<Finding> {
+    let is_crosscheck = run.header.is_crosscheck();
+    let plan = (run.plan.is_none() && !is_crosscheck).then(|| {
+        Finding::new(Severity::Error, "no_plan", "the run ended before its plan was written")
+    });
+    let end = match run.footer.as_ref().map(|footer| footer.end) {
+        None => Some(warning(
+            "killed",
+            "the record has no last line: the run was killed, or is still under way; figures rest \
+             on what was written",
+        )),
+        Some(End::Complete) => None,
+        Some(End::Budget) => Some(
+            Finding::new(
+                Severity::Note,
+                "budget",
+                "the time budget ran out before the precision goal was reached",
+            )
+            .so("give more with --budget"),
+        ),
+        Some(End::Interrupted) if is_crosscheck => Some(warning(
+            "interrupted",
+            "the crosscheck was interrupted: what had not had its turns is missing",
+        )),
+        Some(End::Interrupted) => {
+            Some(warning("interrupted", "the run was interrupted").so("continue it with --resume"))
+        }
+    };
+    let is_debug = run.header.profile == "debug";
+    let debug = is_debug.then(|| {
+        warning(
+            "debug_build",
+            "a debug build measured: loops around the timed kernels are not optimised",
+        )
+        .so("measure with a release build")
+    });
+    [plan, end, debug].into_iter().flatten().collect()
+}
+
+fn clocks(run: &Run) -> Vec<Finding> {
+    let clocks = &run.header.calibration;
+    let drift = run.footer.as_ref().and_then(|footer| footer.counter_drift);
+    let drift = drift.filter(|drift| drift.abs() > DRIFT).map(|drift| {
+        let ppm = digits(drift * 1e6);
+        let text =
+            format!("the counter's frequency drifted by {ppm} ppm during the run (more than 50)");
+        warning("counter_drift", text)
+    });
+    let falls_back = clocks.vdso_falls_back.then(|| {
+        warning(
+            "clock_by_system_call",
+            "reading the clock makes a system call here: event times contain it",
+        )
+    });
+    let is_unconfirmed = clocks.core_source == "chains" && clocks.multiply_cycles.is_none();
+    let unconfirmed = is_unconfirmed.then(|| {
+        warning(
+            "core_clock_unconfirmed",
+            "the core clock could not be confirmed (multiply over rotate is no integer): figures in \
+             cycles are doubtful",
+        )
+    });
+    [drift, falls_back, unconfirmed].into_iter().flatten().collect()
+}
+
+/// The core has no usable width probe, or its level drifted.
+fn probe(run: &Run) -> Vec<Finding> {
+    let unusable = run.width(0).and_then(|width| width.unusable).map(|why| {
+        let text = format!(
+            "no usable width probe: {}; every figure is as found, whoever else used the core",
+            no_probe(why)
+        );
+        warning("no_width_probe", text)
+    });
+    let fast = seen(run).share(|seen| seen.fast).filter(|fast| *fast > LEVEL_LOST).map(|fast| {
+        let text = format!(
+            "the width probe's level drifted: {} % of the samples read above it, so which of them \
+             were alone is not certain",
+            digits(fast * 100.0)
+        );
+        warning("width_probe_drift", text)
+    });
+    [unusable, fast].into_iter().flatten().collect()
+}
+
+/// Rounds that do not count.
+fn void(run: &Run) -> Option<Finding> {
+    let void = run.rounds.iter().filter_map(|round| match &round.status {
+        RoundStatus::Void(reason) => Some((round.series.as_str(), reason.as_str())),
+        RoundStatus::Ok => None,
+    });
+    let void: Vec<(&str, &str)> = void.collect();
+    let uncounted = match void.len() {
+        0 => return None,
+        1 => "1 round does not count".to_owned(),
+        count => format!("{count} rounds do not count"),
+    };
+    let each = distinct(void);
+    let first = each.iter().take(LISTED).map(|(series, reason)| format!("{series}: {reason}"));
+    let text = format!("{uncounted}: {}", with_more(&first.collect::<Vec<_>>(), each.len()));
+    Some(warning("void_rounds", text))
+}

@@ -1,0 +1,119 @@
+//! How far a run can be trusted, by what its rounds counted.
+
+use super::health::health;
+use record::event::End;
+use record::run::Run;
+
+/// A judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// Nothing to mind.
+    Good,
+    /// Look at intervals and findings before relying on small differences.
+    Fair,
+    /// Measure again.
+    Poor,
+}
+
+impl Grade {
+    /// The word for it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Grade::Good => "good",
+            Grade::Fair => "fair",
+            Grade::Poor => "poor",
+        }
+    }
+}
+
+/// What a share is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aspect {
+    /// Samples beside which others used the core.
+    Shared,
+    /// Time that the hypervisor gave to others.
+    Steal,
+    /// Rounds that were disturbed.
+    Disturbed,
+    /// Time that a quota took.
+    Throttled,
+    /// Time in which other programs had the measuring thread's CPU.
+    RunDelay,
+}
+
+/// Each aspect with the shares above which a run is fair, and poor.
+const LIMITS: [(Aspect, f64, f64); 5] = [
+    (Aspect::Shared, 0.05, 0.5),
+    (Aspect::Steal, 0.005, 0.05),
+    (Aspect::Disturbed, 0.2, 0.5),
+    (Aspect::Throttled, 0.005, 0.05),
+    (Aspect::RunDelay, 0.02, 0.2),
+];
+
+/// How far a run can be trusted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quality {
+    /// The worst of its aspects; not good where the run is not whole.
+    pub grade: Grade,
+    /// Whether the run came to its end, or to that of its budget.
+    pub is_whole: bool,
+    /// What was counted, each share with its own grade.
+    pub aspects: Vec<(Aspect, f64, Grade)>,
+}
+
+/// Judges a run; `None` for one without rounds, as that of a published machine.
+pub fn quality(run: &Run) -> Option<Quality> {
+    let health = health(run);
+    if health.rounds == 0 {
+        return None;
+    }
+    let share = |aspect| match aspect {
+        Aspect::Shared => health.shared,
+        Aspect::Steal => health.steal,
+        Aspect::Disturbed => health.disturbed_share(),
+        Aspect::Throttled => health.throttled,
+        Aspect::RunDelay => health.run_delay,
+    };
+    let aspects = LIMITS.iter().filter_map(|(aspect, fair, poor)| {
+        let share = share(*aspect)?;
+        let grade = match share {
+            _ if share > *poor => Grade::Poor,
+            _ if share > *fair => Grade::Fair,
+            _ => Grade::Good,
+        };
+        Some((*aspect, share, grade))
+    });
+    let aspects: Vec<(Aspect, f64, Grade)> = aspects.collect();
+    let end = run.footer.as_ref().map(|footer| footer.end);
+    let is_whole = matches!(end, Some(End::Complete | End::Budget));
+    let least = if is_whole { Grade::Good } else { Grade::Fair };
+    let grade = aspects.iter().map(|(.., grade)| *grade).fold(least, Grade::max);
+    Some(Quality { grade, is_whole, aspects })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Aspect, Grade, quality};
+    use crate::sample;
+    use record::event::End;
+
+    #[test]
+    fn the_worst_aspect_decides() {
+        let mut run = sample::run();
+        let grade_of = |run: &_| {
+            let quality = quality(run).expect("has rounds");
+            let of = quality.aspects.iter().find(|(aspect, ..)| *aspect == Aspect::Disturbed);
+            (quality.grade, of.map(|(.., grade)| *grade))
+        };
+        // Four of nineteen.
+        assert_eq!(grade_of(&run), (Grade::Fair, Some(Grade::Fair)));
+        for round in &mut run.rounds {
+            round.disturbed.clear();
+        }
+        assert_eq!(grade_of(&run), (Grade::Good, Some(Grade::Good)));
+        run.footer.as_mut().expect("has one").end = End::Interrupted;
+        assert_eq!(grade_of(&run), (Grade::Fair, Some(Grade::Good)));
+        run.rounds.clear();
+        assert_eq!(quality(&run), None);
+    }
+}
