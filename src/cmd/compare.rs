@@ -144,7 +144,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
     let document = || build(comparison, args.all);
     let text = match args.format {
         Format::Terminal => terminal::render(&document(), look),
-        Format::Html => html::render(&document()),
+        Format::Html => html::render(&document(), html::Print::Full),
         Format::Markdown => markdown::render(&document()),
         Format::Csv => compare_csv::render(comparison),
         Format::Json => compare_json::render(comparison),

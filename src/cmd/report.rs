@@ -1,12 +1,14 @@
 //! `plumb report`: a stored run as a lab report.
 
 use crate::cmd::{Failure, output, stored, usage};
+use crate::published;
 use analysis::figures;
 use catalogue::FAMILIES;
 use record::key::CaseId;
 use record::run::Run;
 use report::build::summary::screen as screen_of;
-use report::build::{build, experiments};
+use report::build::{build, build_among, experiments};
+use report::document::Document;
 use report::{csv, html, json, markdown, openmetrics, terminal};
 use session::select::Selection;
 use session::store;
@@ -31,6 +33,9 @@ pub struct Args {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// What of the page is for paper: `short` is at most 20 sheets
+    #[arg(long, value_enum, default_value_t = Print::Full)]
+    print: Print,
     /// Print the JSON Schema of the flat result instead
     #[arg(long, conflicts_with_all = ["format", "output"])]
     schema: bool,
@@ -57,13 +62,39 @@ pub enum Format {
     Openmetrics,
 }
 
+/// How much of the page is printed.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Print {
+    /// Everything
+    Full,
+    /// Results, and of each experiment its discussion and first plot
+    Short,
+}
+
+/// The document of a whole report, which draws conclusions from the published machines.
+fn whole(run: &Run) -> Document {
+    match run.header.is_published() {
+        true => build(run),
+        false => build_among(run, &published::runs()),
+    }
+}
+
+/// The page of a run.
+fn page(run: &Run, print: Print) -> String {
+    let print = match print {
+        Print::Full => html::Print::Full,
+        Print::Short => html::Print::Short,
+    };
+    html::render(&whole(run), print)
+}
+
 /// A run in a format.
 pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
     match format {
         Format::Terminal => terminal::render(&build(run), look),
-        Format::Html => html::render(&build(run)),
-        Format::Markdown => markdown::render(&build(run)),
-        Format::Wiki => markdown::whole(&build(run)),
+        Format::Html => page(run, Print::Full),
+        Format::Markdown => markdown::render(&whole(run)),
+        Format::Wiki => markdown::whole(&whole(run)),
         Format::Csv => csv::render(run),
         Format::Json => json::render(run),
         Format::Openmetrics => openmetrics::render(run),
@@ -135,6 +166,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             terminal::render(&experiments(&run, &figures(&run)), look)
         }
         Format::Terminal if !args.full => screen(&run, &args.run, look),
+        Format::Html => page(&run, args.print),
         format => render(&run, format, look),
     };
     match &args.output {

@@ -124,7 +124,7 @@ fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &F
             let look = Look { width: 100, colours: false };
             terminal::render(&document(), look)
         }
-        (Format::Html, _) => html::render(&document()),
+        (Format::Html, _) => html::render(&document(), html::Print::Full),
         (Format::Markdown, _) => markdown::render(&document()),
         (Format::Csv, _) => trend::csv(&found),
         (Format::Json, _) => trend::json(&found),

@@ -52,6 +52,11 @@ pub fn names() -> Vec<String> {
     names.map(|name| format!("{PREFIX}{name}")).collect()
 }
 
+/// All of them.
+pub fn runs() -> Vec<Run> {
+    names().iter().filter_map(|name| run(name)).collect()
+}
+
 /// The run of a machine; `None` for a name that is none of [`names`].
 pub fn run(name: &str) -> Option<Run> {
     let machine = name.strip_prefix(PREFIX)?;

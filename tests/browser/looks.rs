@@ -140,13 +140,19 @@ fn a_phone_scrolls_down_only() {
     let wide = boxes.iter().filter(|(table, box_width, _)| table > box_width);
     assert!(wide.clone().count() >= 1, "{boxes:?}");
     assert!(wide.clone().all(|(_, _, by_key)| *by_key), "{boxes:?}");
-    // The contents can be reached.
+    // The contents are a menu, which opens, leads to every section, and closes.
     tab.eval("scrollTo(0, 0)");
-    let links: usize = tab.get(
-        "[...document.querySelectorAll('nav a[href^=\"#\"]')].filter((link) => link.checkVisibility()).length",
+    let links = "[...document.querySelectorAll('nav a[href^=\"#\"]')].filter((link) => link.checkVisibility()).length";
+    assert_eq!(tab.get::<usize>(links), 0, "the menu is closed");
+    let (x, y): (f64, f64) = tab.get(
+        "(() => { const box = document.getElementById('menu').getBoundingClientRect(); \
+         return [box.x + box.width / 2, box.y + box.height / 2]; })()",
     );
+    tab.click(x, y);
     let sections: usize = tab.get("document.querySelectorAll('main section[id]').length");
-    assert!(links >= sections, "{links} links to {sections} sections");
+    tab.wait_for("the menu to open", &format!("{links} >= {sections}"));
+    tab.eval("[...document.querySelectorAll('nav a')].at(-1).click()");
+    tab.wait_for("the menu to close", &format!("{links} === 0"));
     // Texts are not shrunk to fit.
     let small: Vec<String> = tab.get(
         "[...document.querySelectorAll('body *')].filter((element) => \
@@ -170,6 +176,12 @@ fn without_scripts_every_table_stays_and_plots_say_where_their_figures_are() {
     let silent: Vec<String> = tab.get(
         "[...document.querySelectorAll('figure.plot')].filter((figure) => \
          !/JavaScript/.test(figure.textContent)).map((figure) => figure.textContent)",
+    );
+    assert!(silent.is_empty(), "{silent:?}");
+    // What the script would draw or fill in says where the same stands.
+    let silent: Vec<String> = tab.get(
+        "[...document.querySelectorAll('#finder, details[data-fold]')].filter((place) => \
+         !/JavaScript|plumb /.test(place.textContent)).map((place) => place.outerHTML.slice(0, 200))",
     );
     assert!(silent.is_empty(), "{silent:?}");
     tab.is_quiet();

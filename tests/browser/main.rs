@@ -6,6 +6,7 @@
 mod beside;
 mod chromium;
 mod crosscheck;
+mod finder;
 mod looks;
 mod odd;
 mod pages;

@@ -89,6 +89,16 @@ impl Page {
         page
     }
 
+    /// The same record as a page whose print is short.
+    pub fn for_short_print(&self) -> PathBuf {
+        let args = ["report", "run.jsonl", "--format", "html", "--print", "short"];
+        let answer = self.here.plumb(&args);
+        assert_eq!(answer.code, Some(0), "{answer:?}");
+        let file = self.here.path("short.html");
+        fs::write(&file, answer.out).unwrap();
+        file
+    }
+
     /// Where it is.
     pub fn file(&self) -> PathBuf {
         self.here.path("page.html")

@@ -1,6 +1,7 @@
 //! A page on paper: every plot is on it, whole, and no heading stands at the foot of a sheet.
 
 use crate::pages::Page;
+use crate::records;
 use crate::tab::{Look, Tab};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -142,4 +143,18 @@ fn paper_has_no_contents_list_and_no_buttons() {
     tab.call("Emulation.setEmulatedMedia", json!({"media": "print"}));
     let after: Vec<String> = tab.get(seen);
     assert!(after.is_empty(), "{after:?}");
+}
+
+#[test]
+fn a_short_print_is_twenty_sheets_at_most_and_has_every_experiment() {
+    let page = Page::of_everything();
+    let tab = Tab::open(&page.for_short_print(), Look::DESK);
+    let short = Paper::of(&tab);
+    assert!(short.sheets.len() <= 20, "{} sheets", short.sheets.len());
+    assert!(short.sheets.len() < paper().sheets.len());
+    let text = short.sheets.concat().split_whitespace().collect::<String>();
+    for id in records::ids(&page.events) {
+        assert!(text.contains(&id), "{id} is on no sheet");
+    }
+    tab.is_quiet();
 }

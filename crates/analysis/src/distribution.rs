@@ -21,6 +21,26 @@ pub struct Distribution {
     pub dropped: usize,
 }
 
+/// How samples lie between the least and the greatest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Density {
+    /// The least sample.
+    pub low: f64,
+    /// The greatest sample.
+    pub high: f64,
+    /// Whether the steps are equal factors; equal differences otherwise.
+    pub is_log: bool,
+    /// Samples in each step from the least to the greatest; empty where all are equal.
+    pub counts: Vec<u64>,
+}
+
+/// Steps of a density: enough for two modes and a tail.
+const STEPS: usize = 24;
+
+/// Greatest over least sample from which the steps are equal factors: a tail would leave all other
+/// samples in one of equal differences.
+const LONG_TAIL: f64 = 8.0;
+
 /// Mean, deviation and extremes of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
@@ -125,6 +145,27 @@ impl Distribution {
         })
     }
 
+    /// How the samples that ended lie; without steps where all are equal or there are none.
+    pub fn density(&self) -> Density {
+        let listed = self.listed.iter().map(|value| (*value, 1));
+        let all = || listed.clone().chain(self.counted.iter().copied());
+        let low = all().map(|(value, _)| value).fold(f64::INFINITY, f64::min);
+        let high = all().map(|(value, _)| value).fold(f64::NEG_INFINITY, f64::max);
+        let is_log = low > 0.0 && high > LONG_TAIL * low;
+        let along = |value: f64| if is_log { value.ln() } else { value };
+        let (start, span) = (along(low), along(high) - along(low));
+        let mut density = Density { low, high, is_log, counts: Vec::new() };
+        if !span.is_finite() || span <= 0.0 {
+            return density;
+        }
+        density.counts = vec![0; STEPS];
+        for (value, count) in all() {
+            let step = ((along(value) - start) / span * STEPS as f64) as usize;
+            density.counts[step.min(STEPS - 1)] += count;
+        }
+        density
+    }
+
     /// At most [`MOST_VALUES`] values that have the shape of what ended, for tests on it.
     pub fn representative(&self) -> Vec<f64> {
         if self.counted.is_empty() {
@@ -165,7 +206,23 @@ impl Distribution {
 
 #[cfg(test)]
 mod tests {
-    use super::Distribution;
+    use super::{Distribution, STEPS};
+
+    #[test]
+    fn a_density_counts_every_sample_and_a_tail_leaves_room() {
+        let of = |listed: &[f64], counted: &[(f64, u64)]| {
+            let (listed, counted) = (listed.to_vec(), counted.to_vec());
+            Distribution { listed, counted, ..Distribution::default() }.density()
+        };
+        let near = of(&[10.0, 15.0, 20.0], &[(20.0, 5)]);
+        assert!(!near.is_log);
+        assert_eq!((near.low, near.high, near.counts.len()), (10.0, 20.0, STEPS));
+        assert_eq!((near.counts[0], near.counts[STEPS - 1]), (1, 6));
+        let tail = of(&[1.0, 10.0, 100.0], &[]);
+        assert!(tail.is_log);
+        assert_eq!((tail.counts[STEPS / 2], tail.counts.iter().sum::<u64>()), (1, 3));
+        assert!(of(&[5.0, 5.0], &[]).counts.is_empty() && of(&[], &[]).counts.is_empty());
+    }
 
     #[test]
     fn what_never_ended_counts_as_the_greatest_and_has_no_value() {

@@ -1,6 +1,7 @@
 //! A figure: a metric's value of one case with everything that must be shown beside it.
 
 use super::bound::BoundCheck;
+use super::distribution::Density;
 use super::verdict::Verdict;
 use record::event::{Ending, Prediction};
 use record::key::{CaseId, Key, Value};
@@ -151,6 +152,12 @@ pub struct Stats {
     pub p99: f64,
     /// Greatest.
     pub max: f64,
+    /// The quantiles [`LADDER`] that the samples are enough for, as many as there are.
+    #[serde(skip)]
+    pub ladder: Vec<f64>,
+    /// How the samples lie.
+    #[serde(skip)]
+    pub density: Density,
     /// Samples beyond a modified z of 3.5.
     pub outliers: u64,
     /// Mean of the others.
@@ -173,6 +180,17 @@ fn is_none_of_them(count: &u64) -> bool {
 
 fn count<S: serde::Serializer>(modes: &[ModeShare], to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(modes.len() as u64)
+}
+
+/// The quantiles that a picture of a distribution goes through; the last is of 1,000 samples or
+/// more.
+pub const LADDER: [f64; 7] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999];
+
+impl Stats {
+    /// Whether the samples are single events whose spread is a result: round trips, wake-ups, reads.
+    pub fn is_of_events(&self) -> bool {
+        self.of == "event" && self.samples > 1
+    }
 }
 
 /// A mode of the samples.

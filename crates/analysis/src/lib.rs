@@ -4,6 +4,7 @@
 //! findings, health) reads figures and the run; nothing here measures or formats for a medium.
 #![forbid(unsafe_code)]
 
+pub mod among;
 pub mod bound;
 pub mod causes;
 mod checks;
@@ -11,7 +12,7 @@ pub mod compare;
 pub mod crosscheck;
 mod derived;
 pub mod discussion;
-mod distribution;
+pub mod distribution;
 pub mod facts;
 pub mod figure;
 pub mod findings;

@@ -2,7 +2,7 @@
 
 use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
-use super::figure::{Condition, Figure, Interval, Judged, ModeShare, RoundPoint, Stats};
+use super::figure::{Condition, Figure, Interval, Judged, LADDER, ModeShare, RoundPoint, Stats};
 use super::index::{Index, RoundSamples, series_label};
 use super::notes;
 use super::verdict::{Verdict, judge};
@@ -261,6 +261,8 @@ fn stats(
         p90,
         p99,
         max: summary.max,
+        ladder: ladder(pooled),
+        density: pooled.density(),
         outliers,
         mean_without_outliers,
         modes: modes.into_iter().map(|(centre, share)| ModeShare { centre, share }).collect(),
@@ -268,6 +270,13 @@ fn stats(
         median_all: estimate.median_all,
         median_undisturbed: estimate.median_undisturbed,
     })
+}
+
+/// The quantiles of [`LADDER`] beyond which at least one sample lies, and that are no lower limits.
+fn ladder(pooled: &Distribution) -> Vec<f64> {
+    let is_known = |q: &f64| (1.0 - q) * pooled.count() as f64 >= 1.0 && !pooled.is_censored(*q);
+    let known: Vec<f64> = LADDER.into_iter().filter(is_known).collect();
+    pooled.quantiles(&known)
 }
 
 /// The percentiles of [`Stats`] that lie among events which never ended.

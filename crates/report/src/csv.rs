@@ -8,7 +8,7 @@ use record::run::Run;
 use serde_json::Value;
 
 /// Columns, and where each stands in a figure of the flat result.
-const COLUMNS: [(&str, &str); 64] = [
+const COLUMNS: [(&str, &str); 76] = [
     ("experiment", "/experiment"),
     ("case", "/case"),
     ("at", "/at"),
@@ -36,11 +36,23 @@ const COLUMNS: [(&str, &str); 64] = [
     ("predicted_likely", "/prediction/likely"),
     ("predicted_high", "/prediction/high"),
     ("predicted_because", "/prediction/because"),
+    ("hardware_low", "/prediction/shares/hardware/low"),
+    ("hardware_likely", "/prediction/shares/hardware/likely"),
+    ("hardware_high", "/prediction/shares/hardware/high"),
+    ("software_low", "/prediction/shares/software/low"),
+    ("software_likely", "/prediction/shares/software/likely"),
+    ("software_high", "/prediction/shares/software/high"),
     ("verdict", "/verdict"),
     ("derived_low", "/derived_prediction/low"),
     ("derived_likely", "/derived_prediction/likely"),
     ("derived_high", "/derived_prediction/high"),
     ("derived_because", "/derived_prediction/because"),
+    ("derived_hardware_low", "/derived_prediction/shares/hardware/low"),
+    ("derived_hardware_likely", "/derived_prediction/shares/hardware/likely"),
+    ("derived_hardware_high", "/derived_prediction/shares/hardware/high"),
+    ("derived_software_low", "/derived_prediction/shares/software/low"),
+    ("derived_software_likely", "/derived_prediction/shares/software/likely"),
+    ("derived_software_high", "/derived_prediction/shares/software/high"),
     ("derived_verdict", "/derived_verdict"),
     ("bound", "/prediction/bound"),
     ("bound_side", "/prediction/bound_rule/side"),

@@ -1,5 +1,6 @@
 //! A report without a format: sections of blocks that every renderer shows in its own way.
 
+use analysis::distribution::Density;
 use analysis::findings::Severity;
 
 /// A report.
@@ -46,6 +47,9 @@ pub enum Block {
     KeyValues(Vec<(String, String)>),
     /// A table.
     Table(Table),
+    /// Every figure: a table, which is searched and sorted where a format can, with how each row's
+    /// figure spreads; as many as there are rows.
+    Figures(Table, Vec<Option<Spread>>),
     /// A plot.
     Plot(Plot),
     /// A matrix as coloured cells.
@@ -81,6 +85,9 @@ pub struct Column {
     pub heading: String,
     /// Whether cells are quantities, set flush right.
     pub is_number: bool,
+    /// Whether the same stands in the summary of all figures: the page, which has it beside each
+    /// figure's distribution, leaves it out.
+    pub is_in_summary: bool,
 }
 
 /// A row; as many cells as there are columns.
@@ -126,6 +133,27 @@ impl Tone {
             Severity::Note => Tone::Muted,
         }
     }
+}
+
+/// How one figure's rounds and samples lie, in the figure's unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Each round's value, and whether counters say that it was disturbed.
+    pub rounds: Vec<(f64, bool)>,
+    /// How the samples lie.
+    pub density: Density,
+    /// Each mode's centre, with what a reader sees there; empty where there is but one.
+    pub modes: Vec<(f64, String)>,
+    /// The predicted interval.
+    pub predicted: Option<(f64, f64)>,
+    /// The figure's value and its interval.
+    pub value: f64,
+    /// See `value`.
+    pub interval: Option<(f64, f64)>,
+    /// Unit of all of them.
+    pub unit: Option<record::unit::Unit>,
+    /// What a reader is told beside the picture, in sentences.
+    pub text: String,
 }
 
 /// A plot. Values are in base units; axes say how to label them.
@@ -228,6 +256,13 @@ pub struct Marker {
     pub is_measured: bool,
 }
 
+impl Audience {
+    /// Whether readers of a whole report see it.
+    pub fn is_on_page(self) -> bool {
+        self != Audience::Terminal
+    }
+}
+
 impl Section {
     /// A section of blocks with who sees them.
     pub fn new(
@@ -236,6 +271,11 @@ impl Section {
         blocks: Vec<(Audience, Block)>,
     ) -> Self {
         Section { id: id.into(), heading: heading.into(), blocks }
+    }
+
+    /// Whether it has anything for readers of a whole report.
+    pub fn is_on_page(&self) -> bool {
+        self.blocks.iter().any(|(audience, _)| audience.is_on_page())
     }
 }
 
@@ -290,7 +330,7 @@ impl Series {
 impl Column {
     /// A column of text.
     pub fn text(heading: &str) -> Self {
-        Column { heading: heading.to_owned(), is_number: false }
+        Column { heading: heading.to_owned(), is_number: false, is_in_summary: false }
     }
 
     /// Columns by their headings; one that begins with `#` is of quantities.
@@ -304,7 +344,7 @@ impl Column {
 
     /// A column of quantities.
     pub fn number(heading: &str) -> Self {
-        Column { heading: heading.to_owned(), is_number: true }
+        Column { is_number: true, ..Column::text(heading) }
     }
 }
 

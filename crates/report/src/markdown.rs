@@ -87,7 +87,7 @@ fn parts(section: &Section) -> Vec<Part> {
             _ if is_aside => (Weight::Aside, Some(section.heading.as_str())),
             Block::Plot(_) | Block::Grid(_) => (Weight::Plots, Some("Tables and plots")),
             Block::Table(_) if is_experiment => (Weight::Tables, Some("Tables and plots")),
-            Block::Table(table) => (Weight::Facts, is_many.then_some(table.caption.as_str())),
+            Block::Table(table) | Block::Figures(table, _) => (Weight::Facts, is_many.then_some(table.caption.as_str())),
             Block::KeyValues(_) => (Weight::Facts, is_many.then_some("More")),
         };
         let fold = fold.map(html);
@@ -104,7 +104,7 @@ fn parts(section: &Section) -> Vec<Part> {
 
 fn length(block: &Block) -> usize {
     match block {
-        Block::Table(table) => table.rows.len(),
+        Block::Table(table) | Block::Figures(table, _) => table.rows.len(),
         Block::KeyValues(pairs) => pairs.len(),
         Block::Notes(notes) => notes.len(),
         _ => 1,
@@ -117,7 +117,7 @@ fn what(block: &Block) -> &'static str {
         Block::Paragraph(text) if text.starts_with(METHOD) => "the manual",
         Block::Paragraph(_) | Block::Subheading(_) => "text",
         Block::KeyValues(_) => "facts",
-        Block::Table(_) => "tables",
+        Block::Table(_) | Block::Figures(..) => "tables",
         Block::Plot(_) | Block::Grid(_) => "plots",
         Block::Notes(_) => "remarks",
         Block::Manual(_) => "the manual",
@@ -133,7 +133,7 @@ fn of_block(block: &Block) -> String {
             .iter()
             .map(|(name, value)| format!("- **{}**: {}\n", escaped(name), escaped(value)))
             .collect(),
-        Block::Table(table) => of_table(table),
+        Block::Table(table) | Block::Figures(table, _) => of_table(table),
         Block::Plot(plot) => of_plot(plot),
         Block::Grid(grid) => {
             format!("*Matrix: {}. The HTML report draws it.*\n", escaped(&grid.title))

@@ -53,6 +53,13 @@ fn of_block(block: &mut Block) {
             }
         }
         Block::Table(table) => of_table(table),
+        Block::Figures(table, spreads) => {
+            of_table(table);
+            for spread in spreads.iter_mut().flatten() {
+                text(&mut spread.text);
+                texts(spread.modes.iter_mut().map(|(_, mode)| mode));
+            }
+        }
         Block::Plot(plot) => of_plot(plot),
         Block::Grid(grid) => {
             texts([&mut grid.title, &mut grid.label, &mut grid.rows.0, &mut grid.columns.0]);

@@ -92,7 +92,7 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Paragraph(text) => wrapped(text, look.width, "  "),
         Block::Subheading(text) => vec![bold(text, look)],
         Block::KeyValues(pairs) => key_values(pairs, look),
-        Block::Table(table) => of_table(table, look),
+        Block::Table(table) | Block::Figures(table, _) => of_table(table, look),
         Block::Plot(plot) => lanes::draw(plot, look.width.min(96) - 2)
             .or_else(|| braille::draw(plot, look.width.min(96) - 2))
             .map(|lines| lines.into_iter().map(drawn).collect())

@@ -5,7 +5,7 @@ mod earlier;
 mod odd;
 
 use super::build::build;
-use super::document::{Block, Document};
+use super::document::{Block, Document, Shape};
 use super::terminal::{self, Look};
 use super::{compare_json, csv, html, json, markdown, openmetrics};
 use analysis::sample;
@@ -33,7 +33,7 @@ fn check(name: &str, found: &str) {
 
 /// A report in every format, by the format's name.
 fn every_format(run: &Run, document: &Document) -> [(&'static str, String); 7] {
-    let page = html::render(document);
+    let page = html::render(document, html::Print::Full);
     [
         ("pictures", html::pictures(&page)),
         ("terminal", terminal::render(document, PLAIN)),
@@ -157,7 +157,7 @@ fn openmetrics_golden() {
 
 #[test]
 fn the_page_needs_nothing_else() {
-    let page = html::render(&build(&sample::run()));
+    let page = html::render(&build(&sample::run()), html::Print::Full);
     let shell: String = match page.split_once("<script id=\"plotly\"") {
         Some((before, after)) => {
             let (library, after) = after.split_once("</script>").unwrap();
@@ -187,7 +187,7 @@ fn text_of_a_run_cannot_break_out_of_the_page() {
     run.header.environment.insert("kernel".into(), "<script>alert(1)</script>".into());
     let mut document = build(&run);
     document.sections.retain(|section| section.id == "environment");
-    let page = html::render(&document);
+    let page = html::render(&document, html::Print::Full);
     assert!(page.contains("&lt;script&gt;alert(1)"));
     assert!(!page.contains("<script"), "a page without plots carries no script");
 }
@@ -221,13 +221,17 @@ fn a_curve_goes_along_its_steps() {
         .into_iter()
         .find(|plot| plot.title == "memory.latency: latency over latency")
         .expect("a curve");
-    assert_eq!(plot.series.len(), 1, "one line: only the footprint differs");
-    let found: Vec<f64> = plot.series[0].points.iter().map(|point| point.x).collect();
+    let lines = plot.series.iter().filter(|one| one.shape == Shape::Line);
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(lines.len(), 1, "one line: only the footprint differs");
+    let bands = plot.series.iter().filter(|one| one.shape == Shape::Band);
+    assert_eq!(bands.count(), 1, "with what was predicted");
+    let found: Vec<f64> = lines[0].points.iter().map(|point| point.x).collect();
     assert!(found.len() > 6, "{found:?}");
     // The sample's ladder climbs, but for rungs within a level.
     let inversions = found.windows(2).filter(|pair| pair[1] < 0.9 * pair[0]);
     assert_eq!(inversions.count(), 0, "{found:?}");
-    assert!(plot.series[0].points.iter().all(|point| point.x == point.y));
+    assert!(lines[0].points.iter().all(|point| point.x == point.y));
 }
 
 #[test]
@@ -279,7 +283,7 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
     assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
     assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
-    assert!(html::pictures(&html::render(&document)).contains(r#""shape":"spans""#));
+    assert!(html::pictures(&html::render(&document, html::Print::Full)).contains(r#""shape":"spans""#));
 }
 
 #[test]
@@ -312,7 +316,7 @@ fn a_second_metric_has_a_picture_of_its_own() {
 #[test]
 fn every_report_says_that_events_never_ended() {
     let document = build(&sample::unanswered());
-    for text in [terminal::render(&document, PLAIN), html::render(&document)] {
+    for text in [terminal::render(&document, PLAIN), html::render(&document, html::Print::Full)] {
         assert!(text.contains("events that never ended"), "{text}");
     }
 }

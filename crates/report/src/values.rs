@@ -85,6 +85,33 @@ pub fn of_figure(figure: &Figure) -> Option<Shown> {
     Some(shown(figure.value?, figure.ci, metric.unit))
 }
 
+/// A value without an interval.
+pub fn plain(value: f64, unit: Unit) -> String {
+    shown(value, None, unit).value
+}
+
+/// The samples' mean and standard deviation.
+pub fn mean(figure: &Figure) -> Option<String> {
+    let stats = figure.stats.as_ref()?;
+    let Some(sd) = stats.stddev else {
+        return Some(plain(stats.mean, figure.unit()));
+    };
+    let ends = Some((stats.mean - sd, stats.mean + sd));
+    let shown = shown(stats.mean, ends, figure.unit());
+    Some(format!("{} {}", shown.value, shown.plus_minus).trim_end().to_owned())
+}
+
+/// The samples' standard deviation.
+pub fn deviation(figure: &Figure) -> Option<String> {
+    Some(plain(figure.stats.as_ref()?.stddev?, figure.unit()))
+}
+
+/// Rounds on which a figure rests, and all its samples: `8 / 1203`.
+pub fn trials(figure: &Figure) -> Option<String> {
+    let stats = figure.stats.as_ref()?;
+    Some(format!("{} / {}", stats.used, stats.samples))
+}
+
 /// A frequency to the megahertz, as clocks are told.
 pub fn clock(hz: f64) -> String {
     format!("{:.3} GHz", hz / 1e9)

@@ -1,8 +1,9 @@
 //! One experiment's section: question, table, plot, discussion.
 
+use super::columns::{self, Quantity};
 use super::remarks::{self, Told};
 use super::{groups, matrix, plots, reasons, spans};
-use crate::document::{Audience, Block, Cell, Column, Row, Section, Shape, Table, Tone};
+use crate::document::{Audience, Block, Cell, Column, Row, Section, Shape, Table};
 use crate::values;
 use analysis::discussion;
 use analysis::figure::Figure;
@@ -61,6 +62,8 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
         blocks.push((plot_for(at, &block), block));
     }
+    let spreads = plots::distribution(planned, &names, figures).into_iter();
+    blocks.extend(spreads.map(|plot| Block::Plot(plot).on_page()));
     for view in planned.all_views() {
         if let View::Spans { table, .. } = view {
             let tables = spans::tables(run, planned, table).into_iter();
@@ -177,7 +180,7 @@ fn tables(
     for (figures, what) in [(measured, "Measured"), (derived, derived_are)] {
         let whole = by_parameters(&figures)
             .into_iter()
-            .map(|alike| (Audience::Page, table(planned, &alike, what)));
+            .map(|alike| (Audience::Page, table(planned, &alike, what, columns::WHOLE)));
         tables.extend(whole);
         let short = groups::tables(planned, names, &figures, what).into_iter();
         tables.extend(short.map(|table| (Audience::Terminal, table)));
@@ -193,13 +196,13 @@ pub(super) fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A column of a quantity that some figures have.
-type OfCore = (&'static str, fn(&Figure) -> Option<String>);
-
-/// What is said of the core beside a figure, where some figure of a table has it.
-const OF_CORE: [OfCore; 2] = [("as found", values::as_found), ("shared", values::shared)];
-
-pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
+/// A table of figures with some of the columns that a figure has.
+pub(super) fn table(
+    planned: &PlannedExperiment,
+    figures: &[&Figure],
+    what: &str,
+    quantities: &[Quantity],
+) -> Table {
     let (fixed, varying) = parameters(figures);
     let metrics = figures.iter().filter_map(|figure| figure.metric.as_ref());
     let several_metrics = distinct(metrics.map(|metric| &metric.name)).len() > 1;
@@ -209,19 +212,14 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
         .map(|name| {
             let is_number =
                 figures.iter().any(|figure| matches!(figure.case.get(name), Some(Value::Int(_))));
-            Column { heading: name.clone(), is_number }
+            Column { is_number, ..Column::text(name) }
         })
         .collect();
     if several_metrics {
         columns.push(Column::text("metric"));
     }
-    columns.extend(Column::list(&["#predicted", "#measured", "#interval", "#cycles", "verdict"]));
-    // Only where some figure has them.
-    let of_core: Vec<&OfCore> = OF_CORE
-        .iter()
-        .filter(|(_, of)| figures.iter().any(|figure| of(figure).is_some()))
-        .collect();
-    columns.extend(of_core.iter().map(|(heading, _)| Column::number(heading)));
+    let shown = columns::shown(quantities, figures);
+    columns.extend(columns::heads(&shown));
     let rows = figures.iter().map(|figure| {
         let mut cells: Vec<Cell> = varying
             .iter()
@@ -234,8 +232,7 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
             let name = values::metric(figure);
             cells.push(Cell::plain(name));
         }
-        cells.extend(quantities(figure));
-        cells.extend(of_core.iter().map(|(_, of)| Cell::of(of(figure))));
+        cells.extend(shown.iter().map(|one| (one.cell)(figure)));
         Row { cells, is_spare: is_spare(planned, figures.len(), figure) }
     });
     let fixed: Vec<String> = fixed
@@ -277,47 +274,6 @@ fn parameters(figures: &[&Figure]) -> (Vec<(String, Value)>, Vec<String>) {
         }
     }
     (fixed, varying)
-}
-
-/// Predicted, measured, interval, cycles, verdict.
-fn quantities(figure: &Figure) -> Vec<Cell> {
-    let predicted = match (figure.shown_prediction(), &figure.metric) {
-        (Some(judged), Some(metric)) => match &judged.prediction.range {
-            Some(range) => Cell::plain(values::range(range, metric.unit)),
-            None => Cell::toned("unknown", Tone::Muted),
-        },
-        _ => Cell::absent(),
-    };
-    vec![
-        predicted,
-        Cell::of(values::value(figure)),
-        Cell::of(values::interval(figure)),
-        Cell::of(values::of_cycles(figure)),
-        verdict(figure),
-    ]
-}
-
-/// The verdict, else the outcome.
-pub fn verdict(figure: &Figure) -> Cell {
-    let judged = figure.shown_prediction().and_then(|judged| judged.verdict);
-    let is_predicted =
-        figure.shown_prediction().is_some_and(|judged| judged.prediction.range.is_some());
-    let disturbed = figure.stats.as_ref().is_some_and(|stats| stats.used_disturbed);
-    let (text, tone) = match (figure.outcome, judged) {
-        (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text(), Tone::Bad),
-        (Ending::Failed, _) => ("failed", Tone::Bad),
-        (Ending::Skipped, _) => ("skipped", Tone::Muted),
-        (Ending::Measured, Some(Verdict::Within)) => (Verdict::Within.text(), Tone::Good),
-        (Ending::Measured, Some(verdict)) => (verdict.text(), Tone::Warn),
-        (Ending::Measured, None) if is_predicted && figure.ci.is_none() => {
-            ("no interval", Tone::Muted)
-        }
-        (Ending::Measured, None) => ("unpredicted", Tone::Muted),
-    };
-    match disturbed {
-        true => Cell::toned(format!("{text} (disturbed)"), tone),
-        false => Cell::toned(text, tone),
-    }
 }
 
 /// Rungs between octaves of a long ladder, unless something is wrong with them.

@@ -1,6 +1,7 @@
 //! Tables where room is short: a row for each case, or for each line of cases where there are many,
 //! with a column for each of the first metrics.
 
+use super::columns;
 use super::experiment::{by_parameters, table};
 use crate::document::{Cell, Column, Row, Table, Tone};
 use crate::values;
@@ -45,7 +46,7 @@ pub fn tables(
     }
     let is_uniform = by_parameters(figures).len() == 1;
     if cases.len() == 1 || (metrics.len() == 1 && cases.len() <= MOST_WHOLE && is_uniform) {
-        return vec![table(planned, figures, what)];
+        return vec![table(planned, figures, what, columns::SHORT)];
     }
     if cases.len() <= MOST_COLUMNS && metrics.len() > MOST_METRICS {
         let table = by_metric(names, figures, (&cases, &metrics), what);
@@ -170,8 +171,8 @@ fn by_line(
         false => shown
             .iter()
             .map(|key| Column {
-                heading: words(key),
                 is_number: values(key).iter().any(|value| value.int().is_some()),
+                ..Column::text(&words(key))
             })
             .collect(),
     };

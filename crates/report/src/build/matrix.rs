@@ -1,6 +1,6 @@
 //! A metric by two parameters: rows by one, columns by the other.
 
-use super::experiment::verdict;
+use super::columns::verdict;
 use super::plots::{self, Spot, pictures, spots, title};
 use crate::document::{Cell, Column, Grid, Row, Table, Tone};
 use crate::values;

@@ -1,10 +1,13 @@
 //! From a run to its document.
 
 mod alike;
+mod columns;
 pub mod compare;
+mod conclusions;
 mod crosscheck;
 mod experiment;
 mod groups;
+mod lab_table;
 mod machine;
 mod matrix;
 mod method;
@@ -29,8 +32,13 @@ use record::event::{Ending, PredictionKind};
 use record::quantity::digits;
 use record::run::Run;
 
-/// The whole report of a run.
+/// The whole report of a run, beside no other machines.
 pub fn build(run: &Run) -> Document {
+    build_among(run, &[])
+}
+
+/// The whole report of a run, with conclusions from machines that others published.
+pub fn build_among(run: &Run, published: &[Run]) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
     if run.header.is_crosscheck() {
@@ -40,11 +48,13 @@ pub fn build(run: &Run) -> Document {
     sections.extend(of_experiments(run, &figures));
     sections.extend(crosscheck::section(run));
     sections.extend([
-        overview::all_figures(run, &figures),
+        lab_table::section(&figures),
         overview::score_section(run, &figures),
         overview::findings(&findings),
         machine::environment(run),
     ]);
+    sections.extend(conclusions::section(&figures, published));
+    sections.push(conclusions::sources(run, published));
     Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),

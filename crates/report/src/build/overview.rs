@@ -1,6 +1,5 @@
-//! Sections over all experiments: every figure, findings, score.
+//! Sections over all experiments: findings, score.
 
-use super::experiment::verdict;
 use super::plots;
 use crate::document::{Block, Cell, Plot, Row, Section, Shape, Table, Tone};
 use crate::values::{self, percent};
@@ -10,7 +9,7 @@ use analysis::findings::{Finding, Severity};
 use analysis::misses;
 use analysis::score::{Off, Score, Tally, off, score};
 use record::event::PredictionKind;
-use record::quantity::{digits, render};
+use record::quantity::digits;
 use record::run::Run;
 
 /// Misses that are listed.
@@ -24,63 +23,6 @@ const REACHES_IN: &str = "its interval reaches into what was predicted";
 /// running system tell) before the run, or figures of the run.
 const BEFORE: &str = "machine and its state";
 const EARLIER: &str = "earlier figures";
-
-/// Operation, estimate and measurement of every figure that has a metric.
-pub fn all_figures(run: &Run, figures: &[Figure]) -> Section {
-    let figures: Vec<&Figure> = figures.iter().filter(|figure| figure.metric.is_some()).collect();
-    let core_hz = run.header.calibration.core_hz;
-    let caption = format!(
-        "Every figure of the run, as estimated before and as measured; an estimated time in cycles is at \
-         the clock measured beside the case, else (~) at the calibrated one{}",
-        values::told_of_marks(&figures)
-    );
-    let rows = figures.iter().map(|figure| Row::of(cells(figure, core_hz)));
-    let headings = [
-        "operation",
-        "#estimate in cycles",
-        "#estimated",
-        "#measured cycles",
-        "#measured",
-        "#interval",
-        "#measured / estimated",
-        "verdict",
-    ];
-    let table = Block::Table(Table::new(caption, &headings, rows));
-    Section::new("figures", "Summary of all figures", vec![table.on_page()])
-}
-
-fn cells(figure: &Figure, core_hz: f64) -> Vec<Cell> {
-    let likely = figure
-        .shown_prediction()
-        .and_then(|judged| judged.prediction.range)
-        .map(|range| range.likely);
-    let ratio = likely.zip(figure.value).map(|(likely, value)| value / likely);
-    let unit = figure.metric.as_ref().map(|metric| metric.unit);
-    let shown = values::of_figure(figure);
-    vec![
-        Cell::plain(figure.label()),
-        Cell::of(likely.and_then(|likely| estimated_cycles(figure, likely, core_hz))),
-        Cell::of(likely.zip(unit).map(|(likely, unit)| render(likely, unit))),
-        Cell::of(values::of_cycles(figure)),
-        Cell::of(shown.map(|shown| shown.value)),
-        Cell::of(values::interval(figure)),
-        Cell::of(ratio.filter(|ratio| ratio.is_finite()).map(digits)),
-        verdict(figure),
-    ]
-}
-
-/// A likely time in cycles: at the clock at which the figure was measured, else, marked, at the
-/// calibrated one. Reports of others state neither.
-fn estimated_cycles(figure: &Figure, likely: f64, core_hz: f64) -> Option<String> {
-    let measured = figure.cycles.zip(figure.value);
-    let per_unit = measured.map(|(cycles, value)| cycles / value);
-    if let Some(per_unit) = per_unit.filter(|per_unit| per_unit.is_finite()) {
-        return Some(values::cycles(likely * per_unit));
-    }
-    let is_time = figure.metric.as_ref()?.unit.is_time();
-    let is_calibrated = core_hz.is_finite() && core_hz > 0.0;
-    (is_time && is_calibrated).then(|| format!("~{}", values::cycles(likely * core_hz * 1e-9)))
-}
 
 /// What to look at.
 pub fn findings(findings: &[Finding]) -> Section {

@@ -2,10 +2,12 @@
 
 mod bars;
 mod curve;
+mod distribution;
 mod line;
 mod score;
 mod timeline;
 
+pub use distribution::distribution;
 pub use score::score;
 
 use super::{matrix, spans};

@@ -1,6 +1,8 @@
 //! A report as one page that opens from a file, offline: style, data and the plotting library are
 //! in it. Without JavaScript, plots are missing and every table stays.
 
+mod contents;
+mod finder;
 #[cfg(test)]
 mod library;
 mod manual;
@@ -9,72 +11,123 @@ mod picture;
 mod table;
 mod ticks;
 
-use super::document::{Audience, Block, Document, Section};
+use super::build::METHOD;
+use super::document::{Block, Document, Section};
 use super::plain;
 use analysis::findings::Severity;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use picture::Pictures;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 const STYLE: &str = include_str!("style.css");
 const PLOTS: &str = include_str!("plots.js");
+const FINDER: &str = include_str!("find.js");
 const PAGE: &str = include_str!("page.js");
 
 /// The plotting library, reduced and packed, and the digest of its script, both by `build.rs`.
 const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.packed"));
 const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha256"));
 
-/// Sections that the summary at the top is about.
-const SUMMED_UP: [&str; 4] = ["crosscheck", "figures", "score", "findings"];
-
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
 
+/// What of a page is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Print {
+    /// Everything.
+    #[default]
+    Full,
+    /// What fits twenty sheets: results, the discussion and first plot of each experiment.
+    Short,
+}
+
+impl Print {
+    fn text(self) -> &'static str {
+        match self {
+            Print::Full => "full",
+            Print::Short => "short",
+        }
+    }
+}
+
 /// The page.
-pub fn render(document: &Document) -> String {
+pub fn render(document: &Document, print: Print) -> String {
     let document = &plain::document(document);
-    let mut pictures = Pictures::default();
-    let sections: Vec<Markup> =
-        visible(document).map(|section| of_section(section, &mut pictures)).collect();
-    let script = format!("{PLOTS}{PAGE}");
+    let shown = contents::in_order(document);
+    let mut drawn = Drawn::default();
+    let sections: Vec<Markup> = shown.iter().map(|section| of_section(section, &mut drawn)).collect();
+    let script = format!("{PLOTS}{FINDER}{PAGE}");
     let digest = STANDARD.encode(Sha256::digest(&script));
-    let digests: &[&str] = match pictures.is_empty() {
-        true => &[],
-        false => &[&digest, LIBRARY_DIGEST],
-    };
+    let (has_script, has_plots) = (!drawn.is_empty(), !drawn.pictures.is_empty());
+    let digests = [(has_script, digest.as_str()), (has_plots, LIBRARY_DIGEST)];
+    let digests: Vec<&str> =
+        digests.into_iter().filter(|(is_in, _)| *is_in).map(|(_, digest)| digest).collect();
+    let packed = |id: &str, text: &str| html! { script id=(id) type="text/plain" { (PreEscaped(text)) } };
     let page = html! {
         (DOCTYPE)
-        html lang="en" {
+        html lang="en" data-print=(print.text()) {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy(digests));
+                meta http-equiv="Content-Security-Policy" content=(policy(&digests));
                 title { (document.title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 a.skip href="#report" { "Skip to the report" }
-                nav aria-label="Contents" { (contents(document)) }
+                nav aria-label="Contents" { (contents::render(&shown)) }
                 main id="report" tabindex="-1" {
                     header {
                         h1 { (document.title) }
                         p.summary { (document.summary) }
-                        (jumps(document))
                     }
                     @for section in &sections { (section) }
                 }
-                @if !pictures.is_empty() {
-                    script id="pictures" type="text/plain" { (PreEscaped(packed::pack(&pictures.json()))) }
-                    script id="plotly" type="text/plain" { (PreEscaped(LIBRARY)) }
+                @if has_script {
+                    @if let Some(figures) = &drawn.figures { (packed("rows", &packed::pack(figures))) }
+                    @if !drawn.folded.is_empty() { (packed("folded", &packed::pack(&json!(drawn.folded).to_string()))) }
+                    @if has_plots {
+                        (packed("pictures", &packed::pack(&drawn.pictures.json())))
+                        (packed("plotly", LIBRARY))
+                    }
                     script { (PreEscaped(&script)) }
                 }
             }
         }
     };
     page.into_string()
+}
+
+/// What the page's script draws.
+#[derive(Default)]
+struct Drawn {
+    pictures: Pictures,
+    /// The summary of all figures, as JSON.
+    figures: Option<String>,
+    /// Markup of what is folded and filled in when it is opened.
+    folded: Vec<String>,
+}
+
+impl Drawn {
+    fn is_empty(&self) -> bool {
+        self.pictures.is_empty() && self.figures.is_none() && self.folded.is_empty()
+    }
+
+    /// An element that the script fills when it is opened; `instead` says where the same stands for
+    /// those without scripts.
+    fn fold(&mut self, summary: &str, inside: Markup, instead: &str) -> Markup {
+        self.folded.push(inside.into_string());
+        html! {
+            details data-fold=(self.folded.len() - 1) {
+                summary { (summary) }
+                div { noscript { (instead) } }
+            }
+        }
+    }
 }
 
 /// Nothing may be fetched: the page could not phone home if it wanted to. Nothing may run but what
@@ -92,60 +145,25 @@ fn policy(digests: &[&str]) -> String {
     )
 }
 
-/// What a page's script draws, as JSON.
+/// What a page's script draws of plots, as JSON.
 #[cfg(test)]
 pub fn pictures(page: &str) -> String {
-    let (_, after) = page.split_once("id=\"pictures\"").expect("pictures in the page");
+    packed_in(page, "pictures")
+}
+
+/// What a page's script draws under an id, as JSON.
+#[cfg(test)]
+pub fn packed_in(page: &str, id: &str) -> String {
+    let (_, after) = page.split_once(&format!("id=\"{id}\"")).expect("packed in the page");
     let packed = after.split_once('>').and_then(|(_, after)| after.split_once('<'));
     packed::unpack(packed.expect("an element").0)
 }
 
-fn contents(document: &Document) -> Markup {
-    html! {
-        p.brand { "plumb" }
-        button id="scheme" type="button" hidden {}
-        ol {
-            @for section in visible(document) {
-                li {
-                    a href={ "#" (section.id) } {
-                        @match section.heading.split_once(": ") {
-                            Some((id, _)) => code { (id) },
-                            None => (section.heading),
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Ways from the summary to what it counts.
-fn jumps(document: &Document) -> Markup {
-    let of_summary = |section: &&Section| SUMMED_UP.contains(&section.id.as_str());
-    let sections: Vec<&Section> = visible(document).filter(of_summary).collect();
-    html! {
-        @if !sections.is_empty() {
-            p.jumps {
-                @for (at, section) in sections.iter().enumerate() {
-                    @if at > 0 { " · " }
-                    a href={ "#" (section.id) } { (section.heading) }
-                }
-            }
-        }
-    }
-}
-
-fn visible(document: &Document) -> impl Iterator<Item = &Section> {
-    document.sections.iter().filter(|section| {
-        section.blocks.iter().any(|(audience, _)| *audience != Audience::Terminal)
-    })
-}
-
-fn of_section(section: &Section, pictures: &mut Pictures) -> Markup {
+fn of_section(section: &Section, drawn: &mut Drawn) -> Markup {
     // Headings of a manual go on from the last one above it.
     let mut level = manual::Level::Third;
     html! {
-        section id=(section.id) {
+        section id=(section.id) data-figures[contents::is_experiment(section)] {
             h2 {
                 @match section.heading.split_once(": ") {
                     Some((id, title)) => { (title) " " code { (id) } }
@@ -154,38 +172,44 @@ fn of_section(section: &Section, pictures: &mut Pictures) -> Markup {
             }
             @for (audience, block) in &section.blocks {
                 @if let Block::Subheading(_) = block { @let () = level = manual::Level::Fourth; }
-                @if *audience != Audience::Terminal { (of_block(block, level, pictures)) }
+                @if audience.is_on_page() { (of_block(block, level, drawn)) }
             }
         }
     }
 }
 
-fn of_block(block: &Block, level: manual::Level, pictures: &mut Pictures) -> Markup {
+fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
     html! {
         @match block {
+            // The manual has it.
+            Block::Paragraph(text) if text.starts_with(METHOD) => {},
             Block::Paragraph(text) => p { (text) },
             Block::Subheading(text) => h3 { (text) },
             Block::KeyValues(pairs) => dl {
                 @for (name, text) in pairs { div { dt { (name) } dd { (text) } } }
             },
             Block::Table(table) => (table::render(table)),
-            Block::Plot(plot) => (pictures.plot(plot)),
-            Block::Grid(grid) => (pictures.grid(grid)),
-            Block::Notes(notes) => (of_notes(notes)),
-            Block::Folded { summary, blocks } => details {
-                summary { (summary) }
-                @for block in blocks { (of_block(block, level, pictures)) }
+            Block::Figures(table, spreads) => {
+                @let () = drawn.figures = Some(finder::json(table, spreads));
+                (finder::element(table))
             },
-            Block::Manual(text) => details {
-                summary { "Manual of this experiment" }
-                div.manual { (manual::render(text, level)) }
+            Block::Plot(plot) => (drawn.pictures.plot(plot)),
+            Block::Grid(grid) => (drawn.pictures.grid(grid)),
+            Block::Notes(notes) => (of_notes(notes, drawn)),
+            Block::Folded { summary, blocks } => {
+                @let inside = html! { @for block in blocks { (of_block(block, level, drawn)) } };
+                (drawn.fold(summary, inside, "`plumb report RUN --format json` has every reason."))
+            },
+            Block::Manual(text) => {
+                @let inside = html! { div.manual { (manual::render(text, level)) } };
+                (drawn.fold("Manual of this experiment", inside, "`plumb explain ID` prints it."))
             },
         }
     }
 }
 
 /// Remarks: what is more than a note stands open, many notes start folded.
-fn of_notes(notes: &[(Severity, String)]) -> Markup {
+fn of_notes(notes: &[(Severity, String)], drawn: &mut Drawn) -> Markup {
     let list = |notes: &[&(Severity, String)]| {
         html! {
             @if !notes.is_empty() {
@@ -202,7 +226,7 @@ fn of_notes(notes: &[(Severity, String)]) -> Markup {
     html! {
         (list(&urgent))
         @if plain.len() > MANY_NOTES {
-            details.list { summary { (plain.len()) " notes" } (list(&plain)) }
+            (drawn.fold(&format!("{} notes", plain.len()), list(&plain), "`plumb report RUN --format json` has every note."))
         } @else {
             (list(&plain))
         }

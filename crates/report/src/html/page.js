@@ -1,5 +1,6 @@
-// Draws each plot when it comes near what is seen, or all of them before printing. Without
-// DecompressionStream the plots stay empty and say so. `window.plumb` tells what was done.
+// Draws each plot when it comes near what is seen, or all of them before printing, the summary of all
+// figures, and what is folded when it is opened. Without DecompressionStream all of it stays empty and
+// says so. `window.plumb` tells what was done.
 (async () => {
   "use strict";
   // How far below what is seen a plot is drawn already.
@@ -11,16 +12,37 @@
   const canvasOf = (figure) => figure.querySelector(".canvas");
   const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
 
+  const finder = document.getElementById("finder");
+  const folds = [...document.querySelectorAll("details[data-fold]")];
   if (!("DecompressionStream" in window)) {
-    figures.forEach((figure) => {
-      canvasOf(figure).textContent = "This browser cannot inflate the plotting library; the figures are in the tables.";
+    [...figures.map(canvasOf), ...folds.map((fold) => fold.lastElementChild), ...(finder ? [finder] : [])].forEach((place) => {
+      place.textContent = "This browser cannot inflate what stands here; the figures are in the tables.";
     });
     return;
   }
 
-  const inflate = (id) => {
-    const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
-    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  // Two of 91 letters, of which `<` is none, are 13 bits of gzip; a last one alone is 6 (packed.rs).
+  const unpack = (text) => {
+    const bytes = new Uint8Array(Math.floor(text.length * 6.5 / 8));
+    const place = (at) => {
+      const letter = text.charCodeAt(at);
+      return letter - (letter > 60 ? 36 : 35);
+    };
+    let [waiting, bits, end] = [0, 0, 0];
+    for (let at = 0; at < text.length; at += 2) {
+      const isPair = at + 1 < text.length;
+      waiting |= (place(at) + (isPair ? 91 * place(at + 1) : 0)) << bits;
+      for (bits += isPair ? 13 : 6; bits >= 8; bits -= 8) {
+        bytes[end++] = waiting;
+        waiting >>>= 8;
+      }
+    }
+    return bytes.subarray(0, end);
+  };
+  const inflate = async (id) => {
+    const packed = document.getElementById(id)?.textContent;
+    const stream = () => new Blob([unpack(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return packed && new Response(stream()).text();
   };
 
   // Colours as the style sheet has them in the scheme that holds now.
@@ -39,11 +61,42 @@
   });
   let theme = read();
 
-  const [pictures, library] = await Promise.all(["pictures", "plotly"].map(inflate));
-  const data = JSON.parse(pictures);
-  const script = document.createElement("script");
-  script.textContent = library;
-  document.head.appendChild(script);
+  const [pictures, library, rows, folded] = await Promise.all(["pictures", "plotly", "rows", "folded"].map(inflate));
+  const data = JSON.parse(pictures ?? "[]");
+  if (library) {
+    const script = document.createElement("script");
+    script.textContent = library;
+    document.head.appendChild(script);
+  }
+
+  // What is folded is markup of the page's own, by the number of its element.
+  const texts = JSON.parse(folded ?? "[]");
+  const fill = (fold) => {
+    fold.lastElementChild.innerHTML = texts[fold.dataset.fold];
+  };
+  folds.forEach((fold) => fold.addEventListener("toggle", () => fill(fold), { once: true }));
+
+  // The summary is drawn when it comes near; each experiment has a way to its figures there.
+  let summary;
+  const summarise = () => {
+    if (!summary) {
+      summary = plumbFinder(finder, JSON.parse(rows));
+      watch.observe(summary.box);
+    }
+    return summary;
+  };
+  if (rows) {
+    document.querySelectorAll("section[data-figures] > h2").forEach((heading) => {
+      const id = heading.parentElement.id;
+      const button = Object.assign(document.createElement("button"), { className: "find", textContent: "Distributions" });
+      button.setAttribute("aria-label", `Distributions of ${id}`);
+      button.addEventListener("click", () => {
+        document.getElementById("figures").scrollIntoView();
+        summarise().find(id);
+      });
+      heading.after(button);
+    });
+  }
 
   const isDrawn = (figure) => "drawn" in figure.dataset;
   let printing = false;
@@ -104,11 +157,14 @@
       if (!isIntersecting) continue;
       watch.unobserve(target);
       if (target.matches(".scroll")) reach(target);
+      else if (target === finder) summarise();
       else if (!isDrawn(target)) draw(target);
     }
     state.interactiveMs ??= performance.now();
   }, { rootMargin: AHEAD });
+  if (!figures.length && !rows) state.interactiveMs = performance.now();
   figures.forEach((figure) => watch.observe(figure));
+  if (rows) watch.observe(finder);
   document.querySelectorAll(".scroll").forEach((box) => watch.observe(box));
 
   // Sections are laid out when they come near, at other heights than were reserved; what has got the
@@ -128,6 +184,11 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.scheme ?? (dark.matches ? "dark" : "light")) === "dark";
   const scheme = document.getElementById("scheme");
+  // A menu that led somewhere is done.
+  const menu = document.getElementById("contents");
+  menu.addEventListener("click", ({ target }) => {
+    if (target.closest("a") && menu.matches(":popover-open")) menu.hidePopover();
+  });
   const offer = () => { scheme.textContent = isDark() ? "Light colours" : "Dark colours"; };
   scheme.hidden = false;
   offer();

@@ -34,8 +34,8 @@ impl Pictures {
     }
 
     /// All of them, as JSON.
-    pub fn json(self) -> String {
-        Value::from(self.0).to_string()
+    pub fn json(&self) -> String {
+        json!(self.0).to_string()
     }
 
     /// The element of a plot.
@@ -109,23 +109,20 @@ fn also(plot: &Plot) -> &'static str {
 fn data(plot: &Plot) -> Value {
     let bars = has(plot, Shape::Bars);
     let spans = has(plot, Shape::Spans);
-    // Bars lie: their lengths run along the horizontal axis.
-    let x = extent(plot, plot.x.is_log, |point| {
-        if bars {
-            let (low, high) = point.ends.unwrap_or((point.y, point.y));
-            vec![0.0, point.y, low, high]
-        } else if spans {
-            vec![point.x, point.y]
-        } else {
-            vec![point.x]
-        }
+    let places = extent(plot, plot.x.is_log, |point| match spans {
+        true => vec![point.x, point.y],
+        false => vec![point.x],
     });
-    let (y, shown) = heights(plot);
-    let y = shown.or(y);
+    let (all, shown) = lengths(plot);
+    let values = shown.or(all);
+    // Bars lie: their lengths run along the horizontal axis.
+    let (x, y) = if bars { (values, None) } else { (places, values) };
+    let of_values = if bars { &plot.x } else { &plot.y };
     json!({
         "x": axis(&plot.x, x, is_binary(plot)),
         "y": axis(&plot.y, y, false),
         "shown": shown.map(|(low, high)| [low, high]),
+        "ratio": of_values.unit == Some(Unit::Ratio),
         "series": plot.series.iter().map(|one| series(one, plot, x, y)).collect::<Vec<_>>(),
         "markers": plot.markers.iter().map(|marker| json!({
             "at": marker.at, "label": marker.label, "measured": marker.is_measured,
@@ -133,29 +130,33 @@ fn data(plot: &Plot) -> Value {
     })
 }
 
-/// What the vertical axis has to hold, and what of it is shown: a wide prediction must not flatten
+/// What the axis of values has to hold, and what of it is shown: a wide prediction must not flatten
 /// what was measured, so its band goes on beyond the picture.
-fn heights(plot: &Plot) -> (Extent, Extent) {
+fn lengths(plot: &Plot) -> (Extent, Extent) {
+    let bars = has(plot, Shape::Bars);
+    let is_log = if bars { plot.x.is_log } else { plot.y.is_log };
     let of_point = |point: &Point| {
         let (low, high) = point.ends.unwrap_or((point.y, point.y));
-        vec![point.y, low, high]
+        let origin = if bars { 0.0 } else { point.y };
+        vec![origin, point.y, low, high]
     };
     // The vertical axis is one of names.
-    if has(plot, Shape::Spans) || has(plot, Shape::Bars) {
+    if has(plot, Shape::Spans) {
         return (None, None);
     }
-    let all = extent(plot, plot.y.is_log, of_point);
+    let all = extent(plot, is_log, of_point);
     let measured = Plot { series: lines(plot), ..plot.clone() };
-    let shown = extent(&measured, plot.y.is_log, of_point)
+    let shown = extent(&measured, is_log, of_point)
         .map(|(low, high)| (low.min(0.0), high * HEADROOM))
-        .filter(|shown| !plot.y.is_log && all.is_some_and(|all| all.1 > BEYOND * shown.1));
+        .filter(|shown| !is_log && all.is_some_and(|all| all.1 > BEYOND * shown.1));
     (all, shown)
 }
 
 /// Up to what the band goes on where it is cut.
 fn cut_at(plot: &Plot) -> Option<String> {
-    let (all, shown) = heights(plot);
-    shown.and(all).map(|(_, high)| match plot.y.unit {
+    let (all, shown) = lengths(plot);
+    let axis = if has(plot, Shape::Bars) { &plot.x } else { &plot.y };
+    shown.and(all).map(|(_, high)| match axis.unit {
         Some(unit) => render(high, unit),
         None => digits(high),
     })

@@ -32,6 +32,10 @@ const plumbPicture = (() => {
   const has = (plot, shape) => plot.series.some((series) => series.shape === shape);
   const isPredicted = (series) => series.shape === "band" || series.shape === "ranges";
 
+  // What a ratio's dot says is short in the data: there are thousands.
+  const hover = (plot, series) => plot.ratio && series.shape === "dots"
+    ? series.hover.map((text, i) => `${text}: ${Number(series.y[i].toPrecision(3))} × the best guess`) : series.hover ?? [];
+
   const interval = (series, look) => series.low && ({
     type: "data", symmetric: false, thickness: 1.2, width: 2, ...look,
     array: series.high.map((high, i) => high === null ? 0 : high - series.y[i]),
@@ -57,9 +61,10 @@ const plumbPicture = (() => {
       const own = isPredicted(series)
         ? drawn.findIndex((other) => series.name === `predicted, ${other.name}`) : drawn.indexOf(series);
       const at = Math.max(own, 0);
-      const colour = theme.series[at % COLOURS];
+      // What was predicted of all lines has no line's colour.
+      const colour = own < 0 ? theme.muted : theme.series[at % COLOURS];
       const symbol = SYMBOLS[(at + Math.floor(at / COLOURS)) % SYMBOLS.length];
-      const common = { name: plain(series.name), text: series.hover?.map(plain), hovertemplate: "%{text}<extra></extra>" };
+      const common = { name: plain(series.name), text: hover(plot, series).map(plain), hovertemplate: "%{text}<extra></extra>" };
       const points = { ...common, x: series.x, y: series.y };
       switch (series.shape) {
         case "band": {
@@ -161,17 +166,18 @@ const plumbPicture = (() => {
     const shapes = marks.map((mark) => ({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1,
       line: { width: mark.measured ? 1.6 : 1.2, dash: mark.measured ? "solid" : "dot",
         color: mark.measured ? theme.marker : theme.muted } }));
-    // What ranges belong to is a ratio: its 1 is a line.
-    if (has(plot, "ranges")) {
+    // The 1 of ratios is a line.
+    if (has(plot, "ranges") && plot.ratio) {
       const along = bars ? { yref: "paper", y0: 0, y1: 1, x0: 1, x1: 1 } : { xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1 };
       shapes.push({ type: "line", ...along, layer: bars ? "above" : "below", line: { width: 1, color: theme.muted } });
     }
     const inLanes = { tickmode: "array", tickvals: bars ? bars.x : names.map((_, i) => i),
       ticktext: names.map((lines) => lines.join("<br>")), ...(bars ? { range: [lanes - 0.5, -0.5] } : { autorange: "reversed" }), showgrid: bars && plot.x.log };
+    const shown = plot.shown ? { range: plot.shown } : {};
     return {
       ...frame(theme, top + rows + bottom), margin: { l: narrow ? 48 : 70, r: narrow ? 12 : 24, t: top, b: bottom },
-      xaxis: axis(plot.x, theme, Math.max(3, Math.floor(inner / 70))),
-      yaxis: { ...axis(plot.y, theme, 12), ...(plot.shown ? { range: plot.shown } : {}), ...(bars || spans ? inLanes : {}) },
+      xaxis: { ...axis(plot.x, theme, Math.max(3, Math.floor(inner / 70))), ...(bars ? shown : {}) },
+      yaxis: { ...axis(plot.y, theme, 12), ...(bars ? {} : shown), ...(bars || spans ? inLanes : {}) },
       showlegend: legend > 0, shapes,
       legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, itemsizing: "constant" },
       annotations: marks.map((mark) => ({ x: mark.x, xanchor: "center", yref: "paper", y: 1, yshift: 10 + 15 * mark.row,

@@ -13,8 +13,29 @@ const SHORT: usize = 10;
 /// Rows from which what first cells have in common, up to a colon, stands once above them.
 const GROUPED_FROM: usize = 24;
 
-/// The element of a table, folded where it is long.
+/// The element of a table, folded where it is long, without what stands in the summary of all
+/// figures.
 pub fn render(table: &Table) -> Markup {
+    let is_shown: Vec<bool> = table.columns.iter().map(|column| !column.is_in_summary).collect();
+    match is_shown.contains(&false) {
+        true => of_shown(&without(table, &is_shown)),
+        false => of_shown(table),
+    }
+}
+
+fn without(table: &Table, is_shown: &[bool]) -> Table {
+    let mut left = table.clone();
+    let shown = || is_shown.iter().copied();
+    let mut keep = shown();
+    left.columns.retain(|_| keep.next().unwrap_or(true));
+    for row in &mut left.rows {
+        let mut keep = shown();
+        row.cells.retain(|_| keep.next().unwrap_or(true));
+    }
+    left
+}
+
+fn of_shown(table: &Table) -> Markup {
     let many = table.rows.len() > MANY_ROWS;
     let grid = html! {
         div.scroll {
@@ -59,8 +80,8 @@ fn rows(table: &Table) -> Markup {
             tr;
             @for (column, cell) in row.cells.iter().take(table.columns.len()).enumerate() {
                 @match (column, prefix) {
-                    (0, Some(prefix)) => { th scope="row"; (cell.text[prefix.len() + 1..].trim_start()) }
-                    (0, None) => { th scope="row"; (cell.text) }
+                    (0, Some(prefix)) => { th; (cell.text[prefix.len() + 1..].trim_start()) }
+                    (0, None) => { th; (cell.text) }
                     _ => (of_cell(cell, table.columns[column].is_number)),
                 }
             }

@@ -131,7 +131,8 @@ fn tables_of(document: &Document) -> usize {
     let blocks = document.sections.iter().flat_map(|section| &section.blocks);
     blocks
         .filter(|(audience, block)| {
-            *audience != Audience::Terminal && matches!(block, Block::Table(_))
+            *audience != Audience::Terminal
+                && matches!(block, Block::Table(_) | Block::Figures(..))
         })
         .count()
 }

@@ -71,7 +71,7 @@ fn when_it_was_made_is_told_with_what_was_otherwise_then() {
     let text = terminal::render(&document, PLAIN);
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(told.contains("otherwise than when the record began: <b>kernel."), "{told}");
-    assert!(!html::render(&document).contains("<b>kernel"));
+    assert!(!html::render(&document, html::Print::Full).contains("<b>kernel"));
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn reports_of_odd_runs_are_written() {
         assert!(text.len() <= markdown::COMMENT_BYTES, "{name}");
         assert!(text.contains("## Machine"), "{name}");
         assert!(!terminal::render(&document, PLAIN).is_empty());
-        let page = html::render(&document);
+        let page = html::render(&document, html::Print::Full);
         assert!(!page.contains("<b>") && !page.contains("Core <2>"), "{name}");
     }
 }

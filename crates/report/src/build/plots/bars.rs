@@ -1,5 +1,6 @@
 //! A bar per case, beside each other where there are several runs.
 
+use super::line::predicted;
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
 use crate::document::{Plot, Point, Series, Shape};
 use analysis::gather::distinct;
@@ -52,7 +53,16 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         let lengths = || spots.iter().map(|spot| spot.value);
         let (low, high) = (lengths().fold(f64::INFINITY, f64::min), lengths().fold(0.0, f64::max));
         let is_log = low > 0.0 && high > APART * low;
-        let series = shown.iter().enumerate().filter_map(of_run).collect();
+        let bars = shown.iter().enumerate().filter_map(of_run);
+        // The first run's: that is what the others are held against.
+        let ranges = spots.iter().filter(|spot| spot.of == 0).filter_map(|spot| {
+            let case = bare(spot);
+            let at = categories.iter().position(|category| *category == case)?;
+            predicted(spot.figure, at as f64)
+        });
+        let ranges = Series::new("predicted", Shape::Ranges, ranges.collect());
+        let series = Some(ranges).filter(|ranges| !ranges.points.is_empty());
+        let series = series.into_iter().chain(bars).collect();
         let title = title(shown, &metric.replace('_', " "), &of);
         Some(Plot::new(title, axis(metric, Some(unit), is_log), y, series))
     };

@@ -1,5 +1,6 @@
 //! A metric over another of the same case, a line per rest of the case.
 
+use super::line::predicted;
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
 use crate::document::{Plot, Point, Series, Shape};
 use crate::values;
@@ -8,8 +9,8 @@ use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::view::View;
 
-/// A line's case, its run, and its points by their steps.
-type Line = ((CaseId, usize), Vec<(Option<u64>, Point)>);
+/// A line's case, its run, and its points by their steps, each with what was predicted there.
+type Line = ((CaseId, usize), Vec<(Option<u64>, (Point, Option<Point>))>);
 
 /// A picture for each of the chosen values in which both metrics have values.
 pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
@@ -32,7 +33,8 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
             let own = spot.figure.case.0.iter();
             let rest = own.filter(|(name, _)| name != along && of.get(name).is_none());
             let line = (CaseId(rest.cloned().collect()), spot.of);
-            points.push((line, (step.int(), point(&spot, over, along, step))));
+            let range = predicted(spot.figure, over.value).filter(|_| spot.of == 0);
+            points.push((line, (step.int(), (point(&spot, over, along, step), range))));
         }
         let lines: Vec<Line> = gathered(points);
         let Some((unit_x, unit_y)) = units else {
@@ -40,11 +42,16 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
         };
         let keys: Vec<(&CaseId, usize)> = lines.iter().map(|((case, of), _)| (case, *of)).collect();
         let names = names(shown, &keys, y);
-        let series = names.into_iter().zip(lines).map(|(name, (_, mut points))| {
+        let series = names.into_iter().zip(lines).flat_map(|(name, (_, mut points))| {
             // Symbols after numbers, in the order of the plan.
             points.sort_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
-            let points = points.into_iter().map(|(_, point)| point).collect();
-            Series::new(name, Shape::Line, points)
+            let (points, ranges): (Vec<Point>, Vec<Option<Point>>) =
+                points.into_iter().map(|(_, both)| both).unzip();
+            let mut ranges: Vec<Point> = ranges.into_iter().flatten().collect();
+            ranges.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let band = (ranges.len() > 1)
+                .then(|| Series::new(format!("predicted, {name}"), Shape::Band, ranges));
+            band.into_iter().chain([Series::new(name, Shape::Line, points)])
         });
         plots.push(Plot::new(
             title(shown, &format!("{y} over {x}").replace('_', " "), &of),

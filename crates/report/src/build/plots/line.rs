@@ -12,7 +12,8 @@ use record::quantity::render;
 use record::unit::Unit;
 use record::view::{Cases, Placed, View};
 
-/// Lines up to which the predicted bands are drawn; more would hide each other.
+/// Lines up to which each has a predicted band of its own; more would hide each other, and have one
+/// around all.
 const BANDS: usize = 2;
 
 /// A picture for each metric and each of the chosen values that has two places on its axis.
@@ -80,6 +81,9 @@ impl Picture<'_, '_> {
             }
             let points = line.spots.iter().map(|spot| self.point(spot)).collect();
             series.push(Series::new(name, shape, points));
+        }
+        if drawn > BANDS {
+            series.splice(0..0, around_all(&lines));
         }
         let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
         let mut title = title(self.shown, &what, &told(of, cases, &spots));
@@ -278,7 +282,24 @@ fn ends(places: &[f64]) -> (f64, f64) {
     places.iter().fold(start, widen)
 }
 
-fn predicted(figure: &Figure, x: f64) -> Option<Point> {
+/// One band around what was predicted of all lines of the first run.
+fn around_all(lines: &[Line<'_>]) -> Option<Series> {
+    let own = lines.iter().filter(|line| line.of == 0);
+    let points = own.flat_map(|line| &line.spots);
+    let mut points: Vec<Point> =
+        points.filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points.dedup_by(|next, kept| {
+        let is_same = next.x.total_cmp(&kept.x).is_eq();
+        if let (true, Some(one), Some(other)) = (is_same, next.ends, kept.ends) {
+            kept.ends = Some((one.0.min(other.0), one.1.max(other.1)));
+        }
+        is_same
+    });
+    (points.len() > 1).then(|| Series::new("predicted, all lines", Shape::Band, points))
+}
+
+pub(super) fn predicted(figure: &Figure, x: f64) -> Option<Point> {
     let range = figure.shown_prediction()?.prediction.range?;
     Some(Point { x, y: range.likely, ends: Some((range.low, range.high)), hover: String::new() })
 }

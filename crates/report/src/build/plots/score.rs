@@ -1,6 +1,6 @@
 //! Measured over predicted, for every predicted figure.
 
-use super::{axis, hover};
+use super::axis;
 use crate::document::{Plot, Point, Series, Shape};
 use analysis::figure::Figure;
 use analysis::verdict::Verdict;
@@ -22,7 +22,6 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
     });
     for (at, (figure, range, value)) in judged.enumerate() {
         let x = at as f64;
-        let metric = figure.metric.as_ref()?;
         ranges.push(Point {
             x,
             y: 1.0,
@@ -34,7 +33,7 @@ pub fn score(figures: &[Figure]) -> Option<Plot> {
             x,
             y: value / range.likely,
             ends: None,
-            hover: hover(figure, metric, &figure.label()),
+            hover: figure.label(),
         });
     }
     if ranges.is_empty() {

@@ -1,0 +1,129 @@
+//! A run among machines that others published: what it is good and bad at.
+
+use super::figure::Figure;
+use super::gather::{distinct, gathered};
+use record::metric::Better;
+use record::run::Run;
+use record::unit::Unit;
+use stats::quantile::median;
+
+/// How an experiment's figures stand against those of the other machines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Experiment id.
+    pub experiment: String,
+    /// Figures that another machine has too.
+    pub figures: usize,
+    /// Names of the machines that have any of them.
+    pub machines: Vec<String>,
+    /// How many times better than the others' median, as the geometric mean over the figures; below
+    /// one worse.
+    pub factor: f64,
+    /// The figure nearest to that factor.
+    pub example: Example,
+}
+
+/// A figure beside those of other machines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// Its key as text.
+    pub label: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// This machine's value.
+    pub value: f64,
+    /// The others' by their names.
+    pub others: Vec<(String, f64)>,
+    /// How many times better than the others' median.
+    pub factor: f64,
+}
+
+/// Every experiment that shares figures with other machines, the best first.
+pub fn standings(figures: &[Figure], others: &[Run]) -> Vec<Standing> {
+    let shared = figures.iter().filter_map(|figure| {
+        example(figure, others).map(|example| (figure.experiment.as_str(), example))
+    });
+    let mut standings: Vec<Standing> =
+        gathered(shared).into_iter().map(|(id, examples)| standing(id, examples)).collect();
+    standings.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    standings
+}
+
+fn example(figure: &Figure, others: &[Run]) -> Option<Example> {
+    let metric = figure.metric.as_ref()?;
+    let value = figure.value.filter(|value| *value > 0.0)?;
+    let of_run = |run: &Run| {
+        let derived = run.derived(&figure.experiment, &figure.case, &metric.name)?;
+        (derived.value > 0.0).then(|| (run.header.run.clone(), derived.value))
+    };
+    let others: Vec<(String, f64)> = others.iter().filter_map(of_run).collect();
+    let values: Vec<f64> = others.iter().map(|(_, value)| *value).collect();
+    let middle = median(&values)?;
+    let factor = match metric.better {
+        Better::Lower => middle / value,
+        Better::Higher => value / middle,
+        Better::None => return None,
+    };
+    Some(Example { label: figure.label(), unit: metric.unit, value, others, factor })
+}
+
+fn standing(experiment: &str, examples: Vec<Example>) -> Standing {
+    let logs: f64 = examples.iter().map(|one| one.factor.ln()).sum();
+    let mean = logs / examples.len() as f64;
+    let machines = examples.iter().flat_map(|one| &one.others).map(|(name, _)| name.clone());
+    let machines = distinct(machines);
+    let away = |one: &Example| (one.factor.ln() - mean).abs();
+    let figures = examples.len();
+    let nearest = examples.into_iter().min_by(|a, b| away(a).total_cmp(&away(b)));
+    Standing {
+        experiment: experiment.to_owned(),
+        figures,
+        machines,
+        factor: mean.exp(),
+        example: nearest.expect("a gathered group has a member"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::standings;
+    use crate::figures;
+    use crate::sample;
+    use record::event::{Derived, Event};
+    use record::run::Run;
+
+    #[test]
+    fn an_experiment_is_as_good_as_its_figures_are_beside_those_of_others() {
+        let run = sample::run();
+        let all = figures(&run);
+        let other = |name: &str, factor: f64| {
+            let mut other = Run::new(sample::header());
+            other.header.run = name.to_owned();
+            for figure in all.iter().filter(|one| one.experiment == "os.syscall") {
+                if let (Some(value), Some(metric)) = (figure.value, &figure.metric) {
+                    other.push(Event::Derived(Derived {
+                        experiment: figure.experiment.clone(),
+                        case: figure.case.clone(),
+                        metric: metric.name.to_string(),
+                        value: factor * value,
+                        ci: None,
+                        confidence: None,
+                        presence: 1.0,
+                        at: std::collections::BTreeMap::new(),
+                        notes: Vec::new(),
+                    }));
+                }
+            }
+            other
+        };
+        let found = standings(&all, &[other("old", 4.0), other("older", 16.0)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].experiment.as_str(), found[0].machines.len()), ("os.syscall", 2));
+        // The median of four and sixteen times is ten times.
+        assert!((found[0].factor - 10.0).abs() < 1e-9, "{}", found[0].factor);
+        assert_eq!(found[0].example.others.len(), 2);
+        assert!(standings(&all, &[]).is_empty());
+        let worse = standings(&all, &[other("new", 0.5)]);
+        assert!((worse[0].factor - 0.5).abs() < 1e-9);
+    }
+}
