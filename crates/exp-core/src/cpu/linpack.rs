@@ -81,11 +81,7 @@ mod solve;
 #[cfg(test)]
 mod tests;
 
-/// The experiment.
-pub static EXPERIMENT: Linpack = Linpack;
-
-/// `cpu.linpack`.
-pub struct Linpack;
+bench::experiment!(Linpack);
 
 /// Equations in a rehearsal, whatever the case says: code without optimisation solves them in
 /// milliseconds.

@@ -65,6 +65,7 @@
 pub mod load;
 pub mod width;
 
+use crate::add;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -84,11 +85,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: PeakRate = PeakRate;
-
-/// `cpu.peak`.
-pub struct PeakRate;
+bench::experiment!(PeakRate);
 
 /// A window is so many times longer where threads share CPUs: some turns of the scheduler.
 const CROWDED: f64 = 4.0;
@@ -165,13 +162,8 @@ impl Experiment for PeakRate {
     fn series(site: &Site, cases: Vec<Peak>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
         for case in cases {
-            match Self::absent(site, &case, params) {
-                Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => {
-                    let series = offer.of(&CARD, case.width.text(), Self::ORDER);
-                    series.cases.push(Case::new(case.id()));
-                }
-            }
+            let absent = Self::absent(site, &case, params);
+            add(&mut offer, (&CARD, case.width.text(), Self::ORDER), &case, absent);
         }
         if offer.series.is_empty() {
             return Err(Skip::because("this processor has none of the instructions asked for"));

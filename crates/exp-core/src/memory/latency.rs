@@ -124,6 +124,7 @@ mod round;
 mod walks;
 
 use super::levels::any_of;
+use crate::add;
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -155,11 +156,8 @@ const VERIFIED_MOST: u64 = 64 * MIB;
 /// Loads of the walk itself before it is timed, at most: they bring back the page tables, which a
 /// sweep of data drives out of the caches.
 const WARM_LOADS: u64 = 1 << 16;
-/// The experiment.
-pub static EXPERIMENT: Latency = Latency;
 
-/// Load-to-use latency over footprints.
-pub struct Latency;
+bench::experiment!(Latency);
 
 const METRICS: &[Metric] = metrics! {
     "latency" => Ns Lower Hardware: "Time of one load whose address is the load before";
@@ -272,18 +270,15 @@ impl Experiment for Latency {
         for is_random in [true, false] {
             let of_kind = |of: &&Point| (of.pattern == Pattern::Random) == is_random;
             for point in cases.iter().filter(of_kind) {
-                if let Some(skip) = not_here(site, point) {
-                    offer.skipped.push((point.id(), skip));
-                    continue;
-                }
                 let (group, order) = match is_random {
                     true => ("random", Order::Ladder),
                     false => ("walks", Order::Shuffled),
                 };
                 let name = format!("{group}-{}", point.pages.text());
-                let series = offer.of(&CARD, &name, order);
-                series.settings = settings.clone();
-                series.cases.push(Case::new(point.id()));
+                let absent = not_here(site, point);
+                if let Some(series) = add(&mut offer, (&CARD, &name, order), point, absent) {
+                    series.settings = settings.clone();
+                }
             }
         }
         any_of(offer)
