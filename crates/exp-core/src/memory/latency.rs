@@ -135,7 +135,7 @@ use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
 use bench::measure::{Bench, Declared};
 use bench::metrics;
 use laws::cpu::knows_clock;
-use laws::memory;
+use laws::memory::{self, On, Pattern, Point};
 use metal::memory::Pages;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
@@ -145,7 +145,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use round::Round;
 use std::time::Duration;
-use walks::{GRAIN_BYTES, On, PRIVATE, Pattern, Point, not_here, settings};
+use walks::{GRAIN_BYTES, PRIVATE, has_stride, not_here, settings};
 
 const ID: &str = "memory.latency";
 const MIB: u64 = 1 << 20;
@@ -250,7 +250,7 @@ impl Experiment for Latency {
 
     /// A walk in order of addresses has its slots a line apart where nothing else was chosen.
     fn complete(mut case: Point) -> Option<Point> {
-        case.stride = case.pattern.has_stride().then(|| case.stride.unwrap_or(GRAIN_BYTES));
+        case.stride = has_stride(case.pattern).then(|| case.stride.unwrap_or(GRAIN_BYTES));
         Some(case)
     }
 
@@ -285,7 +285,7 @@ impl Experiment for Latency {
     }
 
     fn law(facts: Facts, of: &Point, _: &Case, _: &Metric) -> Option<Prediction> {
-        let law = || memory::load_latency(facts, of.access());
+        let law = || memory::load_latency(facts, of);
         knows_clock(facts).then(|| law().bounded(memory::least_load(facts.site)).prediction())
     }
 
