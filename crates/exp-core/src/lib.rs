@@ -1,6 +1,39 @@
 //! Experiments on clocks, the core and memory.
 #![forbid(unsafe_code)]
 
+use bench::experiment::{Card, Fields, Offer, Site, Skip};
+use record::case::{Case, Order, Series};
+use record::quantity::render;
+use record::unit::Unit;
+
 pub mod clock;
 pub mod cpu;
 pub mod memory;
+
+/// Adds a case to the series of a name, which is returned; one that is absent to those skipped.
+fn add<'offer>(
+    offer: &'offer mut Offer,
+    (card, name, order): (&Card, &str, Order),
+    case: &impl Fields,
+    absent: Option<Skip>,
+) -> Option<&'offer mut Series> {
+    if let Some(skip) = absent {
+        offer.skipped.push((case.id(), skip));
+        return None;
+    }
+    let series = offer.of(card, name, order);
+    series.cases.push(Case::new(case.id()));
+    Some(series)
+}
+
+/// Why so much memory cannot be had here, if it cannot; `less` names what would take less.
+fn too_much(site: &Site, needed: u64, less: &str) -> Option<Skip> {
+    (needed > site.memory_bytes).then(|| {
+        let [needed, most] = [needed, site.memory_bytes].map(|bytes| render(bytes as f64, Unit::B));
+        Skip::because(format!(
+            "needs {needed} of memory; {most} may be touched (of what is available, and under the \
+             control group's limit)"
+        ))
+        .needs(format!("more free memory, a higher limit, or {less}"))
+    })
+}

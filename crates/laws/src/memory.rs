@@ -14,8 +14,8 @@ mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest};
 use super::{Facts, Law, inverse, product, range, scaled, sum};
-use bench::experiment::Site;
-use bench::symbols;
+use bench::experiment::{Domain, Site};
+use bench::{case, symbols};
 use cores::{costs, memory_ns};
 use host::Arch;
 use host::cache::CacheKind;
@@ -63,36 +63,52 @@ const MESH_SHARERS: usize = 32;
 /// Slice of a last cache that comes with a core: 1.4 to 4 MiB since 2011.
 const SLICE_BYTES: f64 = 4.0 * MIB;
 
-/// The order of a walk.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Walk {
-    /// Every slot next to any other.
-    Random,
-    /// Slots of a page in random order, page after page.
-    PageRandom {
-        /// Distance of slots in bytes.
-        stride: f64,
-    },
-    /// In the order of addresses, either way.
-    Strided {
-        /// Distance of slots in bytes.
-        stride: f64,
-    },
-    /// The four quarters in turn, line after line.
-    FourQuarter,
+symbols! {
+    /// The order of a walk.
+    pub enum Pattern {
+        Random = "random",
+        PageRandom = "page-random",
+        Forward = "forward",
+        Backward = "backward",
+        FourQuarter = "four-quarter",
+    }
+}
+symbols! {
+    /// What a load takes the next address from.
+    pub enum Load { Pointer = "pointer", Index = "index" }
+}
+symbols! {
+    /// Pages of the memory.
+    pub enum On { Huge = "huge", Base = "base" }
+}
+case! {
+    /// A walk over a footprint.
+    pub struct Point {
+        /// order of the walk
+        pattern: Pattern,
+        /// distance of slots of page-random, forward and backward
+        stride: Option<u64> = Domain::bytes(16, 1 << 20),
+        /// walks by pointer or by array index
+        load: Load,
+        /// huge or base pages; where there are no huge ones, base pages are the reference
+        pages: On,
+        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be
+        /// touched
+        footprint: u64 = Domain::bytes(128, 1 << 42),
+    }
 }
 
-/// A walk over a footprint.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Access {
-    /// Order.
-    pub walk: Walk,
-    /// By index instead of by pointer.
-    pub index: bool,
-    /// On base pages.
-    pub base_pages: bool,
-    /// Bytes walked over.
-    pub footprint: f64,
+impl Point {
+    /// A random walk by pointer.
+    pub(crate) fn random(pages: On, footprint: f64) -> Point {
+        let (pattern, load) = (Pattern::Random, Load::Pointer);
+        Point { pattern, stride: None, load, pages, footprint: footprint as u64 }
+    }
+
+    /// Distance of its slots; a line where its order tells none.
+    fn stride_bytes(&self) -> f64 {
+        self.stride.map_or(LINE, |stride| stride as f64)
+    }
 }
 
 /// What a level of the hierarchy costs. The last one, main memory, has no size.
@@ -299,29 +315,30 @@ fn because(site: &Site, sure: bool, kind: &str, described: bool) -> String {
 }
 
 /// Time of one load of a walk, in ns.
-pub fn load_latency(facts: Facts, access: Access) -> Law {
+pub fn load_latency(facts: Facts, of: &Point) -> Law {
+    let footprint = of.footprint as f64;
     let hierarchy = Hierarchy::of(facts);
-    let random = hierarchy.random(access.footprint);
+    let random = hierarchy.random(footprint);
     let l1 = hierarchy.l1();
-    let in_private = access.footprint <= hierarchy.private_bytes();
+    let in_private = footprint <= hierarchy.private_bytes();
     let line = line_bytes(facts.site).0 as f64;
-    let exposed = exposed(access.walk, in_private, line);
+    let exposed = exposed(of.pattern, of.stride_bytes(), in_private, line);
     let part = |l1: f64, random: f64, share: f64| l1 + share * (random - l1).max(0.0);
-    let ns = match access.walk {
-        Walk::Random => random,
+    let ns = match of.pattern {
+        Pattern::Random => random,
         _ => range(
             part(l1.low, random.low, exposed.low),
             part(l1.likely, random.likely, exposed.likely),
             part(l1.high, random.high, exposed.high),
         ),
     };
-    let walks = translation::added(facts.site, &hierarchy, access);
+    let walks = translation::added(facts.site, &hierarchy, of);
     let mut ns = range(ns.low + walks.low, ns.likely + walks.likely, ns.high + walks.high);
-    if access.index {
+    if of.load == Load::Index {
         ns = sum(ns, product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock.range)));
     }
-    let place = hierarchy.place(access.footprint).text();
-    let size = render(access.footprint, Unit::B);
+    let place = hierarchy.place(footprint).text();
+    let size = render(footprint, Unit::B);
     let is_nested = is_guest(facts.site);
     let law = hierarchy.law(ns).and(format_args!("{size} in {place}"));
     law.counting_if(is_nested, Condition::NestedPaging)
@@ -329,18 +346,17 @@ pub fn load_latency(facts: Facts, access: Access) -> Law {
 
 /// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
 /// Starting values from one machine of 2024 with ends that hold designs without the prefetcher.
-fn exposed(walk: Walk, in_private: bool, line: f64) -> Range {
-    let (shares, stride) = match (walk, in_private) {
-        (Walk::Random, _) => return range(1.0, 1.0, 1.0),
-        (Walk::PageRandom { stride }, true) => (range(0.9, 1.0, 1.05), stride),
-        (Walk::PageRandom { stride }, false) => (range(0.1, 0.33, 0.85), stride),
-        (Walk::FourQuarter, true) => (range(0.02, 0.3, 1.0), LINE),
-        (Walk::FourQuarter, false) => (range(0.01, 0.07, 0.5), LINE),
-        (Walk::Strided { stride }, true) => (strided_private(stride), stride),
-        (Walk::Strided { stride }, false) => (strided_beyond(stride), stride),
+fn exposed(pattern: Pattern, stride: f64, in_private: bool, line: f64) -> Range {
+    let shares = match (pattern, in_private) {
+        (Pattern::Random, _) => return range(1.0, 1.0, 1.0),
+        (Pattern::PageRandom, true) => range(0.9, 1.0, 1.05),
+        (Pattern::PageRandom, false) => range(0.1, 0.33, 0.85),
+        (Pattern::FourQuarter, true) => range(0.02, 0.3, 1.0),
+        (Pattern::FourQuarter, false) => range(0.01, 0.07, 0.5),
+        (Pattern::Forward | Pattern::Backward, true) => strided_private(stride),
+        (Pattern::Forward | Pattern::Backward, false) => strided_beyond(stride),
     };
-    let lines = (stride / line).min(1.0);
-    scaled(shares, lines)
+    scaled(shares, (stride / line).min(1.0))
 }
 
 fn strided_private(stride: f64) -> Range {
@@ -429,7 +445,7 @@ pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
     let hierarchy = Hierarchy::of(Facts::prior(site));
     let random = hierarchy.random(footprint).likely;
     let l1 = hierarchy.l1().likely;
-    let shares = exposed(Walk::Strided { stride: LINE }, false, LINE);
+    let shares = exposed(Pattern::Forward, LINE, false, LINE);
     let gain = |share: f64| random / (l1 + share * (random - l1));
     let range = range(gain(shares.high) * 0.8, gain(shares.likely), gain(shares.low) * 1.2);
     Law::hardware(range, "what prefetchers leave of a random load's time")

@@ -91,8 +91,8 @@ pub(crate) struct Reading {
 
 /// The last instruction of a procedure that a loop calls. The padding behind it puts the procedure's
 /// start on a line of 64 bytes, wherever the build puts it: a naked function is alone in its section,
-/// which is as aligned as anything in it. A start 4 bytes before a line's end costs a call 0.9 cycles
-/// (docs/notes/2026-11-25-house.md).
+/// which is as aligned as anything in it. Builds whose callees began anywhere in a line differed by
+/// 0.9 cycles a call (docs/notes/2026-11-25-house.md).
 macro_rules! callee_end {
     ($last:literal) => {
         concat!($last, "\n.p2align 6")

@@ -210,6 +210,18 @@ macro_rules! rows {
     };
 }
 
+/// Declares an experiment, and the value of it that a family lists.
+#[macro_export]
+macro_rules! experiment {
+    ($name:ident) => {
+        /// The experiment.
+        pub struct $name;
+
+        /// The experiment, as its family lists it.
+        pub static EXPERIMENT: $name = $name;
+    };
+}
+
 /// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it says;
 /// `derived` where it follows from several cases.
 #[macro_export]

@@ -9,7 +9,7 @@ use super::core_clock::{CoreClock, Windows};
 use super::together::{Finally, Gate, beside};
 use super::width::{Probe, Stretch, Stretches};
 use anyhow::{Context, Result, bail};
-pub use attempts::{Had, REHEARSAL_NS, best_window, is_undisturbed};
+pub use attempts::{Had, REHEARSAL_NS, best_window};
 use log::Log;
 use metal::place;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -29,7 +29,7 @@ pub use bench::{Bench, Declared, Outcome, Written, WrongResult};
 pub use calibrate::{calibrate, raw_ns};
 pub use clock::Clock;
 pub use core_clock::{CoreClock, Windows};
-pub use crew::{Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed};
+pub use crew::{Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window};
 pub use far::FarEnd;
 pub use quartet::{Quartet, Timer, Turns, abba, samples};
 pub use storage::{Settled, settle, unwritten};

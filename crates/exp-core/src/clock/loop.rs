@@ -47,11 +47,7 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::metric::{Kind, Metric};
 
-/// The experiment.
-pub static EXPERIMENT: Loop = Loop;
-
-/// `clock.loop`.
-pub struct Loop;
+bench::experiment!(Loop);
 
 /// A loop.
 pub struct Row {

@@ -57,11 +57,7 @@ use record::metric::Metric;
 use stats::quantile::median;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Rate = Rate;
-
-/// `clock.rate`.
-pub struct Rate;
+bench::experiment!(Rate);
 
 /// Attempts to read counter and clock together.
 const ANCHOR_ATTEMPTS: usize = 25;

@@ -70,11 +70,7 @@ use record::unit::Unit;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The experiment.
-pub static EXPERIMENT: ReadClock = ReadClock;
-
-/// `clock.read`.
-pub struct ReadClock;
+bench::experiment!(ReadClock);
 
 /// Repetitions of the search for the smallest step.
 const STEP_EVENTS: usize = 32;

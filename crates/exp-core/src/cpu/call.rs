@@ -62,11 +62,7 @@ use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use std::collections::BTreeMap;
 
-/// The experiment.
-pub static EXPERIMENT: Call = Call;
-
-/// `cpu.call`.
-pub struct Call;
+bench::experiment!(Call);
 
 /// The line is over these numbers of arguments: those of the reports but 0, which costs more than 1
 /// on some cores (two branches close together), so that with it the slope would depend on how many

@@ -64,6 +64,7 @@
 mod cells;
 mod game;
 
+use crate::add;
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -83,11 +84,7 @@ use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: CoreToCore = CoreToCore;
-
-/// `cpu.core_to_core`.
-pub struct CoreToCore;
+bench::experiment!(CoreToCore);
 
 /// Fresh lines of a case, unless set otherwise.
 const LINES: u64 = 8;
@@ -203,10 +200,7 @@ impl Experiment for CoreToCore {
             cases.into_iter().map(|case| (CLASSES, Self::absent(site, &case, params), case));
         let cells = cells::cells(site, params).into_iter().map(|(case, skip)| (MATRIX, skip, case));
         for (name, skip, case) in classes.chain(cells) {
-            match skip {
-                Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => offer.of(&CARD, name, Self::ORDER).cases.push(Case::new(case.id())),
-            }
+            add(&mut offer, (&CARD, name, Self::ORDER), &case, skip);
         }
         let lines = params.ints("lines").first().copied().unwrap_or(LINES);
         for series in &mut offer.series {

@@ -82,11 +82,7 @@ use record::metric::Metric;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Instructions = Instructions;
-
-/// `cpu.instruction`.
-pub struct Instructions;
+bench::experiment!(Instructions);
 
 const LATENCY: &str = "latency";
 const THROUGHPUT: &str = "reciprocal_throughput";

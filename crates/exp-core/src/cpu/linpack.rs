@@ -51,6 +51,7 @@
 //! "Locality of reference in LU decomposition with partial pivoting" (1997) for the panels.
 
 use super::peak::load::cpus_of;
+use crate::too_much;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -81,11 +82,7 @@ mod solve;
 #[cfg(test)]
 mod tests;
 
-/// The experiment.
-pub static EXPERIMENT: Linpack = Linpack;
-
-/// `cpu.linpack`.
-pub struct Linpack;
+bench::experiment!(Linpack);
 
 /// Equations in a rehearsal, whatever the case says: code without optimisation solves them in
 /// milliseconds.
@@ -267,14 +264,7 @@ fn unfit(site: &Site, case: &Solved, has_one: bool) -> Option<Skip> {
     let equations = usize::try_from(solve.n).unwrap_or(usize::MAX);
     let matrix = Matrix::bytes(equations, equations.saturating_add(1)) as u64;
     let needed = matrix.saturating_add(THREAD_BYTES * solve.threads as u64);
-    (needed > site.memory_bytes).then(|| {
-        Skip::because(format!(
-            "needs {} of memory; {} may be touched",
-            render(needed as f64, Unit::B),
-            render(site.memory_bytes as f64, Unit::B)
-        ))
-        .needs("more free memory, a higher limit, or a smaller n")
-    })
+    too_much(site, needed, "a smaller n")
 }
 
 /// Why a case that would take so long is left out.

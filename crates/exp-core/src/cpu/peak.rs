@@ -65,6 +65,7 @@
 pub mod load;
 pub mod width;
 
+use crate::add;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -84,11 +85,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: PeakRate = PeakRate;
-
-/// `cpu.peak`.
-pub struct PeakRate;
+bench::experiment!(PeakRate);
 
 /// A window is so many times longer where threads share CPUs: some turns of the scheduler.
 const CROWDED: f64 = 4.0;
@@ -165,13 +162,8 @@ impl Experiment for PeakRate {
     fn series(site: &Site, cases: Vec<Peak>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
         for case in cases {
-            match Self::absent(site, &case, params) {
-                Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => {
-                    let series = offer.of(&CARD, case.width.text(), Self::ORDER);
-                    series.cases.push(Case::new(case.id()));
-                }
-            }
+            let absent = Self::absent(site, &case, params);
+            add(&mut offer, (&CARD, case.width.text(), Self::ORDER), &case, absent);
         }
         if offer.series.is_empty() {
             return Err(Skip::because("this processor has none of the instructions asked for"));
@@ -244,24 +236,30 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
 /// Writes down what a crew reached, and the quantities that its bound rests on.
 fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Load) -> Result<()> {
     let operations = load::ops_per_cycle(case);
+    let shared = &load.had.shared;
+    let steady = shared.members.iter().map(|member| member.steady_rate).sum::<Option<f64>>();
+    let steady = steady.filter(|_| !load.is_crowded);
+    let together = load.had.steady_rate().filter(|_| !load.is_crowded);
+    let note = (steady.is_some() && together.is_none()).then(|| {
+        "the rate is that of the whole window: the threads did not all have their CPUs all the time \
+         (a quota, steal or other load)"
+            .to_owned()
+    });
+    let rate = together.unwrap_or_else(|| shared.rate());
     // What the units do while they have work does not depend on how long they had it.
-    let steady = load.steady_rate.unwrap_or(load.rate);
-    let (rate, note) = load.rate_together();
+    let steady = steady.unwrap_or_else(|| shared.rate());
     // What a neighbour took of a core shows between the probes, where the threads had their CPUs.
-    let stretches = match note {
-        None => &load.stretches[..],
-        Some(_) => &[],
-    };
+    let stretches = if note.is_none() { shared.stretches() } else { Vec::new() };
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
         let possible = operations * cores_hz;
         let efficiency: Vec<Stretch> = stretches.iter().map(|one| one.over(possible)).collect();
         bench.record(case, "efficiency", Values::stretches(&efficiency, steady / possible))?;
     }
-    let samples = bench.record(case, arithmetic.metric(), Values::stretches(stretches, rate))?;
+    let samples = bench.record(case, arithmetic.metric(), Values::stretches(&stretches, rate))?;
     for (name, value) in [
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),
-        ("window_rate", Some(load.rate)),
+        ("window_rate", Some(shared.rate())),
     ] {
         if let Some(value) = value {
             samples.quantities.insert(name.to_owned(), value);

@@ -47,6 +47,7 @@
 mod changes;
 
 use super::peak::load;
+use crate::add;
 use anyhow::{Context, Result};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -67,11 +68,7 @@ use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The experiment.
-pub static EXPERIMENT: Sustained = Sustained;
-
-/// `cpu.sustained`.
-pub struct Sustained;
+bench::experiment!(Sustained);
 
 /// Of a block, warm-up (a tenth of the window) and the looks at the clock take their part.
 const WINDOW_SHARE: f64 = 0.9;
@@ -154,19 +151,16 @@ impl Experiment for Sustained {
         let setting = |name: &str| Some(Value::Int(*params.ints(name).first()?));
         let mut offer = Offer::default();
         for case in cases {
-            if let Some(skip) = Self::absent(site, &case, params) {
-                offer.skipped.push((case.id(), skip));
-                continue;
-            }
             let (threads, duration) = match case.threads {
                 Threads::Number(count) => (count.to_string(), "duration_part"),
                 _ => ("all".to_owned(), "duration"),
             };
             let name = format!("{}-{threads}", case.element.text());
-            let series = offer.of(&CARD, &name, Self::ORDER);
-            series.cases.push(Case::new(case.id()));
-            for (name, value) in [("duration", setting(duration)), ("block", setting("block"))] {
-                series.settings.extend(value.map(|value| (name.to_owned(), value)));
+            let absent = Self::absent(site, &case, params);
+            if let Some(series) = add(&mut offer, (&CARD, &name, Self::ORDER), &case, absent) {
+                let settings = [("duration", setting(duration)), ("block", setting("block"))];
+                let given = settings.into_iter().filter_map(|(name, value)| Some((name, value?)));
+                series.settings.extend(given.map(|(name, value)| (name.to_owned(), value)));
             }
         }
         if offer.series.is_empty() {

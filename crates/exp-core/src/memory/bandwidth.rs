@@ -96,6 +96,7 @@ mod run;
 mod sizes;
 
 use super::levels::any_of;
+use crate::add;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -108,7 +109,7 @@ use beside::contradicted;
 use laws::cpu::{is_guest, knows_clock};
 use laws::memory::Level;
 use laws::memory::bandwidth::{self as law, Transfer, Width};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::key_figure::KeyFigure;
@@ -140,11 +141,7 @@ const REHEARSAL_LIMIT: u64 = 8 << 20;
 /// Why a case cannot be measured at the sizes that were found, as it has it.
 const IMPOSSIBLE: &str = "impossible";
 
-/// The experiment.
-pub static EXPERIMENT: Bandwidth = Bandwidth;
-
-/// `memory.bandwidth`.
-pub struct Bandwidth;
+bench::experiment!(Bandwidth);
 
 const METRICS: &[Metric] = metrics! {
     "bandwidth" => BPerS Higher Hardware:
@@ -211,15 +208,12 @@ impl Experiment for Bandwidth {
         let most = if params.preset == Preset::Rehearsal { REHEARSAL_LIMIT } else { u64::MAX };
         let limit = params.ints("limit").first().map_or(most, |limit| most.min(*limit));
         for case in cases {
-            if let Some(skip) = cases::absent(site, &case, limit) {
-                offer.skipped.push((case.id(), skip));
-                continue;
-            }
             let is_reports = case.level == Level::FourTimes;
             let name = if is_reports { Level::FourTimes.text() } else { "levels" };
-            let series = offer.of(&CARD, name, Order::Shuffled);
-            series.settings.insert("limit".to_owned(), Value::from(limit));
-            series.cases.push(Case::new(case.id()));
+            let absent = cases::absent(site, &case, limit);
+            if let Some(series) = add(&mut offer, (&CARD, name, Self::ORDER), &case, absent) {
+                series.settings.insert("limit".to_owned(), Value::from(limit));
+            }
         }
         offer.series.sort_by_key(|series| series.name == Level::FourTimes.text());
         any_of(offer)

@@ -126,6 +126,7 @@ use bench::experiment::{
 use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{metrics, settings};
+use laws::memory::fault::Touch;
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
@@ -133,11 +134,7 @@ use record::key_figure::KeyFigure;
 use record::metric::Metric;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Fault = Fault;
-
-/// `memory.fault`.
-pub struct Fault;
+bench::experiment!(Fault);
 
 /// Name of the series of major faults, whose rounds read a file.
 const MAJOR_SERIES: &str = "major";
@@ -190,23 +187,6 @@ static CARD: Card = Card {
 };
 
 bench::symbols! {
-    /// What is touched for the first time.
-    pub enum Touch {
-        Anonymous = "anonymous",
-        Zero = "zero",
-        Huge = "huge",
-        File = "file",
-        FileAround = "file_around",
-        Shared = "shared",
-        Copy = "copy",
-        Protect = "protect",
-        Stress = "stress",
-        Page = "page",
-        Random = "random",
-        Window = "window",
-    }
-}
-bench::symbols! {
     /// Whether the kernel may read ahead.
     pub enum Readahead { On = "on", Off = "off" }
 }
@@ -218,13 +198,6 @@ bench::case! {
         fault: Touch,
         /// whether the kernel may read ahead of a major fault
         readahead: Option<Readahead>,
-    }
-}
-
-impl Touch {
-    /// Whether a device answers it.
-    fn is_major(self) -> bool {
-        matches!(self, Touch::Page | Touch::Random | Touch::Window)
     }
 }
 

@@ -124,6 +124,7 @@ mod round;
 mod walks;
 
 use super::levels::any_of;
+use crate::add;
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -134,7 +135,7 @@ use bench::measure::placed::{Placed, TooFewHuge, is_without_room, place};
 use bench::measure::{Bench, Declared};
 use bench::metrics;
 use laws::cpu::knows_clock;
-use laws::memory;
+use laws::memory::{self, On, Pattern, Point};
 use metal::memory::Pages;
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
@@ -144,7 +145,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use round::Round;
 use std::time::Duration;
-use walks::{GRAIN_BYTES, On, PRIVATE, Pattern, Point, not_here, settings};
+use walks::{GRAIN_BYTES, PRIVATE, has_stride, not_here, settings};
 
 const ID: &str = "memory.latency";
 const MIB: u64 = 1 << 20;
@@ -155,11 +156,8 @@ const VERIFIED_MOST: u64 = 64 * MIB;
 /// Loads of the walk itself before it is timed, at most: they bring back the page tables, which a
 /// sweep of data drives out of the caches.
 const WARM_LOADS: u64 = 1 << 16;
-/// The experiment.
-pub static EXPERIMENT: Latency = Latency;
 
-/// Load-to-use latency over footprints.
-pub struct Latency;
+bench::experiment!(Latency);
 
 const METRICS: &[Metric] = metrics! {
     "latency" => Ns Lower Hardware: "Time of one load whose address is the load before";
@@ -252,7 +250,7 @@ impl Experiment for Latency {
 
     /// A walk in order of addresses has its slots a line apart where nothing else was chosen.
     fn complete(mut case: Point) -> Option<Point> {
-        case.stride = case.pattern.has_stride().then(|| case.stride.unwrap_or(GRAIN_BYTES));
+        case.stride = has_stride(case.pattern).then(|| case.stride.unwrap_or(GRAIN_BYTES));
         Some(case)
     }
 
@@ -272,25 +270,22 @@ impl Experiment for Latency {
         for is_random in [true, false] {
             let of_kind = |of: &&Point| (of.pattern == Pattern::Random) == is_random;
             for point in cases.iter().filter(of_kind) {
-                if let Some(skip) = not_here(site, point) {
-                    offer.skipped.push((point.id(), skip));
-                    continue;
-                }
                 let (group, order) = match is_random {
                     true => ("random", Order::Ladder),
                     false => ("walks", Order::Shuffled),
                 };
                 let name = format!("{group}-{}", point.pages.text());
-                let series = offer.of(&CARD, &name, order);
-                series.settings = settings.clone();
-                series.cases.push(Case::new(point.id()));
+                let absent = not_here(site, point);
+                if let Some(series) = add(&mut offer, (&CARD, &name, order), point, absent) {
+                    series.settings = settings.clone();
+                }
             }
         }
         any_of(offer)
     }
 
     fn law(facts: Facts, of: &Point, _: &Case, _: &Metric) -> Option<Prediction> {
-        let law = || memory::load_latency(facts, of.access());
+        let law = || memory::load_latency(facts, of);
         knows_clock(facts).then(|| law().bounded(memory::least_load(facts.site)).prediction())
     }
 

@@ -96,11 +96,7 @@ use record::key::{CaseId, Value};
 use record::metric::Metric;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Loaded = Loaded;
-
-/// `memory.loaded`.
-pub struct Loaded;
+bench::experiment!(Loaded);
 
 const ID: &str = "memory.loaded";
 /// Least bytes of a loader's arrays: more than the caches of its core.

@@ -64,6 +64,7 @@
 use super::had;
 use super::levels::{self, MOST, Sized};
 use super::probe::MemoryProbe;
+use crate::add;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
@@ -87,11 +88,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The experiment.
-pub static EXPERIMENT: Mlp = Mlp;
-
-/// `memory.mlp`.
-pub struct Mlp;
+bench::experiment!(Mlp);
 
 const ID: &str = "memory.mlp";
 /// Loads before a case in main memory is timed: they bring back page tables.
@@ -155,13 +152,10 @@ impl Experiment for Mlp {
         let most = levels::most(params);
         let mut offer = Offer::default();
         for case in cases {
-            match levels::footprint(Facts::prior(site), case.level, most) {
-                Ok(_) => {
-                    let series = offer.of(&CARD, case.level.text(), Self::ORDER);
-                    series.settings.insert("most".to_owned(), Value::from(most));
-                    series.cases.push(Case::new(case.id()));
-                }
-                Err(skip) => offer.skipped.push((case.id(), skip)),
+            let absent = levels::footprint(Facts::prior(site), case.level, most).err();
+            let of = (&CARD, case.level.text(), Self::ORDER);
+            if let Some(series) = add(&mut offer, of, &case, absent) {
+                series.settings.insert("most".to_owned(), Value::from(most));
             }
         }
         levels::any_of(offer)

@@ -135,11 +135,7 @@ const LOAD_NS: f64 = 130.0;
 /// Threads beyond this prepare memory no faster together.
 const MAKERS_MOST: f64 = 16.0;
 
-/// The experiment.
-pub static EXPERIMENT: Numa = Numa;
-
-/// `memory.numa`.
-pub struct Numa;
+bench::experiment!(Numa);
 
 static CARD: Card = Card {
     id: ID,

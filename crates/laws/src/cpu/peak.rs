@@ -9,8 +9,9 @@ use super::instruction::published_latency;
 use super::{best_core_clock, is_guest, told};
 use crate::{Facts, Law, range};
 use bench::experiment::{Field, Fields, Site};
-use bench::{case, symbols};
+use bench::{case, rows, symbols};
 use host::{Arch, Core};
+use metal::peak;
 use record::event::{Bound, Condition, Range, Side};
 use record::key::Value;
 use units::starts;
@@ -19,22 +20,27 @@ use units::starts;
 /// cores that work, in Hz.
 pub const CORES_HZ: &str = "cores_hz";
 
-symbols! {
+rows! {
     /// What an instruction does in each lane.
-    pub enum Op { Add = "add", Mul = "mul", Fma = "fma" }
+    pub enum Op: peak::Op {
+        Add = "add" => peak::Op::Add, Mul = "mul" => peak::Op::Mul, Fma = "fma" => peak::Op::Fma
+    }
 }
-symbols! {
+rows! {
     /// Type of the lanes.
-    pub enum Element { F64 = "f64", F32 = "f32", I64 = "i64", I32 = "i32" }
+    pub enum Element: peak::Type {
+        F64 = "f64" => peak::Type::F64, F32 = "f32" => peak::Type::F32,
+        I64 = "i64" => peak::Type::I64, I32 = "i32" => peak::Type::I32
+    }
 }
-symbols! {
+rows! {
     /// Width of the registers, narrow to wide.
-    pub enum Width {
-        Scalar = "scalar",
-        Sse2 = "sse2",
-        Neon = "neon",
-        Avx2 = "avx2",
-        Avx512 = "avx512",
+    pub enum Width: peak::Width {
+        Scalar = "scalar" => peak::Width::Scalar,
+        Sse2 = "sse2" => peak::Width::Sse2,
+        Neon = "neon" => peak::Width::Neon,
+        Avx2 = "avx2" => peak::Width::Avx2,
+        Avx512 = "avx512" => peak::Width::Avx512,
     }
 }
 symbols! {
@@ -102,6 +108,12 @@ impl Arithmetic {
     pub fn by(self, threads: Threads) -> Peak {
         let Arithmetic { op, element, width } = self;
         Peak { op, element, width, threads }
+    }
+
+    /// The instrument's kernel.
+    pub fn kernel(self) -> peak::Kernel {
+        let (op, element, width) = (*self.op.row(), *self.element.row(), *self.width.row());
+        peak::Kernel { op, element, width }
     }
 
     /// Whether its rate is one of floating-point operations.

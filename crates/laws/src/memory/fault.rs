@@ -17,6 +17,7 @@ use crate::os::signal::{EXCEPTION, Operation, signal};
 use crate::os::{self, measured_call};
 use crate::{Facts, Law, inverse, range, scaled, sum};
 use bench::experiment::{Known, Site};
+use bench::symbols;
 use record::event::{Condition, Range};
 use record::key::CaseId;
 
@@ -53,52 +54,47 @@ const CLEARED_OVER_MEMORY: Range = range(0.6, 1.4, 4.0);
 /// … and one page by itself is copied before any prefetcher has found its pace, or from a cache.
 const COPIED_OVER_MEMORY: Range = range(0.25, 0.8, 4.0);
 
-/// A fault that needs no device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Minor {
-    /// First write to a base page of private memory.
-    Anonymous,
-    /// First read of one: the zero page.
-    Zero,
-    /// First write to a huge page.
-    Huge,
-    /// A page of a file that is in the page cache, by itself.
-    File,
-    /// The same, with the pages around it.
-    FileAround,
-    /// First write to a page of shared memory.
-    Shared,
-    /// First write to a page that a child shares.
-    Copy,
-    /// A write to a protected page, whose handler lifts the protection.
-    Protect,
+symbols! {
+    /// What is touched for the first time: of memory, or (page, random, window) of a file on a device.
+    pub enum Touch {
+        Anonymous = "anonymous", Zero = "zero", Huge = "huge", File = "file",
+        FileAround = "file_around", Shared = "shared", Copy = "copy", Protect = "protect",
+        Stress = "stress", Page = "page", Random = "random", Window = "window"
+    }
 }
 
-/// One fault, in ns.
-pub fn minor(facts: Facts, fault: Minor) -> Law {
+impl Touch {
+    /// Whether a device answers it.
+    pub fn is_major(self) -> bool {
+        matches!(self, Touch::Page | Touch::Random | Touch::Window)
+    }
+}
+
+/// One fault that needs no device, in ns.
+pub fn minor(facts: Facts, fault: Touch) -> Law {
     let (site, known) = (facts.site, facts.known);
     let page = base_bytes(site);
     let (cycles, what, bytes) = match fault {
-        Minor::Anonymous => (ANONYMOUS, "a page taken and entered", page),
-        Minor::Zero => (ZERO, "the zero page entered", 0.0),
-        Minor::Huge => (HUGE, "a huge page found and entered", huge_bytes(site)),
-        Minor::File => (FILE, "a page looked up in the cache and entered", 0.0),
-        Minor::FileAround => (
+        Touch::Anonymous => (ANONYMOUS, "a page taken and entered", page),
+        Touch::Zero => (ZERO, "the zero page entered", 0.0),
+        Touch::Huge => (HUGE, "a huge page found and entered", huge_bytes(site)),
+        Touch::File => (FILE, "a page looked up in the cache and entered", 0.0),
+        Touch::FileAround => (
             sum(FILE, scaled(AROUND, (AROUND_BYTES / page).max(1.0) - 1.0)),
             "a page looked up in the cache and entered with those around it",
             0.0,
         ),
-        Minor::Shared => {
+        Touch::Shared => {
             (SHARED, "a page taken and entered in the object's index and the table", page)
         }
-        Minor::Copy => (COPY, "a page taken, the shared one given up", page),
-        Minor::Protect => return protect(facts),
+        Touch::Copy => (COPY, "a page taken, the shared one given up", page),
+        _ => return protect(facts),
     };
     let mut law = way(facts) + kernel(facts, cycles, what);
     if bytes > 0.0 {
         let (rate, from) = match fault {
-            Minor::Copy => copy_rate(known),
-            Minor::Huge => clear_rate(known),
+            Touch::Copy => copy_rate(known),
+            Touch::Huge => clear_rate(known),
             _ => clear_warm_rate(known),
         };
         law = law + Law::hardware(inverse(bytes, rate), format!("{bytes:.0} bytes at {from}"));
@@ -131,16 +127,16 @@ pub fn without_zeroing(facts: Facts) -> Law {
 }
 
 /// Whether earlier figures narrow a law of minor faults.
-pub fn is_known(known: &Known, fault: Minor) -> bool {
+pub fn is_known(known: &Known, fault: Touch) -> bool {
     let moved = match fault {
-        Minor::Anonymous | Minor::Shared => measured_inner_write(known).is_some(),
-        Minor::Huge => measured(known, Op::Write, Level::Memory).is_some(),
-        Minor::Copy => measured_copy(known).is_some(),
+        Touch::Anonymous | Touch::Shared => measured_inner_write(known).is_some(),
+        Touch::Huge => measured(known, Op::Write, Level::Memory).is_some(),
+        Touch::Copy => measured_copy(known).is_some(),
         _ => false,
     };
     measured_call(known, "getpid").is_some()
         || moved
-        || fault == Minor::Protect && measured_fault(known).is_some()
+        || fault == Touch::Protect && measured_fault(known).is_some()
 }
 
 /// The way in and out of an exception.
@@ -242,7 +238,7 @@ fn huge_bytes(site: &Site) -> f64 {
 mod tests {
     use super::{CLEARED_OVER_L2, CLEARED_OVER_MEMORY, COPIED_OVER_MEMORY};
     use super::{
-        Major, Minor, is_known, major, minor, read_bytes, window, without_zeroing, zeroing,
+        Major, Touch, is_known, major, minor, read_bytes, window, without_zeroing, zeroing,
     };
     use crate::{Facts, Law};
     use bench::experiment::Known;
@@ -250,15 +246,15 @@ mod tests {
     use host::block::Disk;
     use record::key::{CaseId, Key, Value};
 
-    const MINORS: [Minor; 8] = [
-        Minor::Anonymous,
-        Minor::Zero,
-        Minor::Huge,
-        Minor::File,
-        Minor::FileAround,
-        Minor::Shared,
-        Minor::Copy,
-        Minor::Protect,
+    const MINORS: [Touch; 8] = [
+        Touch::Anonymous,
+        Touch::Zero,
+        Touch::Huge,
+        Touch::File,
+        Touch::FileAround,
+        Touch::Shared,
+        Touch::Copy,
+        Touch::Protect,
     ];
 
     fn ordered(estimate: &Law) {
@@ -323,10 +319,10 @@ mod tests {
     fn dearer_faults_are_expected_to_be_dearer() {
         for site in sites() {
             let ns = |fault| minor(Facts::prior(&site), fault).range.likely;
-            assert!(ns(Minor::Zero) < ns(Minor::Anonymous));
-            assert!(ns(Minor::File) < ns(Minor::FileAround));
-            assert!(ns(Minor::Anonymous) < ns(Minor::Copy));
-            assert!(20.0 * ns(Minor::Anonymous) < ns(Minor::Huge));
+            assert!(ns(Touch::Zero) < ns(Touch::Anonymous));
+            assert!(ns(Touch::File) < ns(Touch::FileAround));
+            assert!(ns(Touch::Anonymous) < ns(Touch::Copy));
+            assert!(20.0 * ns(Touch::Anonymous) < ns(Touch::Huge));
         }
         let site = recorded("epyc-7763-2s");
         let random = Major { random: true, readahead: false };
@@ -357,17 +353,17 @@ mod tests {
         let mut known = Known::default();
         assert!(MINORS.iter().all(|fault| !is_known(&known, *fault)));
         put(&mut known, "write", "DRAM", 2e9);
-        assert!(is_known(&known, Minor::Huge) && !is_known(&known, Minor::Copy));
-        assert!(is_known(&known, Minor::Anonymous) && !is_known(&known, Minor::Zero));
-        let slow = minor(Facts { site: &site, known: Some(&known) }, Minor::Huge).range;
-        let prior = minor(Facts::prior(&site), Minor::Huge).range;
+        assert!(is_known(&known, Touch::Huge) && !is_known(&known, Touch::Copy));
+        assert!(is_known(&known, Touch::Anonymous) && !is_known(&known, Touch::Zero));
+        let slow = minor(Facts { site: &site, known: Some(&known) }, Touch::Huge).range;
+        let prior = minor(Facts::prior(&site), Touch::Huge).range;
         assert!(slow.likely > 1.5 * prior.likely);
         assert!(slow.high / slow.low < prior.high / prior.low);
         let refused = CaseId::new().with("operation", "fault");
         known.insert(Key::new("os.signal", &refused, "latency"), 9e3);
-        assert!(is_known(&known, Minor::Protect));
+        assert!(is_known(&known, Touch::Protect));
         let facts = Facts { site: &site, known: Some(&known) };
-        assert!(minor(facts, Minor::Protect).range.likely > 9e3);
+        assert!(minor(facts, Touch::Protect).range.likely > 9e3);
     }
 
     #[test]
@@ -381,10 +377,10 @@ mod tests {
         }
         // A machine that moves a tenth as fast has dearer faults, by what its bytes take more.
         for (fault, op, level, bytes, rate) in [
-            (Minor::Anonymous, "write", "L2", 4096.0, 64.0 * CLEARED_OVER_L2.likely),
-            (Minor::Shared, "write", "L2", 4096.0, 64.0 * CLEARED_OVER_L2.likely),
-            (Minor::Huge, "write", "DRAM", 2_097_152.0, 8.0 * CLEARED_OVER_MEMORY.likely),
-            (Minor::Copy, "copy", "DRAM", 4096.0, 8.0 * COPIED_OVER_MEMORY.likely),
+            (Touch::Anonymous, "write", "L2", 4096.0, 64.0 * CLEARED_OVER_L2.likely),
+            (Touch::Shared, "write", "L2", 4096.0, 64.0 * CLEARED_OVER_L2.likely),
+            (Touch::Huge, "write", "DRAM", 2_097_152.0, 8.0 * CLEARED_OVER_MEMORY.likely),
+            (Touch::Copy, "copy", "DRAM", 4096.0, 8.0 * COPIED_OVER_MEMORY.likely),
         ] {
             let likely =
                 |known| minor(Facts { site: &site, known: Some(known) }, fault).range.likely;

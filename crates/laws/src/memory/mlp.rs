@@ -7,7 +7,7 @@
 
 use super::cores::{designs, row};
 use super::measured::walk_ns;
-use super::{Access, Level, Walk, load_latency};
+use super::{Level, On, Point, load_latency};
 use crate::cpu::{core, is_guest};
 use crate::{Facts, Law, around, inverse, range};
 use bench::experiment::Site;
@@ -54,10 +54,7 @@ pub fn one_chain(facts: Facts, footprint: f64) -> Law {
             let share = if is_guest(facts.site) { 0.25 } else { 0.1 };
             Law::hardware(around(ns, share), "a lone load as memory.latency measured it")
         }
-        None => {
-            let access = Access { walk: Walk::Random, index: false, base_pages: false, footprint };
-            load_latency(facts, access)
-        }
+        None => load_latency(facts, &Point::random(On::Huge, footprint)),
     }
 }
 

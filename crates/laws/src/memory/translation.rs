@@ -1,7 +1,7 @@
 //! Address translation: what base pages cost by the entries of the TLBs.
 
 use super::Level;
-use super::{Access, Hierarchy, LINE, Walk};
+use super::{Hierarchy, On, Pattern, Point};
 use crate::cpu::{clocked, is_guest};
 use crate::{Facts, Law, inverse, product, range, scaled};
 use bench::experiment::Site;
@@ -15,34 +15,34 @@ use record::unit::Unit;
 const PLACEMENT: f64 = 0.1;
 
 /// What address translation adds to a load, in ns.
-pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range {
+pub(super) fn added(site: &Site, hierarchy: &Hierarchy, of: &Point) -> Range {
     let guest = is_guest(site);
-    if !access.base_pages && !guest {
+    if of.pages == On::Huge && !guest {
         return range(0.0, 0.0, 0.0);
     }
     let page = page_bytes(site);
-    let new_pages = match access.walk {
-        Walk::Random => 1.0,
-        Walk::PageRandom { stride } | Walk::Strided { stride } => (stride / page).min(1.0),
-        Walk::FourQuarter => LINE / page,
+    let new_pages = match of.pattern {
+        Pattern::Random => 1.0,
+        _ => (of.stride_bytes() / page).min(1.0),
     };
+    let footprint = of.footprint as f64;
     let mut total = range(0.0, 0.0, 0.0);
     for name in ["L1", "L2"] {
         let reach = reach(site, name).0;
         let cost = product(miss_cycles(site, name), inverse(1e9, hierarchy.clock.range));
-        let misses = |bytes: f64| (1.0 - bytes / access.footprint).max(0.0) * new_pages;
+        let misses = |bytes: f64| (1.0 - bytes / footprint).max(0.0) * new_pages;
         total.low += cost.low * misses(reach.high);
         total.likely += cost.likely * misses(reach.likely);
         total.high += cost.high * misses(reach.low);
     }
     // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
     // leave them too little of it.
-    let share = (1.0 - 32.0 * hierarchy.private_bytes() / access.footprint).max(0.0) * new_pages;
+    let share = (1.0 - 32.0 * hierarchy.private_bytes() / footprint).max(0.0) * new_pages;
     let behind = hierarchy.level(if guest { Level::Memory } else { Level::L3 });
     let behind = behind.map_or(range(0.0, 0.0, 0.0), |costs| costs.ns);
     total.likely += 0.4 * share * behind.likely;
     total.high += share * behind.high;
-    if access.base_pages {
+    if of.pages == On::Base {
         return total;
     }
     // A hypervisor that backs a guest by base pages makes huge ones of the guest no better.
@@ -137,11 +137,8 @@ pub fn huge_gain(facts: Facts, footprint: f64) -> Law {
     let site = facts.site;
     let hierarchy = Hierarchy::of(facts);
     let on_huge = hierarchy.random(footprint);
-    let misses = |base_pages: bool| {
-        let access = Access { walk: Walk::Random, index: false, base_pages, footprint };
-        added(site, &hierarchy, access)
-    };
-    let (base, huge) = (misses(true), misses(false));
+    let misses = |pages| added(site, &hierarchy, &Point::random(pages, footprint));
+    let (base, huge) = (misses(On::Base), misses(On::Huge));
     // In a guest whose hypervisor backs it by base pages the misses are on both sides.
     let least = if is_guest(site) { 0.0 } else { base.low };
     let likely = 1.0 + (base.likely - huge.likely) / (on_huge.likely + huge.likely);

@@ -28,20 +28,16 @@ pub struct Had {
     pub share: f64,
 }
 
-/// Whether threads had their CPUs and worked at the same time, by the share of their lives that
-/// they were on a CPU and that of the window in which all worked. Else median steps of several may
-/// not be added up: a quota, steal or other load leaves most steps of each thread as they are, and
-/// their sum would be a rate that the machine never reached.
-pub fn is_undisturbed(share: f64, overlap: f64) -> bool {
-    share >= HAD_SHARE && overlap >= OVERLAP_SHARE
-}
-
 impl Had {
-    /// Units per second in the median steps of all members together, where they may be added up.
+    /// Units per second in the median steps of all members together, where they may be added up: they
+    /// had their CPUs and worked at the same time. A quota, steal or other load leaves most steps of
+    /// each as they are, and their sum would be a rate that the machine never reached.
     pub fn steady_rate(&self) -> Option<f64> {
         let members = &self.shared.members;
-        let may = members.len() == 1 || is_undisturbed(self.share, self.shared.overlap);
-        may.then(|| members.iter().map(|member| member.steady_rate).sum()).flatten()
+        let together = self.share >= HAD_SHARE && self.shared.overlap >= OVERLAP_SHARE;
+        (members.len() == 1 || together)
+            .then(|| members.iter().map(|member| member.steady_rate).sum())
+            .flatten()
     }
 
     /// What a reader must know where the members had their CPUs too little.

@@ -9,8 +9,8 @@
 //! in the same way.
 
 use super::lu::{Panel, Singular};
-use anyhow::{Context, Result, anyhow, ensure};
-use host::refused;
+use anyhow::{Context, Result, ensure};
+use bench::measure::beside;
 use metal::matrix::{Matrix, View, ViewMut, subtract_product};
 use metal::memory::Pages;
 use metal::place;
@@ -78,8 +78,6 @@ pub(super) struct Solver {
     n: usize,
     block: usize,
     cpus: Vec<usize>,
-    /// How a thread is made.
-    make: fn() -> thread::Builder,
 }
 
 impl Solver {
@@ -90,14 +88,7 @@ impl Solver {
         let matrix = Matrix::new(n, n + 1, Pages::Huge)
             .or_else(|_| Matrix::new(n, n + 1, Pages::Base))
             .with_context(|| format!("memory for {n} equations"))?;
-        Ok(Solver { matrix, n, block, cpus: cpus.to_vec(), make: thread::Builder::new })
-    }
-
-    /// The same with threads made another way, to see what happens where they cannot be made.
-    #[cfg(test)]
-    pub(super) fn making(mut self, make: fn() -> thread::Builder) -> Self {
-        self.make = make;
-        self
+        Ok(Solver { matrix, n, block, cpus: cpus.to_vec() })
     }
 
     /// Share of the matrix that lies in huge pages; 0 where that is not told.
@@ -126,54 +117,42 @@ impl Solver {
         let team = Team::new(members, self.n, self.block);
         let mut shares = shares.into_iter();
         let first = shares.next().expect("there is at least one member");
-        let make = self.make;
-        thread::scope(|scope| {
-            let (team, fill) = (&team, &fill);
-            let others: Vec<_> = shares
-                .enumerate()
-                .zip(&self.cpus[self.cpus.len().min(1)..])
-                .map(|((index, share), cpu)| {
-                    let member = move || {
-                        let guard = team.guard();
-                        place::pin(*cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-                        // Best effort, as for the measuring thread.
-                        let _ = place::nice(-20);
-                        team.work(index + 1, share, fill, || {})?;
-                        guard.passed();
-                        anyhow::Ok(())
-                    };
-                    let made = make().spawn_scoped(scope, member);
-                    if made.is_err() {
-                        // Those that are there would wait for it for ever.
-                        drop(team.guard());
-                    }
-                    made.map_err(refused::told)
-                        .with_context(|| format!("making thread {}", index + 2))
-                })
-                .collect();
-            let guard = team.guard();
-            let mut from = 0;
-            let outcome = team.work(0, first, fill, || from = now());
-            let to = now();
-            if outcome.is_ok() {
+        let mut others = Vec::new();
+        for (index, (cpu, share)) in (1..).zip(self.cpus.iter().skip(1).zip(shares)) {
+            others.push((Some(*cpu), (team.guard(), index, share)));
+        }
+        let (mut outcomes, mut times) = (Vec::new(), [0; 2]);
+        let ((), rest) = beside(
+            others,
+            |member| {
+                // Best effort, as for the measuring thread.
+                let _ = place::nice(-20);
+                Ok(member)
+            },
+            |(guard, index, share)| {
+                team.work(index, share, &fill, || {})?;
                 guard.passed();
-            } else {
-                drop(guard);
-            }
-            let mut outcomes = vec![outcome];
-            for other in others {
-                outcomes.push(other.and_then(|other| {
-                    let joined = other.join();
-                    joined.unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
-                }));
-            }
-            first_reason(outcomes)?;
-            let mut x = Vec::with_capacity(self.n);
-            for part in &team.unknowns {
-                x.extend_from_slice(part.get().context("an unknown was not found")?);
-            }
-            Ok(Solved { x, from, to })
-        })
+                Ok(())
+            },
+            |gate| {
+                gate.open();
+                let guard = team.guard();
+                let outcome = team.work(0, first, &fill, || times[0] = now());
+                times[1] = now();
+                if outcome.is_ok() {
+                    guard.passed();
+                }
+                outcomes.push(outcome);
+            },
+        )?;
+        outcomes.extend(rest);
+        first_reason(outcomes)?;
+        let mut x = Vec::with_capacity(self.n);
+        for part in &team.unknowns {
+            x.extend_from_slice(part.get().context("an unknown was not found")?);
+        }
+        let [from, to] = times;
+        Ok(Solved { x, from, to })
     }
 }
 
@@ -193,7 +172,8 @@ struct Block<'a> {
     columns: ViewMut<'a>,
 }
 
-/// What the threads of one solution share. All cells are written once.
+/// What the threads of one solution share. All cells are written once. They wait for each other's
+/// panels and end when all are used: a [`bench::measure::Crew`] works for a time that is set.
 struct Team<'a> {
     members: usize,
     n: usize,

@@ -7,8 +7,6 @@ use bench::experiment::fixtures::bare_site;
 use bench::experiment::{AnyExperiment, Preset};
 use record::key::CaseId;
 use session::fixtures::params;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::Builder;
 
 /// Solves a system given row by row, the right-hand side last in each row.
 fn solve(rows: &[&[f64]], block: usize) -> Result<Vec<f64>> {
@@ -127,25 +125,6 @@ fn a_cpu_that_is_not_there_is_an_error_and_a_panic_ends_all() {
         )
         .expect_err("the other thread panics");
     assert!(format!("{error:#}").contains("panicked"), "{error:#}");
-}
-
-#[test]
-fn a_thread_that_cannot_be_made_is_an_error_that_names_the_limit_and_ends_all() {
-    static MADE: AtomicUsize = AtomicUsize::new(0);
-    let make = || match MADE.fetch_add(1, Ordering::Relaxed) {
-        0 => Builder::new(),
-        // No address space has room for such a stack.
-        _ => Builder::new().stack_size(1 << 60),
-    };
-    let here = metal::place::allowed().expect("CPUs")[0];
-    let system = System { n: 40, seed: 1 };
-    let error = Solver::new(40, 8, &[here; 4])
-        .unwrap()
-        .making(make)
-        .solve(|column, elements| system.fill(column, elements), || 0)
-        .expect_err("the second thread beside the first cannot be made");
-    let text = format!("{error:#}");
-    assert!(text.contains("RLIMIT_NPROC"), "{text}");
 }
 
 #[test]

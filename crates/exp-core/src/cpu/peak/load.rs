@@ -4,15 +4,13 @@ use super::width::{Chains, clock_at_width};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Site;
 use bench::measure::{
-    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
-    is_undisturbed,
+    Bench, Clock, CoreClock, Declared, Had, REHEARSAL_NS, WrongResult, best_window,
 };
 use host::{format_cpus, parse_cpus};
 use laws::cpu::peak::{
-    Arithmetic, Element, Op, Threads, Width, chain_latency, design_of, distinct_cores, per_cycle,
-    thread_cpus,
+    Arithmetic, Threads, chain_latency, design_of, distinct_cores, per_cycle, thread_cpus,
 };
-use metal::peak::{self as instrument, Kernel, Peak, Type};
+use metal::peak::{Kernel, Peak};
 use metal::process::rusage_self;
 use record::case::Case;
 use record::key::Value;
@@ -27,50 +25,16 @@ const KNOWN_SHARE: f64 = 0.75;
 
 /// What a crew reached.
 pub struct Load {
-    /// Operations per second of all threads over the whole window.
-    pub rate: f64,
-    /// The same in the median step of each thread, added up: without what interrupts and other work
-    /// take now and then. None where threads share CPUs.
-    pub steady_rate: Option<f64>,
-    /// Operations per second of all threads between readings of the width probe: of each thread's
-    /// first stretch together, of each second one …, by the least reading. None where threads share
-    /// CPUs.
-    pub stretches: Vec<Stretch>,
+    /// What its members did.
+    pub had: Had,
+    /// Whether threads share CPUs.
+    pub is_crowded: bool,
     /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
     pub core_hz: Option<f64>,
     /// That, times the cores.
     pub cores_hz: Option<f64>,
-    /// Share of their lives that the threads were on a CPU.
-    pub had: f64,
-    /// Share of the window asked for in which all of them worked.
-    pub overlap: f64,
-    /// How many they were.
-    pub threads: usize,
     /// What a reader must know.
     pub notes: Vec<String>,
-}
-
-impl Load {
-    /// The rate that the threads reached together, and why it is not that of their median steps
-    /// where it might have been. Median steps of several threads are added up only if the threads
-    /// had their CPUs and worked at the same time: a quota, steal or other load leaves most steps
-    /// of each thread as they are, and their sum would be a rate that the machine never reached.
-    pub fn rate_together(&self) -> (f64, Option<String>) {
-        match self.steady_rate {
-            None => (self.rate, None),
-            Some(steady) if self.threads == 1 || is_undisturbed(self.had, self.overlap) => {
-                (steady, None)
-            }
-            Some(_) => (
-                self.rate,
-                Some(
-                    "the rate is that of the whole window: the threads did not all have their CPUs \
-                     all the time (a quota, steal or other load)"
-                        .to_owned(),
-                ),
-            ),
-        }
-    }
 }
 
 /// Writes into a case what its symbols come to: threads, their CPUs, cores, and the operations per
@@ -105,30 +69,6 @@ pub fn ops_per_cycle(case: &Case) -> Option<f64> {
     case.at.get("ops_per_cycle")?.text()?.parse().ok()
 }
 
-/// The instrument's kernel of an instruction.
-pub fn kernel(arithmetic: Arithmetic) -> Kernel {
-    Kernel {
-        op: match arithmetic.op {
-            Op::Add => instrument::Op::Add,
-            Op::Mul => instrument::Op::Mul,
-            Op::Fma => instrument::Op::Fma,
-        },
-        element: match arithmetic.element {
-            Element::F32 => Type::F32,
-            Element::F64 => Type::F64,
-            Element::I32 => Type::I32,
-            Element::I64 => Type::I64,
-        },
-        width: match arithmetic.width {
-            Width::Scalar => instrument::Width::Scalar,
-            Width::Sse2 => instrument::Width::Sse2,
-            Width::Avx2 => instrument::Width::Avx2,
-            Width::Avx512 => instrument::Width::Avx512,
-            Width::Neon => instrument::Width::Neon,
-        },
-    }
-}
-
 /// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one
 /// if others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
 /// Errors: the processor lacks the instruction, or in no attempt were the threads at work together;
@@ -140,7 +80,7 @@ pub fn run(
     window_ns: f64,
     again: bool,
 ) -> Result<Load> {
-    let kernel = kernel(arithmetic);
+    let kernel = arithmetic.kernel();
     let cpus = cpus_of(case);
     ensure!(!cpus.is_empty(), "the case was not given CPUs");
     let threads = case.int("thread_count").unwrap_or(1) as usize;
@@ -176,7 +116,7 @@ pub fn run(
         // Members that share a CPU are switched by the scheduler: that is the case.
         bench.declare(Declared::Switches(rusage_self().nivcsw.saturating_sub(switches)));
     }
-    Ok(settle(bench, case, &had, is_crowded))
+    Ok(settle(bench, case, had, is_crowded))
 }
 
 /// The kernel in runs of about [`STEP_NS`].
@@ -193,7 +133,7 @@ fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
 }
 
 /// The sum over members, and their clock.
-fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
+fn settle(bench: &Bench, case: &Case, had: Had, is_crowded: bool) -> Load {
     let shared = &had.shared;
     let cores = case.int("cores").unwrap_or(1) as f64;
     let is_shared = is_crowded || shared.members.len() as f64 > cores;
@@ -221,18 +161,7 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     if !is_crowded {
         notes.extend(had.note());
     }
-    let steady = shared.members.iter().map(|member| member.steady_rate);
-    Load {
-        rate: shared.rate(),
-        steady_rate: (!is_crowded).then(|| steady.sum()).flatten(),
-        stretches: shared.stretches(),
-        core_hz,
-        cores_hz: core_hz.map(|hz| hz * cores),
-        had: had.share,
-        overlap: shared.overlap,
-        threads: shared.members.len(),
-        notes,
-    }
+    Load { core_hz, cores_hz: core_hz.map(|hz| hz * cores), had, is_crowded, notes }
 }
 
 /// What a placed case says where its cores are not all of the design that the probe's level was
@@ -258,7 +187,7 @@ pub fn is_probed(case: &Case) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, is_probed, ops_per_cycle, place};
+    use super::{is_probed, ops_per_cycle, place};
     use bench::experiment::fixtures::recorded;
     use laws::cpu::peak::{Arithmetic, Threads};
     use record::case::Case;
@@ -283,32 +212,5 @@ mod tests {
         assert_eq!(ops_per_cycle(&case), None, "two designs have no one number");
         assert_eq!(case.int("chain_cycles"), None);
         assert!(!is_probed(&case), "their levels of the width probe differ");
-    }
-
-    #[test]
-    fn median_steps_are_added_up_only_where_the_threads_had_their_cpus_together() {
-        let load = |threads, had, overlap| Load {
-            rate: 5.0,
-            steady_rate: Some(10.0),
-            stretches: Vec::new(),
-            core_hz: None,
-            cores_hz: None,
-            had,
-            overlap,
-            threads,
-            notes: Vec::new(),
-        };
-        let told = |load: Load| {
-            let (rate, note) = load.rate_together();
-            (rate, note.is_some())
-        };
-        assert_eq!(told(load(2, 0.97, 0.95)), (10.0, false));
-        // Half a CPU each by a quota; threads that ran one after the other.
-        assert_eq!(told(load(2, 0.5, 0.95)), (5.0, true));
-        assert_eq!(told(load(2, 0.97, 0.5)), (5.0, true));
-        // What one core does does not depend on how long it may.
-        assert_eq!(told(load(1, 0.5, 0.5)), (10.0, false));
-        let crowded = Load { steady_rate: None, ..load(4, 0.5, 1.0) };
-        assert_eq!(told(crowded), (5.0, false));
     }
 }

@@ -6,7 +6,6 @@
 //! is told by how many cycles of the scalar clock a step takes, if that leaves no doubt (see
 //! [`cycles_of_step`]).
 
-use super::load::kernel;
 use bench::measure::{Clock, CoreClock};
 use laws::cpu::peak::Arithmetic;
 use metal::peak::Peak;
@@ -42,7 +41,7 @@ impl Chains {
     /// The chains at the width of `arithmetic`. None for scalars, whose clock the core's own chains
     /// tell.
     pub fn of(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
-        let kernel = kernel(arithmetic.chain()?);
+        let kernel = arithmetic.chain()?.kernel();
         Some(Chains {
             short: Peak::chain(kernel, CHAIN_INSTRUCTIONS[0])?,
             long: Peak::chain(kernel, CHAIN_INSTRUCTIONS[1])?,

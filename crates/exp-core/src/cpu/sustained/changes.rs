@@ -55,11 +55,11 @@ impl Second {
         let share = |ns: Option<u64>, of: f64| Some(ns? as f64 / (length_ns * of));
         Second {
             at_s: f64::midpoint(from_s, to_s),
-            rate: load.rate,
+            rate: load.had.shared.rate(),
             core_hz: load.core_hz,
             steal: share(moved.steal_ns(), cpus.max(1) as f64),
             throttled: share(moved.throttled_ns, 1.0),
-            taken: Some(1.0 - load.had),
+            taken: Some(1.0 - load.had.share),
             thermal_events: moved.thermal_events().map(|events| events as f64),
         }
     }

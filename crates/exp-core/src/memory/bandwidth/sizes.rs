@@ -3,6 +3,7 @@
 use crate::cpu::peak::load::tell_designs;
 use crate::memory::levels::{TIMES_LAST, instances, last_bytes, level_bytes, quiet_part, sharing};
 use crate::memory::reports;
+use crate::too_much;
 use bench::experiment::{Site, Skip};
 use host::format_cpus;
 use laws::Facts;
@@ -79,16 +80,10 @@ pub(super) fn of(facts: Facts, case: &Transfer, limit: u64) -> Result<Sized, Ski
         Some(at) => in_cache(facts, at, cpus)?,
         None => in_memory(facts, case.level, cpus, limit)?,
     };
-    let (needed, most) = (sized.total_bytes(), facts.site.memory_bytes);
-    if needed > most {
-        let [needed, most] = [needed, most].map(|bytes| render(bytes as f64, Unit::B));
-        return Err(Skip::because(format!(
-            "needs {needed} of memory; {most} may be touched (of what is available, and under the \
-             control group's limit)"
-        ))
-        .needs("more free memory, or a higher limit"));
+    match too_much(facts.site, sized.total_bytes(), "another level") {
+        Some(skip) => Err(skip),
+        None => Ok(sized),
     }
-    Ok(sized)
 }
 
 /// A thread's share of a cache.

@@ -3,29 +3,27 @@
 use super::{Faulted, MIB, Readahead, Touch};
 use bench::device;
 use bench::experiment::unknown;
-use laws::memory::fault::{self as law, Major, Minor};
+use laws::memory::fault::{self as law, Major};
 use laws::{Facts, Law, range};
 use record::case::Case;
 use record::event::Prediction;
 
 /// The prediction of one figure of a case.
 pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Prediction> {
-    let law = match (minor(of.fault), of.fault) {
-        (Some(fault), _) if metric == "latency" => {
+    let law = match of.fault {
+        fault if metric == "latency" && !fault.is_major() && fault != Touch::Stress => {
             let is_known = facts.known.is_none_or(|known| law::is_known(known, fault));
             return is_known.then(|| law::minor(facts, fault).prediction());
         }
         // No earlier figure tells of how pages are found, nor of the device.
         _ if facts.known.is_some() => return None,
-        (Some(Minor::FileAround), _) if metric == "pages_per_fault" => {
-            law::pages_around(facts.site)
-        }
-        (Some(Minor::File), _) if metric == "pages_per_fault" => Law::software(
+        Touch::FileAround if metric == "pages_per_fault" => law::pages_around(facts.site),
+        Touch::File if metric == "pages_per_fault" => Law::software(
             range(0.95, 1.0, 1.02),
             "each page is a mapping of its own, so that a fault has nothing around it; a fault that is \
              tried again counts twice",
         ),
-        (None, Touch::Stress) if metric == "latency" => Law::new(
+        Touch::Stress if metric == "latency" => Law::new(
             300.0,
             1600.0,
             3e4,
@@ -35,29 +33,13 @@ pub(super) fn of(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<
             "what the file system does at the first write to a page, which is next to nothing in \
                  memory and a journal on a disk",
         ),
-        (None, Touch::Window | Touch::Page | Touch::Random) => {
-            match of_device(facts, of, at, metric) {
-                Some(law) => law,
-                None => return Some(unknown("unknown: such a major fault has no such figure")),
-            }
-        }
+        fault if fault.is_major() => match of_device(facts, of, at, metric) {
+            Some(law) => law,
+            None => return Some(unknown("unknown: such a major fault has no such figure")),
+        },
         _ => return Some(unknown("unknown: such a fault has no such figure")),
     };
     Some(law.prediction())
-}
-
-fn minor(touch: Touch) -> Option<Minor> {
-    Some(match touch {
-        Touch::Anonymous => Minor::Anonymous,
-        Touch::Zero => Minor::Zero,
-        Touch::Huge => Minor::Huge,
-        Touch::File => Minor::File,
-        Touch::FileAround => Minor::FileAround,
-        Touch::Shared => Minor::Shared,
-        Touch::Copy => Minor::Copy,
-        Touch::Protect => Minor::Protect,
-        Touch::Stress | Touch::Page | Touch::Random | Touch::Window => return None,
-    })
 }
 
 fn of_device(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Law> {
@@ -93,8 +75,8 @@ fn of_device(facts: Facts, of: &Faulted, at: &Case, metric: &str) -> Option<Law>
 /// The prediction of a derived figure.
 pub(super) fn of_derived(facts: Facts, metric: &str) -> Option<Prediction> {
     let (law, fault): (fn(Facts) -> Law, _) = match metric {
-        "zeroing" => (law::zeroing, Minor::Huge),
-        "base_part" => (law::without_zeroing, Minor::Anonymous),
+        "zeroing" => (law::zeroing, Touch::Huge),
+        "base_part" => (law::without_zeroing, Touch::Anonymous),
         _ => return None,
     };
     let is_known = facts.known.is_none_or(|known| law::is_known(known, fault));

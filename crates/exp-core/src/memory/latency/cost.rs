@@ -1,9 +1,9 @@
 //! What a round takes, as stated before it is measured.
 
 use super::WARM_LOADS;
-use super::walks::{Pattern, Point};
 use bench::experiment::{Fields as _, Site};
 use laws::cpu::is_guest;
+use laws::memory::{Pattern, Point};
 use record::case::Series;
 use std::time::Duration;
 

@@ -1,12 +1,11 @@
 //! What the walks say together: levels, line, prefetch, TLBs.
 
 use super::ID;
-use super::walks::{Load, On, Pattern, Point};
 use crate::memory::levels::quiet_part;
 use bench::experiment::{DerivedValue, Field as _, Fields as _, Known, Site, unknown};
 use laws::Facts;
 use laws::cpu::{knows_clock, measured_core_hz};
-use laws::memory::{self, Level, described_levels, described_reaches};
+use laws::memory::{self, Level, Load, On, Pattern, Point, described_levels, described_reaches};
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::quantity::render;

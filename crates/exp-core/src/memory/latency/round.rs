@@ -1,10 +1,10 @@
 //! One round: the rings of its walks in one memory.
 
-use super::walks::{Load, Pattern, Point};
 use super::{ALWAYS_VERIFIED, WARM_LOADS};
 use crate::memory::probe::MemoryProbe;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::Bench;
+use laws::memory::{Load, Pattern, Point};
 use metal::memory::Mapping;
 use metal::ring::{Direction, Ring};
 use record::case::Case;

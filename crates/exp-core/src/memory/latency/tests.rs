@@ -1,8 +1,8 @@
 use super::EXPERIMENT;
-use super::walks::{Load, On, Pattern, Point, no_line, without_huge_pages};
+use super::walks::{no_line, without_huge_pages};
 use bench::experiment::fixtures::{bare_site, recorded};
 use bench::experiment::{AnyExperiment, Fields, Offer, Preset, Site, Skip};
-use laws::memory::Level;
+use laws::memory::{Level, Load, On, Pattern, Point};
 use record::key::CaseId;
 use session::fixtures::params;
 use std::collections::BTreeSet;

@@ -1,8 +1,9 @@
 //! Which walks are measured: the points of the parameter space, per preset and machine.
 
 use super::ID;
-use bench::experiment::{Domain, Fields as _, Params, Preset, Site, Skip};
-use laws::memory::{Access, Level, Walk, described_levels, line_bytes};
+use crate::too_much;
+use bench::experiment::{Fields as _, Params, Preset, Site, Skip};
+use laws::memory::{Level, Load, On, Pattern, Point, described_levels, line_bytes};
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
@@ -29,89 +30,34 @@ const LINE_FOOTPRINT: u64 = 128 * KIB;
 /// What a series calls the bytes of the last cache that a core has for itself.
 pub(super) const PRIVATE: &str = "private";
 
-bench::symbols! {
-    /// The order of a walk.
-    pub enum Pattern {
-        Random = "random",
-        PageRandom = "page-random",
-        Forward = "forward",
-        Backward = "backward",
-        FourQuarter = "four-quarter",
-    }
-}
-bench::symbols! {
-    /// What a load takes the next address from.
-    pub enum Load { Pointer = "pointer", Index = "index" }
-}
-bench::symbols! {
-    /// Pages of the memory.
-    pub enum On { Huge = "huge", Base = "base" }
-}
-bench::case! {
-    /// A walk over a footprint.
-    pub struct Point {
-        /// order of the walk
-        pattern: Pattern,
-        /// distance of slots of page-random, forward and backward
-        stride: Option<u64> = Domain::bytes(16, MIB),
-        /// walks by pointer or by array index
-        load: Load,
-        /// huge or base pages; where there are no huge ones, base pages are the reference
-        pages: On,
-        /// bytes walked over, whole lines of 64; as the manual says, up to the memory that may be
-        /// touched
-        footprint: u64 = Domain::bytes(128, 1 << 42),
-    }
+/// Whether the distance of slots is part of a walk's identity.
+pub(super) fn has_stride(pattern: Pattern) -> bool {
+    !matches!(pattern, Pattern::Random | Pattern::FourQuarter)
 }
 
-impl Pattern {
-    /// Whether the distance of slots is part of the case's identity.
-    pub(super) fn has_stride(self) -> bool {
-        !matches!(self, Pattern::Random | Pattern::FourQuarter)
+/// What makes the walk impossible on any machine with pages of this size.
+pub(super) fn contradiction(point: &Point, page_bytes: u64) -> Option<String> {
+    let footprint = point.footprint;
+    if !footprint.is_multiple_of(GRAIN_BYTES) {
+        let near = footprint.next_multiple_of(GRAIN_BYTES);
+        return Some(format!("a footprint is whole lines of {GRAIN_BYTES} bytes: type {near}"));
     }
-}
-
-impl Point {
-    /// The walk as the laws see it.
-    pub(super) fn access(&self) -> Access {
-        let stride = self.stride.unwrap_or(GRAIN_BYTES) as f64;
-        Access {
-            walk: match self.pattern {
-                Pattern::Random => Walk::Random,
-                Pattern::PageRandom => Walk::PageRandom { stride },
-                Pattern::Forward | Pattern::Backward => Walk::Strided { stride },
-                Pattern::FourQuarter => Walk::FourQuarter,
-            },
-            index: self.load == Load::Index,
-            base_pages: self.pages == On::Base,
-            footprint: self.footprint as f64,
-        }
+    if point.pattern == Pattern::FourQuarter && !footprint.is_multiple_of(4 * GRAIN_BYTES) {
+        return Some(format!("{footprint} bytes are not four quarters of whole lines"));
     }
-
-    /// What makes the walk impossible on any machine with pages of this size.
-    pub(super) fn contradiction(&self, page_bytes: u64) -> Option<String> {
-        let footprint = self.footprint;
-        if !footprint.is_multiple_of(GRAIN_BYTES) {
-            let near = footprint.next_multiple_of(GRAIN_BYTES);
-            return Some(format!("a footprint is whole lines of {GRAIN_BYTES} bytes: type {near}"));
-        }
-        if self.pattern == Pattern::FourQuarter && !footprint.is_multiple_of(4 * GRAIN_BYTES) {
-            return Some(format!("{footprint} bytes are not four quarters of whole lines"));
-        }
-        let stride = self.stride?;
-        if stride < 16 || !stride.is_multiple_of(8) {
-            return Some(format!(
-                "a slot holds a pointer and an index: {stride} bytes are not a multiple of 8 of at \
-                 least 16"
-            ));
-        }
-        if self.pattern == Pattern::PageRandom && !page_bytes.is_multiple_of(stride) {
-            return Some(format!("slots of {stride} bytes do not fill a page of {page_bytes}"));
-        }
-        (footprint / stride < LEAST_SLOTS).then(|| {
-            format!("{footprint} bytes hold less than {LEAST_SLOTS} slots, {stride} bytes apart")
-        })
+    let stride = point.stride?;
+    if stride < 16 || !stride.is_multiple_of(8) {
+        return Some(format!(
+            "a slot holds a pointer and an index: {stride} bytes are not a multiple of 8 of at \
+             least 16"
+        ));
     }
+    if point.pattern == Pattern::PageRandom && !page_bytes.is_multiple_of(stride) {
+        return Some(format!("slots of {stride} bytes do not fill a page of {page_bytes}"));
+    }
+    (footprint / stride < LEAST_SLOTS).then(|| {
+        format!("{footprint} bytes hold less than {LEAST_SLOTS} slots, {stride} bytes apart")
+    })
 }
 
 /// The walks of a preset. Without huge pages base pages are the reference; where a preset has both,
@@ -197,7 +143,7 @@ impl Choice {
             let point = |footprint| Point { pattern, stride, load, pages, footprint };
             points.extend(footprints.map(point));
         }
-        points.retain(|point| point.contradiction(4 * KIB).is_none());
+        points.retain(|point| contradiction(point, 4 * KIB).is_none());
         points
     }
 
@@ -235,7 +181,7 @@ impl Choice {
     }
 
     fn strides(&self, pattern: Pattern) -> Vec<Option<u64>> {
-        if !pattern.has_stride() {
+        if !has_stride(pattern) {
             return vec![None];
         }
         let strides: &[u64] = match (pattern, self.preset) {
@@ -337,8 +283,8 @@ pub(super) fn without_huge_pages(site: &Site) -> Option<Skip> {
 pub(super) fn not_here(site: &Site, point: &Point) -> Option<Skip> {
     let memory = &site.host.memory;
     let page = memory.page_bytes.unwrap_or(4096);
-    if let Some(contradiction) = point.contradiction(page) {
-        return Some(Skip::because(contradiction));
+    if let Some(reason) = contradiction(point, page) {
+        return Some(Skip::because(reason));
     }
     let huge = without_huge_pages(site);
     let page = match point.pages {
@@ -347,17 +293,5 @@ pub(super) fn not_here(site: &Site, point: &Point) -> Option<Skip> {
         On::Huge => memory.thp.page_bytes.unwrap_or(2 * MIB),
     };
     let needed = point.footprint.checked_next_multiple_of(page).unwrap_or(u64::MAX);
-    (needed > site.memory_bytes).then(|| {
-        let bytes = |bytes: u64| render(bytes as f64, Unit::B);
-        let group = match site.host.limits.memory_bytes {
-            Some(limit) => format!("under the control group's limit of {}", bytes(limit)),
-            None => "with no limit by a control group".to_owned(),
-        };
-        Skip::because(format!(
-            "needs {} of memory; {} may be touched (of what is available, {group})",
-            bytes(needed),
-            bytes(site.memory_bytes)
-        ))
-        .needs("more free memory, a higher limit, or a smaller footprint")
-    })
+    too_much(site, needed, "a smaller footprint")
 }

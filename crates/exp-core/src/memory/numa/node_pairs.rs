@@ -1,6 +1,7 @@
 //! Which pairs of nodes are measured, on which CPUs, and how much memory that takes.
 
 use super::{ID, Pair, distances};
+use crate::too_much;
 use bench::experiment::{Params, Preset, Site, Skip};
 use host::numa::Node;
 use host::{Distance, format_cpus};
@@ -225,17 +226,7 @@ fn no_memory(site: &Site, node: &Node, sizes: Sizes, members: usize) -> Option<S
             )),
         );
     }
-    (needed > site.memory_bytes).then(|| {
-        Skip::because(format!(
-            "streams and ring take {}; {} may be touched (of what is available, and under the \
-             control group's limit)",
-            bytes(needed),
-            bytes(site.memory_bytes)
-        ))
-        .needs(format!(
-            "more free memory, a higher limit, or a smaller {ID}.footprint and {ID}.ring"
-        ))
-    })
+    too_much(site, needed, &format!("a smaller {ID}.footprint and {ID}.ring"))
 }
 
 /// Writes into a case which CPUs its node has, and how far the firmware puts the memory.

@@ -1,6 +1,6 @@
 //! Laws of a fault that a device answers.
 
-use super::{AROUND_BYTES, Minor, base_bytes, kernel, minor, way};
+use super::{AROUND_BYTES, Touch, base_bytes, kernel, minor, way};
 use crate::device::{SPINNING, device};
 use crate::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::Site;
@@ -88,5 +88,5 @@ pub fn window(facts: Facts, disk: Option<&Disk>, bytes: u64, readahead: bool) ->
     let waited = range(0.0, 0.3 * waits.likely, 1.2 * waits.likely);
     let read = format!("{why}: {bytes:.0} bytes in a row, windows of readahead perhaps waited for");
     Law::hardware(sum(transfer, waited), read)
-        + minor(facts, Minor::FileAround).times(bytes / AROUND_BYTES).and("pages entered")
+        + minor(facts, Touch::FileAround).times(bytes / AROUND_BYTES).and("pages entered")
 }

@@ -1,9 +1,9 @@
 //! What is derived from ladders: levels, their sizes and latencies, translation.
 
 use super::{GUEST, HOSTS, MIB, offer, points, site, with_caches};
-use crate::memory::latency::walks::{Load, On, Pattern, Point};
 use crate::memory::latency::{EXPERIMENT, ID};
 use bench::experiment::{AnyExperiment, DerivedValue, Fields, Known, Preset, Site};
+use laws::memory::{Load, On, Pattern, Point};
 use record::key::{CaseId, Key};
 
 /// Figures of a hierarchy on the cases of the standard preset.
