@@ -271,9 +271,14 @@ fn frozen(path: &Path) -> String {
     text
 }
 
+/// Whether frozen files are written anew.
+fn updates() -> bool {
+    std::env::var_os("UPDATE_FROZEN").is_some()
+}
+
 /// Holds a text against its frozen file, or writes it anew.
 fn hold(path: &Path, is: &str) {
-    if std::env::var_os("UPDATE_FROZEN").is_some() {
+    if updates() {
         let mut bytes = is.as_bytes().to_vec();
         if is_packed(path) {
             let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
