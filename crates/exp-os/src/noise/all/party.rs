@@ -2,20 +2,19 @@
 //! touch their rooms, begin together, and none leaves before all have ended.
 //!
 //! The round's own thread is one of them, so that no thread of the worker is left that could want a
-//! CPU in the window. It reads the counters around the window while the others sleep. That is why
-//! this is no [`bench::measure::Crew`]: a crew's members wait awake for each other, and trace nothing
-//! before the common begin.
+//! CPU in the window. It reads the counters around the window while the others sleep. A
+//! [`bench::measure::Crew`] cannot do that: its members wait awake, and trace nothing before they
+//! begin.
 
 use crate::noise::attribution::{Evidence, Level, Watch};
 use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
-use anyhow::{Context, Result, anyhow};
-use bench::measure::Clock;
-use host::refused;
+use anyhow::{Context, Result};
+use bench::measure::{Clock, Finally, Gate, beside};
 use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, mpsc};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -51,35 +50,25 @@ pub(super) fn trace_all(
         clock,
         window_ns,
         rehearsal,
-        entrance: RwLock::new(()),
         exit: RwLock::new(()),
+        arrived: Mutex::default(),
         expected: AtomicUsize::new(0),
         ready: AtomicUsize::new(0),
         begin_ns: AtomicU64::new(0),
         ended: AtomicUsize::new(0),
     };
-    thread::scope(|scope| {
-        let meeting = &meeting;
-        // Shut until the counters were read before the window, and until they were after it. They
-        // open whichever way this ends.
-        let entrance = meeting.entrance.write().unwrap_or_else(PoisonError::into_inner);
-        let exit = meeting.exit.write().unwrap_or_else(PoisonError::into_inner);
-        let (arrived, arrivals) = mpsc::channel();
-        let make = |cpu: usize| {
-            let arrived = arrived.clone();
-            let made = thread::Builder::new().name(format!("plumb-gaps-{cpu}"));
-            made.spawn_scoped(scope, move || meeting.attend(cpu, arrived)).map_err(refused::told)
-        };
-        let threads: Vec<_> = others.iter().map(|cpu| (*cpu, make(*cpu))).collect();
-        drop(arrived);
+    // Shut until the counters were read after the window.
+    let exit = meeting.exit.write().unwrap_or_else(PoisonError::into_inner);
+    let conduct = |gate: &Gate| {
+        // It opens whichever way this ends.
+        let exit = exit;
         let own = meeting.prepare(*first);
-        // Until each thread has prepared, or ended.
-        let mut tracing: Vec<(usize, u32)> = arrivals.iter().collect();
-        tracing.extend(own.as_ref().ok().map(|own| (*first, own.tid)));
+        gate.gather();
+        let tracing = meeting.arrived.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let watched: Vec<usize> = tracing.iter().map(|(cpu, _)| *cpu).collect();
         let watch = Watch::begin_threads(Level::Counters, &watched, &tracing, clock);
         meeting.expected.store(tracing.len(), Ordering::Release);
-        drop(entrance);
+        gate.open();
         let own = own.map(|own| meeting.trace(own));
         // Where the calling thread has no window of its own.
         while meeting.ended.load(Ordering::Acquire) < tracing.len() {
@@ -87,27 +76,32 @@ pub(super) fn trace_all(
         }
         let evidence = watch.end();
         drop(exit);
-        let others = threads.into_iter().map(|(cpu, made)| {
-            let made = made.with_context(|| format!("making the thread for CPU {cpu}"));
-            let panicked = |_| Err(anyhow!("the thread for CPU {cpu} panicked"));
-            (cpu, made.and_then(|thread| thread.join().unwrap_or_else(panicked)))
-        });
-        Ok(Party { members: std::iter::once((*first, own)).chain(others).collect(), evidence })
-    })
+        (own, evidence)
+    };
+    let attend = |ready| {
+        let seen = meeting.trace(ready);
+        // Asleep while the counters are read, and there until they were.
+        drop(meeting.exit.read());
+        Ok(seen)
+    };
+    let threads = others.iter().map(|cpu| (None, *cpu)).collect();
+    let ((own, evidence), seen) = beside(threads, |cpu| meeting.prepare(cpu), attend, conduct)?;
+    let others = others.iter().copied().zip(seen);
+    Ok(Party { members: std::iter::once((*first, own)).chain(others).collect(), evidence })
 }
 
 struct Ready {
     tracer: Tracer,
     threshold: Threshold,
-    tid: u32,
 }
 
 struct Meeting {
     clock: Clock,
     window_ns: f64,
     rehearsal: bool,
-    entrance: RwLock<()>,
     exit: RwLock<()>,
+    /// CPU and number of those that are prepared.
+    arrived: Mutex<Vec<(usize, u32)>>,
     /// How many will trace.
     expected: AtomicUsize,
     /// How many run and wait for the others to run.
@@ -118,31 +112,7 @@ struct Meeting {
     ended: AtomicUsize,
 }
 
-/// Counts an ended window, also where it ended in a panic: the others wait for it.
-struct Ended<'meeting>(&'meeting AtomicUsize);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
 impl Meeting {
-    /// One thread of its own from its first to its last instruction.
-    fn attend(&self, cpu: usize, arrived: mpsc::Sender<(usize, u32)>) -> Result<Seen> {
-        let prepared = self.prepare(cpu);
-        if let Ok(ready) = &prepared {
-            // Nobody hears it where the round's own thread is gone.
-            let _ = arrived.send((cpu, ready.tid));
-        }
-        drop(arrived);
-        drop(self.entrance.read());
-        let seen = prepared.map(|ready| self.trace(ready));
-        // Asleep while the counters are read, and there until they were.
-        drop(self.exit.read());
-        seen
-    }
-
     /// Pins, finds the threshold, and touches the room: on the CPU itself.
     fn prepare(&self, cpu: usize) -> Result<Ready> {
         place::pin(cpu).with_context(|| format!("pinning a thread to CPU {cpu}"))?;
@@ -152,15 +122,14 @@ impl Meeting {
         let threshold = trace::threshold(self.clock, self.rehearsal)?;
         let mut tracer = Tracer::with_room(ROOM).context("taking memory for gaps")?;
         tracer.begin();
-        Ok(Ready {
-            tracer,
-            threshold,
-            tid: thread_number().context("reading the thread's number")?,
-        })
+        let tid = thread_number().context("reading the thread's number")?;
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((cpu, tid));
+        Ok(Ready { tracer, threshold })
     }
 
     fn trace(&self, mut ready: Ready) -> Seen {
-        let ended = Ended(&self.ended);
+        // Also where it ends in a panic: the others wait for it.
+        let ended = Finally(|| _ = self.ended.fetch_add(1, Ordering::AcqRel));
         let expected = self.expected.load(Ordering::Acquire);
         let (threshold, tracer) = (ready.threshold, &mut ready.tracer);
         tracer.begin();
