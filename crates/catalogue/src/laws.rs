@@ -7,7 +7,7 @@ mod views;
 use super::{FAMILIES, find};
 use bench::experiment::fixtures;
 use bench::experiment::{
-    AnyExperiment, Card, DirFacts, Family, Need, Offer, Preset, Role, Site, Skip, manual_of,
+    AnyExperiment, Card, DirFacts, Family, Known, Need, Offer, Preset, Role, Site, Skip, manual_of,
 };
 use frozen::with_peer;
 use record::case::Series;
@@ -275,6 +275,25 @@ fn every_experiment_keeps_its_contract_at_every_site() {
                 if let Some(offer) = offer(experiment, &site, preset) {
                     println!("{host} in {}", preset.name());
                     check_offer(experiment, &site, &offer);
+                }
+            }
+        }
+    }
+}
+
+/// A prediction from figures takes the place of the one before the run: where no figure says more,
+/// there is none.
+#[test]
+fn nothing_is_derived_from_no_figures() {
+    let known = Known::default();
+    for (host, site) in sites(Preset::Standard) {
+        for (_, experiment) in all() {
+            let series = offer(experiment, &site, Preset::Standard).map(|offer| offer.series);
+            for case in series.iter().flatten().flat_map(|series| &series.cases) {
+                for metric in experiment.card().metrics.iter().filter(|metric| !metric.derived) {
+                    let derived = experiment.predict(&site, Some(&known), case, metric);
+                    let about = format!("{host}: {} {}", experiment.card().id, case.id);
+                    assert!(derived.is_none(), "{about} {}: {derived:?}", metric.name);
                 }
             }
         }

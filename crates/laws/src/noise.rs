@@ -16,20 +16,16 @@ bench::symbols! {
         Interrupt = "interrupt",
         /// A soft interrupt, after an interrupt or in a thread of its own.
         Softirq = "softirq",
-        /// Another thread.
         Thread = "thread",
-        /// A thread of plumb itself.
         Plumb = "plumb",
         /// A quota of CPU time: the thread was ready and did not run.
         Throttled = "throttled",
         /// The hypervisor says that it ran something else.
         Steal = "steal",
-        /// No evidence names it.
         Unattributed = "unattributed",
     }
 }
 
-/// Whether this is known to be no virtual machine.
 fn is_bare(site: &Site) -> bool {
     site.host.kernel.virtualisation.is_guest == Some(false)
 }

@@ -111,7 +111,6 @@ pub fn measured_call<'run>(known: impl Into<Option<&'run Known>>, call: &str) ->
     known.into()?.get("os.syscall", &case, "latency").filter(|ns| *ns > 0.0)
 }
 
-/// Says so.
 fn took(call: &str, ns: f64) -> String {
     format!("{call} took {ns:.0} ns (measured by os.syscall)")
 }
@@ -121,7 +120,6 @@ pub fn measured_read(known: &Known, clock: &str) -> Option<f64> {
     known.get("clock.read", &CaseId::new().with("clock", clock), "cost").filter(|ns| *ns > 0.0)
 }
 
-/// From the mitigations that the kernel states.
 fn stated_entry(site: &Site) -> Law {
     let words = Words(&site.host);
     let kernel = &site.host.kernel;
@@ -146,7 +144,6 @@ fn stated_entry(site: &Site) -> Law {
     }
 }
 
-/// What the kernel says about its vulnerabilities.
 struct Words<'host>(&'host Host);
 
 impl Words<'_> {
@@ -165,8 +162,7 @@ impl Words<'_> {
         clause.is_some_and(|clause| clause.contains(word))
     }
 
-    /// IBRS by writing a register at each entry and exit, as processors without the enhanced or
-    /// automatic kind need it.
+    /// IBRS written at each entry and exit, where it is not the enhanced or automatic kind.
     fn writes_ibrs(&self, vulnerability: &str) -> bool {
         self.mode(vulnerability, "IBRS")
             && !self.mode(vulnerability, "eIBRS")
@@ -201,8 +197,7 @@ impl Words<'_> {
     }
 }
 
-/// A mitigation: whether it is in force, its name, and the cycles that it adds to an entry and
-/// exit.
+/// A mitigation: whether it is in force, its name, the cycles that it adds.
 type Mitigation = (fn(&Words) -> bool, &'static str, Range);
 
 /// Which words mean what is the kernel's documentation (admin-guide/hw-vuln). The cycles are

@@ -119,6 +119,12 @@ impl Samples {
             notes: Notes::default(),
         }
     }
+
+    /// Sets quantities by name.
+    pub fn set_quantities<'name>(&mut self, named: impl IntoIterator<Item = (&'name str, f64)>) {
+        let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
+        self.quantities.extend(named);
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]

@@ -61,12 +61,31 @@ pub fn params(card: &'static Card, preset: Preset, set: &[(&str, &str)]) -> Para
     settings.params(card, preset)
 }
 
+/// What an experiment offers at a site where some parameters are chosen.
+pub fn offered(
+    experiment: &dyn AnyExperiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Offer {
+    let offer = experiment.series(site, &params(experiment.card(), preset, set));
+    offer.unwrap_or_else(|skip| panic!("{}: {}", experiment.card().id, skip.reason))
+}
+
+/// The cases of an offer, as texts.
+pub fn ids(offer: &Offer) -> Vec<String> {
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    cases.map(|case| case.id.to_string()).collect()
+}
+
+/// The cases that an offer leaves out, as texts.
+pub fn skipped(offer: &Offer) -> Vec<String> {
+    offer.skipped.iter().map(|(id, _)| id.to_string()).collect()
+}
+
 /// Asserts what holds for every experiment at every site, and returns what it offers there.
 pub fn check(experiment: &dyn AnyExperiment, site: &Site, preset: Preset) -> Offer {
-    let card = experiment.card();
-    let offer = experiment
-        .series(site, &params(card, preset, &[]))
-        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let offer = offered(experiment, site, preset, &[]);
     check_offer(experiment, site, &offer);
     offer
 }

@@ -10,8 +10,9 @@ use crate::measure::{Bench, FarEnd};
 use anyhow::{Result, bail};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
-use record::key::{CaseId, FAR};
+use record::key::{CaseId, FAR, Value};
 use record::metric::Metric;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,17 +116,8 @@ pub fn one_series<E: Experiment + ?Sized>(
     cases: Vec<E::Case>,
     params: &Params,
 ) -> Offer {
-    let mut offer = Offer::default();
-    for case in cases {
-        match E::absent(site, &case, params) {
-            Some(skip) => offer.skipped.push((case.id(), skip)),
-            None => offer.of(E::CARD, "", E::ORDER).cases.push(Case::new(case.id())),
-        }
-    }
-    for series in &mut offer.series {
-        series.settings = params.settings(E::CARD);
-    }
-    offer
+    let settings = params.settings(E::CARD);
+    Offer::sorted::<E>(site, cases, params, |_, _| (String::new(), settings.clone()))
 }
 
 /// The cases of a preset; where a user chose a parameter that none of them has, also those of the
@@ -149,6 +141,30 @@ fn offered<E: Experiment>(site: &Site, params: &Params) -> Vec<E::Case> {
 }
 
 impl Offer {
+    /// The cases that are not absent here. `place` completes what is known of a case, and gives the
+    /// name and the settings of its series.
+    pub fn sorted<E: Experiment + ?Sized>(
+        site: &Site,
+        cases: Vec<E::Case>,
+        params: &Params,
+        mut place: impl FnMut(&E::Case, &mut Case) -> (String, BTreeMap<String, Value>),
+    ) -> Offer {
+        let mut offer = Offer::default();
+        for own in cases {
+            let mut case = Case::new(own.id());
+            match E::absent(site, &own, params) {
+                Some(skip) => offer.skipped.push((case.id, skip)),
+                None => {
+                    let (name, settings) = place(&own, &mut case);
+                    let series = offer.of(E::CARD, &name, E::ORDER);
+                    series.settings.extend(settings);
+                    series.cases.push(case);
+                }
+            }
+        }
+        offer
+    }
+
     /// The series of a name, empty where it is not there yet.
     pub fn of(&mut self, card: &Card, name: &str, order: Order) -> &mut Series {
         let at = self.series.iter().position(|series| series.name == name);
@@ -158,7 +174,7 @@ impl Offer {
                 name: name.to_owned(),
                 order,
                 cases: Vec::new(),
-                settings: std::collections::BTreeMap::new(),
+                settings: BTreeMap::new(),
             });
             self.series.len() - 1
         });

@@ -12,6 +12,7 @@ mod core_clock;
 mod crew;
 mod environment;
 mod far;
+pub mod party;
 pub mod placed;
 mod quartet;
 mod steal;

@@ -16,40 +16,27 @@
 //! every length and rate, and the raw list of gaps. Counters are read around it. In the second,
 //! where it is asked for and permissions allow, the kernel's events of this CPU are recorded
 //! meanwhile: it gives the share of time by cause, and, where tracepoints were recorded, picture
-//! and table. Recording changes the gaps; how much is told (`tick_gap_ns`, `tick_gap_traced_ns`:
-//! the median gap on the tick, without and with it). Attribution climbs as far as it may and says
-//! how far it got and why no further: 0 counters (/proc/interrupts, /proc/softirqs, steal,
-//! involuntary switches, run delay, throttling), matched to gaps by number, which their names say
-//! (by count); 1 switches (perf events of the thread itself), matched by time; 2 tracepoints of
-//! interrupts, soft interrupts and the scheduler. A cause that the level cannot see has no share.
-//! Giving tracepoints up takes the kernel 0.4 s a round, so `quick` stays at 0.
+//! and table. Recording changes the gaps; by how much stands beside the figures (`tick_gap_ns`,
+//! `tick_gap_traced_ns`). Attribution climbs as far as it may and says how far it got and why no
+//! further: 0 counters (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay,
+//! throttling), matched to gaps by number, which their names say (by count); 1 switches (perf
+//! events of the thread itself), matched by time; 2 tracepoints of interrupts, soft interrupts and
+//! the scheduler. A cause that the level cannot see has no share. Giving tracepoints up takes the
+//! kernel 0.4 s a round, so `quick` stays at 0.
 //!
 //! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). It is looked
 //! for in the phase of the gaps' starts: near that period, refined to what the gaps say, how many
 //! lie in one narrow arc of it, and how likely random gaps would. R is the resultant of all gaps'
-//! phases. The timer rows of /proc/interrupts must say the same; where they do not, the reason is
-//! told. Another usual period is no tick of this kernel, and only noted. Gaps off the tick are
-//! searched for another period, which must be beyond chance (p up to 1e-12) and in both halves of
-//! the window.
+//! phases. The timer rows of /proc/interrupts must say the same; where they do not, a note gives
+//! the reason. Another usual period is no tick of this kernel, and only noted. Gaps off the tick
+//! are searched for another period, which must be beyond chance (p up to 1e-12) and in both halves
+//! of the window.
 //!
 //! ## Prediction
 //!
 //! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on the machine itself, 1.2 to
 //! 60 µs in a virtual machine. Others are few on a quiet machine. A quota takes what it does not
 //! give. The loop's turn follows from clock.read.
-//!
-//! ## Parameters
-//!
-//! - `cpu`: where: `quietest` (the first of the CPUs to measure on) or a number.
-//! - `duration`: length of each of a round's windows. An interval needs six rounds: with
-//!   `duration=1h` six hours at `attribution=counters` and twelve above, in bounded memory.
-//!   `--budget 30m` starts no round after its end: then that is one hour, or two, and figures
-//!   without interval.
-//! - `samples`: active and inactive periods that the table shows; the first, which began before the
-//!   window, is left out. The picture shows 120 ms where it has room for all periods in them, and
-//!   at least as many as the table.
-//! - `attribution`: how far it may climb: `auto` (as far as permissions go) or at most one of its
-//!   levels.
 //!
 //! ## Reading the result
 //!
@@ -59,8 +46,8 @@
 //! `other_period` exists only where somebody comes regularly; its note says who. `gap_rate` counts
 //! from each round's own threshold, `gap_rate_1us` compares rounds and machines. Traces hold the
 //! gaps (`gaps`; `gaps_traced` of the second window; all of the first round up to 50,000, of others
-//! the first 4,000, of all the distribution of lengths), a timeline, the table, the causes, and
-//! what was counted of interrupts.
+//! the first 4,000, of all the distribution of lengths), a timeline of 120 ms, the table, the
+//! causes, and what was counted of interrupts.
 //!
 //! ## Pitfalls
 //!
@@ -77,7 +64,6 @@
 //! osnoise-tracer.rst); Rayleigh's test after Mardia and Jupp, Directional Statistics, 2000, §6.3;
 //! Chernoff 1952 (the bound on crowding); proc(5), perf_event_open(2).
 
-mod book;
 mod round;
 mod seen;
 mod shares;
@@ -102,6 +88,7 @@ use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use round::{Settings, measure};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -112,8 +99,7 @@ pub struct Activity;
 
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 30_000_000;
-/// What a case takes beyond its windows and what watches them: the threshold, the room for gaps,
-/// the core clock.
+/// Beyond the windows and what watches them: the threshold, room for gaps, the core clock.
 const AROUND: Duration = Duration::from_millis(30);
 
 symbols! {
@@ -181,7 +167,8 @@ static CARD: Card = Card {
         &[
             Param::setting(
                 "duration",
-                "length of each of a round's two windows",
+                "length of each of a round's two windows; an interval needs six rounds, at duration=1h twelve hours \
+                 in bounded memory",
                 Domain::ns(1_000_000, 86_400_000_000_000),
                 ["100ms", "350ms", "9s"],
             ),
@@ -251,21 +238,11 @@ impl Experiment for Activity {
         cpu_of(site, case.cpu).err()
     }
 
-    /// In one series, whose settings hold an `auto` too.
     fn series(site: &Site, cases: Vec<Watched>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        for case in cases {
-            match Self::absent(site, &case, params) {
-                Some(skip) => offer.skipped.push((case.id(), skip)),
-                None => offer.of(&CARD, "", Self::ORDER).cases.push(Case::new(case.id())),
-            }
-        }
         let setting = |name: &str| Some((name.to_owned(), params.get(name).first()?.clone()));
-        for series in &mut offer.series {
-            let names = ["duration", "samples", "attribution"];
-            series.settings = names.into_iter().filter_map(setting).collect();
-        }
-        Ok(offer)
+        let settings = ["duration", "samples", "attribution"].into_iter().filter_map(setting);
+        let settings: BTreeMap<_, _> = settings.collect();
+        Ok(Offer::sorted::<Self>(site, cases, params, |_, _| (String::new(), settings.clone())))
     }
 
     fn resolve(site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
@@ -333,7 +310,6 @@ fn read_alone_ns(facts: Facts) -> Option<f64> {
     facts.known?.get("clock.read", &CaseId::new().with("clock", clock), "cost")
 }
 
-/// The CPU that a value of the parameter stands for.
 fn cpu_of(site: &Site, cpu: Where) -> Result<usize, Skip> {
     let first = site.cpus.first().copied();
     let Where::Number(asked) = cpu else {

@@ -9,28 +9,21 @@
 //!
 //! One thread per allowed CPU, pinned, at nice -20 where allowed, runs the loop of noise.activity:
 //! it reads the counter without pause, and a turn that takes longer than a threshold is a gap. Each
-//! finds its own threshold and touches its room for gaps on its own CPU. All begin together, when
-//! every one runs, and 0.2 ms after the last was woken. None stops before all have ended, because a
-//! CPU that falls idle changes the others (its sibling's speed, its clock, the kernel work that it
-//! takes over).
+//! finds its own threshold and touches its room for gaps on its own CPU. All begin together, 0.2 ms
+//! after the last was woken. None stops before all have ended, because a CPU that falls idle
+//! changes the others (its sibling's speed, its clock, the kernel work that it takes over).
 //!
 //! The round's own thread is one of them: in the window the worker has no thread that could want a
 //! CPU, and the session sleeps. Whether that is so is read from the scheduler's own statistics
 //! (`schedstat` of every thread of plumb, before and after): runs and time, by name.
 //!
-//! Causes are those of noise.activity's level 0: per-CPU counters (interrupts, soft interrupts,
-//! steal, involuntary switches, throttling) around the window, matched to gaps by number.
+//! Causes are those of noise.activity's level 0: per-CPU counters around the window, matched to
+//! gaps by number.
 //!
 //! ## Prediction
 //!
 //! What noise.activity found on one CPU, a little more: CPUs at work interrupt each other, and the
 //! kernel's own work finds no idle one. Before that, the tick's rate times its cost.
-//!
-//! ## Parameters
-//!
-//! - `cpu`: `all` (the CPUs together) or a number (that CPU among all at work). By default `all`
-//!   and, where they are few (4 for quick, 16 otherwise), each.
-//! - `duration`: length of the window.
 //!
 //! ## Reading the result
 //!
@@ -44,14 +37,13 @@
 //!
 //! ## Pitfalls
 //!
-//! sysjitter's threads end one by one, so that the last ones see a machine that grows quiet;
-//! plumb's stay. A quota of CPU time that is less than all CPUs throttles all of them: that is the
-//! cause then, and a note names it. On hybrid or shared cores the loop's own turns differ by CPU,
-//! and so do the thresholds. The scheduler may move other programs' threads to where a gap hurts
-//! least: the sum over CPUs is steadier than one CPU's share. CPUs that plumb may not use, or that
-//! are offline, are not seen. The kernel's count of steal has steps of 10 ms. At most 100,000 gaps
-//! of all CPUs together are held one by one; causes are then those of the first of each CPU, with
-//! their part of what was counted.
+//! A quota of CPU time that is less than all CPUs throttles all of them: that is the cause then,
+//! and a note names it. On hybrid or shared cores the loop's own turns differ by CPU, and so do the
+//! thresholds. The scheduler may move other programs' threads to where a gap hurts least: the sum
+//! over CPUs is steadier than one CPU's share. CPUs that plumb may not use, or that are offline,
+//! are not seen. The kernel's count of steal has steps of 10 ms. At most 100,000 gaps of all CPUs
+//! together are held one by one; causes are then those of the first of each CPU, with their part of
+//! what was counted.
 //!
 //! ## Sources
 //!
@@ -86,8 +78,7 @@ pub struct All;
 
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 3_000_000;
-/// What a round takes beyond its window: the thresholds and the counters' files, and making a
-/// thread.
+/// Beyond the window: thresholds and counters' files, and making a thread.
 const AROUND: Duration = Duration::from_millis(45);
 const PER_CPU: Duration = Duration::from_micros(300);
 

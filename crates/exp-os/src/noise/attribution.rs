@@ -8,31 +8,20 @@
 //!   involuntary switches and its run delay; the throttling of its control groups. Counters know
 //!   how many and how long in total, not when: gaps are matched to them by count ([`By::Count`]).
 //! - [`Level::Switches`]: perf events of the traced threads themselves (`context_switch`), which
-//!   `perf_event_paranoid` 2 leaves to everyone: when each was taken off its CPU and when it was
-//!   given back. These gaps are known by time, the others by count.
+//!   `perf_event_paranoid` 2 leaves to everyone. These gaps are known by time.
 //! - [`Level::Tracepoints`]: the kernel's tracepoints of interrupts, soft interrupts and switches
-//!   of the CPUs, by name and by time. Numbers and layouts are read from a tracefs that is mounted
-//!   for this process alone and attached nowhere; no state of it is changed.
-//!
-//! # What a gap is said to be
+//!   of the CPUs, by name and by time, read by a tracefs that is mounted for this process alone.
 //!
 //! By time ([`spans`]): the events become spans, an inner one taken out of the outer one, and a gap
 //! belongs to the cause that took most of it. While another thread has the CPU, interrupts are that
-//! thread's. What lies in no span is the residue: kernel entry and exit, the tracing itself, and
-//! whoever the kernel does not see. It goes to the cause that took most; a gap of which it is the
-//! larger part, and longer than [`spans::slack_ns`], is unattributed. How much of named gaps lies
-//! in no event is told ([`Shares::beside`]). When the ring is full nothing more is known: gaps from
-//! then on are unattributed for that reason, and those before it stand for all
-//! ([`Evidence::shares`]).
-//!
-//! A quota shows as an idle CPU while the loop could run. Where others used the CPU meanwhile, its
-//! counters take their part of the longest such gaps, by count.
+//! thread's. What lies in no span goes to the cause that took most; a gap of which it is the larger
+//! part, and longer than [`spans::slack_ns`], is unattributed ([`Shares::beside`]). When the ring is
+//! full nothing more is known: gaps from then on are unattributed, and those before it stand for all
+//! ([`Evidence::shares`]). A quota shows as an idle CPU while the loop could run. Where others used
+//! the CPU meanwhile, its counters take their part of the longest such gaps, by count.
 //!
 //! By count ([`counts`]): never more gaps than the counter counted, and never more time. Where only
 //! the first of a window's gaps are held, only their part of what was counted is theirs ([`Held`]).
-//!
-//! A cause that nobody claims is the firmware's or the hardware's, in a virtual machine likely the
-//! hypervisor's ([`unattributed`] names it).
 
 mod counters;
 mod counts;
@@ -46,7 +35,7 @@ mod watch;
 
 pub use evidence::{Evidence, Moved, OfCpu, OfThread, RowCount, Throttling};
 pub use own::PlumbThread;
-pub use watch::{Rung, Watch, cost, ladder};
+pub use watch::{Watch, cost};
 
 use host::kernel::Virtualisation;
 use laws::noise::Cause;
@@ -54,11 +43,9 @@ use laws::noise::Cause;
 bench::symbols! {
     /// How far the evidence goes, lowest first.
     pub enum Level {
-        /// Counters that everyone may read.
         Counters = "counters",
         /// And when the traced threads were switched out and in.
         Switches = "switches",
-        /// And the kernel's tracepoints.
         Tracepoints = "tracepoints",
     }
 }

@@ -5,12 +5,10 @@ use anyhow::Result;
 use bench::measure::Bench;
 use record::case::Case;
 
-/// Names in the order of their numbers.
 #[derive(Default)]
 pub(super) struct Names(pub(super) Vec<String>);
 
 impl Names {
-    /// The number of a name.
     pub(super) fn number(&mut self, name: &str) -> f64 {
         let at = self.0.iter().position(|known| known == name);
         let at = at.unwrap_or_else(|| {

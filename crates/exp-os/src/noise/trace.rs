@@ -43,7 +43,7 @@ pub struct Threshold {
 }
 
 /// What a window held.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Traced {
     /// First and last read of each unbroken stretch, in ticks, the first 65,536 of them;
     /// between them nothing was traced.
@@ -105,8 +105,7 @@ pub fn threshold(clock: Clock, rehearsal: bool) -> Result<Threshold> {
     })
 }
 
-/// The median over short stretches of their mean turn: the turn as it is when nothing is kept, on
-/// counters of coarse steps too.
+/// The median of short stretches' mean turn, on counters of coarse steps too.
 fn read_to_read_ns(tracer: &mut Tracer, clock: Clock) -> f64 {
     let turns: Vec<f64> = (0..CALLS)
         .map(|_| {
@@ -145,7 +144,6 @@ pub fn window_between(
     trace(tracer, threshold, clock, end_tick, kept)
 }
 
-/// What of a window is kept one by one.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     from_tick: u64,
@@ -167,7 +165,7 @@ fn trace(
     end_tick: u64,
     kept: Kept,
 ) -> Traced {
-    let mut traced = Traced::empty();
+    let mut traced = Traced::default();
     loop {
         tracer.until(threshold.ticks, end_tick);
         traced.take(tracer, clock, kept);
@@ -179,22 +177,6 @@ fn trace(
 }
 
 impl Traced {
-    /// Nothing yet.
-    pub fn empty() -> Self {
-        Traced {
-            segments: Vec::new(),
-            gaps: Vec::new(),
-            dropped: 0,
-            lengths: Histogram::default(),
-            count: 0,
-            lost_ticks: 0,
-            traced_ticks: 0,
-            longest_ticks: 0,
-            turns: 0,
-            backward: 0,
-        }
-    }
-
     /// Share of the traced time that gaps took.
     pub fn lost(&self) -> f64 {
         self.lost_ticks as f64 / self.traced_ticks.max(1) as f64
@@ -229,7 +211,6 @@ impl Traced {
         }
     }
 
-    /// Takes over what a tracer holds.
     fn take(&mut self, tracer: &Tracer, clock: Clock, kept: Kept) {
         let (first, last) = (tracer.first().max(kept.from_tick), tracer.last());
         if last <= first {

@@ -12,58 +12,36 @@
 //! TIMER_ABSTIME, and reads the same clock when it comes back: `latency` is actual less intended,
 //! one event for each point. The grid does not wait (open loop): after a late wake-up the next
 //! point is where it was, and one that has passed by then is taken at once, with all its lateness.
-//! So no delay hides the next one (coordinated omission), and `missed` tells the share of points
-//! that had passed before the sleeper was back from the point before. The first points, 5 ms of the
-//! grid and one at least, are not counted: others may have been kept waiting while plumb took the
-//! core clock, and have their turn first. Both times of each counted point are in the record: the
-//! trace `wakeups` with `intended_ns` and `actual_ns`, from t0. The loop makes these two calls and
+//! So no delay hides the next one (coordinated omission), and `missed` is the share of points that
+//! had passed before the sleeper was back from the point before. The first points, 5 ms of the grid
+//! and one at least, are not counted. Both times of each counted point are in the record: the trace
+//! `wakeups` with `intended_ns` and `actual_ns`, from t0. The loop makes these two calls and
 //! nothing else; its memory is touched before.
 //!
-//! What else runs:
+//! What else runs: with `idle` nothing of plumb's, so that the CPU goes idle between the points;
+//! with `same` one process of the sleeper's own priority that spins on the sleeper's CPU; with
+//! `others` one such process on every other CPU that the run may use. Spinners compute in registers
+//! without a pause, which a hypervisor would take for a lock. They rest, blocked, outside the
+//! windows; each has to have got on within its window, or the case fails.
 //!
-//! - `idle`: nothing of plumb's; the CPU goes idle between the points.
-//! - `same`: one process of the sleeper's own priority spins on the sleeper's CPU.
-//! - `others`: one such process spins on every other CPU that the run may use; the sleeper's goes
-//!   idle.
-//!
-//! Spinners compute in registers without a pause, which a hypervisor would take for a lock. They
-//! rest, blocked, outside the windows; each has to have got on within its window, or the case
-//! fails.
-//!
-//! Sleepers have the timer slack of any process, because that is what a program gets that asks for
-//! nothing: the kernel's 50 µs, unless somebody changed it. `slack=least` asks for 1 ns. Real-time
-//! policies have none, so their cases have no such parameter; priorities (nice) do not change it.
-//! `policy=fifo` is SCHED_FIFO with priority 80, for the window alone. `idle_states=held_off` keeps
-//! 0 µs in /dev/cpu_dma_latency open during the round, as cyclictest does unless told otherwise:
-//! the CPUs then poll instead of going idle. Nobody runs a machine like that by default; the plain
-//! cases leave the idle states as they are.
+//! Sleepers have the timer slack of any process: the kernel's 50 µs, unless somebody changed it.
+//! `slack=least` asks for 1 ns. Real-time policies have none, so their cases have no such
+//! parameter; priorities (nice) do not change it. `policy=fifo` is SCHED_FIFO with priority 80, for
+//! the window alone. `idle_states=held_off` keeps 0 µs in /dev/cpu_dma_latency open during the
+//! round, as cyclictest does by default: the CPUs then poll instead of going idle.
 //!
 //! Quick and standard vary `clock`, `policy`, `slack` and `idle_states` one at a time, away from
 //! the first value asked for, at the first spacing; thorough takes every combination.
 //!
 //! ## Prediction
 //!
-//! Slack, as /proc/self/timerslack_ns tells it; the stated exit latency of the deepest idle state
+//! Slack, as /proc/self/timerslack_ns has it; the stated exit latency of the deepest idle state
 //! that pays within the spacing (cpuidle's `latency` and `residency`); and some µs for the
 //! interrupt, the wake-up and the switch, which os.switch's figures replace once they are known. In
 //! a virtual machine the hypervisor's part in halts and timers comes on top. Beside a spinner a
-//! fair scheduler as a rule preempts at once, which is what the median tells; single times it lets
-//! the spinner's slice end first (os.schedule's law), which `missed` foretells from the lateness
-//! and the spacing. Real-time kernels (PREEMPT_RT) end ordinary threads' sleeps in a thread of
-//! their own, one switch more.
-//!
-//! ## Parameters
-//!
-//! - `spacing`: from one point to the next.
-//! - `load`: what else runs: `idle`, `same`, `others`.
-//! - `clock`: CLOCK_MONOTONIC or CLOCK_REALTIME, for the grid, the sleep and the reading.
-//! - `policy`: `other` or `fifo`.
-//! - `slack`: `default` or `least`; not of `fifo`.
-//! - `idle_states`: `allowed` or `held_off`.
-//! - `sleeps`: points a case has in a round. auto: quick 28, standard 60, thorough 100 at 1 ms;
-//!   fewer where they would take longer than those, but 2 (thorough 4) at least: at 100 ms a case
-//!   has 12 events after six rounds of standard, 24 of thorough. Only `sleeps` makes a tail of
-//!   them.
+//! fair scheduler as a rule preempts at once; single times it lets the spinner's slice end first
+//! (os.schedule's law), which `missed` foretells from the lateness and the spacing. Real-time
+//! kernels (PREEMPT_RT) end ordinary threads' sleeps in a thread of their own, one switch more.
 //!
 //! ## Reading the result
 //!
@@ -78,10 +56,9 @@
 //! cyclictest sets /dev/cpu_dma_latency to 0 and, with `-p`, has no slack: its default and this
 //! one's differ by 50 µs and more. It also leaves points out that have passed, so a long delay
 //! counts once. Another process may hold /dev/cpu_dma_latency (tuned's latency profiles): where it
-//! can be read, a note tells. Timer slack may be set by who started plumb; it is recorded. A wall
-//! clock that is set during a window fails the case. Under a CPU quota spinners would throttle the
-//! sleeper, so these cases are skipped. Wake-ups of other timers within the slack make single
-//! events earlier.
+//! can be read, a note says so. A wall clock that is set during a window fails the case. Under a
+//! CPU quota spinners would throttle the sleeper, so these cases are skipped. Wake-ups of other
+//! timers within the slack make single events earlier.
 //!
 //! ## Sources
 //!
@@ -150,7 +127,8 @@ static CARD: Card = Card {
         Sleep::PARAMS,
         &[Param::setting(
             "sleeps",
-            "points that a case has in a round; auto: what fits the preset's time, 2 at least",
+            "points that a case has in a round; auto: what fits the preset's time, 2 at least, of which only more \
+             make a tail",
             Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
             ["auto"; 3],
         )]
@@ -179,7 +157,6 @@ impl Experiment for Wakeups {
         plan::sleeps(preset)
     }
 
-    /// A real-time policy has no slack to choose.
     fn complete(sleep: Sleep) -> Option<Sleep> {
         Some(match sleep.policy {
             Policy::Fifo => Sleep { slack: None, ..sleep },
@@ -248,18 +225,9 @@ fn measure(
         true => plan::REHEARSAL_SLEEPS,
         false => usize::try_from(case.int("sleeps").context("the case was not planned")?)?,
     };
-    let cpus = plan::load_cpus(case);
-    if !cpus.is_empty() {
-        loads.start(&cpus)?;
-    }
-    let slept = sleep_along(sleep, sleeps);
-    // Whatever became of the sleeper: the next case begins without this one's load.
-    let loaded = match loads.stop(&cpus) {
-        // Of a rehearsal's few ms on a busy machine none need be the spinner's.
-        Err(error) if bench.order().rehearsal && error.is::<load::DidNotRun>() => Ok(()),
-        stopped => stopped,
-    };
-    let (window, ()) = (slept?, loaded?);
+    let rehearsal = bench.order().rehearsal;
+    // Whatever becomes of the sleeper: the next case begins without this one's load.
+    let window = loads.beside(&plan::load_cpus(case), rehearsal, || sleep_along(sleep, sleeps))?;
     ensure!(
         place::current_cpu() == bench.order().cpu(),
         "the sleeper woke on another CPU than {}",
@@ -272,7 +240,6 @@ fn measure(
     write(case, bench, &window, states)
 }
 
-/// What came of the sleeps of one case.
 struct Window {
     /// Every point of the grid.
     wakeups: Vec<Wakeup>,
@@ -336,7 +303,6 @@ fn sleep_along(sleep: &Sleep, sleeps: usize) -> Result<Window> {
     })
 }
 
-/// How far a clock goes from CLOCK_MONOTONIC.
 struct Parted {
     clock: Clock,
     before_ns: i128,
@@ -373,13 +339,11 @@ fn write(case: &Case, bench: &mut Bench, window: &Window, states: &NoIdling) -> 
     bench.trace(case, "wakeups", &["intended_ns", "actual_ns"], rows)?;
     let late_ns = counted.iter().map(|wakeup| wakeup.late_ns() as f64);
     let samples = bench.record(case, "latency", late_ns.collect::<Vec<_>>())?;
-    for (name, value) in [
+    samples.set_quantities([
         ("timer_slack_ns", window.slack_ns as f64),
         ("voluntary_switches", window.voluntary as f64),
         ("involuntary_switches", window.involuntary as f64),
-    ] {
-        samples.quantities.insert(name.to_owned(), value);
-    }
+    ]);
     samples.notes.extend(states.note());
     let due = window.wakeups.len() - missed(&window.wakeups);
     if (window.voluntary as f64) < SLEPT * due as f64 {

@@ -1,15 +1,14 @@
 //! Events that are timed one by one, for the time of a case; and what several experiments lack
 //! alike.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use bench::experiment::{Site, Skip};
-use bench::measure::{Bench, Values};
+use bench::measure::{Bench, Clock, Values};
 use metal::clock::monotonic_raw_ns;
 
 /// Descriptors that the worker keeps beside those of a case.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// How many events of a case there are.
 pub(super) struct Number {
     pub(super) rehearsal: usize,
     pub(super) least: usize,
@@ -25,11 +24,7 @@ pub(super) struct Events<T> {
 }
 
 impl<T> Events<T> {
-    /// Makes events for the time of a case. `once` makes one and says how long it took, in ns; none
-    /// where it does not count.
-    ///
-    /// # Errors
-    /// The first error of `once`.
+    /// Makes events for a case's time. `once` gives its event, if it counts, and its ns.
     pub(super) fn of(
         bench: &Bench,
         number: Number,
@@ -60,6 +55,14 @@ impl<T> Events<T> {
     pub(super) fn values(&self, ns: impl FnMut(&T) -> f64) -> Values<'static> {
         Values::events(self.kept.iter().map(ns).collect()).watched(self.width.clone())
     }
+}
+
+/// The clock of children, which read the counter.
+pub(super) fn counter(bench: &Bench) -> Result<Clock> {
+    let clock = bench.order().clock();
+    let is_counter = matches!(clock, Clock::Counter { .. });
+    ensure!(is_counter, "a child reads the counter, which cannot be trusted here");
+    Ok(clock)
 }
 
 /// Why so many descriptors beside the worker's own cannot be open.

@@ -8,29 +8,24 @@
 //!
 //! ## Method
 //!
-//! The second party is a child made by fork. Each party is pinned to the CPU that the case says,
-//! which is read back (the child's at its end too). Both sides use raw system calls and block where
-//! there is nothing to do; nobody spins.
+//! The second party is a child made by fork. Each party is pinned, and its CPU is read back. Both
+//! sides use raw system calls and block where there is nothing to do; nobody spins.
 //!
 //! - `round_trip`: a message of `size` bytes goes there and one of the same size comes back. It is
 //!   not halved. n against 2n in ABBA quartets. Up to 64 KiB: more does not fit into a pipe.
 //! - `bandwidth`: one direction. Only bytes that the receiver has read count: it keeps the count in
 //!   memory that both see, and writes a byte to a pipe of its own when the batch is complete. A
 //!   batch lasts from before the first message is sent until the sender has read that byte and seen
-//!   the count; the sender blocks where the way is full. Batches are n, 2n, 2n and n messages in
-//!   one quartet, so that the start and the answer at the end fall out of the difference. A round's
-//!   value is the bytes of 2n messages over the median of its quartets' differences: all that the
-//!   messages cost both parties, not only the time in which they are read. On two CPUs a quartet in
-//!   which the kernel counts a switch of either party against its will is left out. Half of a
-//!   case's time.
+//!   the count. Batches are n, 2n, 2n and n messages in one quartet, so that the start and the
+//!   answer at the end fall out. A round's value is the bytes of 2n messages over the median of its
+//!   quartets' differences. On two CPUs a quartet in which the kernel counts a switch of either
+//!   party against its will is left out. Half of a case's time.
 //!
-//! Each message is written whole by one party and read whole by the other, with as many calls as
-//! that takes. It holds changing data, none of it 0; its first and last byte change with every
-//! message, and the receiver checks both, inside the timed window, and looks at no others. So what
-//! is measured is one copy in and one copy out by the kernel, out of and into buffers that stay the
-//! same. By `shm_futex` the parties themselves copy (the C library's `memcpy`) into and out of a
-//! ring of 64 KiB that both map, a quarter of it at most before the other is told; the kernel is
-//! asked only to wait and to wake one who waits.
+//! Each message is written whole by one party and read whole by the other. It holds changing data;
+//! its first and last byte change with every message, and the receiver checks both inside the timed
+//! window. So what is measured is one copy in and one copy out by the kernel, with buffers that
+//! stay the same. By `shm_futex` the parties themselves copy (the C library's `memcpy`) into and
+//! out of a ring of 64 KiB that both map, a quarter of it at most before the other is woken.
 //!
 //! Pipes and sockets have the buffers that the system gives them (a pipe 64 KiB, a socket
 //! net.core.wmem_default); queues hold 10 messages.
@@ -45,36 +40,24 @@
 //! overlap. The derived prediction takes the calls from os.syscall and the switch from os.switch,
 //! where those ran.
 //!
-//! ## Parameters
-//!
-//! - `via`: `pipe` (two, one each way), `unix_stream` and `unix_datagram` (sockets connected by
-//!   name), `socketpair` (UNIX stream sockets made in pairs), `eventfd` (a counter each way, 8
-//!   bytes, no payload), `mqueue` (POSIX message queues), `shm_futex` (rings in shared memory,
-//!   futexes).
-//! - `pair`: where the two parties run.
-//! - `size`: bytes of a message; `eventfd` always 8.
-//!
 //! ## Reading the result
 //!
 //! `round_trip` at 1 byte is calls and switches; what it grows by with `size` is copying. `same`
-//! against `llc` is a switch against waking another CPU: on one CPU the whole round trip is work,
-//! on two it is mostly waiting, and longer where CPUs go to sleep deeply. `socketpair` beside
-//! `unix_stream` shows that a name costs nothing once connected. `bandwidth` at small sizes is a
-//! rate of messages (bytes a second over `size`) that do not fill the buffer within a batch, so
-//! that the sender never waits; from 1 KiB on a batch fills it eight times and more, and at large
-//! sizes it is a rate of copying.
+//! against `llc` is a switch against waking another CPU: on two CPUs the round trip is mostly
+//! waiting, and longer where CPUs go to sleep deeply. `socketpair` beside `unix_stream` shows that
+//! a name costs nothing once connected. `bandwidth` at small sizes is a rate of messages that do
+//! not fill the buffer within a batch, so that the sender never waits; from 1 KiB on a batch fills
+//! it eight times and more, and at large sizes it is a rate of copying.
 //!
 //! ## Pitfalls
 //!
-//! Unpinned, the scheduler decides between `same` and `llc`, and figures differ by factors: older
-//! tools report whichever happened. A single clock pair around both directions halved hides that
-//! the two differ. Counting what the sender wrote counts what lies in buffers. lmbench's `bw_pipe`
-//! and `bw_unix` move 64 KiB a call, `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of
-//! messages larger than the second-level cache depends on what else is cached. A wake-up may
-//! preempt the sender or not, at the scheduler's choice, which changes bandwidth at small sizes.
-//! Bandwidth on two CPUs needs both at once: beside other work, which a high priority does not keep
-//! away where the kernel schedules by session (sched_autogroup), its differences lose their meaning
-//! and may even be negative; such values stand as they are.
+//! Unpinned, the scheduler decides between `same` and `llc`, and figures differ by factors. A
+//! single clock pair around both directions halved hides that the two differ. Counting what the
+//! sender wrote counts what lies in buffers. lmbench's `bw_pipe` and `bw_unix` move 64 KiB a call,
+//! `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of messages larger than the second-level
+//! cache depends on what else is cached. A wake-up may preempt the sender or not, which changes
+//! bandwidth at small sizes. Bandwidth on two CPUs needs both at once: beside other work its
+//! differences lose their meaning and may even be negative; such values stand as they are.
 //!
 //! ## Sources
 //!
@@ -89,7 +72,7 @@ mod peer;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Fields, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Fields as _, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, Declared, Timer, Turns, Values, abba};
 use bench::pair::{self, Class};
@@ -97,12 +80,13 @@ use laws::os::ipc::{self, Via, Way};
 use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use stats::quantile::median;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -133,11 +117,9 @@ const COPIED_BYTES_PER_S: f64 = 1e9;
 
 /// Bytes of a message of an event counter: its number.
 const COUNTER_BYTES: u64 = 8;
-/// A round trip of a longer message is a stream in parts, because it does not fit into a pipe, and
-/// bandwidth tells of that.
+/// A longer message does not fit into a pipe: its round trip is bandwidth.
 const ROUND_TRIP_BYTES_MAX: u64 = 64 << 10;
-/// What Linux sets unless told otherwise: the largest message of a queue, and the send buffer of a
-/// socket.
+/// Linux' defaults: the largest message of a queue, and the send buffer of a socket.
 const QUEUE_BYTES_USUAL: u64 = 8192;
 const BUFFER_BYTES_USUAL: u64 = 212_992;
 /// Bytes of the send buffer that a datagram leaves to the kernel (`unix_dgram_sendmsg`).
@@ -146,14 +128,11 @@ const BUFFER_OWN_BYTES: u64 = 32;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A distance as the presets name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// One CPU.
     Same,
     /// Another CPU: under the same last-level cache, else the nearest.
     Near,
-    /// One CPU and another near it.
     Both,
     /// Every class of distance that the machine has.
     Every,
@@ -183,16 +162,6 @@ const STANDARD: &[Row] = &[
 /// Powers of four up to 4 MiB.
 const EVERY_SIZE: &[u64] =
     &[1, 4, 16, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB];
-
-const THOROUGH: &[Row] = &[
-    (Via::Pipe, At::Every, EVERY_SIZE),
-    (Via::UnixStream, At::Every, EVERY_SIZE),
-    (Via::UnixDatagram, At::Every, EVERY_SIZE),
-    (Via::Socketpair, At::Every, EVERY_SIZE),
-    (Via::Eventfd, At::Every, &[COUNTER_BYTES]),
-    (Via::Mqueue, At::Every, EVERY_SIZE),
-    (Via::ShmFutex, At::Every, EVERY_SIZE),
-];
 
 static CARD: Card = Card {
     id: "os.ipc",
@@ -248,13 +217,14 @@ impl Experiment for Ipc {
     };
 
     fn cases(site: &Site, preset: Preset) -> Vec<Way> {
-        let rows = match preset {
-            Preset::Rehearsal | Preset::Quick => QUICK,
-            Preset::Standard => STANDARD,
-            Preset::Thorough => THOROUGH,
+        let every = Via::ALL.iter().map(|via| (*via, At::Every, EVERY_SIZE));
+        let rows: Vec<Row> = match preset {
+            Preset::Rehearsal | Preset::Quick => QUICK.to_vec(),
+            Preset::Standard => STANDARD.to_vec(),
+            Preset::Thorough => every.collect(),
         };
         let mut cases = Vec::new();
-        for &(via, at, sizes) in rows {
+        for (via, at, sizes) in rows {
             for pair in distances(site, at) {
                 cases.extend(sizes.iter().map(|&size| Way { via, pair, size }));
             }
@@ -280,38 +250,30 @@ impl Experiment for Ipc {
             None => (usual, " (Linux' default: the machine does not tell)"),
         };
         let size = way.size;
-        match way.via {
+        let (is_less, reason, setting) = match way.via {
             Via::UnixDatagram => {
-                let (buffer, from) =
-                    told(site.host.net.send_buffer_default_bytes, BUFFER_BYTES_USUAL);
+                let host = site.host.net.send_buffer_default_bytes;
+                let (buffer, from) = told(host, BUFFER_BYTES_USUAL);
                 let reason = format!(
                     "a datagram of {size} B does not fit into a socket's send buffer of {buffer} B{from}"
                 );
-                let needed = format!("sysctl net.core.wmem_default={}", 2 * size);
-                (size + BUFFER_OWN_BYTES > buffer).then(|| Skip::because(reason).needs(needed))
+                let setting = format!("net.core.wmem_default={}", 2 * size);
+                (size + BUFFER_OWN_BYTES > buffer, reason, setting)
             }
             Via::Mqueue => {
                 let (most, from) = told(site.host.limits.message_bytes, QUEUE_BYTES_USUAL);
                 let reason = format!("a queue takes messages of at most {most} B{from}");
-                let needed = format!("sysctl fs.mqueue.msgsize_max={size}");
-                (size > most).then(|| Skip::because(reason).needs(needed))
+                (size > most, reason, format!("fs.mqueue.msgsize_max={size}"))
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        is_less.then(|| Skip::because(reason).needs(format!("sysctl {setting}")))
     }
 
     fn series(site: &Site, cases: Vec<Way>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        for way in cases {
-            match Self::absent(site, &way, params) {
-                Some(skip) => offer.skipped.push((way.id(), skip)),
-                None => {
-                    let series = offer.of(&CARD, way.via.text(), Order::Shuffled);
-                    series.cases.push(Case::new(way.id()));
-                }
-            }
-        }
-        Ok(offer)
+        Ok(Offer::sorted::<Self>(site, cases, params, |way, _| {
+            (way.via.text().to_owned(), BTreeMap::new())
+        }))
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
@@ -345,8 +307,7 @@ impl Experiment for Ipc {
     }
 }
 
-/// The distance classes of a row. Without a second CPU the near one is named all the same, so that
-/// its absence has a reason.
+/// Distances of a row; without a second CPU the near one, whose absence has a reason.
 fn distances(site: &Site, at: At) -> Vec<Class> {
     let present = pair::classes(site);
     let mut others = present.iter().copied().filter(|pair| *pair != Class::Same);
@@ -362,7 +323,6 @@ fn distances(site: &Site, at: At) -> Vec<Class> {
     }
 }
 
-/// What of a case cannot be told, and why.
 fn untold(way: &Way, metric: &str) -> Option<&'static str> {
     match metric {
         "bandwidth" if way.via == Via::Eventfd => {
@@ -375,7 +335,6 @@ fn untold(way: &Way, metric: &str) -> Option<&'static str> {
     }
 }
 
-/// Both figures of a case, with a party of its own.
 fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -> Result<()> {
     let size = way.size;
     let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
@@ -403,8 +362,7 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -
     peer.stop()
 }
 
-/// Measures and records the bandwidth; the messages that it took. `share` says that the parties
-/// share a CPU.
+/// The bandwidth, and the messages that it took. `share`: the parties share a CPU.
 fn bandwidth<P: Party>(
     bench: &mut Bench,
     case: &Case,
@@ -434,13 +392,11 @@ fn bandwidth<P: Party>(
     let covered = 2 * count * all as u64;
     let rate = vec![1e9 * bytes / middle_ns];
     let samples = bench.record(case, "bandwidth", Values::batches(covered, rate))?;
-    for (name, value) in [
+    samples.set_quantities([
         ("quartets", all as f64),
         ("voids", f64::from(quartets.refused)),
         ("batch_messages", count as f64),
-    ] {
-        samples.quantities.insert(name.to_owned(), value);
-    }
+    ]);
     samples.notes.extend(notes.into_iter().flatten());
     Ok(sent)
 }
@@ -465,8 +421,7 @@ fn timer(bench: &Bench) -> Timer {
     timer
 }
 
-/// Quartets of messages: the long batches less the short ones, in ns. A switch that nobody planned
-/// voids a quartet, as the core clock does.
+/// Long batches less short ones, in ns. A switch that nobody planned voids a quartet.
 fn quartets(
     timer: &Timer,
     count: u64,

@@ -11,43 +11,35 @@
 //! when the call is back in the parent; `first_instruction`, when the child reads the counter as
 //! its first act and leaves the reading in memory that both share; `reaped`, when the parent's wait
 //! for the child's end returns. Parent and child run on one CPU and so read one counter. The child
-//! then exits with status 42, and any other ending (127 where an exec failed) fails the case.
+//! exits with status 42; any other ending fails the case.
 //!
 //! `in_sequence` is the window's whole time over its processes: a mean, which has what the median
 //! of `reaped` leaves out, such as ticks and the freeing of stacks, tasks and page tables. The
-//! kernel puts that off until its readers have left (grace periods of RCU, a few ticks each) and
-//! then does it in bursts. So processes are made for 10 ticks before the window, which lasts 12 or
-//! more (40 and 48 ms at 250 Hz and above): as much is freed in it as processes are made. What one
-//! took before the window stands with the samples as `lead_in_ns`. The setting `steady` makes both
-//! longer.
+//! kernel puts that off until its readers have left and then does it in bursts. So processes are
+//! made for 10 ticks before the window, which lasts 12 or more (40 and 48 ms at 250 Hz and above).
+//! What one took before the window stands with the samples as `lead_in_ns`.
 //!
 //! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
 //! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
 //! the child's run in it: the share of such events stands with the samples as `child_first`. After
 //! `vfork` the parent stands until the child exits, and after `posix_spawn` until the program's
-//! memory stands: there `return` includes that by nature.
+//! memory stands.
 //!
 //! The parent is the worker, with `resident` bytes of private memory beside its own few MiB: every
 //! page is written once, after which the kernel's own account must show no huge page (for `base`)
-//! or nothing else (for `huge`). Nobody writes to it again: what a parent pays afterwards for
-//! copies on write is outside every window, except for the pages that the calls themselves write
-//! (a few of the stack and of the C library's, which fork has in its figures in any program).
-//! The first fork after the pages were written also protects each against writing and is dearer; it
-//! stands with the samples as `first_fork_ns`, and all figures are of those after it.
+//! or nothing else (for `huge`). Nobody writes to it again, so no copy on write is in a window but
+//! those of pages that the calls themselves write. The first fork after the pages were written also
+//! protects each against writing and is dearer; it stands with the samples as `first_fork_ns`, and
+//! is in no figure.
 //!
 //! The programs that are executed are made at run time: a static one of one page whose three
 //! instructions exit, and a dynamic one that exits as soon as its interpreter has mapped the C
-//! library. They lie in a file in memory (memfd); where that may not be executed, in `--dir`,
-//! else among the temporary files. The environment is empty. The samples say which file served.
-//!
-//! Children do not ask to die with their parent, which would be a call more in the window; each
-//! exits by itself after its few instructions. They stay in the worker's process group, which the
-//! session kills (but for `fork_calls`, whose children leave it, as stress-ng's do, and exit next).
+//! library. They lie in a file in memory (memfd); where that may not be executed, in `--dir`, else
+//! among the temporary files. The environment is empty. The samples say which file served.
 //!
 //! `return_per_page` and `reaped_per_page` are slopes over `resident`: least squares in which each
-//! point counts by its relative error, so that a gibibyte does not drown the smaller sizes.
-//! `process_to_thread` is the reaped fork at the least resident size over the cheapest thread that
-//! os.thread made and joined through the C library on one CPU.
+//! point counts by its relative error. `process_to_thread` is the reaped fork at the least resident
+//! size over the cheapest thread that os.thread made and joined through the C library on one CPU.
 //!
 //! ## Prediction
 //!
@@ -57,42 +49,22 @@
 //! derived prediction scales the kernel's work by what os.syscall measured for mapping and
 //! unmapping a page, which is work of the same kind.
 //!
-//! ## Parameters
-//!
-//! - `call`: `fork` of the C library; `clone3`, the bare call with a signal as its only argument;
-//!   `vfork` (a clone that shares the memory and holds the parent, as vfork is made); `fork_calls`,
-//!   a fork whose child makes the ten calls that a child of `stress-ng --fork` makes;
-//!   `fork_exec_static`, `fork_exec_dynamic`, `posix_spawn_static`, `posix_spawn_dynamic` (which
-//!   cannot be without a program); `sh`: posix_spawn of `/bin/sh -c 'exit 42'`, as system(3) does.
-//! - `resident`: memory of the parent in use; auto takes 1 MiB, and more sizes for the calls that
-//!   copy tables, up to 1 GiB for every call in thorough.
-//! - `pages`: `base`, or `huge` (transparent huge pages), which auto takes for `fork` alone.
-//!
-//! - `areas`: areas of memory that the parent has at least, each of which a fork copies; how many
-//!   it had stands with the samples.
-//! - `steady`: time for which processes are made at least before those that are timed, and for
-//!   which those are made at least. For a tool that makes processes for seconds.
-//! - `written`: bytes that the parent writes before each process. After a fork each of their pages
-//!   is a fault, since the child shared it. Only `in_sequence` contains the writing itself.
-//!
 //! ## Reading the result
 //!
 //! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
 //! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has
-//! (some 170, because it links dozens of libraries), and as much `written` (it clears 125 KiB
-//! before each process), is its very operation. `first_instruction` less `return` is the first run
-//! of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C
+//! (some 170), and as much `written` (125 KiB before each process), is its very operation.
+//! `first_instruction` less `return` is the first run of a new child. `clone3` less `fork` is the C
 //! library. `return_per_page` times the resident pages is what a large server pays for each fork,
-//! and what vfork and posix_spawn save: theirs must not grow with `resident`. `fork_exec_dynamic`
-//! less `fork_exec_static` is the dynamic linker and the C library's mapping.
+//! and what vfork and posix_spawn save. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
+//! linker and the C library's mapping.
 //!
 //! ## Pitfalls
 //!
 //! A fork without the child's end is half its cost, which falls on whoever runs next. Cgroups,
-//! security modules, audit and autogroups add to each creation. The child's store into the shared
-//! page faults it in, less than a microsecond of `reaped`. A parent that writes between its forks
-//! pays `first_fork_ns` each time and then a fault per page. With RLIMIT_NPROC (`ulimit -u`) or a
-//! control group's pids.max reached, the case fails and says so.
+//! security modules, audit and autogroups add to each creation. A parent that writes between its
+//! forks pays `first_fork_ns` each time and then a fault per page. With RLIMIT_NPROC (`ulimit -u`)
+//! or a control group's pids.max reached, the case fails and says so.
 //!
 //! ## Sources
 //!
@@ -115,7 +87,7 @@ use bench::link::RoundOrder;
 use bench::measure::Bench;
 use bench::{case, params, symbols};
 use laws::os::process::{self as law, Call};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::key_figure::KeyFigure;
@@ -154,7 +126,10 @@ symbols! {
 case! {
     /// A process made by a parent with so much memory.
     pub struct Creation {
-        /// what makes the process, and what that does
+        /// what makes the process: `fork` of the C library; `clone3`, the bare call; `vfork`, a clone
+        /// that shares the memory and holds the parent; `fork_calls`, a fork whose child makes the
+        /// ten calls of a child of `stress-ng --fork`; a program executed after a fork or by
+        /// posix_spawn; `sh`: posix_spawn of `/bin/sh -c 'exit 42'`, as system(3) does
         call: Call,
         /// memory of the parent that is in use
         resident: u64 = Domain::bytes(64 << 10, 1 << 40),
@@ -277,28 +252,17 @@ impl Experiment for Process {
 
     /// A parent is one apparatus: a series per size and kind of pages.
     fn series(site: &Site, cases: Vec<Creation>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
         let windows = windows(site, params);
-        for creation in cases {
-            if let Some(skip) = Self::absent(site, &creation, params) {
-                offer.skipped.push((creation.id(), skip));
-                continue;
-            }
+        let changed = params.settings(&CARD);
+        Ok(Offer::sorted::<Self>(site, cases, params, |creation, case| {
             let (bytes, kind) = (creation.resident, creation.pages.text());
-            let name = format!("{}KiB-{kind}", bytes / 1024);
-            let series = offer.of(&CARD, &name, Order::Shuffled);
-            let changed = params.settings(&CARD);
             let own = [("bytes", bytes.into()), ("kind", kind.into())];
             let own = own.into_iter().chain(windows.map(|(name, ns)| (name, ns.into())));
-            series.settings.extend(own.map(|(name, value)| (name.to_owned(), value)));
-            series.settings.extend(changed.clone());
+            let own = own.map(|(name, value)| (name.to_owned(), value));
             // What the parent was given or did beside.
-            let mut case = Case::new(creation.id());
-            let changed = changed.into_iter().filter(|(_, value)| *value != 0.into());
-            case.at.extend(changed);
-            series.cases.push(case);
-        }
-        Ok(offer)
+            case.at.extend(changed.clone().into_iter().filter(|(_, value)| *value != 0.into()));
+            (format!("{}KiB-{kind}", bytes / 1024), own.chain(changed.clone()).collect())
+        }))
     }
 
     fn law(facts: Facts, case: &Creation, at: &Case, metric: &Metric) -> Option<Prediction> {
@@ -308,9 +272,7 @@ impl Experiment for Process {
             return None;
         }
         if reports::are_given(at) {
-            return Some(unknown(
-                "unknown: no law takes the parent's areas or writes into account",
-            ));
+            return Some(unknown("unknown: no law counts the parent's areas or writes"));
         }
         let huge = case.pages == Kept::Huge;
         let creation = law::creation(facts, case.call, case.resident, huge);
@@ -320,15 +282,8 @@ impl Experiment for Process {
             "reaped" => Some(creation.reaped),
             _ => Some(creation.in_sequence()),
         };
-        Some(moment.map_or_else(
-            || {
-                unknown(
-                    "unknown: the child is another program from its first instruction on, and has \
-                     nothing to tell it by",
-                )
-            },
-            |moment| moment.prediction(),
-        ))
+        let nobody = "unknown: the child is another program, which reads no counter";
+        Some(moment.map_or_else(|| unknown(nobody), |moment| moment.prediction()))
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -363,7 +318,6 @@ impl Experiment for Process {
     }
 }
 
-/// Memory of the parent, in MiB.
 fn sizes(preset: Preset, call: Call, pages: Kept) -> &'static [u64] {
     match (preset, call) {
         // Huge pages beside base ones are there to be compared, which fork alone serves.
@@ -389,25 +343,24 @@ fn windows(site: &Site, params: &Params) -> [(&'static str, u64); 2] {
     WINDOWS.map(|(name, ticks)| (name, steady_ns.max(ticks * tick_ns)))
 }
 
-/// Why so much memory cannot be had in huge pages here.
 fn no_huge_pages(site: &Site, bytes: u64) -> Option<Skip> {
     let thp = &site.host.memory.thp;
-    match (thp.enabled.as_deref(), thp.page_bytes) {
-        (Some("never"), _) => Some(
-            Skip::because("transparent huge pages are switched off")
-                .needs("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"),
+    let (reason, way) = match (thp.enabled.as_deref(), thp.page_bytes) {
+        (Some("never"), _) => (
+            "transparent huge pages are switched off".to_owned(),
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
         ),
-        (None, _) => Some(
-            Skip::because("the kernel shows no transparent huge pages")
-                .needs("a kernel with CONFIG_TRANSPARENT_HUGEPAGE"),
+        (None, _) => (
+            "the kernel shows no transparent huge pages".to_owned(),
+            "a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
         ),
-        (_, Some(page)) if !bytes.is_multiple_of(page) => Some(Skip::because(format!(
-            "a huge page has {} KiB here, of which {} KiB are no multiple",
-            page / 1024,
-            bytes / 1024
-        ))),
-        _ => None,
-    }
+        (_, Some(page)) if !bytes.is_multiple_of(page) => (
+            format!("{} KiB are no multiple of a huge page's {}", bytes / 1024, page / 1024),
+            "a size in whole huge pages",
+        ),
+        _ => return None,
+    };
+    Some(Skip::because(reason).needs(way))
 }
 
 #[cfg(test)]

@@ -9,11 +9,10 @@
 //!
 //! N processes are forked, pinned to the measuring CPU as their parent is, with its priority and in
 //! its session; the parent sleeps until they have ended. They meet at a futex; the last to come
-//! sets the start and the end of the window and wakes the others. Then each reads the counter
-//! without pause and keeps the gaps (the loop of noise.activity: one read and one compare a turn,
-//! no system call, memory touched beforehand) in memory that its parent shares. The threshold from
-//! which on a stretch between two reads is a gap is found from the reads' own distribution, on the
-//! same CPU before.
+//! sets the start and the end of the window. Then each reads the counter without pause and keeps
+//! the gaps (the loop of noise.activity) in memory that its parent shares. The threshold from which
+//! on a stretch between two reads is a gap is found from the reads' own distribution, on the same
+//! CPU before.
 //!
 //! The stretches in which each ran are put on one axis, that of the counter. A run is what one
 //! process had with no other of them between; a gap inside it is an interruption, a gap between two
@@ -39,26 +38,24 @@
 //! which is a little less than a whole number because the switch is no one's. `on_tick` near 1 says
 //! that the tick takes the CPU away, not a wake-up or a timer of the scheduler's own. `rotation` 1
 //! is round robin (two processes can but take turns, and have no such figure); `fairness` is Jain's
-//! index: 1 where all had the same time, 1/N where one had all. Shares of a short window are uneven
-//! by a slice. `interrupted` is the time lost inside runs; `lost` that and all switches: what no
-//! process had. The timeline has a lane for each process, the table R4's columns. Each round's list
-//! `processes` has the rank of each in the order of first run after fork, its whole slices, their
-//! median, and its share of the time (up to 16 processes also as `share_1`, `slice_1_ns` … beside
-//! `slice`); a note has the first round's. `birth_order`, there too, is the share of pairs whose
-//! older one ran first: 1 is in the order of their making, 0 the last made first (as R4 saw it).
+//! index: 1 where all had the same time, 1/N where one had all. `interrupted` is the time lost
+//! inside runs; `lost` that and all switches: what no process had. The timeline has a lane for each
+//! process, the table R4's columns. Each round's list `processes` has the rank of each in the order
+//! of first run after fork, its whole slices, their median, and its share of the time (up to 16
+//! processes also as `share_1`, `slice_1_ns` … beside `slice`). `birth_order`, there too, is the
+//! share of pairs whose older one ran first: 1 is in the order of their making, 0 the last made
+//! first (as R4 saw it).
 //!
 //! ## Pitfalls
 //!
-//! Time of others on the CPU cannot be told from a long interruption or switch one by one: what
-//! another had between two processes is in `switch` (whose median few such do not move), what it
-//! had inside a slice is in `interrupted`, all of it in `lost`. The kernel's count of switches
-//! tells that others came: so many of the longest interruptions are taken as theirs, and disturb
-//! the round where they are more than 0.5 % of it. Notes name throttling by a quota and steal, too.
-//! Real-time threads of others look the same. A quota for the control group stops all processes at
-//! once, in the middle of slices. Slices are those of one session: where
-//! kernel.sched_autogroup_enabled is on, or control groups weigh, processes of different groups
-//! share by group. Schedulers loaded through sched_ext do as they like, and no slice is predicted.
-//! With HRTICK a timer of the scheduler's own ends slices between ticks.
+//! Time of others on the CPU cannot be told from a long interruption or switch one by one: it is in
+//! `switch`, in `interrupted`, and in `lost`. The kernel's count of switches tells that others
+//! came: so many of the longest interruptions are taken as theirs, and disturb the round where they
+//! are more than 0.5 % of it. A quota for the control group stops all processes at once, in the
+//! middle of slices. Slices are those of one session: where kernel.sched_autogroup_enabled is on,
+//! or control groups weigh, processes of different groups share by group. Schedulers loaded through
+//! sched_ext do as they like, and no slice is predicted. With HRTICK a timer of the scheduler's own
+//! ends slices between ticks.
 //!
 //! ## Sources
 //!
@@ -99,8 +96,7 @@ pub struct Schedule;
 
 /// Slices of each process that a window has room for at least, where they are as predicted.
 const SLICES_MIN: f64 = 4.0;
-/// Gaps a second that a process has room for, and beside that: thousands of interruptions a second
-/// on top of ticks and switches.
+/// Gaps a second that a process has room for, ticks and switches apart, and beside that.
 const GAPS_PER_S: f64 = 20_000.0;
 const GAPS_MIN: usize = 4096;
 /// Fork, first run and end of a process, for the cost that is stated.
@@ -287,13 +283,11 @@ fn window_ns(samples: u64, processes: u64, tick_ns: f64, least_ns: f64) -> f64 {
     processes as f64 * (samples as f64 * tick_ns).max(least_ns)
 }
 
-/// The same by what the kernel states.
 fn planned_window_ns(site: &Site, samples: u64, processes: u64) -> f64 {
     let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
     window_ns(samples, processes, tick_ns, least_ns(site, processes))
 }
 
-/// Gaps that each process has room for.
 fn room(window_ns: f64) -> usize {
     GAPS_MIN + (window_ns / 1e9 * GAPS_PER_S) as usize
 }

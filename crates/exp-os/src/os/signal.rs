@@ -19,16 +19,14 @@
 //! - `catch`: the same while the handler is installed: send, deliver, handle, return. The kernel
 //!   delivers before `tgkill` returns.
 //! - `self_kill`: `kill` of the own process number, as lmbench's `lat_sig catch` has it: the kernel
-//!   looks the process up and chooses a thread. Each signal is seen caught before the next is sent,
-//!   so none can merge with another.
-//! - `fault`: a store (one instruction of a loop in assembly) to a page that is mapped and present
-//!   but may only be read. SIGSEGV's handler checks the address of the data and of the instruction
-//!   and moves the interrupted program behind the store: fault, frame, handler, return; lmbench's
-//!   `lat_sig prot`. Nothing is mended, so each store faults.
+//!   looks the process up and chooses a thread. Each signal is seen caught before the next is sent.
+//! - `fault`: a store (one instruction of a loop in assembly) to a page that may only be read.
+//!   SIGSEGV's handler checks the address of the data and of the instruction and moves the
+//!   interrupted program behind the store: lmbench's `lat_sig prot`. Nothing is mended, so each
+//!   store faults.
 //!
 //! The handler's count must equal the operations in every batch. Dispositions, the thread's mask
-//! and the page are put back when the round ends, whichever way. A fault of any other place ends
-//! the process as always.
+//! and the page are put back when the round ends, whichever way.
 //!
 //! ## Prediction
 //!
@@ -47,16 +45,16 @@
 //! ## Pitfalls
 //!
 //! The C library's `sigaction` copies structures besides; lmbench's `install` includes that and
-//! asks for the old disposition. State in use makes frames larger: a process that has used AMX
-//! tiles pays 8 KiB more, this one has not. Sandboxes (gVisor) catch the faults and signals
-//! themselves. In a process with several threads `self_kill` may reach another one, and then
-//! includes a wake-up: the worker has one. Mitigations add to each way in.
+//! asks for the old disposition. A process that has used AMX tiles pays 8 KiB more of frame, this
+//! one has not. Sandboxes (gVisor) catch the faults and signals themselves. In a process with
+//! several threads `self_kill` may reach another one, and then includes a wake-up: the worker has
+//! one. Mitigations add to each way in.
 //!
 //! ## Sources
 //!
 //! lmbench `lat_sig` (`install`, `catch`, `prot`); Linux kernel/signal.c, arch/x86/kernel/signal.c
 //! and fpu/signal.c; signal(7), sigreturn(2). The intervals' sources stand in
-//! `predict/os/signal.rs`.
+//! `laws/src/os/signal.rs`.
 
 use anyhow::{Context, Result, ensure};
 use bench::case;
@@ -135,7 +133,6 @@ impl Experiment for Signal {
     }
 }
 
-/// Stores that fault.
 fn time_faults(case: &Case, bench: &mut Bench) -> Result<()> {
     let faults = Faults::new().context("a page that may only be read")?;
     bench.time(case, "latency", |n| {
@@ -146,8 +143,7 @@ fn time_faults(case: &Case, bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is done with SIGUSR1. Each has a loop of its own, into which the call is
-/// inlined.
+/// Operations with SIGUSR1, each in a loop of its own, into which the call is inlined.
 fn time_signals(case: &Case, operation: Operation, bench: &mut Bench) -> Result<()> {
     let catcher = Catcher::new(SIGUSR1).context("catching SIGUSR1")?;
     match operation {

@@ -16,96 +16,87 @@
 //! own pipe and reads it (futex: wakes nobody and waits for what is there; yield: yields alone; a
 //! ring: and sums its array, which stays hot). Both are timed in quartets of n against 2n, in turn
 //! in one loop, which of them first changing each time, each after an operation that is not timed;
-//! `switch` is the difference within a turn. Its interval comes from the rounds' medians, and it is
-//! not clamped.
+//! `switch` is the difference within a turn, not clamped.
 //!
 //! The scheduler's own count decides whether hand-overs were measured: each takes one party off its
-//! CPU once. It waits (voluntary), or it yields or is preempted by the one it woke (both count as
-//! involuntary). Each party reads its rusage in its turn before and after the case; if the sum over
-//! the parties is not within 1 % of the hand-overs, the case is void in this round; so batches are
-//! long enough for 400 hand-overs in a case, though the clock asks for less. Fewer switches mean
-//! that a party on another CPU was so fast that the token was there before the wait; more mean that
-//! others ran.
+//! CPU once, voluntarily where it waits, involuntarily where it yields or is preempted by the one
+//! it woke. If the sum over the parties is not within 1 % of the hand-overs, the case is void in
+//! this round; so a case has at least 400 of them. Fewer switches mean that a party on another CPU
+//! was so fast that the token was there before the wait; more mean that others ran.
 //!
-//! In a pair, a party that is preempted by the one it woke finds the token there when it comes
-//! back, and does not wait: one switch still. In a ring it would have to run once more only to
-//! wait, which made up to three switches of ten hand-overs on the first machine tried. So the
-//! parties of rings and yields are under SCHED_BATCH, where the woken one waits its turn. The
-//! others are under the normal policy.
+//! In a ring a party that is preempted by the one it woke would have to run once more only to wait.
+//! So the parties of rings and yields are under SCHED_BATCH, where the woken one waits its turn;
+//! the others are under the normal policy.
 //!
 //! - `pipe` moves 4 bytes by write and read, `eventfd` 8; `futex` sets a word, wakes, and waits on
-//!   a word of its own; `yield` sets a word and yields until its own is set, on one CPU. Where the
-//!   kernel comes back from a yield without a switch, the yields in vain are part of the figure.
-//!   Between batches the party that yields is blocked.
+//!   a word of its own; `yield` sets a word and yields until its own is set, on one CPU. Yields in
+//!   vain are part of the figure. Between batches the party that yields is blocked.
 //! - `ring` is lmbench's lat_ctx: processes on one CPU, each of which sums its private array when
-//!   it gets the token and then writes to the next. Its `switch` holds, beside the switch, what it
-//!   takes to get the array back into the caches.
-//! - `first_run` is no hand-over to a party that waits, but to a child just forked, on the
-//!   parent's CPU: from the moment before the parent waits for it to the child's first instruction.
-//!   Each child is one event. What R2 prints as its process switch is this.
+//!   it gets the token and then writes to the next. Its `switch` holds what it takes to get the
+//!   array back into the caches.
+//! - `first_run` is no hand-over to a party that waits, but to a child just forked, on the parent's
+//!   CPU: from the moment before the parent waits for it to the child's first instruction. Each
+//!   child is one event. What R2 prints as its process switch is this.
 //!
 //! ## Prediction
 //!
 //! R1's model: the calls' entries and exits and services, and between them a wake-up, the
 //! scheduler's choice, the state saved and restored, and another address space with its misses in
-//! the TLB. Between CPUs an interrupt and the exit from the idle state stand in their place; in a
-//! virtual machine that is an exit to the hypervisor. The derived prediction takes the calls from
-//! what os.syscall measured.
+//! the TLB. Between CPUs an interrupt and the exit from the idle state stand in their place, in a
+//! virtual machine an exit to the hypervisor. The derived prediction takes the calls from what
+//! os.syscall measured.
 //!
 //! ## Reading the result
 //!
 //! `switch` of a pipe between processes on the same CPU is what is usually called a context switch.
 //! `process_to_thread` is that over the one between threads: the cost of changing the address
 //! space. `handover` across CPUs is a wake-up latency: nothing is switched away that would have to
-//! come back, and `switch` is negative where the two ends of the calls overlap. It is that of
-//! hand-overs in short bursts, between which a CPU is busy; programs that play for seconds without
-//! pause, as `perf bench sched pipe` does, are compared with `row=512`, and as means. A `switch` of
-//! a ring less that of the same ring without a working set is cache refill. On x86 a ring of more
-//! than six processes (five, if others run) is a step: Linux keeps six address spaces apart in a
-//! CPU's TLB.
+//! come back, and `switch` is negative where the two ends of the calls overlap. It is that of short
+//! bursts; programs that play for seconds without pause, as `perf bench sched pipe` does, are
+//! compared with `row=512`, and as means. A `switch` of a ring less that of the same ring without a
+//! working set is cache refill. On x86 a ring of more than six processes (five, if others run) is a
+//! step: Linux keeps six address spaces apart in a CPU's TLB.
 //!
 //! ## Pitfalls
 //!
 //! Unpinned, results jump by 4 times with the scheduler's placement (wake affinity). An idle state
-//! or a virtual machine's halt decides the figures across CPUs, and how long they have been playing
-//! changes it: a hypervisor that polls before it halts a CPU, or a governor that chooses idle
-//! states, adapts over tenths of a second while both CPUs are halted most of the time. On the first
-//! machine tried 28 µs a hand-over became 38 µs with 512 laps in a row. lat_ctx drops results that
-//! are not positive; here they stay. Physical pages of the arrays differ from round to round, and
-//! with them their conflicts in the caches. Page-table isolation, IBPB for protected processes and
-//! core scheduling raise single figures.
+//! or a virtual machine's halt decides the figures across CPUs, and a hypervisor or a governor
+//! adapts over tenths of a second: on the first machine tried 28 µs a hand-over became 38 µs with
+//! 512 laps in a row. lat_ctx drops results that are not positive; here they stay. Physical pages
+//! of the arrays differ from round to round, and with them their conflicts in the caches.
+//! Page-table isolation, IBPB for protected processes and core scheduling raise single figures.
 //!
 //! ## Sources
 //!
 //! lmbench `lat_ctx.c`; Linux `tools/perf/bench/sched-pipe.c` (its operation is a round trip: twice
 //! `handover`); reports R0, R1 and R2; the list of slips on R2's switch.
 
-mod board;
 mod circle;
 mod timing;
 mod token;
 
-use super::events::{Events, Number, too_few_files};
+use super::events::{Events, Number, counter, too_few_files};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
     Card, DerivedValue, Domain, Fields, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, shared_round_cost, unknown,
 };
-use bench::measure::{Bench, Clock, Declared};
+use bench::measure::{Bench, Declared};
 use bench::pair::{self, Class};
-use bench::{case, params, symbols};
+use bench::params;
 use circle::{Circle, Plan};
 use host::refused;
-use laws::os::switch::{self as law, Mechanism, Via};
+use laws::os::switch::{self as law, Handover, Parties, Via};
 use metal::handover::first_run;
 use metal::memory::SharedWords;
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::key_figure::KeyFigure;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The experiment.
@@ -118,37 +109,13 @@ pub struct Switch;
 const PROCESS: Duration = Duration::from_micros(400);
 /// Laps in a row that may be asked for: two such batches must end before a party counts as lost.
 const ROW_MAX: u64 = 1 << 14;
-/// Turns of a case at least, and one hand-over on one CPU and to another, for the cost that is
-/// stated.
+/// For stated costs: turns at least, and a hand-over on one CPU and to another.
 const TURNS: u64 = 6;
 const NEAR: Duration = Duration::from_micros(2);
 const FAR: Duration = Duration::from_micros(40);
 /// First runs in a round.
 const CHILDREN: Number = Number { rehearsal: 4, least: 16, most: 5_000 };
 const KIB: u64 = 1 << 10;
-
-symbols! {
-    /// What the parties are.
-    pub enum Parties { Processes = "processes", Threads = "threads" }
-}
-case! {
-    /// A hand-over.
-    pub struct Handover {
-        /// by what the token is handed over; `ring`: by pipes through several processes, as
-        /// lat_ctx; `first_run`: no token, but the parent's wait for a child just forked
-        via: Via,
-        /// what the two are; not of a ring or a first run, which have processes
-        parties: Option<Parties>,
-        /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one
-        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); not of
-        /// yields, rings and first runs, which are on one CPU
-        pair: Option<Class>,
-        /// processes in a ring
-        size: Option<u64> = Domain::count(2, 1024),
-        /// bytes that each process of a ring sums, in whole lines of 64 bytes
-        working_set: Option<u64> = Domain::bytes(0, 64 << 20),
-    }
-}
 
 static CARD: Card = Card {
     id: "os.switch",
@@ -210,7 +177,7 @@ impl Experiment for Switch {
         let handovers = series.cases.iter().filter_map(|case| Handover::of(&case.id));
         let own = |of: Handover| {
             let processes = u32::try_from(of.size()).unwrap_or(u32::MAX);
-            PROCESS * processes + of.in_rows(row(series))
+            PROCESS * processes + in_rows(&of, row(series))
         };
         shared_round_cost(site, series) + handovers.map(own).sum::<Duration>()
     };
@@ -287,25 +254,16 @@ impl Experiment for Switch {
     }
 
     fn series(site: &Site, cases: Vec<Handover>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
         let row = params.ints("row").first().map(|row| ("row".to_owned(), (*row).into()));
-        for of in cases {
-            if let Some(skip) = Self::absent(site, &of, params) {
-                offer.skipped.push((of.id(), skip));
-                continue;
-            }
-            let (name, row) = match of.via {
-                Via::Ring => ("rings", row.clone()),
-                Via::FirstRun => ("first_run", None),
-                _ => ("pairs", row.clone()),
+        Ok(Offer::sorted::<Self>(site, cases, params, |of, case| {
+            let name = match of.via {
+                Via::Ring => "rings",
+                Via::FirstRun => return ("first_run".to_owned(), BTreeMap::new()),
+                _ => "pairs",
             };
-            let series = offer.of(&CARD, name, Order::Shuffled);
-            series.settings.extend(row.clone());
-            let mut case = Case::new(of.id());
-            case.at.extend(row);
-            series.cases.push(case);
-        }
-        Ok(offer)
+            case.at.extend(row.clone());
+            (name.to_owned(), case.at.clone())
+        }))
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
@@ -322,9 +280,9 @@ impl Experiment for Switch {
                 let why = "a child's first run is one event; no party does the same alone";
                 return facts.known.is_none().then(|| unknown(why));
             }
-            (_, "one_party") => law::one_party(facts, &of.mechanism()),
-            (_, "switch") => law::switch(facts, &of.mechanism()),
-            _ => law::handover(facts, &of.mechanism()),
+            (_, "one_party") => law::one_party(facts, of),
+            (_, "switch") => law::switch(facts, of),
+            _ => law::handover(facts, of),
         };
         Some(law.prediction())
     }
@@ -359,48 +317,17 @@ impl Experiment for Switch {
     }
 }
 
-impl Handover {
-    /// One that has no parameter beside.
-    fn plain(via: Via) -> Handover {
-        Handover { via, parties: None, pair: None, size: None, working_set: None }
-    }
-
-    /// Parties.
-    fn size(&self) -> u64 {
-        self.size.unwrap_or(2)
-    }
-
-    fn parties(&self) -> Parties {
-        self.parties.unwrap_or(Parties::Processes)
-    }
-
-    /// In the words of the law.
-    fn mechanism(&self) -> Mechanism {
-        Mechanism {
-            via: self.via,
-            processes: self.parties() == Parties::Processes,
-            pair: self.pair.unwrap_or(Class::Same),
-            size: self.size(),
-            working_set: self.working_set.unwrap_or(0),
-        }
-    }
-
-    /// What batches of so many laps in a row take, at least; nothing unless they are asked for.
-    fn in_rows(&self, row: u64) -> Duration {
-        let one = match self.pair {
-            None | Some(Class::Same) => NEAR,
-            Some(_) => FAR,
-        };
-        let handovers = match row {
-            1 => 0,
-            row => row * self.size() * timing::QUARTET_BATCHES * TURNS,
-        };
-        one.saturating_mul(u32::try_from(handovers).unwrap_or(u32::MAX))
-    }
+/// What batches of so many laps in a row take, at least; nothing unless they are asked for.
+fn in_rows(of: &Handover, row: u64) -> Duration {
+    let one = if of.pair() == Class::Same { NEAR } else { FAR };
+    let handovers = match row {
+        1 => 0,
+        row => row * of.size() * timing::QUARTET_BATCHES * TURNS,
+    };
+    one.saturating_mul(u32::try_from(handovers).unwrap_or(u32::MAX))
 }
 
-/// Where the two parties are: in the smaller presets on one CPU, and for the chief ones (processes
-/// with pipes) on one other.
+/// Where the two are: below standard on one CPU, the chief ones on one other too.
 fn pairs(site: &Site, preset: Preset, is_chief: bool) -> Vec<Option<Class>> {
     let mut classes = pair::classes(site);
     // What a second CPU would add is said, once.
@@ -415,18 +342,15 @@ fn pairs(site: &Site, preset: Preset, is_chief: bool) -> Vec<Option<Class>> {
     classes.into_iter().map(Some).collect()
 }
 
-/// The case of a pipe on one CPU.
 fn same_cpu(parties: Parties) -> CaseId {
     let (parties, pair) = (Some(parties), Some(Class::Same));
     Handover { parties, pair, ..Handover::plain(Via::Pipe) }.id()
 }
 
-/// The case of the ratio.
 fn ratio_of() -> CaseId {
     Handover { pair: Some(Class::Same), ..Handover::plain(Via::Pipe) }.id()
 }
 
-/// Laps of the short batch at least.
 fn row(series: &Series) -> u64 {
     series.setting("row").unwrap_or(1)
 }
@@ -444,7 +368,7 @@ fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Re
         // Among more than two that run, or wait for a yield, the woken one would take the CPU from
         // its waker before that one waits: two switches for one hand-over.
         patient: matches!(of.via, Via::Ring | Via::Yield),
-        working_set: of.working_set.unwrap_or(0),
+        working_set: of.working_set(),
     };
     bench.declare(Declared::Cpus(&[first, second]));
     let mut circle = Circle::form(&plan)?;
@@ -454,16 +378,13 @@ fn measure_circle(case: &Case, of: &Handover, row: u64, bench: &mut Bench) -> Re
 }
 
 fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
-    ensure!(
-        matches!(bench.order().clock(), Clock::Counter { .. }),
-        "a child reads the counter, which cannot be trusted here"
-    );
+    let clock = counter(bench)?;
     let words = SharedWords::new(1)?;
     first_run(&words).map_err(refused::told).context("the first child, which is not counted")?;
     let events = Events::of(bench, CHILDREN, || {
         let run = first_run(&words).map_err(refused::told)?;
         let handover = run.child_begins.checked_sub(run.parent_waits);
-        Ok((handover, bench.order().clock().ns(handover.unwrap_or(0))))
+        Ok((handover, clock.ns(handover.unwrap_or(0))))
     })?;
     let (made, early) = (events.made, events.made - events.kept.len());
     // A child that runs first takes the CPU from its parent.
@@ -472,7 +393,7 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
         early < made,
         "each of {made} children ran before its parent waited: there is no hand-over to measure"
     );
-    let handovers = events.values(|ticks| bench.order().clock().ns(*ticks));
+    let handovers = events.values(|ticks| clock.ns(*ticks));
     let samples = bench.record(case, "handover", handovers)?;
     if early > 0 {
         samples.notes.push(format!(

@@ -6,74 +6,61 @@
 //!
 //! ## Method
 //!
-//! Every call is made by its instruction, without the C library, so that nothing is answered from a
-//! cache: the reports' `getpid` of 12 cycles and `time` of 11 never entered the kernel. What the
-//! library answers from the vDSO are cases of their own.
-//!
-//! Calls are made in a function that returns, as programs make them and as every system call in
-//! plumb is, and repeated, n against 2n in ABBA quartets. `clock_gettime_vdso`, `clock_gettime_raw`
-//! and `time_vdso` are those of clock.read: both experiments run the same code. Four are different:
+//! Every call is made by its instruction, in a function that returns, without the C library: the
+//! reports' `getpid` of 12 cycles never entered the kernel. Calls are repeated, n against 2n in
+//! ABBA quartets; those of clocks run the code of clock.read. Four are different:
 //!
 //! - `open` and `close` cannot be repeated alone. A pool of descriptors is opened and then closed,
 //!   each in one go with the clock read around it, in pools of k, 2k, 2k and k with the width probe
-//!   between them. Recorded are the sums of the short and of the long pools, as for every other
-//!   quartet; their difference over 2k is the figure, so that the clock and the loop fall out. The
-//!   first pool of a round, in which the descriptor table grows, is not timed.
-//! - `uring_nop` submits `depth` empty operations with one call and waits for them; the figure is
-//!   per operation.
+//!   between them; the sums of the short and of the long pools are a quartet. The first pool of a
+//!   round, in which the descriptor table grows, is not timed.
+//! - `uring_nop` submits `depth` empty operations with one call; the figure is per operation.
 //! - `first_in_child`: a child made by vfork, on the parent's CPU, times its first `getpid`; each
-//!   child is one event, and includes the pair of clock reads (R1's method; it must not be
-//!   repeated, for the second call of a child is no first one). The child's answer and exit are
-//!   checked.
+//!   child is one event, and includes the pair of clock reads (R1's method).
 //!
 //! ## Prediction
 //!
-//! Two shares: entry and exit by the processor and the mitigations that the kernel states, and the
-//! service in cycles of kernel code. The derived prediction takes entry and exit from the
-//! `clock_gettime` system call that clock.read measured, less the clock's own part.
+//! Entry and exit by the processor and the mitigations that the kernel states, and the service in
+//! cycles of kernel code. The derived prediction takes entry and exit from the `clock_gettime`
+//! system call that clock.read measured, less the clock's own part.
 //!
 //! ## Reading the result
 //!
 //! `getpid` is the price of any call; the others less it are their services. A `clock_gettime_vdso`
 //! near `clock_gettime_raw` means that the vDSO falls back. `first_in_child` over `getpid` is what
-//! cold caches and predictors add. `mmap_munmap` is two calls.
+//! cold caches and predictors add.
 //!
 //! ## Pitfalls
 //!
-//! Mitigations change every figure here by factors; compare like with like. Sandboxes (seccomp,
-//! gVisor) add to each call. `pread_cached` passes through the file system that holds the program
-//! (overlayfs adds a layer). `sched_yield` switches if something else wants the CPU, which counts
-//! as disturbance. Where the kernel guards its returns against speculation (AMD's SRSO: `Safe
-//! RET`), each return of a program's function after a call is mispredicted: 45 of 168 ns on a Zen
-//! 4. It is in the figures here, and in none of a loop that has the bare instruction.
+//! Mitigations change every figure here by factors. Sandboxes (seccomp, gVisor) add to each call,
+//! the file system that holds the program to `pread_cached`. `sched_yield` switches if something
+//! else wants the CPU, which counts as disturbance. Where the kernel guards its returns against
+//! speculation (AMD's SRSO: `Safe RET`), each return of a program's function after a call is
+//! mispredicted: 45 of 168 ns on a Zen 4.
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "system call overhead"; lmbench `lat_syscall`; K. Garloff's measurements of KPTI,
-//! IBRS and retpolines (SpecExLeak); Linux `tools/perf/bench/syscall.c`. The cycles of services and
-//! mitigations are written from memory of such figures, not looked up one by one.
+//! R0, R1 and R2 "system call overhead"; lmbench `lat_syscall`; K. Garloff's measurements
+//! (SpecExLeak); Linux `tools/perf/bench/syscall.c`. Cycles are from memory of such figures.
 
-mod apparatus;
-
-use super::events::{Events, Number, too_few_files};
+use super::events::{Events, Number, counter, too_few_files};
 use anyhow::{Context, Result, bail, ensure};
-use apparatus::{Calls, PAGE_BYTES, Pools, read, serve};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Fields, Offer, Param, Params, Preset, Site, Skip, ViewCard};
-use bench::measure::{Bench, Clock, Values};
+use bench::measure::{Bench, Outcome, Values, Watch};
 use bench::{case, params, rows};
 use host::{Arch, refused};
-use laws::os::{self, Service};
-use laws::{Law, range};
-use metal::clock::time_syscall;
+use laws::{Law, os, os::Service, range};
+use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
-use record::case::{Case, Order, Series};
-use record::event::Prediction;
+use record::case::{Case, Series};
 use record::key_figure::KeyFigure;
-use record::metric::{Kind, Metric};
+use record::{event::Prediction, metric::Kind, metric::Metric};
+use std::fs::File;
 use std::hint::black_box;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
 
 /// The experiment.
 pub static EXPERIMENT: Syscall = Syscall;
@@ -81,135 +68,108 @@ pub static EXPERIMENT: Syscall = Syscall;
 /// `os.syscall`.
 pub struct Syscall;
 
-/// First kernel whose io_uring has empty operations.
-const URING_SINCE: (u64, u64) = (5, 1);
-/// Children of a round.
+const PAGE_BYTES: usize = 4096;
+/// What clock.read calls the system call from which the way into the kernel is derived.
+const ENTRY: &str = "clock_gettime_syscall";
 const CHILDREN: Number = Number { rehearsal: 8, least: 16, most: 10_000 };
 
-/// All that is to be known of a call.
-pub struct Row {
-    /// The first preset that measures it.
-    from: Preset,
-    law: Work,
-    time: Time,
-}
+/// All that is to be known of a call: the first preset that measures it, its law, how it is timed.
+pub struct Row(Preset, Work, Time);
 
-/// What a call should take.
 enum Work {
-    /// A way into the kernel and back, and a service.
-    Service(Service),
-    /// What clock.read calls the same.
+    Served(Service),
     Clock(&'static str, fn(Facts) -> Law),
-    /// Another, by the setting of its series.
     Other(fn(Facts, u64) -> Law),
 }
 
-/// How a call is timed.
 enum Time {
-    /// Repeated, in a loop of its own.
     Repeat(fn(&mut Calls, &mut Bench, &Case) -> Result<()>),
-    /// Repeated, by the body that clock.read times too.
     Clock(ClockRead),
-    /// In pools of descriptors: opening is the first side, closing the second.
-    Pools(usize),
-    /// In batches of a ring.
+    Pools,
     Ring,
-    /// Once in each of many children.
     Child,
 }
 
-/// A row, from a preset on.
-const fn row(from: Preset, law: Work, time: Time) -> Row {
-    Row { from, law, time }
-}
-
 /// One way into the kernel, cycles of the service beyond it, and what it does.
-const fn service(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
-    Work::Service(Service::new(1.0, range(low, likely, high), what))
+const fn way(low: f64, likely: f64, high: f64, what: &'static str) -> Work {
+    Work::Served(Service::new(1.0, range(low, likely, high), what))
 }
 
-/// A call that cannot fail, in a loop of its own.
-macro_rules! reads {
-    ($calls:ident, $once:expr) => {
-        Time::Repeat(|$calls, bench, case| read(bench, case, $once))
+fn latency<R: Outcome>(bench: &mut Bench, case: &Case, body: impl FnMut(u64) -> R) -> Result<()> {
+    bench.time(case, "latency", body).map(drop)
+}
+
+/// A loop of its own: of a call that cannot fail, or of one that must return a number each time.
+macro_rules! calls {
+    ($calls:tt, $once:expr) => {
+        Time::Repeat(|$calls, bench, case| {
+            latency(bench, case, |n| (0..n).for_each(|_| _ = black_box($once)))
+        })
     };
-}
-
-/// A call that returns a number each time, in a loop of its own.
-macro_rules! serves {
-    ($calls:ident, $returns:expr, $once:expr) => {
-        Time::Repeat(|$calls, bench, case| serve(bench, case, $returns, || $once))
+    ($calls:tt, $expected:expr, $once:expr) => {
+        Time::Repeat(|$calls, bench, case| {
+            latency(bench, case, |n| {
+                for _ in 0..n {
+                    let returned = $once?;
+                    ensure!(returned == $expected, "it returned {returned}, not {}", $expected);
+                }
+                Ok(())
+            })
+        })
     };
 }
 
 use Preset::{Quick, Standard};
-use Work::Service as Served;
 
 rows! {
     /// the system call, or what the C library answers without one
     pub enum Call: Row {
-        Getpid = "getpid" => row(Quick, service(0.0, 0.0, 0.0, "no service"),
-            reads!(_calls, raw::getpid)),
-        Getppid = "getppid" => row(Standard, service(0.0, 8.0, 40.0, "a pointer followed under RCU"),
-            reads!(_calls, raw::getppid)),
-        ClockGettimeVdso = "clock_gettime_vdso" => row(Quick,
-            Work::Clock("clock_gettime_vdso", os::clock_by_library), Time::Clock(ClockRead::ClockGettimeVdso)),
-        ClockGettimeRaw = "clock_gettime_raw" => row(Quick,
-            Work::Clock("clock_gettime_syscall", os::clock_by_call), Time::Clock(ClockRead::ClockGettimeSyscall)),
-        TimeVdso = "time_vdso" => row(Standard, Work::Clock("time", os::seconds_by_library),
+        Getpid = "getpid" => Row(Quick, way(0.0, 0.0, 0.0, "no service"), calls!(_, raw::getpid())),
+        Getppid = "getppid" => Row(Standard, way(0.0, 8.0, 40.0, "a pointer followed under RCU"),
+            calls!(_, raw::getppid())),
+        ClockGettimeVdso = "clock_gettime_vdso" => Row(Quick, Work::Clock("clock_gettime_vdso",
+            os::clock_by_library), Time::Clock(ClockRead::ClockGettimeVdso)),
+        ClockGettimeRaw = "clock_gettime_raw" => Row(Quick, Work::Clock(ENTRY, os::clock_by_call),
+            Time::Clock(ClockRead::ClockGettimeSyscall)),
+        TimeVdso = "time_vdso" => Row(Standard, Work::Clock("time", os::seconds_by_library),
             Time::Clock(ClockRead::Time)),
-        TimeRaw = "time_raw" => row(Standard, service(0.0, 10.0, 60.0, "a word read"),
-            reads!(_calls, time_syscall)),
-        Open = "open" => row(Quick, service(800.0, 1450.0, 2700.0,
-            "a path of two components walked, a file made, a descriptor taken"), Time::Pools(0)),
-        Close = "close" => row(Quick, service(140.0, 310.0, 620.0,
-            "a descriptor given back and the file put off to the exit"), Time::Pools(1)),
-        Stat = "stat" => row(Quick, service(350.0, 650.0, 1200.0,
+        TimeRaw = "time_raw" => Row(Standard, way(0.0, 10.0, 60.0, "a word read"),
+            calls!(_, time_syscall())),
+        Open = "open" => Row(Quick, way(800.0, 1450.0, 2700.0,
+            "a path of two components walked, a file made, a descriptor taken"), Time::Pools),
+        Close = "close" => Row(Quick, way(140.0, 310.0, 620.0,
+            "a descriptor given back and the file put off to the exit"), Time::Pools),
+        Stat = "stat" => Row(Quick, way(350.0, 650.0, 1200.0,
             "a path of two components walked, attributes copied out"),
-            serves!(_calls, 0, raw::newfstatat(None, c"/dev/null").map(|_| 0))),
-        ReadZero = "read_zero" => row(Quick, service(50.0, 115.0, 300.0, "a read dispatched, a byte cleared"),
-            serves!(calls, 1, raw::read(calls.zero.as_fd(), &mut calls.page[..1]))),
-        WriteNull = "write_null" => row(Quick, service(25.0, 70.0, 190.0, "a write dispatched"),
-            serves!(calls, 1, raw::write(calls.null.as_fd(), &calls.page[..1]))),
-        PreadCached = "pread_cached" => row(Quick, Served(Service::READ_PAGE),
-            serves!(calls, PAGE_BYTES, raw::pread64(calls.program.as_fd(), &mut calls.page, 0))),
-        SchedYield = "sched_yield" => row(Standard, Served(Service::YIELD),
-            serves!(_calls, 0, raw::sched_yield().map(|()| 0))),
-        MmapMunmap = "mmap_munmap" => row(Quick, Served(Service::MAP),
-            serves!(_calls, 0, raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0))),
-        FutexWake = "futex_wake" => row(Quick, Served(Service::FUTEX_WAKE),
-            serves!(calls, 0, raw::futex_wake(&calls.word, 1, raw::Scope::Process))),
-        EpollWait = "epoll_wait" => row(Standard, service(5.0, 40.0, 160.0, "an empty list looked at"),
-            serves!(calls, 0, raw::epoll_wait(calls.epoll.as_fd(), 0))),
-        Ioctl = "ioctl" => row(Standard, service(50.0, 125.0, 300.0,
-            "dispatch, a pipe locked, a number copied out"),
-            serves!(calls, 0, raw::ioctl_fionread(calls.reader.as_fd()))),
-        FcntlGetfl = "fcntl_getfl" => row(Standard, service(10.0, 45.0, 160.0,
-            "a descriptor looked up, a command told apart"),
-            reads!(calls, || raw::fcntl_getfl(calls.null.as_fd()))),
-        UringNop = "uring_nop" => row(Quick, Work::Other(os::ring_nop), Time::Ring),
-        FirstInChild = "first_in_child" => row(Quick,
+            calls!(_, 0, raw::newfstatat(None, c"/dev/null").map(|_| 0))),
+        ReadZero = "read_zero" => Row(Quick, way(50.0, 115.0, 300.0, "a byte cleared"),
+            calls!(of, 1, raw::read(of.zero.as_fd(), &mut of.page[..1]))),
+        WriteNull = "write_null" => Row(Quick, way(25.0, 70.0, 190.0, "a write dispatched"),
+            calls!(of, 1, raw::write(of.null.as_fd(), &of.page[..1]))),
+        PreadCached = "pread_cached" => Row(Quick, Work::Served(Service::READ_PAGE),
+            calls!(of, PAGE_BYTES, raw::pread64(of.program.as_fd(), &mut of.page, 0))),
+        SchedYield = "sched_yield" => Row(Standard, Work::Served(Service::YIELD),
+            calls!(_, 0, raw::sched_yield().map(|()| 0))),
+        MmapMunmap = "mmap_munmap" => Row(Quick, Work::Served(Service::MAP),
+            calls!(_, 0, raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0))),
+        FutexWake = "futex_wake" => Row(Quick, Work::Served(Service::FUTEX_WAKE),
+            calls!(of, 0, raw::futex_wake(&of.word, 1, raw::Scope::Process))),
+        EpollWait = "epoll_wait" => Row(Standard, way(5.0, 40.0, 160.0, "an empty list looked at"),
+            calls!(of, 0, raw::epoll_wait(of.epoll.as_fd(), 0))),
+        Ioctl = "ioctl" => Row(Standard, way(50.0, 125.0, 300.0, "a pipe locked, a number copied"),
+            calls!(of, 0, raw::ioctl_fionread(of.pipe.0.as_fd()))),
+        FcntlGetfl = "fcntl_getfl" => Row(Standard, way(10.0, 45.0, 160.0,
+            "a descriptor and a command looked up"), calls!(of, raw::fcntl_getfl(of.null.as_fd()))),
+        UringNop = "uring_nop" => Row(Quick, Work::Other(os::ring_nop), Time::Ring),
+        FirstInChild = "first_in_child" => Row(Quick,
             Work::Other(|facts, _| os::first_call_of_child(facts)), Time::Child),
     }
 }
 
 impl Call {
-    /// The series of its apparatus, and the setting of that.
-    fn series(self) -> (&'static str, Option<&'static str>) {
-        match self.row().time {
-            Time::Repeat(_) | Time::Clock(_) => ("calls", None),
-            Time::Pools(_) => ("descriptors", Some("pool")),
-            Time::Ring => ("uring", Some("depth")),
-            Time::Child => ("child", None),
-        }
-    }
-
     /// What it runs of clock.read's bodies.
     pub fn clock(self) -> Option<ClockRead> {
-        match self.row().time {
-            Time::Clock(clock) => Some(clock),
-            _ => None,
-        }
+        if let Row(_, _, Time::Clock(clock)) = self.row() { Some(*clock) } else { None }
     }
 }
 
@@ -217,12 +177,22 @@ case! {
     /// A call.
     pub struct Called {
         /// the system call, or what the C library answers without one: `stat` of /dev/null by path;
-        /// `read_zero`, `write_null` a byte; `pread_cached` 4 KiB of plumb's own program file,
-        /// which is in the page cache; `sched_yield` alone on its CPU; `mmap_munmap` the pair, one
-        /// untouched page; `futex_wake`, `epoll_wait` with nobody waiting and nothing ready;
-        /// `ioctl` FIONREAD of a pipe; `fcntl_getfl` F_GETFL of /dev/null
+        /// `read_zero`, `write_null` a byte; `pread_cached` 4 KiB of plumb's program file, cached;
+        /// `sched_yield` alone on its CPU; `mmap_munmap` of one untouched page; `futex_wake`,
+        /// `epoll_wait` with nothing ready; `ioctl` FIONREAD of a pipe; `fcntl_getfl` of /dev/null
         call: Call,
     }
+}
+
+struct Calls {
+    zero: File,
+    null: File,
+    program: File,
+    page: Vec<u8>,
+    word: AtomicU32,
+    epoll: OwnedFd,
+    /// Both ends: a pipe without a writer is ready for reading.
+    pipe: (std::io::PipeReader, std::io::PipeWriter),
 }
 
 const LATENCY: &str = "one call (uring_nop: one operation; mmap_munmap: the pair)";
@@ -256,62 +226,50 @@ impl Experiment for Syscall {
 
     fn cases(_: &Site, preset: Preset) -> Vec<Called> {
         let all = Call::ALL.iter().copied();
-        let of_preset = all.filter(|call| call.row().from <= preset.max(Quick));
-        of_preset.map(|call| Called { call }).collect()
+        all.filter(|call| call.row().0 <= preset.max(Quick)).map(|call| Called { call }).collect()
     }
 
     fn absent(site: &Site, case: &Called, params: &Params) -> Option<Skip> {
-        let kernel = &site.host.kernel;
+        let (kernel, skip) = (&site.host.kernel, |why: &str| Some(Skip::because(why)));
+        let is_gvisor = kernel.container.runtime.as_deref() == Some("gvisor");
+        let is_arm = site.host.cpu.arch == Arch::Aarch64;
         match case.call {
-            Call::TimeRaw if site.host.cpu.arch == Arch::Aarch64 => {
-                Some(Skip::because("aarch64 has no system call `time`"))
-            }
-            Call::UringNop if kernel.numbers()? < URING_SINCE => {
+            Call::TimeRaw if is_arm => skip("aarch64 has no system call `time`"),
+            Call::UringNop if kernel.numbers()? < (5, 1) => {
                 Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
             }
-            Call::UringNop if kernel.container.runtime.as_deref() == Some("gvisor") => {
-                Some(Skip::because("gVisor offers no io_uring by default"))
-            }
+            Call::UringNop if is_gvisor => skip("gVisor offers no io_uring by default"),
             Call::Open | Call::Close => {
-                let pools = 2 * params.ints("pool").first()?;
-                too_few_files(site, pools, "a smaller os.syscall.pool")
+                too_few_files(site, 2 * params.ints("pool").first()?, "a smaller os.syscall.pool")
             }
             _ => None,
         }
     }
 
     fn series(site: &Site, cases: Vec<Called>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        for called in cases {
-            if let Some(skip) = Self::absent(site, &called, params) {
-                offer.skipped.push((called.id(), skip));
-                continue;
-            }
-            let (name, setting) = called.call.series();
-            let series = offer.of(&CARD, name, Order::Shuffled);
-            let value = |name: &str| (name.to_owned(), params.get(name)[0].clone());
-            series.settings.extend(setting.map(value));
-            let mut case = Case::new(called.id());
-            case.at.extend(series.settings.clone());
-            series.cases.push(case);
-        }
-        Ok(offer)
+        Ok(Offer::sorted::<Self>(site, cases, params, |called, case| {
+            let (series, setting) = match called.call.row().2 {
+                Time::Repeat(_) | Time::Clock(_) => ("calls", None),
+                Time::Pools => ("descriptors", Some("pool")),
+                Time::Ring => ("uring", Some("depth")),
+                Time::Child => ("child", None),
+            };
+            case.at.extend(setting.map(|name| (name.to_owned(), params.get(name)[0].clone())));
+            (series.to_owned(), case.at.clone())
+        }))
     }
 
     fn law(facts: Facts, case: &Called, at: &Case, _: &Metric) -> Option<Prediction> {
-        let measured = |clock| facts.known.and_then(|known| os::measured_read(known, clock));
-        let law = match &case.call.row().law {
-            Work::Clock(_, law) if facts.known.is_none() => law(facts),
-            Work::Clock(clock, _) => {
-                let ns = measured(clock)?;
+        let law = match (&case.call.row().1, facts.known) {
+            (Work::Clock(_, law), None) => law(facts),
+            (Work::Clock(clock, _), Some(known)) => {
+                let ns = os::measured_read(known, clock)?;
                 Law::measured(ns, 0.15, format!("{ns:.1} ns (measured by clock.read)"))
             }
             // Without the measured entry, earlier figures add nothing.
-            _ if facts.known.is_some() && measured("clock_gettime_syscall").is_none() => {
-                return None;
-            }
-            Work::Service(service) => os::system_call(facts, *service),
-            Work::Other(law) => law(facts, at.int("depth").unwrap_or(1)),
+            (_, Some(known)) if os::measured_read(known, ENTRY).is_none() => return None,
+            (Work::Served(service), _) => os::system_call(facts, *service),
+            (Work::Other(law), _) => law(facts, at.int("depth").unwrap_or(1)),
         };
         Some(law.prediction())
     }
@@ -321,26 +279,25 @@ impl Experiment for Syscall {
             "calls" => measure_calls(series, bench),
             "descriptors" => measure_descriptors(series, bench),
             "uring" => measure_uring(series, bench),
-            "child" => measure_child(series, bench),
-            other => bail!("os.syscall has no series `{other}`"),
+            _ => measure_child(series, bench),
         }
     }
 }
 
 fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
-    let mut calls = Calls::new()?;
-    ensure!(
-        raw::getpid() == std::process::id(),
-        "the kernel and the C library disagree about the process's number"
-    );
+    let pipe = std::io::pipe().context("a pipe")?;
+    let epoll = raw::epoll_create().context("an epoll set")?;
+    raw::epoll_add(epoll.as_fd(), pipe.0.as_fd()).context("a pipe in an epoll set")?;
+    let null = File::options().write(true).open("/dev/null").context("/dev/null")?;
+    let zero = File::open("/dev/zero").context("/dev/zero")?;
+    let program = File::open("/proc/self/exe").context("plumb's own program file")?;
+    let (page, word) = (vec![1; PAGE_BYTES], AtomicU32::new(0));
+    let mut calls = Calls { zero, null, program, page, word, epoll, pipe };
+    ensure!(raw::getpid() == std::process::id(), "the C library gives another process number");
     // A call that a sandbox forbids takes none of the others with it.
     bench.each_of::<Called>(series, |bench, case, Called { call }| {
-        match call.row().time {
-            Time::Clock(clock) => bench
-                .time(case, "latency", |n| {
-                    black_box(clock_read(clock, n));
-                })
-                .map(|_| ()),
+        match call.row().2 {
+            Time::Clock(clock) => latency(bench, case, |n| _ = black_box(clock_read(clock, n))),
             Time::Repeat(time) => time(&mut calls, bench, case),
             _ => bail!("it is not repeated"),
         }
@@ -351,48 +308,61 @@ fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
 
 fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
     let pool = series.setting("pool").context("a pool")?;
-    let mut pools = Pools::new(usize::try_from(pool)?)?;
+    let mut open = Vec::with_capacity(2 * usize::try_from(pool)?);
+    // Not timed: the descriptor table grows.
+    open_and_close(&mut open, 2 * pool, &mut Watch::new(None))?;
     let mut timer = bench.timer();
     // Both figures come from the same pools, which share the time of their cases.
     timer.goal.case_ns *= series.cases.len() as f64;
-    let quartets = timer.repeat(&mut |watch| pools.quartet(watch).map(Some))?;
+    let quartets = timer.repeat(&mut |watch| {
+        let mut once = |count| open_and_close(&mut open, count, watch);
+        let [a, b, c, d] = [once(pool)?, once(2 * pool)?, once(2 * pool)?, once(pool)?];
+        Ok(Some([0, 1].map(|side| (a[side] + d[side], b[side] + c[side]))))
+    })?;
     for case in &series.cases {
-        let Time::Pools(side) = Called::decode(case)?.call.row().time else {
-            bail!("{} opens and closes nothing", case.id);
-        };
-        let side = quartets.map(|sides| sides[side]);
+        let closes = usize::from(Called::decode(case)?.call == Call::Close);
+        let side = quartets.map(|sides| sides[closes]);
         bench.record(case, "latency", Values::quartets(pool, side))?;
     }
     Ok(())
 }
 
+/// Opens `count` descriptors and closes them; ns of both.
+fn open_and_close(open: &mut Vec<OwnedFd>, count: u64, watch: &mut Watch) -> Result<[f64; 2]> {
+    let start = monotonic_raw_ns();
+    for _ in 0..count {
+        open.push(raw::openat(None, c"/dev/null", 0).context("open of /dev/null")?);
+    }
+    let opened = monotonic_raw_ns();
+    for fd in open.drain(..) {
+        raw::close(fd).context("close of /dev/null")?;
+    }
+    let took = [(opened - start) as f64, (monotonic_raw_ns() - opened) as f64];
+    watch.batch(took[0] + took[1]);
+    Ok(took)
+}
+
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
     let depth = u32::try_from(series.setting("depth").context("a depth")?)?;
-    let mut ring = raw::UringNop::new(depth).context(
-        "io_uring is not available: kernel.io_uring_disabled, seccomp or a container forbids it",
-    )?;
+    let mut ring = raw::UringNop::new(depth)
+        .context("no io_uring: kernel.io_uring_disabled, seccomp or a container forbids it")?;
     bench.each(series, |bench, case| {
-        bench.time(case, "latency", |n| {
+        latency(bench, case, |n| {
             let done = ring.submit_nops(n)?;
             ensure!(done == n, "{done} of {n} empty operations were done");
             Ok(())
-        })?;
-        Ok(())
+        })
     });
     Ok(())
 }
 
-/// The parent's waits are voluntary switches, and the children's are not its own: none of the
-/// involuntary ones is planned.
+/// The parent's waits are voluntary: no involuntary switch is planned.
 fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let case = series.cases.first().context("one case")?;
-    ensure!(
-        matches!(bench.order().clock(), Clock::Counter { .. }),
-        "a child reads the counter, which cannot be trusted here"
-    );
+    let clock = counter(bench)?;
     let child = || {
         let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
-        ticks.context("a child of vfork").map(|ticks| bench.order().clock().ns(ticks))
+        ticks.context("a child of vfork").map(|ticks| clock.ns(ticks))
     };
     // Not timed: the first child pays for what all share.
     child()?;

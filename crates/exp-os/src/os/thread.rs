@@ -10,39 +10,32 @@
 //! Each thread is one event. The maker reads the clock, calls `pthread_create`, reads it again,
 //! calls `pthread_join`, and reads it a third time; the thread's body begins with a reading of its
 //! own, counts itself and returns. `return`, `first_instruction` and `create_join` are the three
-//! distances from the first reading. They hold one to three readings, whose cost stands beside
-//! them, unsubtracted, because a single event has no shorter batch to be subtracted. All threads
-//! are joined, and every one must have counted itself.
+//! distances from the first reading, the readings in them included. All threads are joined, and
+//! every one must have counted itself.
 //!
 //! The maker is pinned. With `pair=same` the thread inherits its CPU, so it begins when the maker
-//! waits in the join, or earlier if the kernel lets it preempt the maker: the share of threads
-//! whose first instruction came before the return is recorded (`first_before_return`). With another
-//! `pair` the thread gets its CPU by `pthread_attr_setaffinity_np`: the library makes it on the
-//! maker's CPU and moves it before its first instruction, which is what a program that places its
-//! threads pays. Then two CPUs' counters meet in `first_instruction`: their offset is bounded by
-//! exchanges first, and where the bound is above 1 % of that time, CLOCK_MONOTONIC times all three.
-//! A thread at the beginning of each case tells its CPU, which must be the right one.
+//! waits in the join, or earlier if the kernel lets it preempt the maker (`first_before_return`).
+//! With another `pair` the thread gets its CPU by `pthread_attr_setaffinity_np`: the library makes
+//! it on the maker's CPU and moves it before its first instruction. Then two CPUs' counters meet in
+//! `first_instruction`: their offset is bounded by exchanges first, and where the bound is above 1
+//! % of that time, CLOCK_MONOTONIC times all three.
 //!
 //! Stacks are a case, because glibc keeps those of ended threads (up to 40 MiB) and a loop of
 //! create and join gets the same one again and again:
 //!
 //! - `cached`: that loop. What most tools measure.
-//! - `fresh`: a stack of the same size is mapped (`mmap`, `mprotect` of all but a guard page: the
-//!   library's own two calls) before each thread, given by `pthread_attr_setstack`, and unmapped
-//!   after its join, all inside the windows; its first page is a page fault. That is a program
-//!   whose threads live together, on any library.
+//! - `fresh`: a stack of the same size is mapped (`mmap`, `mprotect` of all but a guard page)
+//!   before each thread and unmapped after its join, all inside the windows; its first page is a
+//!   page fault. That is a program whose threads live together, on any library.
 //! - `bare`: no library. clone(2) with the flags of a thread, on one stack that stays, without
-//!   thread-local storage, signal mask or guard; the join waits for the word that the kernel
-//!   clears. The lower bound of what a library could do.
+//!   thread-local storage, signal mask or guard. The lower bound of what a library could do.
 //!
-//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept: none, or one and
-//! more.
+//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept.
 //!
-//! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it: no
-//! clock is read in between. Of threads `alive` together all are made first; each waits at a futex
-//! until the last is made; then all are let go and joined. Both give the mean per thread; the CPU
-//! time of the process over them (`cpu_time_per_thread_ns`) stands beside it, which holds no
-//! waiting.
+//! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it. Of
+//! threads `alive` together all are made first; each waits at a futex until the last is made; then
+//! all are let go and joined. Both give the mean per thread; the CPU time of the process over them
+//! (`cpu_time_per_thread_ns`) stands beside it, which holds no waiting.
 //!
 //! ## Prediction
 //!
@@ -50,21 +43,8 @@
 //! fresh stack mapping, protection, page fault and unmapping; a switch to the thread; its exit; a
 //! futex wake, and a switch back. The prior counts them in cycles of kernel code by the stated
 //! mitigations. The derived prediction takes getpid, futex_wake and mmap_munmap as os.syscall
-//! measured them, and the switch as os.switch did where that ran; what clone and exit do inside the
-//! kernel stays a count of cycles.
-//!
-//! ## Parameters
-//!
-//! - `pair`: where maker and thread run. `bare` threads stay with their maker, so they have `same`
-//!   alone. Chosen by `auto` below thorough, classes other than `same` have the first `stack`
-//!   alone.
-//! - `stack`: `cached`, `fresh` or `bare`.
-//! - `count`: threads in one sequence, with the maker, on cached stacks.
-//! - `alive`: threads alive together, with the maker, on the library's stacks: all but the few that
-//!   it keeps are fresh. `none` leaves these cases out.
-//! - `work`: what threads alive together do: `none`, or `stress`, the system calls that a thread of
-//!   `stress-ng --pthread` makes (version 0.15.06), before the gate and after it.
-//! - `stack_bytes`: size of every stack but the bare one, guard included.
+//! measured them, and the switch as os.switch did; what clone and exit do inside the kernel stays a
+//! count of cycles.
 //!
 //! ## Reading the result
 //!
@@ -84,16 +64,14 @@
 //! its wall time lies above its CPU time, and a note says by how much.
 //!
 //! Tools differ by the stack's cache, by the number of threads alive together, and by what their
-//! threads do: those of `stress-ng --pthread` make about 45 system calls each, open files of /proc,
-//! sleep a millisecond and replace the head of their robust list by a copy, so that the kernel goes
-//! round in it 2048 times at their exit. Its rate is no create and join; `work=stress` is what it
-//! measures. A limit on processes (`ulimit -u`, pids.max of the cgroup, kernel.threads-max) ends
-//! the round with EAGAIN; root is exempt from the first alone. Transparent huge pages may back a
-//! fresh stack on kernels before 6.7: its first touch then clears 2 MiB. An idle CPU's sleep state
-//! dominates `first_instruction` across CPUs, and a virtual machine adds an exit for each wake-up.
-//! A thread that begins before the return preempted its maker, which counts as an involuntary
-//! switch: so many are planned as began so, in company by the share of some timed before; and in a
-//! crowd one per slice of 0.75 ms of CPU time, because the maker always has others waiting.
+//! threads do: those of `stress-ng --pthread` make about 45 system calls each, sleep a millisecond
+//! and have the kernel follow their robust list 2048 times at their exit; `work=stress` is what its
+//! rate measures. A limit on processes (`ulimit -u`, pids.max of the cgroup, kernel.threads-max)
+//! ends the round with EAGAIN. Transparent huge pages may back a fresh stack on kernels before 6.7:
+//! its first touch then clears 2 MiB. An idle CPU's sleep state dominates `first_instruction`
+//! across CPUs. A thread that begins before the return preempted its maker, which counts as an
+//! involuntary switch: so many are planned as began so; and in a crowd one per slice of 0.75 ms of
+//! CPU time.
 //!
 //! ## Sources
 //!
@@ -108,19 +86,19 @@ use super::events::{Events, Number};
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Claim, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, Unit,
+    Card, Claim, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip,
     ViewCard, shared_round_cost, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, Clock, Declared};
 use bench::pair::{self, Class};
-use bench::{case, params, symbols};
+use bench::params;
 use host::refused;
-use laws::os::thread::{self as law, Company, Moment, Stack};
+use laws::os::thread::{self as law, Beside, Company, Made, Moment, Stack};
 use metal::clock;
 use metal::process;
 use metal::thread::{Life, Maker, Stack as MakerStack, Watch};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::{Prediction, Samples};
 use record::key_figure::KeyFigure;
 use record::metric::{Kind, Metric};
@@ -141,56 +119,10 @@ const COLD: u64 = 16;
 /// Threads that tell how long a first instruction takes, before clocks of two CPUs are compared.
 const TRIALS: usize = 9;
 
-/// What a thread in a sequence, in a crowd, and in one with the rival's calls is planned with, in
-/// ns.
+/// Planned for a thread in a sequence, in a crowd, and with the rival's calls, in ns.
 const SEQUENCE_NS: u64 = 25_000;
 const CROWD_NS: u64 = 60_000;
 const STRESS_NS: u64 = 250_000;
-
-symbols! {
-    /// What threads do beside waiting.
-    pub enum Beside { Stress = "stress" }
-}
-case! {
-    /// A thread by itself, one of a sequence (`count`), or one of a crowd (`alive`).
-    pub struct Made {
-        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache,
-        /// in one socket, in different sockets (remote), or on CPUs of unknown distance (other)
-        pair: Class,
-        /// the thread's stack: kept by the library, mapped for it alone, or no library at all
-        stack: Option<Stack>,
-        /// threads in one sequence, timed as a whole
-        count: Option<u64> = Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
-        /// threads alive together: all are made, then all are joined
-        alive: Option<u64> = Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
-        /// what threads alive together do beside waiting: none, or the system calls of a thread of
-        /// `stress-ng --pthread`
-        work: Option<Beside> = Domain::Symbols(&["none", "stress"]),
-    }
-}
-
-impl Made {
-    fn alone(pair: Class, stack: Stack) -> Made {
-        Made { pair, stack: Some(stack), count: None, alive: None, work: None }
-    }
-
-    fn sequence(count: u64) -> Made {
-        Made { count: Some(count), ..Made::alone(Class::Same, Stack::Cached) }
-    }
-
-    fn crowd(alive: u64, work: Option<Beside>) -> Made {
-        Made { stack: None, alive: Some(alive), work, ..Made::alone(Class::Same, Stack::Cached) }
-    }
-
-    fn company(&self) -> Company {
-        match (self.count, self.alive) {
-            (Some(_), _) => Company::Sequence,
-            (_, Some(alive)) if self.work.is_some() => Company::Stress(alive),
-            (_, Some(alive)) => Company::Crowd(alive),
-            _ => Company::Alone,
-        }
-    }
-}
 
 static CARD: Card = Card {
     id: "os.thread",
@@ -295,22 +227,15 @@ impl Experiment for Thread {
     }
 
     fn series(site: &Site, cases: Vec<Made>, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        for made in cases {
-            if let Some(skip) = Self::absent(site, &made, params) {
-                offer.skipped.push((made.id(), skip));
-                continue;
-            }
+        let settings = params.settings(&CARD);
+        Ok(Offer::sorted::<Self>(site, cases, params, |made, _| {
             let name = match made.company() {
                 Company::Alone => "single",
                 Company::Sequence => "sequence",
                 Company::Crowd(_) | Company::Stress(_) => "crowd",
             };
-            let series = offer.of(&CARD, name, Order::Shuffled);
-            series.settings = params.settings(&CARD);
-            series.cases.push(Case::new(made.id()));
-        }
-        Ok(offer)
+            (name.to_owned(), settings.clone())
+        }))
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
@@ -333,12 +258,7 @@ impl Experiment for Thread {
         if known.is_some_and(|known| !law::has_inputs(known)) {
             return None;
         }
-        let thread = law::Thread {
-            pair: made.pair,
-            stack: made.stack.unwrap_or(Stack::Cached),
-            company: made.company(),
-        };
-        Some(law::time(facts, thread, moment).prediction())
+        Some(law::time(facts, made, moment).prediction())
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -365,7 +285,6 @@ fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
     ))
 }
 
-/// A clock as the metal takes it.
 fn watch(clock: Clock) -> Watch {
     match clock {
         Clock::Counter { .. } => Watch { start: clock::ticks_start, end: clock::ticks_end },
@@ -373,8 +292,7 @@ fn watch(clock: Clock) -> Watch {
     }
 }
 
-/// A maker for a case, tried: its threads begin where they should, and the first, which are cold,
-/// are over.
+/// A maker for a case, tried: its threads begin where they should; cold ones are over.
 fn maker(case: &Case, made: &Made, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
     let here = bench.order().cpu();
     let cpus = pair::cpus(case).unwrap_or([here, here]);
@@ -422,7 +340,6 @@ fn clock_of(
     Ok((clock, Some(offset.bound_ns())))
 }
 
-/// The end of a metric's window.
 type End = fn(&Life) -> u64;
 
 /// The metrics of one thread's life.
@@ -448,17 +365,12 @@ fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> R
     for (metric, moment) in MOMENTS {
         let values = lives.values(|life| clock.between_ns(life.call, moment(life)));
         let samples = bench.record(case, metric, values)?;
-        let share = early as f64 / lives.made as f64;
-        samples.quantities.insert("first_before_return".to_owned(), share);
+        samples.set_quantities([("first_before_return", early as f64 / lives.made as f64)]);
         faults.tell(&made, samples);
         if let Some(bound_ns) = bound_ns {
-            samples.quantities.insert("clock_offset_bound_ns".to_owned(), bound_ns);
-            if clock == Clock::Monotonic {
-                samples.notes.push(
-                    "timed by CLOCK_MONOTONIC: the two CPUs' counters may be too far apart"
-                        .to_owned(),
-                );
-            }
+            samples.set_quantities([("clock_offset_bound_ns", bound_ns)]);
+            let note = "timed by CLOCK_MONOTONIC: the two CPUs' counters may be too far apart";
+            samples.notes.extend((clock == Clock::Monotonic).then(|| note.to_owned()));
         }
     }
     Ok(())
@@ -470,23 +382,19 @@ struct Faults(f64);
 impl Faults {
     /// Those of so many threads since the process had `before`.
     fn since(before: u64, threads: u64) -> Self {
-        let now = process::rusage_self().minflt;
-        Faults(now.saturating_sub(before) as f64 / threads as f64)
+        Faults(process::rusage_self().minflt.saturating_sub(before) as f64 / threads as f64)
     }
 
     /// Writes them down, and whether they contradict the case.
     fn tell(&self, made: &Made, samples: &mut Samples) {
         let Faults(each) = *self;
-        samples.quantities.insert("faults_per_thread".to_owned(), each);
-        match made.stack {
-            Some(Stack::Cached) if each >= 1.0 => samples.notes.push(format!(
-                "{each:.1} page faults per thread: this C library does not keep the stacks of ended threads"
-            )),
-            Some(Stack::Fresh) if each < 1.0 => samples.notes.push(format!(
-                "{each:.1} page faults per thread: the stacks were not fresh"
-            )),
-            _ => {}
-        }
+        samples.set_quantities([("faults_per_thread", each)]);
+        let why = match made.stack {
+            Some(Stack::Cached) if each >= 1.0 => "this C library does not keep stacks",
+            Some(Stack::Fresh) if each < 1.0 => "the stacks were not fresh",
+            _ => return,
+        };
+        samples.notes.push(format!("{each:.1} page faults per thread: {why}"));
     }
 }
 

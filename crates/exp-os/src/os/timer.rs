@@ -9,12 +9,11 @@
 //!
 //! `lateness`: one thread on its CPU asks for a wake-up after `delay` and reads the monotonic clock
 //! before the call and after it; the figure is the time between less `delay`, the call itself
-//! included. `clock_nanosleep` sleeps to an absolute time, and the figure is what the clock shows
-//! beyond it. `setitimer` sends a signal to the process: a child of one thread arms it and takes
-//! the signal by rt_sigtimedwait. Every wake-up is an event; none is left out.
+//! included. `clock_nanosleep` sleeps to an absolute time, beyond which its figure is. `setitimer`
+//! sends a signal to the process: a child of one thread arms it and takes the signal by
+//! rt_sigtimedwait. Every wake-up is an event; none is left out.
 //!
-//! `arm`: a timer a second ahead is armed and disarmed, two system calls, n against 2n in ABBA
-//! quartets. It never expires.
+//! `arm`: a timer a second ahead is armed and disarmed, n against 2n in ABBA quartets.
 //!
 //! ## Prediction
 //!
@@ -26,8 +25,7 @@
 //! ## Reading the result
 //!
 //! A time-out that is put off by 50 µs is the slack: `slack=least` is what PR_SET_TIMERSLACK is
-//! worth. What is left then is the interrupt and the wake-up; `load=same` takes the idle state out
-//! of it.
+//! worth. What is left then is the interrupt and the wake-up, without idle states at `load=same`.
 //!
 //! ## Pitfalls
 //!
@@ -41,18 +39,18 @@
 //! kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an estimate
 //! from memory.
 
-use crate::noise::wakeup::load::{DidNotRun, Loads};
+use crate::noise::wakeup::load::Loads;
 use anyhow::{Context, Result, bail, ensure};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{Card, Domain, Params, Preset, Site, Skip, ViewCard, unknown};
 use bench::measure::{Bench, Declared};
 use bench::{case, symbols};
-use laws::noise::wakeup::{self as law, Slack, Sleep};
+use laws::noise::wakeup::{self as law, Load, Slack, Sleep};
 use laws::os::{self, Service};
 use laws::range;
 use metal::clock::{Clock, vdso_clock_gettime};
 use metal::memory::SharedWords;
-use metal::process::{Child, Ending};
+use metal::process::Child;
 use metal::sleep::{TimerSlack, until};
 use metal::timer::{TimerFd, arm_alarm, epoll_wait_for, sleep, wait_alarm};
 use metal::{raw, signal};
@@ -69,18 +67,16 @@ pub static EXPERIMENT: Timer = Timer;
 /// `os.timer`.
 pub struct Timer;
 
-/// Time of a round in which a case wakes up, and how often at least, at most and in a rehearsal.
+/// Time of a round in which a case wakes up, and how often at least and at most.
 const WAKING_NS: u64 = 20_000_000;
 const WAKE_UPS: (u64, u64) = (2, 400);
 /// How far ahead the timer is that never expires, and how long a signal is waited for.
 const FAR_AHEAD_NS: u64 = 1_000_000_000;
 const US: u64 = 1_000;
-/// First kernel with epoll_pwait2.
-const PWAIT2_SINCE: (u64, u64) = (5, 11);
 const SIGALRM: i32 = 14;
 
 symbols! {
-    /// A timer of the kernel's.
+    /// A timer.
     pub enum Via {
         Nanosleep = "nanosleep",
         ClockNanosleep = "clock_nanosleep",
@@ -88,14 +84,6 @@ symbols! {
         Setitimer = "setitimer",
         EpollWait = "epoll_wait",
     }
-}
-symbols! {
-    /// What else runs on its CPU.
-    pub enum Load { Idle = "idle", Same = "same" }
-}
-symbols! {
-    /// The thread's timer slack.
-    pub enum Put { Default = "default", Least = "least" }
 }
 case! {
     /// A timer, and how it is used.
@@ -105,10 +93,10 @@ case! {
         /// after how long it is to wake its waiter; without it the timer is armed and cancelled
         delay: Option<u64> = Domain::ns(US, 10_000_000 * US),
         /// what else runs: nothing, or a process that spins on the waiter's CPU
-        load: Option<Load>,
+        load: Option<Load> = Domain::Symbols(&["idle", "same"]),
         /// the waiter's timer slack: as the process has it, or 1 ns; timerfd and setitimer have
         /// none
-        slack: Option<Put>,
+        slack: Option<Slack>,
     }
 }
 
@@ -132,10 +120,8 @@ impl Experiment for Timer {
     const CARD: &'static Card = &CARD;
     const MANUAL: &'static str = bench::manual!("timer.rs");
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let of = |case: &Case| match case.int("delay") {
-            Some(delay) => delay * (count(delay) + 1) + 3_000 * US,
-            None => site.case_ns,
-        };
+        let waking = |delay| delay * (count(delay) + 1) + 3_000 * US;
+        let of = |case: &Case| case.int("delay").map_or(site.case_ns, waking);
         Duration::from_millis(30) + Duration::from_nanos(series.cases.iter().map(of).sum())
     };
 
@@ -145,70 +131,58 @@ impl Experiment for Timer {
             Preset::Standard => &[100 * US, 1_000 * US],
             Preset::Thorough => &[100 * US, 10 * US, 1_000 * US, 10_000 * US],
         };
-        let mut cases = Vec::new();
-        for &timer in Via::ALL {
-            let is_main = matches!(timer, Via::Nanosleep | Via::Timerfd);
-            if !is_main && preset <= Preset::Quick {
-                continue;
-            }
-            let slacks: &[Option<Put>] = match timer {
+        let all = Via::ALL.iter().flat_map(|&timer| {
+            let slacks: &[Option<Slack>] = match timer {
                 Via::Timerfd | Via::Setitimer => &[None],
-                _ => &[Some(Put::Default), Some(Put::Least)],
+                _ => &[Some(Slack::Default), Some(Slack::Least)],
             };
-            if slacks == [None] {
-                cases.push(Timed { timer, delay: None, load: None, slack: None });
+            let of = move |delay, load, slack| Timed { timer, delay, load, slack };
+            let arm = (slacks == [None]).then(|| of(None, None, None));
+            let loads = delays.iter().flat_map(|at| [Load::Idle, Load::Same].map(|it| (*at, it)));
+            let waits = loads.flat_map(move |(delay, load)| {
+                slacks.iter().map(move |slack| of(Some(delay), Some(load), *slack))
+            });
+            arm.into_iter().chain(waits)
+        });
+        // Off the plain case in one, at the first delay of the main timers; in thorough in all.
+        all.filter(|case| {
+            let is_main = matches!(case.timer, Via::Nanosleep | Via::Timerfd);
+            match u8::from(case.load == Some(Load::Same))
+                + u8::from(case.slack == Some(Slack::Least))
+            {
+                _ if preset == Preset::Thorough => true,
+                0 => is_main || preset > Preset::Quick,
+                away => away == 1 && is_main && case.delay == Some(delays[0]),
             }
-            for &delay in delays {
-                for (&load, &slack) in
-                    Load::ALL.iter().flat_map(|load| slacks.iter().map(move |slack| (load, slack)))
-                {
-                    // Off the plain case in one, at the first delay of the main timers; in thorough
-                    // in all.
-                    let away = u8::from(load == Load::Same) + u8::from(slack == Some(Put::Least));
-                    let is_near = away == 0 || (away == 1 && is_main && delay == delays[0]);
-                    if is_near || preset == Preset::Thorough {
-                        cases.push(Timed { timer, delay: Some(delay), load: Some(load), slack });
-                    }
-                }
-            }
-        }
-        cases
+        })
+        .collect()
     }
 
     fn absent(site: &Site, case: &Timed, _: &Params) -> Option<Skip> {
-        if case.timer == Via::EpollWait && site.host.kernel.numbers()? < PWAIT2_SINCE {
+        if case.timer == Via::EpollWait && site.host.kernel.numbers()? < (5, 11) {
             return Some(Skip::because("this kernel has no epoll_pwait2").needs("Linux 5.11"));
         }
         let quota = site.host.limits.cpu_quota?.cpus();
-        (case.load == Some(Load::Same) && quota < 1.0).then(|| {
-            Skip::because("a spinning process would use up the control group's quota")
-                .needs("a higher cpu.max")
-        })
+        let why = "a spinning process would use up the control group's quota";
+        let is_short = case.load == Some(Load::Same) && quota < 1.0;
+        is_short.then(|| Skip::because(why).needs("a higher cpu.max"))
     }
 
     fn law(facts: Facts, case: &Timed, _: &Case, metric: &Metric) -> Option<Prediction> {
-        let known = facts.known;
-        let is_known = |call| known.is_none() || os::measured_call(known, call).is_some();
+        let is_known = |call| facts.known.is_none_or(|of| os::measured_call(of, call).is_some());
         let law = match (case.delay, &*metric.name) {
             (None, "arm") if is_known("getpid") => {
                 let what = "a timer put into the tree and taken out";
                 os::system_call(facts, Service::new(2.0, range(150.0, 450.0, 1_800.0), what))
             }
-            (Some(delay), "lateness") if known.is_none_or(law::tells) => {
-                let is_loaded = case.load == Some(Load::Same);
-                let has_slack = case.slack == Some(Put::Default);
-                let sleep = Sleep {
-                    load: if is_loaded { law::Load::Same } else { law::Load::Idle },
-                    slack: Some(if has_slack { Slack::Default } else { Slack::Least }),
-                    ..Sleep::plain(delay)
-                };
-                law::latency(facts, &sleep)
+            (Some(delay), "lateness") if facts.known.is_none_or(law::tells) => {
+                let load = case.load.unwrap_or(Load::Idle);
+                let slack = case.slack.or(Some(Slack::Least));
+                law::latency(facts, &Sleep { load, slack, ..Sleep::plain(delay) })
             }
-            _ if known.is_some() => return None,
+            _ if facts.known.is_some() => return None,
             (None, _) => return Some(unknown("not measured: it is cancelled and wakes nobody")),
-            _ => {
-                return Some(unknown("not measured: a wake-up is timed, not what asks for it"));
-            }
+            _ => return Some(unknown("not measured: a wake-up is timed, not what asks for it")),
         };
         Some(law.prediction())
     }
@@ -223,7 +197,6 @@ impl Experiment for Timer {
     }
 }
 
-/// Wake-ups of a case in a round.
 fn count(delay: u64) -> u64 {
     (WAKING_NS / delay).clamp(WAKE_UPS.0, WAKE_UPS.1)
 }
@@ -231,42 +204,32 @@ fn count(delay: u64) -> u64 {
 /// A timer armed and cancelled. Each has a loop of its own.
 fn arm(bench: &mut Bench, case: &Case, timer: Via) -> Result<()> {
     let fd = TimerFd::new().context("a timer")?;
+    let body = |n| (0..n).try_for_each(|_| Ok(fd.arm(FAR_AHEAD_NS).and_then(|()| fd.arm(0))?));
+    let alarm =
+        |n| (0..n).try_for_each(|_| Ok(arm_alarm(FAR_AHEAD_NS).and_then(|()| arm_alarm(0))?));
     match timer {
-        Via::Timerfd => bench.time(case, "arm", |n| {
-            (0..n).try_for_each(|_| Ok(fd.arm(FAR_AHEAD_NS).and_then(|()| fd.arm(0))?))
-        })?,
-        Via::Setitimer => bench.time(case, "arm", |n| {
-            (0..n).try_for_each(|_| Ok(arm_alarm(FAR_AHEAD_NS).and_then(|()| arm_alarm(0))?))
-        })?,
+        Via::Timerfd => bench.time(case, "arm", body)?,
+        Via::Setitimer => bench.time(case, "arm", alarm)?,
         _ => bail!("{} is not armed apart from its wait", timer.text()),
     };
     Ok(())
 }
 
-/// Wake-ups, with what else is to run.
 fn wake(bench: &mut Bench, case: &Case, of: &Timed, delay: u64, loads: &mut Loads) -> Result<()> {
     let rehearsal = bench.order().rehearsal;
     let count = if rehearsal { WAKE_UPS.0 } else { count(delay) };
     let cpus = [bench.order().cpu()];
-    let is_loaded = of.load == Some(Load::Same);
-    if is_loaded {
-        loads.start(&cpus)?;
-    }
-    let is_least = of.slack == Some(Put::Least);
-    let slack = is_least.then(|| TimerSlack::set(1)).transpose();
-    let woken = slack
-        .context("setting the timer slack")
-        .and_then(|_slack| wake_ups(of.timer, delay, count));
-    if is_loaded {
-        match loads.stop(&cpus) {
-            // Of a rehearsal's few wake-ups none need have left the spinner time.
-            Err(error) if rehearsal && error.is::<DidNotRun>() => {}
-            stopped => stopped?,
-        }
+    let cpus = if of.load == Some(Load::Same) { &cpus[..] } else { &[] };
+    let woken = loads.beside(cpus, rehearsal, || {
+        let is_least = of.slack == Some(Slack::Least);
+        let slack = is_least.then(|| TimerSlack::set(1)).transpose();
+        slack.context("setting the timer slack").and_then(|_slack| wake_ups(of.timer, delay, count))
+    })?;
+    if !cpus.is_empty() {
         // To lose the CPU to the spinner is what such a case is about.
         bench.declare(Declared::Switches(2 * count));
     }
-    bench.record(case, "lateness", woken?)?;
+    bench.record(case, "lateness", woken)?;
     Ok(())
 }
 
@@ -292,8 +255,7 @@ fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
         }
         // Its signal is the process's, so that process has one thread.
         Via::Setitimer => {
-            let count_words = usize::try_from(count)?;
-            let words = SharedWords::new(count_words)?;
+            let words = SharedWords::new(usize::try_from(count)?)?;
             let child = Child::fork(|| {
                 let alarm =
                     |_| Ok(arm_alarm(delay).and_then(|()| wait_alarm(FAR_AHEAD_NS + delay))?);
@@ -304,16 +266,14 @@ fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
                 }
                 i32::from(late.is_err())
             })?;
-            let ending = child.wait()?;
-            ensure!(ending == Ending::Exited(0), "a signal did not come: {ending:?}");
-            let late = words[..count_words].iter();
+            child.succeed().context("a signal did not come")?;
+            let late = words.iter().take(count as usize);
             Ok(late.map(|word| f64::from_bits(word.load(Ordering::Acquire))).collect())
         }
     }
 }
 
-/// Waits again and again, each begun at the time that it is given; the first, which touches what
-/// the others use, is not counted.
+/// Waits again and again; the first, which touches what the others use, is not counted.
 fn waits(delay: u64, count: u64, mut wait: impl FnMut(u64) -> Result<()>) -> Result<Vec<f64>> {
     let now = || vdso_clock_gettime(Clock::MONOTONIC);
     let mut once = || {
@@ -328,15 +288,12 @@ fn waits(delay: u64, count: u64, mut wait: impl FnMut(u64) -> Result<()>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use session::fixtures::smoke;
 
     #[test]
-    fn every_timer_is_late_and_those_that_can_be_are_armed() {
+    fn every_timer_is_late() {
         for &timer in Via::ALL {
             let late = wake_ups(timer, 200 * US, 3).expect("wakes");
             assert!(late.len() == 3 && late.iter().all(|ns| *ns >= 0.0), "{timer:?}: {late:?}");
         }
-        let metrics: Vec<String> = smoke(&EXPERIMENT).into_iter().map(|one| one.metric).collect();
-        assert!(metrics.iter().any(|metric| metric == "arm"), "{metrics:?}");
     }
 }

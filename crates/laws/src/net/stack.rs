@@ -7,7 +7,7 @@
 
 use super::{Kind, Transport, Way};
 use crate::os;
-use crate::os::switch::{self, Mechanism};
+use crate::os::switch::{self, Handover};
 use crate::{Facts, Law, cpu, range, sum};
 use bench::experiment::Site;
 use bench::pair::Class;
@@ -109,8 +109,7 @@ fn services(transport: Transport) -> Range {
 /// From the packet in the socket's queue to the receiver's first instruction, in ns.
 pub fn woken(facts: Facts, waking: Waking) -> Option<Law> {
     let by_pipe = |facts: Facts, pair: Class| {
-        let via = switch::Via::Pipe;
-        let of = Mechanism { via, processes: true, pair, size: 2, working_set: 0 };
+        let of = Handover { pair: Some(pair), ..Handover::plain(switch::Via::Pipe) };
         switch::switch(facts, &of)
     };
     let measured = |pair: Class| os::ipc::measured_switch(facts.known?, pair);

@@ -1,12 +1,10 @@
 //! Laws of what a program that only runs loses on one CPU: the timer's tick, whose rate the kernel
 //! states, times what one costs, and little else on a quiet machine.
 //!
-//! The tick's cost is that of an interrupt's way in and out and of the scheduler's accounting. R4
-//! measured 0.9 to 1.9 µs on a Pentium E6300 with Linux 3.13, and about 0.1 % lost; kernels since
-//! pay for the mitigations of the way in. In a virtual machine the timer is programmed and
-//! delivered with the hypervisor's help, where the processor does not do it by itself. What others
-//! take is written from usual figures of quiet machines (sysjitter, oslat and rtla osnoise on
-//! default kernels), wide because nothing in the description of a machine says who else runs.
+//! R4 measured 0.9 to 1.9 µs a tick on a Pentium E6300 with Linux 3.13, and about 0.1 % lost;
+//! kernels since pay for the mitigations of the way in, virtual machines for the hypervisor's help.
+//! What others take is written from usual figures of quiet machines (sysjitter, oslat and rtla
+//! osnoise), wide because nothing in the description of a machine says who else runs.
 
 use super::{Cause, is_bare};
 use crate::cpu::{CounterRead, core_clock, counter_read};
@@ -15,11 +13,9 @@ use bench::experiment::Site;
 use host::Arch;
 use record::event::{Condition, Range};
 
-/// One tick, in ns, on the machine itself: R4's shortest, and one that balances load on a large
-/// machine …
+/// One tick, in ns, on the machine itself: R4's shortest, and one that balances load …
 const TICK_BARE_NS: Range = range(800.0, 2_200.0, 9_000.0);
-/// … in a virtual machine, where the way to the hypervisor and back is in it; a guest on KVM whose
-/// host was busy had ticks of 38 to 41 µs …
+/// … in a virtual machine; a guest whose host was busy had ticks of 38 to 41 µs …
 const TICK_GUEST_NS: Range = range(1_200.0, 7_000.0, 60_000.0);
 /// … and where nobody tells which it is.
 const TICK_UNKNOWN_NS: Range = range(TICK_BARE_NS.low, 3_000.0, TICK_GUEST_NS.high);
@@ -127,8 +123,7 @@ pub fn gap_ns(site: &Site, cpu: Option<usize>) -> Law {
     }
 }
 
-/// The median time between gaps, in ns: what the gaps of a second leave of it, less where some
-/// follow others soon.
+/// The median time between gaps, in ns: less where some follow others soon.
 pub fn active_ns(site: &Site, cpu: Option<usize>) -> Law {
     let gaps = gap_rate_hz(site, cpu);
     if is_tickless(site, cpu) {
@@ -155,10 +150,8 @@ pub fn gap_rate_1us_hz(site: &Site, cpu: Option<usize>) -> Law {
     gaps_hz(site, cpu, Others::Long)
 }
 
-/// Which gaps beside the tick's are counted.
 #[derive(Clone, Copy, PartialEq)]
 enum Others {
-    /// All that the loop sees.
     All,
     /// Those of at least 1 µs.
     Long,
@@ -198,7 +191,6 @@ fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Law {
 /// A group may get less than its quota where others of it run too.
 const LEAST_OF_QUOTA: f64 = 0.3;
 
-/// A quota that is less than one CPU.
 struct Quota {
     cpus: f64,
     period_ns: f64,

@@ -7,12 +7,13 @@
 
 use super::is_bare;
 use crate::os::schedule;
+use crate::os::switch::{self, Parties, Via};
 use crate::{Facts, Law, cpu, range};
 use bench::experiment::{Domain, Known, Site};
+use bench::pair::Class;
 use bench::{case, symbols};
 use host::cpu::IdleState;
 use record::event::{Condition, Range};
-use record::key::CaseId;
 
 /// Slack that Linux gives a process that asks for none.
 const USUAL_SLACK_NS: f64 = 50_000.0;
@@ -81,7 +82,7 @@ impl Sleep {
 /// Whether earlier figures add anything to a sleep: the switch on one CPU is known, or the wake-up
 /// of another.
 pub fn tells(known: &Known) -> bool {
-    measured_switch(known, "same").is_some()
+    measured_switch(known, Class::Same).is_some()
 }
 
 /// Lateness of a sleep, in ns.
@@ -125,7 +126,7 @@ fn slack(site: &Site, sleep: &Sleep) -> Law {
 fn path(facts: Facts, sleep: &Sleep) -> Law {
     // Beside a spinner the CPU is awake and its caches are as the sleeper left them.
     let is_awake = sleep.load == Load::Same;
-    let work = match facts.known.and_then(|known| measured_switch(known, "same")) {
+    let work = match facts.known.and_then(|known| measured_switch(known, Class::Same)) {
         Some(ns) => {
             let cycles = match is_awake {
                 true => range(1_200.0, 3_500.0, 10_000.0),
@@ -160,8 +161,7 @@ fn path(facts: Facts, sleep: &Sleep) -> Law {
     }
 }
 
-/// Adds the way through a thread of the kernel's, by which real-time kernels end ordinary threads'
-/// sleeps.
+/// Adds the thread by which real-time kernels end ordinary threads' sleeps.
 fn by_thread(facts: Facts, sleep: &Sleep, path: Law) -> Law {
     let is_realtime = facts.site.host.kernel.preemption.as_deref() == Some("rt");
     if sleep.policy == Policy::Fifo || !is_realtime {
@@ -185,8 +185,7 @@ fn delivered(site: &Site, path: Law) -> Law {
     }
 }
 
-/// From the timer's interrupt to the first instruction of a CPU that was idle since the last point,
-/// in ns.
+/// From the timer's interrupt to an idle CPU's first instruction, in ns.
 fn idle_exit(facts: Facts, sleep: &Sleep) -> Law {
     let spacing_ns = sleep.spacing as f64;
     if cpu::is_guest(facts.site) {
@@ -246,15 +245,13 @@ fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
     Some((deepest, shallowest))
 }
 
-/// For how long a fair scheduler may leave the CPU to the spinner when the sleeper is due: a slice,
-/// looked at by ticks. In ns, with what decides.
+/// How long a fair scheduler may leave the CPU to the spinner: a slice, in ns.
 fn blocked(site: &Site, sleep: &Sleep) -> Option<Law> {
     let beside = sleep.load == Load::Same && sleep.policy != Policy::Fifo;
     beside.then(|| schedule::slice(site, 2))
 }
 
-/// A fair scheduler as a rule takes the CPU from the spinner at once, because the sleeper has had
-/// less; the figure is a median.
+/// A fair scheduler as a rule takes the CPU at once; the figure is a median.
 fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
     let Some(slice) = blocked(site, sleep) else {
         return at_once;
@@ -278,8 +275,7 @@ fn preempting(site: &Site, sleep: &Sleep, at_once: Law) -> Law {
     at_once.widened(1.0, 1.5, why).with(&slice)
 }
 
-/// Share of the grid's points that had passed when the sleeper was free for them: one that comes
-/// back m spacings late misses m of m + 1.
+/// Share of points that had passed: one m spacings late misses m of m + 1.
 pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
     let share = |late_ns: f64| {
         let passed = (late_ns / sleep.spacing as f64).floor().max(0.0);
@@ -303,21 +299,16 @@ pub fn missed(site: &Site, latency: &Law, sleep: &Sleep) -> Law {
     .counting_if(!is_bare(site), Condition::Hypervisor)
 }
 
-/// What os.switch found beyond the calls for two parties at a distance, in ns: threads by futex,
-/// else processes by pipe.
-fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
-    [("futex", "threads"), ("pipe", "processes")]
-        .into_iter()
-        .find_map(|(via, parties)| {
-            let case = CaseId::new().with("via", via).with("parties", parties).with("pair", pair);
-            known.get("os.switch", &case, "switch")
-        })
-        .filter(|ns| *ns > 0.0)
+/// os.switch's figure at a distance, in ns: threads by futex, else processes by pipe.
+fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
+    let of = |parties| switch::measured(known, parties, Some(pair), "switch");
+    let threads = of((Via::Futex, Parties::Threads));
+    threads.or_else(|| of((Via::Pipe, Parties::Processes))).filter(|ns| *ns > 0.0)
 }
 
 /// What it took to wake another CPU, the nearest that os.switch tried, in ns.
 fn measured_wake(known: &Known) -> Option<f64> {
-    ["llc", "socket", "other", "remote", "smt"]
+    [Class::Llc, Class::Socket, Class::Other, Class::Remote, Class::Smt]
         .into_iter()
         .find_map(|pair| measured_switch(known, pair))
 }

@@ -1,5 +1,6 @@
 //! Laws of messages between processes: calls, services, copies, and who must be woken.
 
+use super::switch::{self, Parties, Via::Pipe as PIPE};
 use super::{call, kernel_work, measured_call, measured_read};
 use crate::cpu::clocked;
 use crate::{Facts, Law, inverse, range, scaled, sum};
@@ -7,19 +8,16 @@ use bench::experiment::{Domain, Known, Site};
 use bench::pair::Class;
 use bench::{case, symbols};
 use record::event::{Condition, Range};
-use record::key::CaseId;
 
 symbols! {
     /// A mechanism.
     pub enum Via {
         Pipe = "pipe",
-        /// By name.
         UnixStream = "unix_stream",
         UnixDatagram = "unix_datagram",
         /// A UNIX stream socket made in pairs.
         Socketpair = "socketpair",
         Eventfd = "eventfd",
-        /// A POSIX message queue.
         Mqueue = "mqueue",
         /// A ring in shared memory with futexes.
         ShmFutex = "shm_futex",
@@ -28,12 +26,15 @@ symbols! {
 case! {
     /// A way for messages.
     pub struct Way {
-        /// the mechanism
+        /// the mechanism: `pipe` (two, one each way), `unix_stream` and `unix_datagram` (sockets
+        /// connected by name), `socketpair` (UNIX stream sockets made in pairs), `eventfd` (a counter
+        /// each way, no payload), `mqueue` (POSIX message queues), `shm_futex` (rings in shared
+        /// memory, futexes)
         via: Via,
         /// where the two parties run: on the same CPU, SMT siblings, under one last-level cache, in
         /// one socket, in different sockets (remote), or on CPUs of unknown distance (other)
         pair: Class,
-        /// bytes of a message
+        /// bytes of a message; of an eventfd always 8
         size: u64 = Domain::bytes(1, 64 << 20),
     }
 }
@@ -112,8 +113,7 @@ const COPY_BEYOND: Range = range(3.0, 8.0, 25.0);
 /// The same where one side's lines come out of another core's cache.
 const COPY_FAR: Range = range(1.5, 5.0, 16.0);
 
-/// One process put to sleep and another taken up, in cycles, beyond the entry and exit of the
-/// calls.
+/// One process put to sleep and another taken up, in cycles beyond the calls'.
 const SWITCH: Range = range(1300.0, 2500.0, 5500.0);
 /// A CPU that sleeps lightly woken until the process on it runs, in ns.
 const WAKE: Range = range(700.0, 2000.0, 7000.0);
@@ -130,11 +130,7 @@ pub fn adds(known: &Known) -> bool {
 /// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls
 /// by one party.
 pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
-    let sought = [("via", "pipe"), ("parties", "processes"), ("pair", pair.text())];
-    let of = |metric: &str| {
-        let is = |case: &CaseId| sought.iter().all(|(name, text)| case.text(name) == Some(text));
-        known.of("os.switch", metric).find(|(case, _)| is(case)).map(|(_, ns)| ns)
-    };
+    let of = |metric| switch::measured(known, (PIPE, Parties::Processes), Some(pair), metric);
     let ns = match pair {
         Class::Same => of("switch")?,
         _ => of("handover")? - of("one_party")?,

@@ -48,8 +48,7 @@ impl Creation {
     }
 }
 
-/// Work in cycles until the return, from there to the child's first instruction, and until the
-/// child is reaped, without the parent's pages.
+/// Cycles until the return, from there to the first instruction, and until the reaping.
 struct Work {
     returned: Range,
     first: Option<Range>,
@@ -59,8 +58,7 @@ struct Work {
     what: &'static str,
 }
 
-/// A fork by itself: task, signals, descriptors, an address space of some dozen areas and the few
-/// hundred pages of the program itself.
+/// A fork by itself: task, descriptors, address space, the program's own pages.
 const FORK: Range = range(50e3, 105e3, 220e3);
 const FORK_REAPED: Range = range(120e3, 255e3, 520e3);
 /// From the return into the wait, the switch to the child, and the pages of its stack and of the C
@@ -73,7 +71,6 @@ const TO_BARE_CHILD: Range = range(10e3, 32e3, 90e3);
 const EXEC_STATIC: Range = range(50e3, 110e3, 240e3);
 const EXEC_DYNAMIC: Range = range(600e3, 1700e3, 3600e3);
 
-/// The work of a call.
 fn work(call: Call) -> Work {
     let forked =
         |reaped, what| Work { returned: FORK, first: Some(TO_CHILD), reaped, copies: true, what };
@@ -217,8 +214,7 @@ pub fn process_to_thread(facts: Facts, bytes: u64) -> Option<Law> {
     Some(fork.and(format!("a thread took {thread:.0} ns, made and joined (measured by os.thread)")))
 }
 
-/// The cheapest thread that os.thread made and joined alone, through the C library and on its
-/// maker's CPU, in ns.
+/// The cheapest thread of os.thread through the C library on one CPU, in ns.
 pub fn thread_ns(known: &Known) -> Option<f64> {
     known
         .of("os.thread", "create_join")
@@ -259,100 +255,4 @@ fn in_memory_management(facts: Facts, cycles: Law) -> Law {
     time.at(narrowed)
         .by(scaled(range(0.75, 1.0, 1.3), shared))
         .and(format!("{}, {ratio:.2} of what is usual", took("mmap and munmap", measured)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Call, Facts, creation, measured_mapping, per_page, process_to_thread, thread_ns};
-    use bench::experiment::Known;
-    use bench::experiment::fixtures::sites;
-    use record::key::{CaseId, Key};
-
-    fn known(mapping_ns: f64) -> Known {
-        let mut known = Known::default();
-        let case = CaseId::new().with("call", "mmap_munmap");
-        known.insert(Key::new("os.syscall", &case, "latency"), mapping_ns);
-        known
-    }
-
-    #[test]
-    fn moments_are_ordered_and_intervals_too_everywhere() {
-        for site in sites() {
-            for known in [None, Some(&known(900.0))] {
-                for &call in Call::ALL {
-                    for huge in [false, true] {
-                        let creation = creation(Facts { site: &site, known }, call, 1 << 26, huge);
-                        let first = creation.first.as_ref();
-                        for estimate in
-                            [&creation.returned, &creation.reaped].into_iter().chain(first)
-                        {
-                            let range = estimate.range;
-                            let ordered = 0.0 < range.low
-                                && range.low <= range.likely
-                                && range.likely <= range.high;
-                            assert!(ordered && range.high.is_finite(), "{call:?}: {estimate:?}");
-                        }
-                        assert!(creation.returned.range.likely < creation.reaped.range.likely);
-                        assert!(
-                            first.is_none_or(
-                                |first| first.range.likely < creation.reaped.range.likely
-                            )
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn only_calls_that_copy_tables_grow_with_the_parent() {
-        let site = &sites()[0];
-        for &call in Call::ALL {
-            let at = |bytes| creation(Facts::prior(site), call, bytes, false).returned;
-            let grows = at(1 << 30).range.likely > 10.0 * at(1 << 20).range.likely;
-            assert_eq!(grows, call == Call::Clone3 || call.text().starts_with("fork"), "{call:?}");
-            let (slope, _) = per_page(Facts::prior(site), call, false);
-            assert_eq!(slope.range.likely > 0.0, grows, "{call:?}");
-            // The slope is that of the law itself.
-            let pages = ((1 << 30) - (1 << 20)) as f64 / 4096.0;
-            let rise = (at(1 << 30).range.likely - at(1 << 20).range.likely) / pages;
-            assert!((rise - slope.range.likely).abs() < 1e-6, "{call:?}: {rise} {slope:?}");
-        }
-    }
-
-    #[test]
-    fn a_slow_kernel_is_expected_to_fork_slowly() {
-        let site = &sites()[0];
-        let at = |ns: f64| {
-            let known = known(ns);
-            assert_eq!(measured_mapping(&known), Some(ns));
-            creation(Facts { site, known: Some(&known) }, Call::Fork, 1 << 20, false).reaped.range
-        };
-        let (quick, slow) = (at(500.0), at(1500.0));
-        assert!((slow.likely / quick.likely - 3.0_f64.sqrt()).abs() < 1e-9);
-        let prior = creation(Facts::prior(site), Call::Fork, 1 << 20, false).reaped.range;
-        assert!(quick.high / quick.low < prior.high / prior.low, "knowing narrows");
-    }
-
-    #[test]
-    fn the_ratio_takes_the_cheapest_thread_of_the_library_on_one_cpu() {
-        let mut known = known(900.0);
-        assert_eq!(thread_ns(&known), None);
-        let site = &sites()[0];
-        assert_eq!(process_to_thread(Facts { site, known: Some(&known) }, 1 << 20), None);
-        for (pair, stack, ns) in [
-            ("same", "cached", 20e3),
-            ("same", "fresh", 30e3),
-            ("same", "bare", 9e3),
-            ("llc", "cached", 8e3),
-        ] {
-            let case = CaseId::new().with("pair", pair).with("stack", stack);
-            known.insert(Key::new("os.thread", &case, "create_join"), ns);
-        }
-        assert_eq!(thread_ns(&known), Some(20e3));
-        let facts = Facts { site, known: Some(&known) };
-        let fork = creation(facts, Call::Fork, 1 << 20, false).reaped.range;
-        let ratio = process_to_thread(facts, 1 << 20).expect("a thread is known").range;
-        assert!((ratio.likely - fork.likely / 20e3).abs() < 1e-9);
-    }
 }

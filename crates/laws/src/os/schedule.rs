@@ -1,35 +1,25 @@
 //! Laws of time slices: for how long the scheduler of ordinary threads lets one run while others
-//! want its CPU.
+//! want its CPU. It looks at the clock when the tick comes, so a process that may run for 1.4 ms
+//! has the CPU until the first tick after that. Where the time is within some per cent of whole
+//! ticks, jitter decides between one more or less, and the law names both.
 //!
-//! A slice is not what a kernel's tunables say: the scheduler looks at the clock when the tick
-//! comes, so a process that may run for 1.4 ms has the CPU until the first tick after that. Where
-//! the time that it may run is within some per cent of whole ticks, jitter of the tick decides
-//! between one more or less, and the law names both.
+//! Tunables as Linux has them (kernel/sched/fair.c; memory of the source), stated for one CPU and
+//! times 1 + log2 of the online CPUs, at most 8, rounded down (SCHED_TUNABLESCALING_LOG):
 //!
-//! Tunables as Linux has them (kernel/sched/fair.c; memory of the source, not measured kernel by
-//! kernel). All of them are stated for one CPU and multiplied by 1 + log2 of the online CPUs, at
-//! most 8, rounded down (`get_update_sysctl_factor`, SCHED_TUNABLESCALING_LOG):
-//!
-//! - EEVDF (6.6): a base slice of 0.75 ms, since 6.15 of 0.70 ms (commit 2ae891b82695, which names
-//!   the reason: 3 ms took four ticks of 1 ms instead of three). `update_deadline` asks for another
-//!   process once the virtual time has passed the deadline, a slice after the last; the same
-//!   process comes again where it is still the one that has had least (eligible), so single slices
-//!   are twice as long. Until its slice is used up a process is not preempted (RUN_TO_PARITY).
+//! - EEVDF (6.6): a base slice of 0.75 ms, since 6.15 of 0.70 ms (commit 2ae891b82695, whose reason
+//!   is that 3 ms took four ticks of 1 ms). `update_deadline` asks for another process once a slice
+//!   is over; the same comes again where it has had least (eligible). Until then it is not
+//!   preempted.
 //! - CFS (2.6.23; before 2.6.36 with other figures): a latency of 6 ms, in which each of up to
-//!   eight runs once; of more, a shortest slice of 0.75 ms each. `check_preempt_tick` takes the CPU
-//!   away once a process has run for more than latency / N.
+//!   eight runs once; of more, a shortest slice of 0.75 ms each (`check_preempt_tick`).
 //!
-//! R4's slices (Linux 3.13, a Pentium of two cores, a tick of 4 ms) are 12 ms for two processes, 8
-//! and 4 ms for three and 4 ms for five. With the constants of two CPUs, a latency of 12 ms, they
-//! would be 8 (over 6), 4 or 8 (at 4), and 4 ms (over 2.4): what three and five had, but not what
-//! two had. A latency of 18 ms, which the factor gives to 4 to 7 CPUs, makes 12 (over 9), 8 (over
-//! 6) and 4 ms (over 3.6): all three but for the one process of three whose slices were 4 ms. An
-//! emulated kernel 6.1 with a latency of 18 ms has 12, 8 and 4 ms
-//! (docs/notes/2026-11-22-slices.md), so that is what R4's machine most likely had; why, the report
-//! does not tell. A latency that is not told reaches up to the next factor, unless
-//! sched_rr_get_interval(2) tells its whole ticks.
+//! R4's slices (Linux 3.13, two cores, a tick of 4 ms) are 12 ms for two processes, 8 and 4 ms for
+//! three and 4 ms for five. A latency of 18 ms, which the factor gives to 4 to 7 CPUs, makes 12, 8
+//! and 4 ms, as an emulated kernel 6.1 had (docs/notes/2026-11-22-slices.md); that for two CPUs
+//! does not. An unknown latency reaches up to the next factor, unless sched_rr_get_interval(2)
+//! gives its whole ticks.
 
-use super::switch::{Mechanism, Via};
+use super::switch::{self, Handover, Parties, Via};
 use crate::noise::activity::tick_cost;
 use crate::{Facts, Law, cpu, range, scaled};
 use bench::experiment::{Known, Site};
@@ -37,7 +27,6 @@ use bench::pair::Class;
 use host::limits::CpuQuota;
 use host::scheduler::{self, Kind};
 use record::event::Range;
-use record::key::CaseId;
 
 /// The commonest tick, for times that must be stated before one is known.
 pub const TICK_USUAL_NS: f64 = 4e6;
@@ -57,8 +46,7 @@ const SETTLED_SINCE: (u64, u64, u64) = (2, 6, 36);
 /// EEVDF on one CPU, before 6.15 and since.
 const BASE_SLICE_NS: [f64; 2] = [0.75e6, 0.70e6];
 const SHORTER_SINCE: (u64, u64) = (6, 15);
-/// Share of a tick by which one may come early (a process has run a little less than whole ticks,
-/// because the switch is no one's) and late.
+/// Share of a tick by which one may come early (the switch is no one's) and late.
 const EARLY: f64 = 0.02;
 const LATE: f64 = 0.004;
 /// Share of a slice that a slow switch before it, or another's interruption, takes.
@@ -67,8 +55,6 @@ const SHORTER: f64 = 0.05;
 const SLICES_FREE: f64 = 4.0;
 /// What the switch takes from a slice, as a share of a tick.
 const SWITCH_SHARE: f64 = 0.002;
-
-const UNKNOWN_TICK: &str = "to the next tick, whose rate is unknown (100 to 1000 a second)";
 
 /// For how long a process may run before another's turn comes, and why.
 struct Allowed {
@@ -96,7 +82,7 @@ pub fn slice(site: &Site, processes: u64) -> Law {
         return free;
     }
     free.at(range(0.05 * low, likely, high + period_ns)).and(format!(
-        "a quota stops the processes after each {:.1} ms, in the middle of slices, until {:.0} ms are over",
+        "a quota stops the processes after each {:.1} ms, until {:.0} ms are over",
         turn_ns / 1e6,
         period_ns / 1e6
     ))
@@ -104,14 +90,7 @@ pub fn slice(site: &Site, processes: u64) -> Law {
 
 fn slice_without_quota(site: &Site, processes: u64) -> Law {
     let allowed = allowed(site, processes);
-    if let Some(tick_ns) = tick_ns(site) {
-        return slice_at(&allowed, tick_ns);
-    }
-    let each = TICKS_NS.map(|tick_ns| slice_at(&allowed, tick_ns).range);
-    let low = each.iter().fold(f64::INFINITY, |low, of| low.min(of.low));
-    let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
-    let likely = slice_at(&allowed, TICK_USUAL_NS).range.likely;
-    Law::software(range(low, likely, high), allowed.because).and(UNKNOWN_TICK)
+    by_tick(site, &allowed, |tick_ns| slice_at(&allowed, tick_ns))
 }
 
 /// The same in ticks.
@@ -120,11 +99,20 @@ pub fn slice_ticks(site: &Site, processes: u64) -> Law {
         return slice(site, processes).times(1.0 / tick_ns);
     }
     let allowed = allowed(site, processes);
-    let in_ticks = |tick_ns: f64| scaled(slice_at(&allowed, tick_ns).range, 1.0 / tick_ns);
-    let (most, least) = (in_ticks(TICKS_NS[0]), in_ticks(TICKS_NS[3]));
-    let likely = in_ticks(TICK_USUAL_NS).likely;
-    let ends = range(least.low.min(most.low), likely, most.high.max(least.high));
-    Law::software(ends, allowed.because).and(UNKNOWN_TICK)
+    by_tick(site, &allowed, |tick_ns| slice_at(&allowed, tick_ns).times(1.0 / tick_ns))
+}
+
+/// A law of the tick's length, or of all that kernels are built with where it is unknown.
+fn by_tick(site: &Site, allowed: &Allowed, law: impl Fn(f64) -> Law) -> Law {
+    if let Some(tick_ns) = tick_ns(site) {
+        return law(tick_ns);
+    }
+    let each = TICKS_NS.map(|tick_ns| law(tick_ns).range);
+    let low = each.iter().fold(f64::INFINITY, |low, of| low.min(of.low));
+    let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
+    let likely = law(TICK_USUAL_NS).range.likely;
+    Law::software(range(low, likely, high), &allowed.because)
+        .and("to the next tick, whose rate is unknown (100 to 1000 a second)")
 }
 
 fn slice_at(allowed: &Allowed, tick_ns: f64) -> Law {
@@ -178,12 +166,9 @@ fn allowed(site: &Site, processes: u64) -> Allowed {
         Some(Kind::Cfs) => share_of_latency(site, processes),
         Some(Kind::Older) => (
             range(5e6, 1e8, 2e8),
-            "a kernel before 2.6.23 has slices by priority, 100 ms at the usual one".to_owned(),
+            "slices by priority (before 2.6.23), 100 ms at the usual one".to_owned(),
         ),
-        None => (
-            range(0.7e6, 3e6, 24e6),
-            "a kernel of unknown age lets a process run for 0.7 to 24 ms".to_owned(),
-        ),
+        None => (range(0.7e6, 3e6, 24e6), "0.7 to 24 ms by a kernel of unknown age".to_owned()),
     };
     Allowed { ns, because, is_timed }
 }
@@ -201,7 +186,6 @@ fn factor(site: &Site) -> (Range, String) {
     }
 }
 
-/// EEVDF's base slice.
 fn base_slice(site: &Site) -> (Range, String) {
     let kernel = &site.host.kernel;
     let exactly = |ns: u64, from: &str| {
@@ -256,8 +240,7 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
         let high = share(OLD_LATENCY_NS[1], OLD_GRANULARITY_NS[1]);
         let likely = share(LATENCY_NS, GRANULARITY_NS);
         let because = format!(
-            "CFS before 2.6.36, whose latency was 5 to 20 ms, times {:.0} at least ({from}), among \
-             {processes}; nobody told it",
+            "CFS before 2.6.36: 5 to 20 ms, times {:.0} at least ({from}), among {processes}",
             factor.low
         );
         // The factor was not limited before 2.6.33.
@@ -272,15 +255,15 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
     );
     let latency = by_whole_ticks(site, untold);
     let known = match latency == untold {
-        true => "nobody told it, so distributions may have tuned it up to the next factor",
-        false => "sched_rr_get_interval tells it in whole ticks",
+        true => "which may have been tuned up to the next factor",
+        false => "by whole ticks of sched_rr_get_interval",
     };
     let one = |latency_ns: f64| share(latency_ns, latency_ns * GRANULARITY_NS / LATENCY_NS);
     (
         range(one(latency.low), one(latency.likely), one(latency.high)),
         format!(
-            "CFS' latency of 6 ms x {:.0} ({from}) among {processes}, or 0.75 ms x {:.0} each where \
-             they are more than eight; {known}",
+            "CFS' latency of 6 ms x {:.0} ({from}) among {processes}, or 0.75 ms x {:.0} each of more than \
+             eight, {known}",
             factor.likely, factor.likely
         ),
     )
@@ -316,12 +299,11 @@ fn by_whole_ticks(site: &Site, latency: Range) -> Range {
 /// What os.switch measured of a switch between processes on one CPU: by yields, which is nearest,
 /// else by pipes.
 pub fn measured_switch(known: &Known) -> Option<(f64, &'static str)> {
-    let yields = CaseId::new().with("via", "yield").with("parties", "processes");
-    let pipes = CaseId::new().with("via", "pipe").with("parties", "processes").with("pair", "same");
-    [(yields, "yields"), (pipes, "pipes")]
-        .into_iter()
-        .find_map(|(case, by)| Some((known.get("os.switch", &case, "switch")?, by)))
-        .filter(|(ns, _)| *ns > 0.0)
+    let yields = switch::measured(known, (Via::Yield, Parties::Processes), None, "switch");
+    let same = Some(Class::Same);
+    let pipes = || switch::measured(known, (Via::Pipe, Parties::Processes), same, "switch");
+    let measured = yields.map(|ns| (ns, "yields")).or_else(|| Some((pipes()?, "pipes")));
+    measured.filter(|(ns, _)| *ns > 0.0)
 }
 
 /// From the last read of one process to the first of the next, in ns.
@@ -333,9 +315,8 @@ pub fn switch(facts: Facts, processes: u64) -> Law {
             format!("a switch between processes took {ns:.0} ns (os.switch by {by})"),
         ),
         None => {
-            let (via, pair) = (Via::Yield, Class::Same);
-            let of = Mechanism { via, processes: true, pair, size: processes, working_set: 0 };
-            super::switch::switch(facts, &of)
+            let of = Handover { size: Some(processes), ..Handover::plain(Via::Yield) };
+            switch::switch(facts, &of)
         }
     };
     tick_cost(facts.site) + switch

@@ -7,9 +7,9 @@
 use super::{Service, Words, call, kernel_work, measured_call, system_call, took};
 use crate::cpu::{clocked, in_kernel, is_guest};
 use crate::{Facts, Law, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
+use bench::experiment::{Domain, Fields as _, Known, Site};
 use bench::pair::Class;
-use bench::symbols;
+use bench::{case, symbols};
 use host::Arch;
 use record::event::{Condition, Range};
 
@@ -18,32 +18,78 @@ symbols! {
     pub enum Via {
         /// 4 bytes written and read.
         Pipe = "pipe",
-        /// A word set, a wake and a wait.
         Futex = "futex",
         /// 8 bytes written and read.
         Eventfd = "eventfd",
-        /// A word set and a yield.
         Yield = "yield",
-        /// Pipes through several processes.
         Ring = "ring",
-        /// No token: a child just forked.
         FirstRun = "first_run",
     }
 }
 
-/// A hand-over.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mechanism {
-    /// By what.
-    pub via: Via,
-    /// Between processes, else threads.
-    pub processes: bool,
-    /// Distance class of the two CPUs, as cases name them.
-    pub pair: Class,
+symbols! {
+    /// What the parties are.
+    pub enum Parties { Processes = "processes", Threads = "threads" }
+}
+case! {
+    /// A hand-over.
+    pub struct Handover {
+        /// by what the token is handed over; `ring`: by pipes through several processes, as
+        /// lat_ctx; `first_run`: no token, but the parent's wait for a child just forked
+        via: Via,
+        /// what the two are; not of a ring or a first run, which have processes
+        parties: Option<Parties>,
+        /// where the two run: on the same CPU, SMT siblings, under one last-level cache, in one
+        /// socket, in different sockets (remote), or on CPUs of unknown distance (other); not of
+        /// yields, rings and first runs, which are on one CPU
+        pair: Option<Class>,
+        /// processes in a ring
+        size: Option<u64> = Domain::count(2, 1024),
+        /// bytes that each process of a ring sums, in whole lines of 64 bytes
+        working_set: Option<u64> = Domain::bytes(0, 64 << 20),
+    }
+}
+
+impl Handover {
+    /// One that has no parameter beside.
+    pub fn plain(via: Via) -> Handover {
+        Handover { via, parties: None, pair: None, size: None, working_set: None }
+    }
+
     /// Parties.
-    pub size: u64,
+    pub fn size(&self) -> u64 {
+        self.size.unwrap_or(2)
+    }
+
+    /// What they are.
+    pub fn parties(&self) -> Parties {
+        self.parties.unwrap_or(Parties::Processes)
+    }
+
+    /// Where they are.
+    pub fn pair(&self) -> Class {
+        self.pair.unwrap_or(Class::Same)
+    }
+
     /// Bytes that each sums.
-    pub working_set: u64,
+    pub fn working_set(&self) -> u64 {
+        self.working_set.unwrap_or(0)
+    }
+
+    fn has_processes(&self) -> bool {
+        self.parties() == Parties::Processes
+    }
+}
+
+/// What os.switch measured of two parties, in ns.
+pub fn measured(
+    known: &Known,
+    (via, parties): (Via, Parties),
+    pair: Option<Class>,
+    metric: &str,
+) -> Option<f64> {
+    let of = Handover { parties: Some(parties), pair, ..Handover::plain(via) };
+    known.get("os.switch", &of.id(), metric)
 }
 
 /// Whether earlier figures add anything: the null system call is known.
@@ -51,9 +97,8 @@ pub fn tells(known: &Known) -> bool {
     measured_call(known, "getpid").is_some()
 }
 
-/// The calls of one hand-over by one party alone, with the sum of its array in the nearest cache
-/// that holds it, in ns.
-pub fn one_party(facts: Facts, of: &Mechanism) -> Law {
+/// One party's calls, and the sum of its array in the nearest cache, in ns.
+pub fn one_party(facts: Facts, of: &Handover) -> Law {
     let calls = match (of.via, measured_call(facts.known, "sched_yield")) {
         (Via::Yield, Some(ns)) => Law::measured(ns, 0.15, took("sched_yield", ns)),
         (Via::Yield, None) => system_call(facts, Service::YIELD),
@@ -62,11 +107,11 @@ pub fn one_party(facts: Facts, of: &Mechanism) -> Law {
             call(facts, 0.1).times(2.0).and("two calls") + kernel_work(facts, cycles, what)
         }
     };
-    let lines = of.working_set.div_ceil(64);
+    let lines = of.working_set().div_ceil(64);
     if lines == 0 {
         return calls;
     }
-    let (per_line, from) = hot_line(facts.site, of.working_set);
+    let (per_line, from) = hot_line(facts.site, of.working_set());
     let summed = format!(
         "{lines} lines summed from {from}, {} to {} cycles each",
         per_line.low, per_line.high
@@ -108,20 +153,19 @@ fn cache_sizes(site: &Site) -> [Option<u64>; 3] {
 }
 
 /// What a hand-over takes beyond the calls of one party, in ns.
-pub fn switch(facts: Facts, of: &Mechanism) -> Law {
-    match of.pair {
+pub fn switch(facts: Facts, of: &Handover) -> Law {
+    match of.pair() {
         Class::Same => refilled(facts, of, on_one_cpu(facts, of)),
         distance => across(facts, of, distance),
     }
 }
 
 /// One hand-over whole, in ns.
-pub fn handover(facts: Facts, of: &Mechanism) -> Law {
+pub fn handover(facts: Facts, of: &Handover) -> Law {
     one_party(facts, of) + switch(facts, of)
 }
 
-/// The switch on one CPU, caches apart.
-fn on_one_cpu(facts: Facts, of: &Mechanism) -> Law {
+fn on_one_cpu(facts: Facts, of: &Handover) -> Law {
     let site = facts.site;
     let (own, what) = match of.via {
         Via::Yield => (range(450.0, 1100.0, 2900.0), "the scheduler's choice, a thread's state"),
@@ -131,7 +175,7 @@ fn on_one_cpu(facts: Facts, of: &Mechanism) -> Law {
         ),
     };
     let mut cycles = Law::software(own, format!("{what}, {} to {} cycles", own.low, own.high));
-    if of.processes {
+    if of.has_processes() {
         let space = range(80.0, 350.0, 1300.0);
         cycles = cycles + Law::hardware(space, "another address space and its misses in the TLB");
     }
@@ -139,13 +183,13 @@ fn on_one_cpu(facts: Facts, of: &Mechanism) -> Law {
         let emptied = range(250.0, 1700.0, 6000.0);
         cycles = cycles + Law::hardware(emptied, format!("the TLB emptied ({why})"));
     }
-    if Words(&site.host).says("spectre_v2", "IBPB: always-on") && of.processes {
+    if Words(&site.host).says("spectre_v2", "IBPB: always-on") && of.has_processes() {
         let barrier = range(1000.0, 3000.0, 9000.0);
         cycles = cycles + Law::software(barrier, "IBPB at each change of process");
     }
     let mut law = in_kernel(facts, cycles);
     let kernel = &site.host.kernel;
-    if of.processes && kernel.release.is_none() {
+    if of.has_processes() && kernel.release.is_none() {
         law = law.widened(1.0, 1.6, "a kernel of unknown age may empty the TLB");
     }
     if kernel.container.runtime.as_deref() == Some("gvisor") {
@@ -154,20 +198,19 @@ fn on_one_cpu(facts: Facts, of: &Mechanism) -> Law {
     law
 }
 
-/// Address spaces that x86 kernels keep apart in one CPU's TLB: TLB_NR_DYN_ASIDS of
-/// arch/x86/include/asm/tlbflush.h.
+/// Address spaces in one CPU's TLB: x86's TLB_NR_DYN_ASIDS (asm/tlbflush.h).
 const ADDRESS_SPACES: u64 = 6;
 
 /// First kernel that uses PCID.
 const PCID_SINCE: (u64, u64) = (4, 14);
 
 /// Why the TLB holds nothing of a process when it comes back.
-fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
+fn emptied_tlb(site: &Site, of: &Handover) -> Option<&'static str> {
     let flags = &site.host.cpu.flags;
-    if !of.processes || site.host.cpu.arch != Arch::X86_64 {
+    if !of.has_processes() || site.host.cpu.arch != Arch::X86_64 {
         return None;
     }
-    if of.size > ADDRESS_SPACES {
+    if of.size() > ADDRESS_SPACES {
         return Some("Linux keeps six address spaces apart");
     }
     if !flags.is_empty() && flags.iter().all(|flag| flag != "pcid") {
@@ -180,14 +223,13 @@ fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
 /// Lines that the kernel and the process itself touch in a turn, stack and tables among them.
 const OWN_LINES: Range = range(20.0, 60.0, 200.0);
 
-/// Adds what it takes to get a ring's arrays back.
-fn refilled(facts: Facts, of: &Mechanism, switch: Law) -> Law {
-    if of.size <= 2 && of.working_set == 0 {
+fn refilled(facts: Facts, of: &Handover, switch: Law) -> Law {
+    if of.size() <= 2 && of.working_set() == 0 {
         return switch;
     }
-    let lines = of.working_set.div_ceil(64);
+    let lines = of.working_set().div_ceil(64);
     let own_bytes = 64 * OWN_LINES.likely as u64;
-    let all = of.size.saturating_mul(of.working_set + own_bytes);
+    let all = of.size().saturating_mul(of.working_set() + own_bytes);
     // Cycles of a line beyond those of the hot array.
     let [first, second, last] = cache_sizes(facts.site);
     let (per_line, from) = match (first, second, last) {
@@ -204,13 +246,15 @@ fn refilled(facts: Facts, of: &Mechanism, switch: Law) -> Law {
     let what = format!(
         "{lines} lines of the array and about {} others fetched again from {from}, where those of {} \
          processes are, {} to {} cycles each beyond the hot ones",
-        OWN_LINES.likely, of.size, per_line.low, per_line.high
+        OWN_LINES.likely,
+        of.size(),
+        per_line.low,
+        per_line.high
     );
     switch + clocked(facts, Law::hardware(fetched, what))
 }
 
-/// A wake-up on another CPU, which was idle.
-fn across(facts: Facts, of: &Mechanism, distance: Class) -> Law {
+fn across(facts: Facts, of: &Handover, distance: Class) -> Law {
     // The waker's own way to sleep overlaps with the other's awakening.
     let what = format!("a wake-up on another CPU ({})", distance.text());
     let scheduler = kernel_work(facts, range(500.0, 1800.0, 5000.0), what);
@@ -258,8 +302,7 @@ fn idle_exit(site: &Site) -> Law {
 
 /// From the parent's wait to the first instruction of a child just forked, in ns.
 pub fn first_run(facts: Facts) -> Law {
-    let of =
-        Mechanism { via: Via::Yield, processes: true, pair: Class::Same, size: 2, working_set: 0 };
+    let of = Handover::plain(Via::Yield);
     let what = "the child's way out of fork and the fault on its first page of code, which fork does \
                 not copy";
     call(facts, 0.1)

@@ -2,9 +2,6 @@ use super::*;
 use bench::experiment::fixtures::{bare_site, recorded};
 use record::key::Key;
 
-const SERVICES: [Service; 4] =
-    [Service::READ_PAGE, Service::YIELD, Service::MAP, Service::FUTEX_WAKE];
-
 /// A bare machine of 4 GHz whose kernel says this about these vulnerabilities.
 fn mitigated(texts: &[(&str, &str)]) -> Site {
     let mut site = bare_site();
@@ -31,33 +28,14 @@ fn width(estimate: &Law) -> f64 {
 }
 
 #[test]
-fn every_service_has_an_ordered_interval_everywhere() {
-    let mut guest = bare_site();
-    guest.host.kernel.virtualisation.is_guest = Some(true);
-    for site in [bare_site(), guest, mitigated(&[("meltdown", "Mitigation: PTI")])] {
-        for known in [None, Some(&known(135.0))] {
-            let facts = Facts { site: &site, known };
-            for service in SERVICES {
-                width(&system_call(facts, service));
-            }
-            for law in [clock_by_library, clock_by_call, seconds_by_library, first_call_of_child] {
-                width(&law(facts));
-            }
-            width(&ring_nop(facts, 32));
-        }
-    }
-}
-
-#[test]
 fn services_keep_their_width_on_a_machine_that_tells_its_state() {
     let site = mitigated(&[("meltdown", "Not affected"), ("spectre_v2", "Mitigation: Retpolines")]);
-    for service in SERVICES {
+    for service in [Service::READ_PAGE, Service::YIELD, Service::MAP, Service::FUTEX_WAKE] {
         let wide = width(&system_call(Facts::prior(&site), service));
         assert!(wide <= 4.0, "{service:?}: {wide}");
     }
 }
 
-/// The mitigations in force.
 fn named(site: &Site) -> Vec<&'static str> {
     let words = Words(&site.host);
     MITIGATIONS.iter().filter(|(applies, ..)| applies(&words)).map(|(_, name, _)| *name).collect()

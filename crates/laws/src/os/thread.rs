@@ -4,24 +4,14 @@
 //! figures for Linux 5 and 6 and adjusted on one virtual machine; the intervals are meant to cover
 //! other kernels, allocators that are cold, and control groups that charge for kernel memory.
 
+use super::switch::{self, Parties, Via};
 use super::{Service, call, kernel_work, measured_call, system_call, took};
 use crate::{Facts, Law, cpu, range};
-use bench::experiment::Known;
+use bench::experiment::{Domain, Known};
 use bench::pair::Class;
-use bench::symbols;
+use bench::{case, symbols};
 use record::event::{Condition, Range};
-use record::key::CaseId;
-
-/// A thread whose life is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Distance class of its maker's CPU and its own.
-    pub pair: Class,
-    /// What it runs on.
-    pub stack: Stack,
-    /// Who lives beside it.
-    pub company: Company,
-}
+use record::unit::Unit;
 
 symbols! {
     /// What a thread runs on.
@@ -32,6 +22,61 @@ symbols! {
         Fresh = "fresh",
         /// One that stays, without the library.
         Bare = "bare",
+    }
+}
+
+symbols! {
+    /// What threads do beside waiting.
+    pub enum Beside { Stress = "stress" }
+}
+case! {
+    /// A thread by itself, one of a sequence (`count`), or one of a crowd (`alive`).
+    pub struct Made {
+        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache,
+        /// in one socket, in different sockets (remote), or on CPUs of unknown distance (other)
+        pair: Class,
+        /// the thread's stack: kept by the library, mapped for it alone, or no library at all, which
+        /// is of the same CPU alone
+        stack: Option<Stack>,
+        /// threads in one sequence, timed as a whole
+        count: Option<u64> = Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
+        /// threads alive together: all are made, then all are joined
+        alive: Option<u64> = Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
+        /// what threads alive together do beside waiting: none, or the system calls of a thread of
+        /// `stress-ng --pthread` (0.15.06), before the gate and after it
+        work: Option<Beside> = Domain::Symbols(&["none", "stress"]),
+    }
+}
+
+impl Made {
+    /// One thread by itself.
+    pub fn alone(pair: Class, stack: Stack) -> Made {
+        Made { pair, stack: Some(stack), count: None, alive: None, work: None }
+    }
+
+    /// One of a sequence.
+    pub fn sequence(count: u64) -> Made {
+        Made { count: Some(count), ..Made::alone(Class::Same, Stack::Cached) }
+    }
+
+    /// One of a crowd.
+    pub fn crowd(alive: u64, work: Option<Beside>) -> Made {
+        Made { stack: None, alive: Some(alive), work, ..Made::alone(Class::Same, Stack::Cached) }
+    }
+
+    /// Who lives beside it.
+    pub fn company(&self) -> Company {
+        match (self.count, self.alive) {
+            (Some(_), _) => Company::Sequence,
+            (_, Some(alive)) if self.work.is_some() => Company::Stress(alive),
+            (_, Some(alive)) => Company::Crowd(alive),
+            _ => Company::Alone,
+        }
+    }
+
+    /// What it runs on.
+    pub fn stack(&self) -> Stack {
+        self.stack.unwrap_or(Stack::Cached)
     }
 }
 
@@ -72,8 +117,7 @@ const FAULT: Range = range(700.0, 2_200.0, 6_000.0);
 /// A task moved to another CPU before it runs.
 const MOVE: Range = range(1_200.0, 4_000.0, 14_000.0);
 
-/// A task whose descriptor and kernel stack come from no cache, because many live together: made,
-/// first touched and given back.
+/// A task from no cache, because many live together: made, touched, given back.
 const COLD_TASK: Range = range(8_000.0, 35_000.0, 140_000.0);
 /// What ended threads leave to be freed later, which a mean holds and a median of lives does not.
 const DEFERRED: Range = range(400.0, 3_500.0, 14_000.0);
@@ -92,28 +136,23 @@ pub fn has_inputs(known: &Known) -> bool {
 
 /// A hand-over between two threads by pipe that os.switch measured, in ns: on one CPU the switch
 /// alone, on two with the pipe's calls, which are a small part there.
-fn switch(known: &Known, pair: Class) -> Option<f64> {
-    let id = CaseId::new().with("via", "pipe").with("parties", "threads").with("pair", pair.text());
-    let metric = match pair {
-        Class::Same => "switch",
-        _ => "handover",
-    };
-    known.get("os.switch", &id, metric).filter(|ns| *ns > 0.0)
+fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
+    let metric = if pair == Class::Same { "switch" } else { "handover" };
+    let ns = switch::measured(known, (Via::Pipe, Parties::Threads), Some(pair), metric);
+    ns.filter(|ns| *ns > 0.0)
 }
 
 /// What a thread's parts cost here, in ns.
 struct Prices<'run> {
     facts: Facts<'run>,
-    thread: Thread,
+    thread: &'run Made,
 }
 
 impl Prices<'_> {
-    /// So many calls without a service.
     fn ways(&self, count: f64) -> Law {
         call(self.facts, 0.05).times(count)
     }
 
-    /// Cycles of kernel code.
     fn kernel(&self, cycles: Range, what: &str) -> Law {
         kernel_work(self.facts, cycles, what)
     }
@@ -126,20 +165,17 @@ impl Prices<'_> {
         }
     }
 
-    /// A wake-up of nobody, call included.
     fn wake(&self) -> Law {
         self.service("futex_wake", Service::FUTEX_WAKE)
     }
 
-    /// A mapping made and removed, calls included.
     fn map(&self) -> Law {
         self.service("mmap_munmap", Service::MAP)
     }
 
-    /// Until the call that makes the thread returns.
     fn creation(&self) -> Law {
         let clone = self.kernel(CLONE, "a clone");
-        let mut total = match self.thread.stack {
+        let mut total = match self.thread.stack() {
             Stack::Bare => self.ways(1.0) + clone,
             // The signal mask is changed before the clone and after it.
             _ => {
@@ -163,11 +199,10 @@ impl Prices<'_> {
 
     /// A hand-over there as os.switch measured it, in ns.
     fn measured_switch(&self) -> Option<(f64, String)> {
-        let ns = switch(self.facts.known?, self.thread.pair)?;
+        let ns = measured_switch(self.facts.known?, self.thread.pair)?;
         Some((ns, format!("a switch there took {ns:.0} ns (measured by os.switch)")))
     }
 
-    /// Calling another CPU awake, on this one.
     fn interrupt(&self) -> Law {
         let what = "the interrupt that wakes its CPU";
         match (self.measured_switch(), cpu::is_guest(self.facts.site)) {
@@ -198,17 +233,16 @@ impl Prices<'_> {
     /// From the end of its creation to its first instruction: the maker waits in the join, and the
     /// library tells the kernel about the thread (robust list, restartable sequences).
     fn beginning(&self) -> Law {
-        let calls = match self.thread.stack {
+        let calls = match self.thread.stack() {
             Stack::Bare => 1.0,
             _ => 3.0,
         };
         self.ways(calls) + self.hand_over()
     }
 
-    /// From its first instruction until it is joined.
     fn ending(&self) -> Law {
         // The stack's pages given back and the signal mask, by the library; then the exit itself.
-        let calls = match self.thread.stack {
+        let calls = match self.thread.stack() {
             Stack::Bare => 1.0,
             Stack::Fresh => 2.0,
             Stack::Cached => 3.0,
@@ -226,10 +260,10 @@ impl Prices<'_> {
             let what = "a descriptor and a kernel stack from no cache";
             total = total + self.kernel(COLD_TASK, what);
         }
-        if self.thread.company != Company::Alone {
+        if self.thread.company() != Company::Alone {
             total = total + self.kernel(DEFERRED, "what is freed later");
         }
-        if let Company::Stress(_) = self.thread.company {
+        if let Company::Stress(_) = self.thread.company() {
             let calls = self.ways(STRESS_CALLS).and(format!("{STRESS_CALLS} more calls"));
             total = total + (calls + self.kernel(STRESS, "their services"));
         }
@@ -238,7 +272,7 @@ impl Prices<'_> {
 }
 
 /// From the call that makes a thread to a moment of its life, in ns; in company per thread.
-pub fn time(facts: Facts, thread: Thread, moment: Moment) -> Law {
+pub fn time(facts: Facts, thread: &Made, moment: Moment) -> Law {
     let prices = Prices { facts, thread };
     let mut law = prices.creation();
     if moment != Moment::Return {
@@ -258,22 +292,18 @@ pub fn time(facts: Facts, thread: Thread, moment: Moment) -> Law {
 }
 
 /// Whether its stack is mapped for it: in a crowd for all but the few that are kept.
-fn is_mapped(thread: Thread) -> bool {
-    thread.stack == Stack::Fresh || is_cold(thread)
+fn is_mapped(thread: &Made) -> bool {
+    thread.stack() == Stack::Fresh || is_cold(thread)
 }
 
-/// How many live together.
-fn crowd(thread: Thread) -> Option<u64> {
-    match thread.company {
+fn crowd(thread: &Made) -> Option<u64> {
+    match thread.company() {
         Company::Crowd(alive) | Company::Stress(alive) => Some(alive),
         Company::Alone | Company::Sequence => None,
     }
 }
 
 /// Whether more live together than caches of tasks and stacks hold.
-fn is_cold(thread: Thread) -> bool {
+fn is_cold(thread: &Made) -> bool {
     crowd(thread).is_some_and(|alive| alive > KEPT)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,20 +1,25 @@
 //! One round: the windows of each case, and what is written of them.
 
 use super::super::attribution::Level;
-use super::super::trace;
+use super::super::trace::{self, Threshold};
 use super::REHEARSAL_NS;
-use super::book::{Book, Windows};
 use super::seen::{Look, Seen};
 use super::ticking::Ticking;
+use super::{shares, traces};
 use anyhow::{Context, Result, anyhow};
 use bench::experiment::Field as _;
-use bench::measure::{Bench, Clock, CoreClock, Declared, Windows as ClockWindows};
+use bench::measure::{Bench, Clock, CoreClock, Declared, Values, Windows as ClockWindows};
 use host::kernel::Virtualisation;
 use host::{Outside, Root};
+use laws::noise::Cause;
 use metal::gaps::Tracer;
 use metal::place;
 use record::case::{Case, Series};
+use record::event::Samples;
 use record::key::Value;
+
+/// Gaps from here on, in ns, are counted alike whatever the threshold.
+const LONG_NS: f64 = 1_000.0;
 
 /// The core clocks before and after the windows are the same within this share.
 const SAME_CLOCK: f64 = 0.01;
@@ -42,7 +47,6 @@ impl Settings {
     }
 }
 
-/// One round of one case.
 pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     let asked = case.at.get("cpu").and_then(Value::int);
     let cpu = asked.map_or(bench.order().cpu(), |cpu| cpu as usize);
@@ -72,12 +76,11 @@ pub(super) fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Res
         ticking,
         machine: machine_of(case),
     };
-    let book = Book { case, cpu, apart, bench };
-    book.write(&windows, settings.samples)
+    Book { case, cpu, apart, bench, windows: &windows }.write(settings.samples)
 }
 
 /// The core clock of another CPU than the round's, in Hz, if it could be taken.
-pub(super) type Apart = Option<Option<f64>>;
+type Apart = Option<Option<f64>>;
 
 /// Runs `work` on a CPU: on this thread if it is there, else on one of its own, whose priority is
 /// this one's and whose core clock is taken before and after.
@@ -111,7 +114,6 @@ fn core_clock(clock: Clock, rehearsal: bool) -> CoreClock {
     CoreClock::new(clock, windows)
 }
 
-/// The mean of two clocks that are the same.
 pub(super) fn steady(before: Option<f64>, after: Option<f64>) -> Option<f64> {
     let (before, after) = before.zip(after)?;
     let is_same = (after - before).abs() <= SAME_CLOCK * before.min(after);
@@ -128,4 +130,201 @@ pub(super) fn machine_of(case: &Case) -> Virtualisation {
             .map(str::to_owned),
         ..Virtualisation::default()
     }
+}
+
+struct Windows {
+    threshold: Threshold,
+    plain: Seen,
+    /// In which events were recorded too, where they could be.
+    traced: Option<Seen>,
+    ticking: Ticking,
+    machine: Virtualisation,
+    reached: String,
+}
+
+impl Windows {
+    /// The window that says most of causes.
+    fn best(&self) -> &Seen {
+        self.traced.as_ref().unwrap_or(&self.plain)
+    }
+}
+
+/// Where a case's figures are written.
+struct Book<'round> {
+    case: &'round Case,
+    cpu: usize,
+    /// The core clock of `cpu`, where that is not the round's.
+    apart: Apart,
+    bench: &'round mut Bench,
+    windows: &'round Windows,
+}
+
+impl Book<'_> {
+    fn write(mut self, samples: usize) -> Result<()> {
+        let Windows { threshold, plain, traced, .. } = self.windows;
+        let round = self.bench.order().round;
+        self.one("read_to_read", threshold.read_to_read_ns)?;
+        let found = self.one("threshold", threshold.ns)?;
+        if round <= 1 {
+            found.notes.push(format!("{} (round 1)", threshold.because));
+        }
+        found.set_quantities([("threshold_ns", threshold.ns)]);
+        found.quantities.extend(traces::places(plain, traced.as_ref()));
+        let core_hz = self.lengths(plain)?;
+        self.rates(plain, threshold.ns)?;
+        self.periods(round)?;
+        self.lost(round)?;
+        self.shares(round)?;
+        traces::write(self.bench, self.case, plain, traced.as_ref(), samples, core_hz)
+    }
+
+    /// Values of the round, and where they were measured.
+    fn record(&mut self, metric: &str, values: Values<'_>) -> Result<&mut Samples> {
+        let values = match self.apart {
+            None => values,
+            Some(_) => values.apart(),
+        };
+        let samples = self.bench.record(self.case, metric, values)?;
+        there(samples, self.cpu, self.apart);
+        Ok(samples)
+    }
+
+    fn one(&mut self, metric: &str, value: f64) -> Result<&mut Samples> {
+        self.record(metric, Values::block(value))
+    }
+
+    /// Gaps and what lies between them; the core clock over the window, in Hz.
+    fn lengths(&mut self, seen: &Seen) -> Result<Option<f64>> {
+        let mut core_hz = None;
+        if !seen.lengths_ns.is_empty() {
+            let lengths_ns = seen.lengths_ns.clone();
+            let values = match seen.traced.dropped {
+                0 => Values::events(lengths_ns),
+                _ => Values::counted(lengths_ns, &seen.traced.lengths),
+            };
+            core_hz = self.record("gap", values)?.core_hz;
+            self.one("longest_gap", seen.clock.ns(seen.traced.longest_ticks))?;
+        }
+        let active = seen.active_ns();
+        if !active.is_empty() {
+            self.record("active", Values::events(active))?;
+        }
+        Ok(core_hz)
+    }
+
+    fn rates(&mut self, seen: &Seen, threshold_ns: f64) -> Result<()> {
+        let samples = self.one("gap_rate", seen.traced.rate_hz(seen.clock))?;
+        samples.set_quantities([("threshold_ns", threshold_ns)]);
+        if threshold_ns > LONG_NS {
+            let note = "no rate of gaps of 1 us where the threshold is above that";
+            samples.notes.push(note.to_owned());
+            return Ok(());
+        }
+        self.one("gap_rate_1us", seen.rate_of_hz(LONG_NS))?;
+        Ok(())
+    }
+
+    /// The tick, and another period, named by the window that knows more.
+    fn periods(&mut self, round: u32) -> Result<()> {
+        let Windows { plain, traced, ticking, .. } = self.windows;
+        if let Some(tick) = &plain.tick {
+            let samples = self.one("tick_period", tick.period_ns)?;
+            samples.quantities.extend(ticking.quantities());
+            samples.notes.extend(ticking.told(round));
+        }
+        if let Some(found) = &plain.other {
+            self.one("other_gap", found.length_ns)?;
+            let samples = self.one("other_period", found.period_ns)?;
+            let count = found.members.len() as f64;
+            samples.set_quantities([("members_count", count), ("by_chance_p", found.p)]);
+            samples.notes.push(shares::told_of_other(found, plain, traced.as_ref()));
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, round: u32) -> Result<()> {
+        let Windows { plain, traced, ticking, reached, .. } = self.windows;
+        let best = self.windows.best();
+        let samples = self.one("lost", plain.traced.lost())?;
+        samples.quantities.extend(ticking.quantities());
+        samples.quantities.extend(best.counted());
+        samples.notes.push(reached.clone());
+        if plain.tick.is_none() {
+            samples.notes.extend(ticking.told(round));
+        }
+        samples.notes.extend(shares::told(best, round));
+        samples.notes.push(traces::told(plain, traced.as_ref()).to_owned());
+        samples.notes.extend(warnings(plain, best));
+        Ok(())
+    }
+
+    /// What was lost by cause, where the level can see it.
+    fn shares(&mut self, round: u32) -> Result<()> {
+        let Windows { plain, traced, machine, .. } = self.windows;
+        let best = self.windows.best();
+        let cost = shares::tracing(plain, traced.as_ref());
+        let (by_cause, beside) = best.lost_by_cause();
+        for &cause in Cause::ALL {
+            if !best.evidence.tells(self.cpu, cause) {
+                continue;
+            }
+            let lost = by_cause.get(&cause).copied().unwrap_or(0.0);
+            let samples = self.one(&format!("lost_{}", cause.text()), lost)?;
+            samples.quantities.extend(cost.quantities.clone());
+            samples.notes.extend(cost.note(round));
+            if cause != Cause::Unattributed {
+                continue;
+            }
+            samples.notes.push(best.nobody(machine));
+            samples.notes.extend(shares::why_nobody(best, round));
+            if beside > 0.0 {
+                samples.set_quantities([("beside_ratio", beside)]);
+            }
+            if beside > 0.0 && round == 1 {
+                samples.notes.push(format!(
+                    "of gaps with a name, {:.2} % of the window lies in no event: the way into the kernel \
+                     and out of it, and what a hypervisor took before it delivered an interrupt (round 1)",
+                    100.0 * beside
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says where a figure was measured, and its core clock if that was taken there.
+fn there(samples: &mut Samples, cpu: usize, apart: Apart) {
+    samples.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
+    if let Some(core_hz) = apart {
+        samples.core_hz = core_hz;
+        // It says that no core clock was taken of a CPU that is not the round's.
+        samples.notes.pop();
+        if core_hz.is_none() {
+            let note = format!("no core clock: that of CPU {cpu} moved, or was not found");
+            samples.notes.push(note);
+        }
+    }
+}
+
+/// What casts doubt on a window, without figures, which differ between rounds.
+fn warnings(plain: &Seen, best: &Seen) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if plain.traced.dropped > 0 {
+        warnings.push(format!(
+            "more gaps than are held: by cause, and in time, the first {}; all are in lengths and rates",
+            plain.lengths_ns.len()
+        ));
+    }
+    if best.evidence.whole_until(best.cpu).is_some() {
+        warnings.push(
+            "the kernel's events filled their ring (`events_whole_ns`): shares by cause are those of the \
+             time before that"
+                .to_owned(),
+        );
+    }
+    if plain.traced.backward + best.traced.backward > 0 {
+        warnings
+            .push("the counter went back (`backward_count`): the figures are in doubt".to_owned());
+    }
+    warnings
 }

@@ -11,7 +11,6 @@ use stats::histogram::STEPS_PER_UNIT;
 use stats::phase::{Periodic, Tick, periodic, tick_by_length};
 use std::collections::BTreeMap;
 
-/// How windows are looked at.
 pub(super) struct Look {
     pub(super) clock: Clock,
     pub(super) cpu: usize,
@@ -26,7 +25,6 @@ const WARM_UP_NS: f64 = 100e3;
 const IS_THE_TICK: f64 = 0.02;
 
 impl Look {
-    /// One window, on the calling thread.
     pub(super) fn at(&self, tracer: &mut Tracer, threshold: &Threshold, at_most: Level) -> Seen {
         let watch = Watch::begin(at_most, &[self.cpu], self.clock);
         // What the watch's begin left to be mapped again is touched here, not in the window.
@@ -45,10 +43,8 @@ pub(super) struct Seen {
     pub(super) starts_ns: Vec<f64>,
     pub(super) lengths_ns: Vec<f64>,
     pub(super) cpu: usize,
-    /// The kernel's tick among the starts.
     pub(super) tick: Option<Tick>,
-    /// Where there is none, another's of a usual period: a hypervisor's (which may be the same), or
-    /// another timer's.
+    /// Where there is none, another's of a usual period: a hypervisor's or another timer's.
     pub(super) foreign: Option<Tick>,
     pub(super) on_tick: Vec<bool>,
     pub(super) attributed: Vec<Attributed>,
@@ -92,7 +88,6 @@ impl Seen {
         }
     }
 
-    /// Time that was traced.
     pub(super) fn seconds(&self) -> f64 {
         self.clock.ns(self.traced.traced_ticks) * 1e-9
     }
@@ -105,8 +100,7 @@ impl Seen {
         long.map(|(_, count)| *count).sum::<u64>() as f64 / self.seconds()
     }
 
-    /// The time that gaps took by cause, as shares of all time; and what of it lies in no event
-    /// though the gap's cause is known by events.
+    /// Time of gaps by cause as shares of all time, and what of it lies in no event.
     pub(super) fn lost_by_cause(&self) -> (BTreeMap<Cause, f64>, f64) {
         let (gaps, lost) = (&self.traced.gaps, self.traced.lost());
         let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);
@@ -122,13 +116,11 @@ impl Seen {
         shares.nobody(machine)
     }
 
-    /// The time between gaps that follow each other.
     pub(super) fn active_ns(&self) -> Vec<f64> {
         self.periods().map(|(_, active_ns, _)| active_ns).collect()
     }
 
-    /// Active periods that began after a gap and ended with one: begin, length, the gap that ended
-    /// it.
+    /// Active periods between two gaps: begin, length, the gap that ended it.
     pub(super) fn periods(&self) -> impl Iterator<Item = (f64, f64, usize)> {
         let gaps = &self.traced.gaps;
         let ends_ns = self.starts_ns.iter().zip(&self.lengths_ns);
@@ -171,7 +163,6 @@ impl Seen {
         told.filter_map(|(name, count)| Some((name.to_owned(), count? as f64))).collect()
     }
 
-    /// Median length of the gaps on the tick.
     pub(super) fn tick_gap_ns(&self) -> Option<f64> {
         let on_tick = self.lengths_ns.iter().zip(&self.on_tick);
         let lengths: Vec<f64> =

@@ -69,7 +69,6 @@ fn by_count(attributed: &Attributed, name: String) -> String {
     }
 }
 
-/// The causes of the first round's gaps.
 pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
     if round > 1 {
         return None;
@@ -78,36 +77,41 @@ pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
     if rows.is_empty() {
         return Some("no gap in round 1".to_owned());
     }
-    let texts = rows.iter().take(NAMED).map(|row| {
-        let length = render(row.median_ns, Unit::Ns);
-        format!("{} {}, {length}", row.name, row.count)
-    });
-    let more = rows.len().saturating_sub(NAMED);
-    let more = (more > 0).then(|| format!("{more} more in the trace `causes`"));
-    let texts: Vec<String> = texts.chain(more).collect();
-    Some(format!("gaps by cause, with their median length, in round 1: {}", texts.join("; ")))
+    let texts = rows
+        .iter()
+        .map(|row| format!("{} {}, {}", row.name, row.count, render(row.median_ns, Unit::Ns)));
+    let texts = named(texts, "in the trace `causes`");
+    Some(format!("gaps by cause, with their median length, in round 1: {texts}"))
 }
 
-/// Why some gaps are unattributed, and how many, in the first round.
-pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
+/// Why gaps are unattributed, and how many for each reason, the commonest first.
+pub(super) fn reasons(seen: &Seen) -> Vec<(&str, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let nobody = seen.attributed.iter();
     for attributed in nobody.filter(|one| one.cause == Cause::Unattributed) {
         *counts.entry(&attributed.who).or_default() += 1;
     }
-    if round > 1 || counts.is_empty() {
-        return None;
-    }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
-    let texts = counts.iter().map(|(why, count)| format!("{why} ({count} gaps)"));
-    let more = counts.len().saturating_sub(NAMED);
-    let more = (more > 0).then(|| format!("{more} more reasons"));
-    let texts: Vec<String> = texts.take(NAMED).chain(more).collect();
-    Some(format!("in round 1: {}", texts.join("; ")))
+    counts
 }
 
-/// What recording costs the gaps.
+/// The same in words, in the first round.
+pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
+    let reasons = reasons(seen);
+    (round <= 1 && !reasons.is_empty()).then(|| {
+        let texts = reasons.iter().map(|(why, count)| format!("{why} ({count} gaps)"));
+        format!("in round 1: {}", named(texts, "reasons"))
+    })
+}
+
+/// The first of some texts, and how many more there are of what.
+fn named(texts: impl ExactSizeIterator<Item = String>, of: &str) -> String {
+    let more = texts.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more {of}"));
+    texts.take(NAMED).chain(more).collect::<Vec<_>>().join("; ")
+}
+
 pub(super) struct Tracing {
     pub(super) quantities: BTreeMap<String, f64>,
     level: Option<Level>,
@@ -129,7 +133,6 @@ pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
 }
 
 impl Tracing {
-    /// In words, for the first round.
     pub(super) fn note(&self, round: u32) -> Option<String> {
         let level = self.level.filter(|_| round == 1)?;
         let cost = match self.gaps_ns {
@@ -168,8 +171,7 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
     )
 }
 
-/// The cause that most of these gaps have.
-fn commonest(members: &[usize], seen: &Seen) -> Option<String> {
+pub(super) fn commonest(members: &[usize], seen: &Seen) -> Option<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for gap in members {
         *counts.entry(name(seen.attributed.get(*gap)?)).or_default() += 1;

@@ -26,8 +26,7 @@ const FEWER_INTERRUPTS: &str =
     "fewer timer interrupts than ticks: some come as others than the timer's";
 const MORE_INTERRUPTS: &str = "more timer interrupts than ticks: other timers run out here";
 
-/// A window may begin and end beside a tick, and the counters are read a little before and after
-/// it.
+/// Ticks at a window's ends, where counters are read a little before and after it.
 const AT_THE_ENDS: f64 = 2.0;
 
 /// Periods of others' ticks: the usual ones that are not the kernel's own.
@@ -40,7 +39,6 @@ fn same(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() <= SAME
 }
 
-/// What each of them says about a CPU.
 pub(super) struct Ticking {
     cpu: usize,
     /// From the gaps' phase.
@@ -85,7 +83,6 @@ impl Ticking {
         }
     }
 
-    /// For the record of every round, by name.
     pub(super) fn quantities(&self) -> Vec<(String, f64)> {
         let mut named = vec![("coarse_clock_ns", self.coarse_ns)];
         named.extend(self.timer_hz.map(|hz| ("timer_interrupts_hz", hz)));
@@ -102,47 +99,33 @@ impl Ticking {
         named.into_iter().map(owned).collect()
     }
 
-    /// What they say: all of it in the first round; in others what does not agree, without figures,
-    /// so that it is told once.
+    /// All of it in the first round; in others what does not agree, without figures.
     pub(super) fn told(&self, round: u32) -> Vec<String> {
-        let disagreement = self.disagreement();
+        let told = |(words, figures): (&str, String)| match figures.is_empty() || round > 1 {
+            true => words.to_owned(),
+            false => format!("{words} ({figures})"),
+        };
+        let verdict: Vec<String> = self.disagreement().into_iter().map(told).collect();
+        let mut verdict = verdict.join("; ");
         if round > 1 {
-            let words: Vec<&str> = disagreement.iter().map(|(words, _)| *words).collect();
-            return (!words.is_empty()).then(|| words.join("; ")).into_iter().collect();
+            return Some(verdict).filter(|verdict| !verdict.is_empty()).into_iter().collect();
+        }
+        if verdict.is_empty() {
+            verdict = "they agree".to_owned();
         }
         let phase = match &self.tick {
             Some(tick) => format!(
-                "the phase of {} of {} gaps gives a tick of {:.4} ms: {} cycles ({:.0} % of all) have one within \
-                 {:.0} us, R {:.3}, Rayleigh's p {}, crowded by chance p {}",
+                "the phase of {} of {} gaps gives a tick of {:.4} ms in {:.0} % of its cycles",
                 tick.events,
                 self.gaps,
                 tick.period_ns * 1e-6,
-                tick.on_grid,
                 100.0 * tick.occupied,
-                tick.tolerance_ns * 1e-3,
-                tick.resultant,
-                probability(tick.rayleigh_p),
-                probability(tick.p),
             ),
             None => format!("the phase of {} gaps gives no tick of that period", self.gaps),
         };
         let timers = match self.timer_hz {
             Some(hz) => format!("{hz:.0} timer interrupts a second in /proc/interrupts"),
-            None => "no timer interrupts told by /proc/interrupts".to_owned(),
-        };
-        let agree = match self.timer_hz {
-            Some(_) => "the three agree",
-            None => "the two agree",
-        };
-        let verdict = match disagreement.is_empty() {
-            true => agree.to_owned(),
-            false => {
-                let with_figures = |(words, figures): &(&str, String)| match figures.is_empty() {
-                    true => (*words).to_owned(),
-                    false => format!("{words} ({figures})"),
-                };
-                disagreement.iter().map(with_figures).collect::<Vec<_>>().join("; ")
-            }
+            None => "no timer interrupts in /proc/interrupts".to_owned(),
         };
         vec![format!(
             "{phase}; {:.4} ms by clock_getres(CLOCK_MONOTONIC_COARSE); {timers}: {verdict} (round 1)",
@@ -157,23 +140,27 @@ impl Ticking {
         match (&self.tick, self.timer_hz) {
             (None, _) => {
                 let foreign = self.foreign.as_ref().map(|foreign| {
-                    let (ms, p) = (foreign.period_ns * 1e-6, probability(foreign.p));
-                    (FOREIGN, format!("{ms:.4} ms, by chance p {p}"))
+                    (
+                        FOREIGN,
+                        format!(
+                            "{:.4} ms, by chance p {:.0e}",
+                            foreign.period_ns * 1e-6,
+                            foreign.p
+                        ),
+                    )
                 });
-                [Some(self.no_tick(coarse_hz)), foreign].into_iter().flatten().collect()
+                std::iter::once(self.no_tick(coarse_hz)).chain(foreign).collect()
             }
             (Some(_), Some(hz)) if hz < FEWER * coarse_hz - ends_hz => {
                 vec![(FEWER_INTERRUPTS, format!("{hz:.0} a second"))]
             }
             (Some(_), Some(hz)) if hz > MORE * coarse_hz + ends_hz => {
-                let beside = format!("{:.0} a second beside the tick", hz - coarse_hz);
-                vec![(MORE_INTERRUPTS, beside)]
+                vec![(MORE_INTERRUPTS, format!("{:.0} a second beside the tick", hz - coarse_hz))]
             }
             (Some(_), _) => Vec::new(),
         }
     }
 
-    /// Why the gaps have no tick.
     fn no_tick(&self, coarse_hz: f64) -> (&'static str, String) {
         match self.timer_hz {
             None => (UNKNOWN, String::new()),
@@ -196,7 +183,6 @@ impl Ticking {
         }
     }
 
-    /// Whether the list of tickless CPUs has this one.
     fn listed(&self) -> String {
         match &self.nohz_full {
             Some(list) if parse_cpus(list).contains(&self.cpu) => {
@@ -208,20 +194,11 @@ impl Ticking {
     }
 }
 
-/// A probability for people.
-pub(super) fn probability(p: f64) -> String {
-    match p {
-        p if p < 1e-300 => "< 1e-300".to_owned(),
-        p if p < 1e-3 => format!("{p:.0e}"),
-        p => format!("{p:.3}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{
         FEWER_INTERRUPTS, FOREIGN, HIDDEN, MORE_INTERRUPTS, TICKLESS_CPU, Ticking, UNKNOWN,
-        foreign_ns, probability,
+        foreign_ns,
     };
     use stats::phase::tick;
 
@@ -284,11 +261,5 @@ mod tests {
         assert_eq!(foreign_ns(2e6).len(), 4);
         let foreign = ticking(Some(10.0), Some(250.0), None);
         assert!(foreign.tick.is_none() && foreign.foreign.is_some());
-    }
-
-    #[test]
-    fn probabilities_are_short() {
-        assert_eq!(probability(0.0), "< 1e-300");
-        assert_eq!(probability(2.2e-16), "2e-16");
     }
 }

@@ -11,12 +11,10 @@ use record::case::Case;
 /// The state in which the loop runs.
 const RUNNING: &str = "running";
 
-/// Rows of a list of gaps, in the first round and in each other one: of a row of 25 bytes, a
-/// megabyte and a tenth of one.
+/// Rows of a list of gaps in the first round (a megabyte) and in each other one.
 const ROWS_FIRST: usize = 50_000;
 const ROWS: usize = 4_000;
 
-/// Writes all traces of a round.
 pub(super) fn write(
     bench: &mut Bench,
     case: &Case,
@@ -80,8 +78,7 @@ pub(super) fn places(plain: &Seen, traced: Option<&Seen>) -> Vec<(String, f64)> 
     named
 }
 
-/// The gaps: when, how long, whose. All that are held in the first round, the first of them in
-/// others.
+/// The gaps: when, how long, whose.
 fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
     let most = match bench.order().round {
         0 | 1 => ROWS_FIRST,
@@ -103,13 +100,11 @@ fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-/// What the picture of a first round shows at least, where it has room: as many ticks as R4's,
-/// whatever else comes between.
+/// What the picture of a first round shows at least, where it has room: R4's time.
 const PICTURE_NS: f64 = 120e6;
 /// Periods that it has room for.
 const PICTURE_PERIODS: usize = 1_500;
 
-/// The first periods as stretches of time.
 fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Result<()> {
     let mut names = Names::default();
     let running = names.number(RUNNING);
@@ -133,8 +128,7 @@ fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Resu
     Ok(())
 }
 
-/// The first periods as R4's table: active and inactive, in ns and in cycles where the core clock
-/// is known.
+/// R4's table of the first periods, in cycles too where the core clock is known.
 fn periods(
     bench: &mut Bench,
     case: &Case,
@@ -170,7 +164,6 @@ fn periods(
     Ok(())
 }
 
-/// Every cause with its gaps.
 fn causes(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     let (mut causes, mut names) = (Names::default(), Names::default());
     let time_ns = seen.seconds() * 1e9;

@@ -2,19 +2,19 @@
 //! touch their rooms, begin together, and none leaves before all have ended.
 //!
 //! The round's own thread is one of them, so that no thread of the worker is left that could want a
-//! CPU in the window. It reads the counters around the window while the others sleep.
+//! CPU in the window. It reads the counters around the window while the others sleep. A
+//! [`bench::measure::Crew`] cannot do that: its members wait awake, and trace nothing before they
+//! begin.
 
 use crate::noise::attribution::{Evidence, Level, Watch};
 use crate::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
-use anyhow::{Context, Result, anyhow};
-use bench::measure::Clock;
-use host::refused;
+use anyhow::{Context, Result};
+use bench::measure::{Clock, Finally, Gate, beside};
 use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -25,28 +25,20 @@ const ANCHORS: usize = 5;
 /// Turns of the loop between two looks whether all have ended.
 const TURNS_PER_LOOK: u64 = 256;
 
-/// What one CPU's thread saw.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
-    /// From which length on it saw gaps.
     pub(super) threshold: Threshold,
-    /// The window.
     pub(super) traced: Traced,
 }
 
-/// What the party saw.
 #[derive(Debug)]
 pub(super) struct Party {
     /// By CPU, in the order asked for: what its thread saw, or why there was none.
     pub(super) members: Vec<(usize, Result<Seen>)>,
-    /// The counters around the window.
     pub(super) evidence: Evidence,
 }
 
 /// Traces on all `cpus` for `window_ns`. The calling thread takes the first.
-///
-/// # Errors
-/// No CPUs.
 pub(super) fn trace_all(
     cpus: &[usize],
     clock: Clock,
@@ -58,64 +50,58 @@ pub(super) fn trace_all(
         clock,
         window_ns,
         rehearsal,
-        hall: Mutex::default(),
-        moved: Condvar::new(),
+        exit: RwLock::new(()),
+        arrived: Mutex::default(),
         expected: AtomicUsize::new(0),
         ready: AtomicUsize::new(0),
         begin_ns: AtomicU64::new(0),
         ended: AtomicUsize::new(0),
     };
-    thread::scope(|scope| {
-        let threads: Vec<_> = others
-            .iter()
-            .map(|cpu| {
-                let member = || meeting.attend(*cpu);
-                let made = thread::Builder::new()
-                    .name(format!("plumb-gaps-{cpu}"))
-                    .spawn_scoped(scope, member);
-                (*cpu, made.map_err(refused::told))
-            })
-            .collect();
-        let made = threads.iter().filter(|(_, thread)| thread.is_ok()).count();
-        let own = meeting.prepared(*first);
-        let mut tracing = meeting.wait_for_all(made);
-        tracing.extend(own.as_ref().ok().map(|own| (*first, own.tid)));
+    // Shut until the counters were read after the window.
+    let exit = meeting.exit.write().unwrap_or_else(PoisonError::into_inner);
+    let conduct = |gate: &Gate| {
+        // It opens whichever way this ends.
+        let exit = exit;
+        let own = meeting.prepare(*first);
+        gate.gather();
+        let tracing = meeting.arrived.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let watched: Vec<usize> = tracing.iter().map(|(cpu, _)| *cpu).collect();
         let watch = Watch::begin_threads(Level::Counters, &watched, &tracing, clock);
-        meeting.open(tracing.len());
+        meeting.expected.store(tracing.len(), Ordering::Release);
+        gate.open();
         let own = own.map(|own| meeting.trace(own));
-        meeting.outwait(tracing.len());
+        // Where the calling thread has no window of its own.
+        while meeting.ended.load(Ordering::Acquire) < tracing.len() {
+            thread::sleep(Duration::from_millis(1));
+        }
         let evidence = watch.end();
-        meeting.close();
-        let mut members = vec![(*first, own)];
-        members.extend(threads.into_iter().map(|(cpu, thread)| {
-            let seen = thread.with_context(|| format!("making the thread for CPU {cpu}")).and_then(
-                |thread| {
-                    thread
-                        .join()
-                        .unwrap_or_else(|_| Err(anyhow!("the thread for CPU {cpu} panicked")))
-                },
-            );
-            (cpu, seen)
-        }));
-        Ok(Party { members, evidence })
-    })
+        drop(exit);
+        (own, evidence)
+    };
+    let attend = |ready| {
+        let seen = meeting.trace(ready);
+        // Asleep while the counters are read, and there until they were.
+        drop(meeting.exit.read());
+        Ok(seen)
+    };
+    let threads = others.iter().map(|cpu| (None, *cpu)).collect();
+    let ((own, evidence), seen) = beside(threads, |cpu| meeting.prepare(cpu), attend, conduct)?;
+    let others = others.iter().copied().zip(seen);
+    Ok(Party { members: std::iter::once((*first, own)).chain(others).collect(), evidence })
 }
 
-/// A thread that may begin.
 struct Ready {
     tracer: Tracer,
     threshold: Threshold,
-    tid: u32,
 }
 
-/// Where the threads meet.
 struct Meeting {
     clock: Clock,
     window_ns: f64,
     rehearsal: bool,
-    hall: Mutex<Hall>,
-    moved: Condvar,
+    exit: RwLock<()>,
+    /// CPU and number of those that are prepared.
+    arrived: Mutex<Vec<(usize, u32)>>,
     /// How many will trace.
     expected: AtomicUsize,
     /// How many run and wait for the others to run.
@@ -126,50 +112,7 @@ struct Meeting {
     ended: AtomicUsize,
 }
 
-/// Who is there, while nothing is timed.
-#[derive(Default)]
-struct Hall {
-    /// Threads that have prepared, or failed to.
-    arrived: usize,
-    /// CPU and number of those that are ready.
-    ready: Vec<(usize, u32)>,
-    is_open: bool,
-    is_over: bool,
-}
-
-/// Counts an ended window, also where it ended in a panic: the others wait for it.
-struct Ended<'meeting>(&'meeting AtomicUsize);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-}
-
 impl Meeting {
-    /// One thread of its own from its first to its last instruction.
-    fn attend(&self, cpu: usize) -> Result<Seen> {
-        let prepared = self.prepared(cpu);
-        {
-            let mut hall = self.hall();
-            hall.arrived += 1;
-            let ready = prepared.as_ref().ok().map(|ready| (cpu, ready.tid));
-            hall.ready.extend(ready);
-        }
-        self.moved.notify_all();
-        drop(self.wait_until(|hall| hall.is_open));
-        let seen = prepared.map(|ready| self.trace(ready));
-        // Asleep while the counters are read, and there until they were.
-        drop(self.wait_until(|hall| hall.is_over));
-        seen
-    }
-
-    /// A panic must not leave the others waiting.
-    fn prepared(&self, cpu: usize) -> Result<Ready> {
-        catch_unwind(AssertUnwindSafe(|| self.prepare(cpu)))
-            .unwrap_or_else(|_| Err(anyhow!("preparing CPU {cpu} panicked")))
-    }
-
     /// Pins, finds the threshold, and touches the room: on the CPU itself.
     fn prepare(&self, cpu: usize) -> Result<Ready> {
         place::pin(cpu).with_context(|| format!("pinning a thread to CPU {cpu}"))?;
@@ -179,16 +122,14 @@ impl Meeting {
         let threshold = trace::threshold(self.clock, self.rehearsal)?;
         let mut tracer = Tracer::with_room(ROOM).context("taking memory for gaps")?;
         tracer.begin();
-        Ok(Ready {
-            tracer,
-            threshold,
-            tid: thread_number().context("reading the thread's number")?,
-        })
+        let tid = thread_number().context("reading the thread's number")?;
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((cpu, tid));
+        Ok(Ready { tracer, threshold })
     }
 
-    /// Traces its window among the others'.
     fn trace(&self, mut ready: Ready) -> Seen {
-        let ended = Ended(&self.ended);
+        // Also where it ends in a panic: the others wait for it.
+        let ended = Finally(|| _ = self.ended.fetch_add(1, Ordering::AcqRel));
         let expected = self.expected.load(Ordering::Acquire);
         let (threshold, tracer) = (ready.threshold, &mut ready.tracer);
         tracer.begin();
@@ -217,8 +158,7 @@ impl Meeting {
         Seen { threshold, traced }
     }
 
-    /// The counter of this CPU at a moment of CLOCK_MONOTONIC that is near: of a few readings of
-    /// both the one with least between.
+    /// The counter at a near moment of CLOCK_MONOTONIC, by the best of a few readings of both.
     fn tick_of(&self, moment_ns: u64) -> u64 {
         let anchor = || {
             let before = ticks_fenced();
@@ -233,47 +173,8 @@ impl Meeting {
             false => tick - self.clock.ticks((ns - moment_ns) as f64),
         }
     }
-
-    /// Waits until all windows have ended, where the calling thread has none of its own.
-    fn outwait(&self, expected: usize) {
-        while self.ended.load(Ordering::Acquire) < expected {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    /// Waits until so many have arrived; returns those that are ready.
-    fn wait_for_all(&self, count: usize) -> Vec<(usize, u32)> {
-        self.wait_until(|hall| hall.arrived == count).ready.clone()
-    }
-
-    /// Lets those that are ready, and the caller if it is, begin.
-    fn open(&self, expected: usize) {
-        self.expected.store(expected, Ordering::Release);
-        self.hall().is_open = true;
-        self.moved.notify_all();
-    }
-
-    /// Lets all leave.
-    fn close(&self) {
-        self.hall().is_over = true;
-        self.moved.notify_all();
-    }
-
-    fn wait_until(&self, is_so: impl Fn(&Hall) -> bool) -> MutexGuard<'_, Hall> {
-        let mut hall = self.hall();
-        while !is_so(&hall) {
-            hall = self.moved.wait(hall).unwrap_or_else(PoisonError::into_inner);
-        }
-        hall
-    }
-
-    fn hall(&self) -> MutexGuard<'_, Hall> {
-        // Nothing panics while it is held.
-        self.hall.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The calling thread's number.
 fn thread_number() -> Option<u32> {
     let link = std::fs::read_link("/proc/thread-self").ok()?;
     link.file_name()?.to_str()?.parse().ok()

@@ -4,12 +4,14 @@ use super::AtWork;
 use super::party::{Party, Seen};
 use crate::noise::attribution::Evidence;
 use crate::noise::moved;
+use crate::noise::trace::Traced;
 use anyhow::{Result, anyhow};
 use bench::experiment::Fields as _;
 use bench::measure::{Bench, Clock, Declared, Values};
 use laws::noise::Cause;
 use metal::clock::{Clock as KernelClock, getres_ns};
 use record::case::{Case, Series};
+use record::event::Samples;
 use record::key::Value;
 use stats::histogram::Histogram;
 use stats::phase::tick_by_length;
@@ -26,7 +28,6 @@ const COLUMNS: [&str; 6] =
 
 type ByCause = BTreeMap<Cause, f64>;
 
-/// What one CPU lost.
 struct Loss<'party> {
     cpu: usize,
     seen: &'party Seen,
@@ -37,7 +38,6 @@ struct Loss<'party> {
     median_ns: Option<f64>,
 }
 
-/// Writes every case of the series.
 pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
     let clock = bench.order().clock();
     let losses: Vec<Loss<'_>> = party
@@ -65,31 +65,22 @@ fn write_one(
     losses: &[Loss<'_>],
     bench: &mut Bench,
 ) -> Result<()> {
-    let Some(loss) = losses.iter().find(|loss| loss.cpu == cpu) else {
+    let Some(at) = losses.iter().position(|loss| loss.cpu == cpu) else {
         let failed = party.members.iter().find(|(at, _)| *at == cpu);
         return Err(match failed {
             Some((_, Err(error))) => anyhow!("{error:#}"),
             _ => anyhow!("CPU {cpu} is not among those that the round was given"),
         });
     };
-    let clock = bench.order().clock();
-    let traced = &loss.seen.traced;
-    if traced.count > 0 {
-        let excerpt = lengths_ns(loss, clock, usize::MAX);
-        bench.record(case, "gap", Values::counted(excerpt, &traced.lengths).apart())?;
-        let longest_ns = clock.ns(traced.longest_ticks);
-        bench.record(case, "longest_gap", Values::block(longest_ns).apart())?;
-    }
-    bench.record(case, "gap_rate", Values::block(loss.seen.traced.rate_hz(clock)).apart())?;
-    let samples = bench.record(case, "lost", Values::block(loss.seen.traced.lost()).apart())?;
+    let loss = &losses[at];
+    let traced_ns = bench.order().clock().ns(loss.seen.traced.traced_ticks);
+    let samples = write_gaps(case, &losses[at..=at], usize::MAX, bench)?;
     let threshold = &loss.seen.threshold;
-    let quantities = [
+    samples.set_quantities([
         ("threshold_ns", threshold.ns),
         ("read_to_read_ns", threshold.read_to_read_ns),
-        ("traced_ns", clock.ns(traced.traced_ticks)),
-    ];
-    let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
-    samples.quantities.extend(quantities);
+        ("traced_ns", traced_ns),
+    ]);
     samples.notes.push(threshold.because.clone());
     samples.notes.push(causes(case, &loss.by_cause, loss.is_untold));
     samples.notes.extend(warnings(&party.evidence, loss));
@@ -97,28 +88,14 @@ fn write_one(
 }
 
 fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench) -> Result<()> {
-    let absent = absent(party);
+    let failed = party.members.iter().filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
+    let absent = failed.map(|(cpu, error)| format!("all but CPU {cpu}: {error:#}"));
+    let absent: Vec<String> = absent.collect();
     if losses.is_empty() {
         return Err(anyhow!("no CPU could be traced: {}", absent.join("; ")));
     }
     let clock = bench.order().clock();
-    let mut lengths = Histogram::default();
-    losses.iter().for_each(|loss| lengths.merge(&loss.seen.traced.lengths));
-    if lengths.count() > 0 {
-        let share = match lengths.count() as usize <= LISTED_MAX {
-            true => usize::MAX,
-            false => LISTED_MAX / losses.len(),
-        };
-        let excerpt = losses.iter().flat_map(|loss| lengths_ns(loss, clock, share));
-        bench.record(case, "gap", Values::counted(excerpt.collect(), &lengths).apart())?;
-        let longest = losses.iter().map(|loss| loss.seen.traced.longest_ticks);
-        let longest_ns = clock.ns(longest.max().unwrap_or(0));
-        bench.record(case, "longest_gap", Values::block(longest_ns).apart())?;
-    }
     let traced_ns: f64 = losses.iter().map(|loss| clock.ns(loss.seen.traced.traced_ticks)).sum();
-    let rates: f64 = losses.iter().map(|loss| loss.seen.traced.rate_hz(clock)).sum();
-    let count = losses.len() as f64;
-    bench.record(case, "gap_rate", Values::block(rates / count).apart())?;
     write_plumb(case, &party.evidence, traced_ns, bench)?;
 
     let in_all = |cause: &Cause| losses.iter().all(|loss| loss.by_cause.contains_key(cause));
@@ -130,9 +107,12 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     bench.trace(case, "cpus", &columns, rows)?;
     moved::write(bench, case, &party.evidence, true)?;
 
-    let shares: f64 = losses.iter().map(|loss| loss.seen.traced.lost()).sum();
-    let samples = bench.record(case, "lost", Values::block(shares / count).apart())?;
-    samples.quantities.insert("cpus_count".to_owned(), count);
+    let gaps: u64 = losses.iter().map(|loss| loss.seen.traced.count).sum();
+    let are_few = gaps as usize <= LISTED_MAX;
+    let share = if are_few { usize::MAX } else { LISTED_MAX / losses.len() };
+    let samples = write_gaps(case, losses, share, bench)?;
+    let count = losses.len() as f64;
+    samples.set_quantities([("cpus_count", count)]);
     let mean = |cause: &Cause| losses.iter().map(|loss| loss.by_cause[cause]).sum::<f64>() / count;
     let by_cause = known.iter().map(|cause| (*cause, mean(cause))).collect();
     let is_untold = losses.iter().all(|loss| loss.is_untold);
@@ -144,7 +124,31 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     Ok(())
 }
 
-/// The harness's own wake-ups, by name.
+/// Gaps of some CPUs, of each the first lengths one by one; the samples of what was lost.
+fn write_gaps<'bench>(
+    case: &Case,
+    losses: &[Loss<'_>],
+    most: usize,
+    bench: &'bench mut Bench,
+) -> Result<&'bench mut Samples> {
+    let clock = bench.order().clock();
+    let all = || losses.iter().map(|loss| &loss.seen.traced);
+    let mut lengths = Histogram::default();
+    all().for_each(|traced| lengths.merge(&traced.lengths));
+    if lengths.count() > 0 {
+        let gaps = all().flat_map(|traced| traced.gaps.iter().take(most));
+        let excerpt = gaps.map(|gap| clock.ns(gap.ticks())).collect();
+        bench.record(case, "gap", Values::counted(excerpt, &lengths).apart())?;
+        let longest = all().map(|traced| traced.longest_ticks).max().unwrap_or(0);
+        bench.record(case, "longest_gap", Values::block(clock.ns(longest)).apart())?;
+    }
+    let count = losses.len() as f64;
+    let rates: f64 = all().map(|traced| traced.rate_hz(clock)).sum();
+    bench.record(case, "gap_rate", Values::block(rates / count).apart())?;
+    let shares: f64 = all().map(Traced::lost).sum();
+    bench.record(case, "lost", Values::block(shares / count).apart())
+}
+
 fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
     let threads = &evidence.plumb;
     let times: Vec<u64> = threads.iter().filter_map(|thread| thread.time_ns).collect();
@@ -154,28 +158,21 @@ fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Ben
     }
     let time_ns = times.iter().sum::<u64>() as f64;
     let samples = bench.record(case, "lost_plumb", Values::block(time_ns / traced_ns).apart())?;
-    samples.quantities.insert("plumb_ns".to_owned(), time_ns);
-    let ran: Vec<String> = threads
-        .iter()
-        .filter(|thread| thread.runs.is_some_and(|runs| runs > 0) || thread.time_ns > Some(0))
-        .map(|thread| {
-            format!(
-                "{}: {} runs, {:.1} µs",
-                thread.name,
-                thread.runs.unwrap_or(0),
-                thread.time_ns.unwrap_or(0) as f64 / 1e3
-            )
+    samples.set_quantities([("plumb_ns", time_ns)]);
+    let ran = threads.iter().filter(|of| of.runs > Some(0) || of.time_ns > Some(0));
+    let ran: Vec<String> = ran
+        .map(|of| {
+            let (runs, ns) = (of.runs.unwrap_or(0), of.time_ns.unwrap_or(0));
+            format!("{}: {runs} runs, {:.1} µs", of.name, ns as f64 / 1e3)
         })
         .collect();
-    samples.notes.push(match ran.is_empty() {
-        true => format!(
-            "none of plumb's {} other threads ran from before to after the window",
-            threads.len()
-        ),
-        false => {
-            format!("plumb's other threads from before to after the window: {}", ran.join("; "))
-        }
-    });
+    let told = match ran.is_empty() {
+        true => format!("none of {}", threads.len()),
+        false => ran.join("; "),
+    };
+    samples
+        .notes
+        .push(format!("plumb's other threads that ran from before to after the window: {told}"));
     Ok(())
 }
 
@@ -205,7 +202,6 @@ impl<'party> Loss<'party> {
         }
     }
 
-    /// A row of the table, with these causes.
     fn row(&self, clock: Clock, causes: &[Cause]) -> Vec<f64> {
         let mut row = vec![
             self.cpu as f64,
@@ -218,12 +214,6 @@ impl<'party> Loss<'party> {
         row.extend(causes.iter().map(|cause| self.by_cause[cause]));
         row
     }
-}
-
-/// Lengths of the first so many gaps.
-fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
-    let gaps = loss.seen.traced.gaps.iter().take(most);
-    gaps.map(|gap| clock.ns(gap.ticks())).collect()
 }
 
 /// What the lost time went to, largest part first. Who is likely behind the unattributed part is
@@ -248,22 +238,15 @@ fn causes(case: &Case, by_cause: &ByCause, is_untold: bool) -> String {
     format!("of the lost time, by counters: {}", parts.join(", "))
 }
 
-/// The CPUs that lost most.
 fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
-    let mut order: Vec<&Loss<'_>> = losses.iter().collect();
-    order.sort_by(|a, b| b.seen.traced.lost().total_cmp(&a.seen.traced.lost()));
-    let worst: Vec<String> = order
-        .iter()
-        .take(WORST)
-        .map(|loss| {
-            format!(
-                "CPU {} {:.3} % (longest {:.1} µs)",
-                loss.cpu,
-                100.0 * loss.seen.traced.lost(),
-                clock.ns(loss.seen.traced.longest_ticks) / 1e3
-            )
-        })
-        .collect();
+    let of = |loss: &Loss<'_>| (loss.seen.traced.lost(), loss.cpu, loss.seen.traced.longest_ticks);
+    let mut order: Vec<(f64, usize, u64)> = losses.iter().map(of).collect();
+    order.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let told = |&(lost, cpu, longest): &(f64, usize, u64)| {
+        let longest_us = clock.ns(longest) / 1e3;
+        format!("CPU {cpu} {:.3} % (longest {longest_us:.1} µs)", 100.0 * lost)
+    };
+    let worst: Vec<String> = order.iter().take(WORST).map(told).collect();
     format!("lost most: {}", worst.join(", "))
 }
 
@@ -287,7 +270,6 @@ fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
     warnings
 }
 
-/// A quota that was used up, by name.
 fn throttling(evidence: &Evidence) -> Option<String> {
     let throttled = evidence.throttling.filter(|throttled| throttled.periods > 0)?;
     Some(format!(
@@ -297,27 +279,20 @@ fn throttling(evidence: &Evidence) -> Option<String> {
     ))
 }
 
-/// The CPUs that could not be traced, each with its reason.
-fn absent(party: &Party) -> Vec<String> {
-    let failed = party.members.iter().filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
-    failed.map(|(cpu, error)| format!("all but CPU {cpu}: {error:#}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::{ByCause, Cause, Loss, causes};
     use crate::noise::all::party::Seen;
-    use crate::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
+    use crate::noise::attribution::{Evidence, OfCpu, OfThread, RowCount};
     use crate::noise::trace::{Threshold, Traced};
     use bench::measure::Clock;
     use metal::gaps::Gap;
     use record::case::Case;
     use record::key::{CaseId, Value};
-    use std::collections::BTreeMap;
 
     /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
     fn seen(held: u64) -> Seen {
-        let mut traced = Traced::empty();
+        let mut traced = Traced::default();
         let gap = |n: u64| Gap { start: 1_000_000 * n + 500, end: 1_000_000 * n + 2_500 };
         traced.gaps = (0..held).map(gap).collect();
         (traced.count, traced.dropped) = (200, 200 - held);
@@ -341,17 +316,7 @@ mod tests {
             threads: vec![OfThread { tid: 1, involuntary: Some(100), run_delay_ns: None }],
             ..OfCpu::default()
         };
-        Evidence {
-            level: Level::Counters,
-            why_not_higher: None,
-            tick_ns: 1.0,
-            begin: 0,
-            counted_ns: 1e9,
-            is_guest: None,
-            cpus: BTreeMap::from([(3, of_cpu)]),
-            throttling: None,
-            plumb: Vec::new(),
-        }
+        Evidence::counted(3, of_cpu)
     }
 
     #[test]

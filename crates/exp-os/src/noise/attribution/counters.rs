@@ -7,7 +7,6 @@ use host::Root;
 use host::counters::Snapshot;
 use host::interrupts::{Source, rows};
 
-/// Counters of some CPUs and threads at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
     interrupts: Lines,
@@ -30,7 +29,6 @@ impl Reading {
         }
     }
 
-    /// What happened on `cpu` since `earlier`.
     pub(super) fn since(&self, earlier: &Reading, cpu: usize, threads: &[(usize, u32)]) -> OfCpu {
         let general = self.general.delta(&earlier.general);
         let mine = threads.iter().filter(|(on, _)| *on == cpu);
@@ -43,7 +41,6 @@ impl Reading {
         }
     }
 
-    /// Throttling of the control groups since `earlier`.
     pub(super) fn throttling_since(&self, earlier: &Reading) -> Option<Throttling> {
         let general = self.general.delta(&earlier.general);
         Some(Throttling { periods: general.throttled_periods?, time_ns: general.throttled_ns? })
@@ -77,8 +74,7 @@ fn lines(text: &str, cpus: &[usize]) -> Lines {
     lines
 }
 
-/// The lines that moved; `None` where one of the readings does not tell of the CPU. A line that is
-/// new since then counts from 0.
+/// The lines that moved; `None` where one of the readings lacks the CPU.
 fn moved(now: &Lines, then: &Lines, cpu: usize) -> Option<Vec<RowCount>> {
     let (now, then) = (now.get(&cpu)?, then.get(&cpu)?);
     let moved = now.iter().filter_map(|(line, row)| {
@@ -99,7 +95,6 @@ pub(super) fn schedstat(root: &Root, thread: &str) -> Option<[u64; 3]> {
     (time_ns > 0 || runs > 0).then_some([time_ns, delay_ns, runs])
 }
 
-/// Counts of a thread so far.
 fn thread(root: &Root, tid: u32) -> OfThread {
     let status = root.read(&format!("proc/{tid}/status")).unwrap_or_default();
     let involuntary =

@@ -15,8 +15,7 @@
 
 use super::{Attributed, By, Cause, Held, OfCpu, RowCount, Throttling};
 
-/// What a switch costs beyond the time that the scheduler counts, in ns: twice a switch with cold
-/// caches on a slow machine.
+/// A switch beyond the scheduler's time, in ns: twice one with cold caches.
 const SWITCH_NS: f64 = 20e3;
 /// A throttled stretch seen from outside against the time that the group counted, in ns: the
 /// group's clock starts when the scheduler notices, which may be a millisecond of timer slack away.
@@ -25,8 +24,7 @@ const THROTTLE_NS: f64 = 1e6;
 /// of 100 ms, or of whatever a group has, and of at least 1 ms.
 const THROTTLED_LEAST_NS: f64 = 100e3;
 
-/// Gaps on the way to their causes. What has a cause already counts against the counters too. A
-/// gap is named by its place.
+/// Gaps on the way to their causes, each named by its place.
 pub(super) struct Matching<'a> {
     /// One entry per gap.
     pub found: Vec<Option<Attributed>>,
@@ -47,7 +45,6 @@ impl<'a> Matching<'a> {
         Matching { found: vec![None; lengths_ns.len()], lengths_ns, on_tick, of_cpu, held }
     }
 
-    /// The part of a count that is these gaps'.
     fn part(&self, count: u64) -> u64 {
         (count as f64 * self.held.gaps).round() as u64
     }
@@ -141,8 +138,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Step 2, of the gaps that `may`. A throttled thread is switched out against its will too, and
-    /// waits.
+    /// Step 2, of the gaps that `may`. A throttled thread is switched out and waits, too.
     pub(super) fn threads(&mut self, may: impl Fn(usize) -> bool) {
         let of_cpu = self.of_cpu;
         let known = of_cpu.threads.iter().filter_map(|thread| thread.involuntary);
@@ -179,8 +175,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Step 4. The hypervisor's time comes at any moment: a gap on the grid is the tick's, unless
-    /// no tick was counted for it.
+    /// Step 4. A gap on the grid is the tick's, unless no tick was counted for it.
     pub(super) fn steal(&mut self) {
         let Some(steal_ns) = self.of_cpu.steal_ns.filter(|ns| *ns > 0) else {
             return;
@@ -220,7 +215,6 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// What a line counted and no gap has yet.
     fn left(&self, row: &RowCount) -> u64 {
         let given = self.found.iter().flatten();
         let given = given.filter(|found| {

@@ -119,6 +119,24 @@ impl Shares {
     }
 }
 
+#[cfg(test)]
+impl Evidence {
+    /// What counters said of one CPU in a window of ticks of a ns.
+    pub fn counted(cpu: usize, of_cpu: OfCpu) -> Evidence {
+        Evidence {
+            level: Level::Counters,
+            why_not_higher: None,
+            tick_ns: 1.0,
+            begin: 0,
+            counted_ns: 1e9,
+            is_guest: None,
+            cpus: BTreeMap::from([(cpu, of_cpu)]),
+            throttling: None,
+            plumb: Vec::new(),
+        }
+    }
+}
+
 impl Evidence {
     /// Whether so many gaps of a CPU can each have been an interrupt of one kind: some line of
     /// `/proc/interrupts` moved at least half as often, or nothing is told of them.
@@ -174,22 +192,16 @@ impl Evidence {
                 counts.throttled_under_others(throttling);
                 counts.steal();
             }
-            (Level::Switches, Some(timeline)) => {
-                let is_off: Vec<bool> = gaps.iter().map(|gap| owner(gap).is_some()).collect();
-                counts.throttled(throttling, |gap| is_off[gap]);
-                for (gap, found) in counts.found.iter_mut().enumerate() {
-                    if is_off[gap] && found.is_none() {
-                        *found = Some(Attributed::new(Cause::Thread, "another thread", By::Time));
-                    }
+            (level, timeline) => {
+                let switches = timeline.as_ref().filter(|_| level == Level::Switches);
+                let is_off = |gap: &Gap| switches.is_some() && owner(gap).is_some();
+                let is_off: Vec<bool> = gaps.iter().map(is_off).collect();
+                counts.throttled(throttling, |gap| switches.is_none() || is_off[gap]);
+                let found = counts.found.iter_mut().zip(&is_off);
+                for (found, _) in found.filter(|(found, is_off)| **is_off && found.is_none()) {
+                    *found = Some(Attributed::new(Cause::Thread, "another thread", By::Time));
                 }
-                counts.threads(|gap| timeline.has_hole_in(gaps[gap]));
-                counts.timer();
-                counts.steal();
-                counts.interrupts();
-            }
-            _ => {
-                counts.throttled(throttling, |_| true);
-                counts.threads(|_| true);
+                counts.threads(|gap| switches.is_none_or(|of| of.has_hole_in(gaps[gap])));
                 counts.timer();
                 counts.steal();
                 counts.interrupts();
@@ -285,14 +297,12 @@ impl Evidence {
         Some(Throttling { time_ns: of_all.time_ns / cpus, ..of_all })
     }
 
-    /// Why a gap is nobody's whose events were lost.
     fn why_lost(&self, of_cpu: &OfCpu) -> String {
         let from = of_cpu.whole_until().unwrap_or(self.begin);
         let after_s = from.saturating_sub(self.begin) as f64 * self.tick_ns * 1e-9;
         format!("events were lost from {after_s:.2} s on: more than the ring holds")
     }
 
-    /// A gap without a cause.
     fn nobody(&self, of_cpu: &OfCpu) -> Attributed {
         if self.level == Level::Tracepoints && of_cpu.timeline.is_some() {
             return Attributed::outside("no event of the kernel touches it");
@@ -341,7 +351,6 @@ impl Evidence {
 }
 
 impl OfCpu {
-    /// See [`Evidence::whole_until`].
     fn whole_until(&self) -> Option<u64> {
         let holes = &self.timeline.as_ref()?.holes;
         holes.iter().map(|(from, _)| *from).min()

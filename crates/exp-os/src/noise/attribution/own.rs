@@ -20,7 +20,6 @@ pub struct PlumbThread {
 /// Threads of plumb by number, with what each is called.
 pub(super) type Names = BTreeMap<u32, Named>;
 
-/// One thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     /// Its process.
@@ -90,7 +89,6 @@ fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
     family
 }
 
-/// What the threads of a process started.
 fn children(root: &Root, pid: u32) -> Vec<u32> {
     let threads = root.numbered(&format!("proc/{pid}/task"), "").into_iter();
     let lists = threads.filter_map(|tid| root.read(&format!("proc/{pid}/task/{tid}/children")));
@@ -99,7 +97,6 @@ fn children(root: &Root, pid: u32) -> Vec<u32> {
     words.filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Parent of every process.
 fn parents(root: &Root) -> BTreeMap<u32, u32> {
     let processes = root.numbered("proc", "").into_iter();
     let processes = processes.filter_map(|pid| u32::try_from(pid).ok());
@@ -120,7 +117,6 @@ fn is_below(pid: u32, top: u32, parents: &BTreeMap<u32, u32>) -> bool {
     above.take(parents.len() + 1).any(|pid| pid == top)
 }
 
-/// What the scheduler counted of the threads so far.
 pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
     let read = |(tid, named): (&u32, &Named)| {
         let thread = format!("proc/{}/task/{tid}", named.pid);
@@ -130,7 +126,6 @@ pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
     names.iter().filter_map(read).collect()
 }
 
-/// The difference, without the `traced` threads.
 pub(super) fn plumb(
     names: &Names,
     before: &BTreeMap<u32, Runs>,
@@ -159,8 +154,7 @@ mod tests {
     use super::{Names, names, plumb, runs};
     use host::Root;
 
-    /// Process 12 (this one) was started by 10, which has the same program and started 11 too; 13
-    /// was started by this one; 14 is a stranger.
+    /// 12 (this one) and 11 were started by 10, 13 by 12; 14 is a stranger.
     const TREE: &str = "== proc/self -> 12\n\
         == proc/10/exe -> /usr/bin/plumb\n== proc/12/exe -> /usr/bin/plumb\n\
         == proc/10/stat\n10 (plumb) S 1 10\n== proc/11/stat\n11 (a) b) S 10 11\n\
@@ -191,8 +185,7 @@ mod tests {
         is_the_family(&names(&Root::tree(TREE)));
     }
 
-    /// Where the kernel lists children nobody else is asked: a stranger that says it was started by
-    /// the session is not even read.
+    /// Where the kernel lists children nobody else is asked for a parent.
     #[test]
     fn children_are_taken_from_the_kernels_list() {
         let lists = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\

@@ -19,29 +19,23 @@ pub(super) fn slack_ns(is_guest: Option<bool>) -> f64 {
         Some(true) | None => 40e3,
     }
 }
-/// A gap and a span belong together when they come this near, in ns: the error of tying the
-/// kernel's clock to the counter.
+/// How near a gap and a span come, in ns: the error of tying the two clocks.
 pub(super) const EDGE_NS: f64 = 1e3;
 
-/// What begins and ends in pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The handler of a vector of the processor.
     Vector,
     /// The handler of a numbered interrupt.
     Handler,
-    /// A soft interrupt.
     Softirq,
-    /// A non-maskable interrupt.
     NonMaskable,
 }
 
-/// What an event says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// An interrupt or a soft interrupt begins.
     Enter(Kind, Cause, Arc<str>),
-    /// The innermost of its kind ends.
     Leave(Kind),
     /// Another thread gets the CPU.
     Switch {
@@ -56,7 +50,6 @@ pub(super) enum What {
     },
 }
 
-/// Something that happened on a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     /// When, in ticks of the gaps' clock.
@@ -78,7 +71,6 @@ pub struct Span {
     pub who: Arc<str>,
 }
 
-/// Who is who among the threads of a CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Threads {
     /// The traced ones.
@@ -129,10 +121,8 @@ fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span> {
     line.spans
 }
 
-/// Who has the CPU.
 type Owner = (Cause, Arc<str>);
 
-/// Spans under construction.
 struct Line {
     spans: Vec<Span>,
     open: Vec<(Kind, Owner)>,
@@ -143,7 +133,6 @@ struct Line {
 }
 
 impl Line {
-    /// The time up to `at` goes to whoever has it.
     fn pass(&mut self, at: u64) {
         let innermost = self.open.last().map(|(_, owner)| owner);
         let owner = self.thread.as_ref().or(innermost);
@@ -209,8 +198,7 @@ impl Timeline {
         Timeline { spans: spans(events, threads, until.min(end)), holes, lost }
     }
 
-    /// Whose a gap is, of which `slack_ns` may lie outside of all spans; `None` where no span
-    /// touches it.
+    /// Whose a gap is, `slack_ns` of it beside spans; `None` where no span touches it.
     pub(super) fn owner(&self, gap: Gap, tick_ns: f64, slack_ns: f64) -> Option<Attributed> {
         let edge = (EDGE_NS / tick_ns).round() as u64;
         let (from, to) = (gap.start.saturating_sub(edge), gap.end.saturating_add(edge));

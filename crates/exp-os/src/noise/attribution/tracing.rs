@@ -21,8 +21,7 @@ use host::tracepoints::{Tracepoint, mounted, of_system};
 const ROOM_BYTES: usize = 64 << 20;
 /// One ring of a CPU, in bytes: at 100 bytes an event, 40,000 events.
 const RING_BYTES: (usize, usize) = (64 << 10, 4 << 20);
-/// The ring of a thread's own switches: 24 bytes each, 2,700 of them. All users together may lock
-/// 516 KiB unasked.
+/// The ring of a thread's own switches: 24 bytes each; users may lock 516 KiB unasked.
 const SWITCHES_BYTES: usize = 64 << 10;
 /// Tries of tying the clocks; the one that took least time counts.
 const TIES: usize = 64;
@@ -34,12 +33,9 @@ pub(super) const KEPT_MOST: u32 = 10;
 /// Number of the error when a process has too many files open.
 const EMFILE: i32 = 24;
 
-/// What each tracepoint means.
 #[derive(Clone, Debug, PartialEq)]
 enum Meaning {
-    /// Beginning of a vector's handler.
     Enter(Cause, Arc<str>),
-    /// End of a handler.
     Leave(Kind),
     /// Beginning of a device's handler: field `name`.
     Handler,
@@ -47,19 +43,14 @@ enum Meaning {
     Softirq,
     /// End of a non-maskable interrupt that took `delta_ns`.
     NonMaskable,
-    /// Another thread gets the CPU.
     Switch,
 }
 
-/// Tracepoints by number, with what they mean.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue(BTreeMap<u64, (Tracepoint, Meaning)>);
 
 impl Catalogue {
     /// Those of the tracefs at `tracefs` that say who has the CPU.
-    ///
-    /// # Errors
-    /// A kernel without `sched_switch` or without interrupts among its tracepoints.
     fn read(root: &Root, tracefs: &str) -> Result<Catalogue> {
         let systems = ["irq_vectors", "irq", "ipi", "nmi", "sched"];
         let has_nmi = has_non_maskable(root);
@@ -77,7 +68,6 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// Their numbers.
     fn ids(&self) -> Vec<u64> {
         self.0.keys().copied().collect()
     }
@@ -136,7 +126,6 @@ impl Tracefs {
 /// A moment on both clocks: ticks of the gaps' clock and ns of the events'.
 pub(super) type Tie = (u64, u64);
 
-/// Reads both clocks as near to one moment as can be.
 pub(super) fn tie(clock: Clock) -> Tie {
     let one = || {
         let (before, ns, after) = (clock.start(), monotonic_raw_ns(), clock.start());
@@ -157,7 +146,6 @@ pub(super) fn ticks_at(ns: u64, (begin, end): (Tie, Tie)) -> u64 {
     begin.0.saturating_add_signed((since_ns * ticks_per_ns).round() as i64)
 }
 
-/// Tracepoints being kept, one ring a CPU.
 #[derive(Debug)]
 pub(super) struct Tracing {
     catalogue: Catalogue,
@@ -166,9 +154,6 @@ pub(super) struct Tracing {
 
 impl Tracing {
     /// Opens the rings; they do not run yet.
-    ///
-    /// # Errors
-    /// What is missing, and what would help.
     pub(super) fn open(root: &Root, cpus: &[usize]) -> Result<Tracing> {
         let tracefs = Tracefs::find(root)?;
         let catalogue = Catalogue::read(root, &tracefs.at)?;
@@ -195,10 +180,6 @@ impl Tracing {
         Ok(Tracing { catalogue, rings })
     }
 
-    /// The events begin.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub(super) fn start(&self) -> Result<()> {
         for ring in self.rings.values() {
             ring.start().context("tracepoints cannot be started")?;
@@ -206,7 +187,6 @@ impl Tracing {
         Ok(())
     }
 
-    /// The events end.
     pub(super) fn stop(&self) {
         for ring in self.rings.values() {
             // What cannot be stopped ends with its file; its later events lie after the window.
@@ -214,7 +194,6 @@ impl Tracing {
         }
     }
 
-    /// The spans of each CPU between two moments.
     pub(super) fn timelines(
         mut self,
         threads: impl Fn(usize) -> Threads,
@@ -239,8 +218,7 @@ impl Tracing {
 }
 
 impl Catalogue {
-    /// Events of records (time in ticks, thread as this process knows it, bytes) in the order of
-    /// time.
+    /// Events of records (time in ticks, thread as this process knows it), by time.
     fn events(&self, records: &[(u64, u32, Vec<u8>)], ties: (Tie, Tie)) -> Vec<Event> {
         let known = self.own_numbers(records);
         let mut events = Vec::with_capacity(records.len());
@@ -290,8 +268,7 @@ impl Catalogue {
     }
 }
 
-/// Arm's timer is a numbered interrupt like a device's (`arch_timer`, `kvm guest vtimer`), and
-/// Xen's (`timer0`).
+/// Arm's timer is a numbered interrupt like a device's (`arch_timer`), and Xen's (`timer0`).
 fn handler(point: &Tracepoint, bytes: &[u8]) -> What {
     let name = point.text(bytes, "name").unwrap_or_default();
     let number = point.number(bytes, "irq").unwrap_or_default();
@@ -339,9 +316,6 @@ pub(super) struct Switches {
 
 impl Switches {
     /// Opens the rings of the threads (CPU, number); they do not run yet.
-    ///
-    /// # Errors
-    /// What is missing, and what would help.
     pub(super) fn open(threads: &[(usize, u32)]) -> Result<Switches> {
         let ring = |&(cpu, tid): &(usize, u32)| {
             let ring = Ring::of_thread(tid, SWITCHES_BYTES).context(
@@ -357,10 +331,6 @@ impl Switches {
         Ok(Switches { rings })
     }
 
-    /// The events begin.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     pub(super) fn start(&self) -> Result<()> {
         for (_, ring) in &self.rings {
             ring.start().context("perf events cannot be started")?;
@@ -368,8 +338,7 @@ impl Switches {
         Ok(())
     }
 
-    /// The stretches of each CPU in which one of its traced threads was off it, between two
-    /// moments.
+    /// When a traced thread of each CPU was off it, between two moments.
     pub(super) fn timelines(mut self, ties: (Tie, Tie)) -> BTreeMap<usize, Timeline> {
         let mut timelines: BTreeMap<usize, Timeline> = BTreeMap::new();
         for (cpu, ring) in &mut self.rings {

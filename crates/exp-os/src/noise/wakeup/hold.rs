@@ -21,10 +21,6 @@ pub(super) struct Fifo {
 }
 
 impl Fifo {
-    /// Enters it.
-    ///
-    /// # Errors
-    /// It is not allowed.
     pub(super) fn enter() -> Result<Fifo> {
         let before = place::policy().context("reading the scheduling policy")?;
         place::fifo(PRIORITY).with_context(|| format!("SCHED_FIFO with priority {PRIORITY}"))?;
@@ -39,9 +35,6 @@ impl Drop for Fifo {
 }
 
 /// Whether this process may have a thread under SCHED_FIFO; tried on a thread that ends at once.
-///
-/// # Errors
-/// Why not.
 pub(super) fn may_be_fifo() -> Result<(), Skip> {
     let tried = std::thread::spawn(|| Fifo::enter().map(drop));
     match tried.join() {
@@ -54,11 +47,7 @@ pub(super) fn may_be_fifo() -> Result<(), Skip> {
     }
 }
 
-/// Whether this process may say that it cannot wait for idle CPUs. Opening the device asks for
-/// nothing yet.
-///
-/// # Errors
-/// Why not.
+/// Whether this process may hold idle states off. Opening the device asks for nothing.
 pub(super) fn may_hold_off() -> Result<(), Skip> {
     let tried = OpenOptions::new().write(true).open(DEVICE);
     tried.map(drop).map_err(|error| {
@@ -82,16 +71,11 @@ pub(super) struct NoIdling {
 }
 
 impl NoIdling {
-    /// As the machine has them.
     pub(super) fn not_asked_for() -> NoIdling {
         let target_us = File::open(DEVICE).ok().and_then(|mut file| target_us(&mut file).ok());
         NoIdling { _request: None, target_us }
     }
 
-    /// Held off until this is dropped, or the process ends.
-    ///
-    /// # Errors
-    /// The device cannot be written, or does not take the request.
     pub(super) fn asked_for() -> Result<NoIdling> {
         let context = || format!("holding idle states off by {DEVICE}");
         let mut file =

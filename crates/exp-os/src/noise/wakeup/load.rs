@@ -1,15 +1,13 @@
 //! Processes that keep CPUs busy while somebody sleeps.
 
-use anyhow::{Context, Result, ensure};
-use host::refused;
+use anyhow::{Result, ensure};
+use bench::measure::party::{Board, processes};
 use metal::kernel::chain_rotate;
-use metal::memory::{SharedWords, WORDS_PER_LINE};
-use metal::place;
 use metal::process::Child;
 use metal::raw::{Scope, futex_wait, futex_wake};
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Rotations between two looks at whether to go on: some µs.
@@ -18,28 +16,38 @@ const STEP: u64 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the parent leaves the CPU to its spinners before it looks again.
 const LOOK: Duration = Duration::from_micros(100);
-/// Word by which spinners are told to spin or rest; each has two lines of its own after it.
+/// Word by which spinners are told to spin or rest.
 const GO: usize = 0;
-/// Words from one spinner's to the next one's.
-const STRIDE: usize = 2 * WORDS_PER_LINE;
-/// A spinner's words: steps that it made, and what it does.
+/// A spinner's words: steps that it made, and whether it spins.
 const STEPS: usize = 0;
-const STATE: usize = 1;
-/// States: waiting to be told, spinning, ended because it may not run on its CPU.
-const RESTS: u64 = 0;
-const SPINS: u64 = 1;
-const LOST: u64 = 2;
+const SPINS: usize = 1;
 
 /// The loads of a round, made when they are first asked for.
 #[derive(Default)]
 pub(crate) struct Loads(BTreeMap<Vec<usize>, Load>);
 
 impl Loads {
-    /// Has a process spin on each of `cpus`, and returns when all do.
-    ///
-    /// # Errors
-    /// One could not be made, or does not spin.
-    pub(crate) fn start(&mut self, cpus: &[usize]) -> Result<()> {
+    /// Does `work` while a process spins on each of `cpus`, if there are any; they rest when this
+    /// returns. A rehearsal is so short that none of them need have run.
+    pub(crate) fn beside<T>(
+        &mut self,
+        cpus: &[usize],
+        rehearsal: bool,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        if cpus.is_empty() {
+            return work();
+        }
+        self.start(cpus)?;
+        let done = work();
+        match self.stop(cpus) {
+            Err(error) if rehearsal && error.is::<DidNotRun>() => {}
+            stopped => stopped?,
+        }
+        done
+    }
+
+    fn start(&mut self, cpus: &[usize]) -> Result<()> {
         if !self.0.contains_key(cpus) {
             self.0.insert(cpus.to_vec(), Load::new(cpus)?);
         }
@@ -51,11 +59,7 @@ impl Loads {
         started
     }
 
-    /// Has them rest, and returns when all do.
-    ///
-    /// # Errors
-    /// One of them has not got on since it was started.
-    pub(crate) fn stop(&mut self, cpus: &[usize]) -> Result<()> {
+    fn stop(&mut self, cpus: &[usize]) -> Result<()> {
         self.of(cpus).map_or(Ok(()), Load::stop)
     }
 
@@ -67,17 +71,15 @@ impl Loads {
 /// A spinner had its CPU not once while the sleeper slept.
 #[derive(Debug, thiserror::Error)]
 #[error("the process that was to spin on CPU {0} did not run")]
-pub(crate) struct DidNotRun(usize);
+struct DidNotRun(usize);
 
-/// Processes that the loads of a round need.
 pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {
     let different: std::collections::BTreeSet<Vec<usize>> = loads.collect();
     different.iter().map(Vec::len).sum()
 }
 
-/// A process for each of some CPUs.
 struct Load {
-    words: SharedWords,
+    board: Board,
     /// Killed when dropped.
     _children: Vec<Child>,
     cpus: Vec<usize>,
@@ -87,25 +89,14 @@ struct Load {
 
 impl Load {
     fn new(cpus: &[usize]) -> Result<Load> {
-        let words = SharedWords::new(STRIDE * (cpus.len() + 1))?;
-        let mut children = Vec::with_capacity(cpus.len());
-        for (number, &cpu) in cpus.iter().enumerate() {
-            let child = Child::fork(|| spin(cpu, &words, number))
-                .map_err(refused::told)
-                .with_context(|| format!("a process that spins on CPU {cpu}"))?;
-            children.push(child);
-        }
-        Ok(Load { words, _children: children, cpus: cpus.to_vec(), before: Vec::new() })
+        let board = Board::new(cpus.len())?;
+        let children = processes(0..cpus.len(), |number| spin(cpus[number], &board, number))?;
+        board.gather(cpus.iter().copied().enumerate(), PATIENCE)?;
+        Ok(Load { board, _children: children, cpus: cpus.to_vec(), before: Vec::new() })
     }
 
     fn steps(&self) -> Vec<u64> {
-        (0..self.cpus.len())
-            .map(|number| word(&self.words, number, STEPS).load(Ordering::Acquire))
-            .collect()
-    }
-
-    fn state(&self, number: usize) -> u64 {
-        word(&self.words, number, STATE).load(Ordering::Acquire)
+        (0..self.cpus.len()).map(|number| self.board.get(number, STEPS)).collect()
     }
 
     fn start(&mut self) -> Result<()> {
@@ -120,13 +111,13 @@ impl Load {
     fn stop(&mut self) -> Result<()> {
         let after = self.steps();
         self.tell(0);
-        self.wait("come to rest", |load, number| load.state(number) == RESTS)?;
+        self.wait("come to rest", |load, number| load.board.get(number, SPINS) == 0)?;
         let idle = self.before.iter().zip(&after).position(|(before, after)| after <= before);
         idle.map_or(Ok(()), |number| Err(DidNotRun(self.cpus[number]).into()))
     }
 
     fn tell(&self, go: u32) {
-        let word = self.words.low_half(GO);
+        let word = self.board.common_half(GO);
         word.store(go, Ordering::Release);
         // A spinner that does not wait sees it by itself.
         let _ = futex_wake(word, i32::MAX as u32, Scope::Machine);
@@ -137,7 +128,6 @@ impl Load {
         let until = Instant::now() + PATIENCE;
         for (number, cpu) in self.cpus.iter().enumerate() {
             while !holds(self, number) {
-                ensure!(self.state(number) != LOST, "a process cannot be pinned to CPU {cpu}");
                 ensure!(Instant::now() < until, "the process for CPU {cpu} has not {what}");
                 std::thread::sleep(LOOK);
             }
@@ -146,34 +136,27 @@ impl Load {
     }
 }
 
-/// A word of a spinner.
-fn word(words: &SharedWords, number: usize, which: usize) -> &AtomicU64 {
-    &words[STRIDE * (number + 1) + which]
-}
-
-/// A spinner's life; it is killed in the end.
-fn spin(cpu: usize, words: &SharedWords, number: usize) -> i32 {
-    let (steps, state) = (word(words, number, STEPS), word(words, number, STATE));
-    if place::pin(cpu).is_err() {
-        state.store(LOST, Ordering::Release);
+fn spin(cpu: usize, board: &Board, number: usize) -> i32 {
+    if board.place(number, cpu).is_err() {
         return 1;
     }
-    let go = words.low_half(GO);
+    board.ready(number);
+    let go = board.common_half(GO);
     loop {
         while go.load(Ordering::Acquire) == 0 {
-            state.store(RESTS, Ordering::Release);
+            board.set(number, SPINS, 0);
             // It returns without a reason at times, and the word is looked at again.
             let _ = futex_wait(go, 0, Scope::Machine);
         }
-        state.store(SPINS, Ordering::Release);
+        board.set(number, SPINS, 1);
         black_box(chain_rotate(black_box(STEP)));
-        steps.fetch_add(1, Ordering::AcqRel);
+        board.of(number, STEPS).fetch_add(1, Ordering::AcqRel);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Loads, count};
+    use super::{DidNotRun, Loads, count};
     use metal::place;
 
     #[test]
@@ -202,18 +185,14 @@ mod tests {
         loads.start(&cpus).expect("spins");
         // As if it had made all its steps before.
         loads.of(&cpus).expect("is there").before = vec![u64::MAX];
-        let error = loads.stop(&cpus).expect_err("is told");
-        assert!(error.to_string().contains("did not run"), "{error}");
-        assert!(Loads::default().stop(&cpus).is_ok(), "there is no load");
+        assert!(loads.stop(&cpus).expect_err("is told").is::<DidNotRun>());
     }
 
     #[test]
-    fn a_load_that_cannot_be_had_is_told_and_leaves_no_spinner() {
+    fn a_load_that_cannot_be_had_leaves_no_spinner() {
         let there = place::allowed().expect("CPUs")[0];
         let mut loads = Loads::default();
-        let error = loads.start(&[there, 100_000]).expect_err("no such CPU");
-        let text = error.to_string();
-        assert!(text.contains("cannot be pinned to CPU 100000"), "{text}");
+        loads.start(&[there, 100_000]).expect_err("no such CPU");
         assert!(loads.0.is_empty());
     }
 

@@ -1,11 +1,12 @@
 //! Which sleeps are measured where, and for how long.
 
-use super::{CARD, load};
-use bench::experiment::{Fields as _, Offer, Params, Preset, Site, Skip};
+use super::{Wakeups, load};
+use bench::experiment::{Offer, Params, Preset, Site, Skip};
 use host::{format_cpus, parse_cpus};
 use laws::noise::wakeup::{GridClock, IdleStates, Load, Policy, Slack, Sleep};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::key::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Sleeps of a case in a rehearsal.
@@ -41,7 +42,6 @@ pub(super) fn sleeps(preset: Preset) -> Vec<Sleep> {
 
 const MS: u64 = 1_000_000;
 
-/// Every sleep with every value.
 fn each<T: Copy>(sleeps: Vec<Sleep>, values: &[T], with: fn(Sleep, T) -> Sleep) -> Vec<Sleep> {
     let sleeps = sleeps.into_iter();
     sleeps.flat_map(|sleep| values.iter().map(move |value| with(sleep.clone(), *value))).collect()
@@ -63,27 +63,17 @@ fn is_near(sleep: &Sleep) -> bool {
     }
 }
 
-/// Every case that the site allows, in series of those that need the same rights: a series is
-/// refused as a whole.
-///
-/// # Errors
-/// None of them is allowed.
+/// Every case that the site allows, in series by the rights that they need.
 pub(super) fn offer(site: &Site, sleeps: Vec<Sleep>, params: &Params) -> Result<Offer, Skip> {
-    let mut offer = Offer::default();
-    for sleep in sleeps {
-        if let Some(skip) = refused(site, &sleep) {
-            offer.skipped.push((sleep.id(), skip));
-            continue;
-        }
-        let mut case = Case::new(sleep.id());
+    let offer = Offer::sorted::<Wakeups>(site, sleeps, params, |sleep, case| {
         case.at.insert("sleeps".to_owned(), Value::Int(count(params, sleep.spacing)));
         let cpus = cpus_of_load(site, sleep.load);
         if !cpus.is_empty() {
             case.at.insert("load_cpus".to_owned(), Value::Text(format_cpus(&cpus)));
         }
         let name = format!("{}-{}", sleep.policy.text(), sleep.idle_states.text());
-        offer.of(&CARD, &name, Order::Shuffled).cases.push(case);
-    }
+        (name, BTreeMap::new())
+    });
     if offer.series.is_empty() {
         let first = offer.skipped.into_iter().next();
         return Err(first.map_or_else(|| Skip::because("no sleep is asked for"), |(_, skip)| skip));
@@ -142,7 +132,6 @@ fn no_fifo(site: &Site) -> Option<Skip> {
     })
 }
 
-/// The CPUs on which a load spins.
 fn cpus_of_load(site: &Site, load: Load) -> Vec<usize> {
     match load {
         Load::Same => site.cpus.iter().take(1).copied().collect(),
@@ -151,13 +140,11 @@ fn cpus_of_load(site: &Site, load: Load) -> Vec<usize> {
     }
 }
 
-/// The CPUs on which the load of a planned case spins.
 pub(super) fn load_cpus(case: &Case) -> Vec<usize> {
     let list = case.at.get("load_cpus").and_then(Value::text);
     list.map(parse_cpus).unwrap_or_default()
 }
 
-/// Sleeps of a case in a round.
 fn count(params: &Params, spacing_ns: u64) -> u64 {
     if let Some(count) = params.ints("sleeps").first() {
         return *count;

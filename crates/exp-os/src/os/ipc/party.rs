@@ -17,20 +17,12 @@ const QUEUE_MESSAGES: usize = 10;
 /// in line their cost follows the loop's address on some processors
 /// (docs/notes/2026-11-22-crosscheck-os.md).
 pub(super) trait Party {
-    /// Sends a whole message; waits while there is no room.
-    ///
-    /// # Errors
-    /// The other party is gone; `Interrupted` at a deadline.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
     /// Receives a whole message of the buffer's length; waits until it is there.
-    ///
-    /// # Errors
-    /// As `send`, or a message of another length.
     fn receive(&mut self, message: &mut [u8]) -> io::Result<()>;
 }
 
-/// File descriptors.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     input: OwnedFd,
@@ -41,9 +33,6 @@ pub(super) struct Descriptors {
 
 impl Descriptors {
     /// Both ends of a mechanism that is made of file descriptors.
-    ///
-    /// # Errors
-    /// It could not be made, or is none of descriptors.
     pub(super) fn pair(via: Via) -> Result<[Descriptors; 2]> {
         let ends = match via {
             Via::Pipe => pipes(),
@@ -87,7 +76,6 @@ impl Party for Descriptors {
     }
 }
 
-/// A pipe each way.
 fn pipes() -> io::Result<[Descriptors; 2]> {
     let (there, back) = (io::pipe()?, io::pipe()?);
     let end = |input: io::PipeReader, output: io::PipeWriter| Descriptors {
@@ -98,7 +86,6 @@ fn pipes() -> io::Result<[Descriptors; 2]> {
     Ok([end(back.0, there.1), end(there.0, back.1)])
 }
 
-/// An event counter each way; both parties hold both.
 fn counters() -> io::Result<[Descriptors; 2]> {
     let (there, back) = (raw::eventfd()?, raw::eventfd()?);
     Ok([
@@ -136,8 +123,7 @@ fn datagrams_by_name() -> io::Result<[Descriptors; 2]> {
     both_ways((first, second), true)
 }
 
-/// A name that nobody has. It stands in no file system (Linux' abstract names), so that nothing is
-/// left behind.
+/// A name that nobody has, in no file system (Linux' abstract names).
 fn address() -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(unique())
 }
@@ -146,7 +132,6 @@ fn unique() -> String {
     format!("plumb-{}-{:016x}", std::process::id(), fastrand::u64(..))
 }
 
-/// POSIX message queues, one each way.
 #[derive(Debug)]
 pub(super) struct Queues {
     input: MessageQueue,
@@ -155,9 +140,6 @@ pub(super) struct Queues {
 
 impl Queues {
     /// Both ends, for messages of at most `bytes`.
-    ///
-    /// # Errors
-    /// A limit of the kernel's or of the process is too low.
     pub(super) fn pair(bytes: usize) -> Result<[Queues; 2]> {
         let queue = || -> Result<MessageQueue> {
             let name = CString::new(unique()).expect("no zero byte in the name");
@@ -200,9 +182,6 @@ pub(super) struct Rings {
 
 impl Rings {
     /// Both ends of rings of `capacity` bytes.
-    ///
-    /// # Errors
-    /// Memory is short.
     pub(super) fn pair(capacity: usize) -> Result<[Rings; 2]> {
         let (there, back) = (shared_stream(capacity)?, shared_stream(capacity)?);
         Ok([Rings { input: back.1, output: there.0 }, Rings { input: there.1, output: back.0 }])

@@ -3,10 +3,9 @@
 use super::party::Party;
 use anyhow::{Context, Result, anyhow, ensure};
 use bench::measure::Clock;
+use bench::measure::party::{Board, processes};
 use metal::deadline::Deadline;
-use metal::memory::{SharedWords, WORDS_PER_LINE};
-use metal::process::Child;
-use metal::process::rusage_thread;
+use metal::process::{Child, rusage_thread};
 use metal::{place, raw};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
@@ -16,17 +15,17 @@ use std::time::Duration;
 /// A case that takes longer has lost its other party.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Words that the two share. What the parent writes: what a message means …
+/// The parent's words: what a message means, and the count at which the child tells.
 const ORDER: usize = 0;
-/// … and the count of bytes at which the child tells.
 const TARGET: usize = 1;
-/// What the child writes, on lines of its own: bytes that it received to be counted …
-const RECEIVED: usize = 2 * WORDS_PER_LINE;
-/// … and the fault that ended it: the system's number of an error, or one of those below.
-const ERROR: usize = RECEIVED + 1;
-/// … and how often it was switched against its will until its last count was complete.
-const SWITCHED: usize = RECEIVED + 2;
-const WORDS: usize = 4 * WORDS_PER_LINE;
+/// Words of the child: bytes that it received to be counted, the fault that ended it (the system's
+/// number of an error, or one of those below), and how often it was switched against its will until
+/// its last count was complete.
+const RECEIVED: usize = 0;
+const ERROR: usize = 1;
+const SWITCHED: usize = 2;
+/// Its number.
+const PEER: usize = 0;
 
 /// A message is to be sent back.
 const ANSWER: u64 = 0;
@@ -40,8 +39,7 @@ const OTHER_LENGTH: u64 = 1 << 32;
 const CHANGED: u64 = 2 << 32;
 const ASTRAY: u64 = 3 << 32;
 
-/// Marks go round in so many steps, none of them 0; 251 is prime, so that no ring's or page's size
-/// is a multiple.
+/// Steps of marks, none of them 0; a prime, so that no page's size is a multiple.
 const MARKS: u8 = 251;
 
 /// A message with its first and last byte marked: both change with every message.
@@ -56,13 +54,11 @@ impl Message {
         Message { bytes: (0..bytes).map(fill).collect(), mark: 0 }
     }
 
-    /// The mark of the next message.
     #[inline]
     fn advance(&mut self) {
         self.mark = self.mark % MARKS + 1;
     }
 
-    /// Marks the message that goes out.
     #[inline]
     fn stamp(&mut self) {
         let last = self.bytes.len() - 1;
@@ -81,7 +77,7 @@ impl Message {
 pub(super) struct Peer<P> {
     child: Child,
     mine: P,
-    board: SharedWords,
+    board: Board,
     told: PipeReader,
     out: Message,
     back: Message,
@@ -92,22 +88,19 @@ pub(super) struct Peer<P> {
 
 impl<P: Party> Peer<P> {
     /// Forks the other party, which takes the second end to `cpu`; returns when it is there.
-    ///
-    /// # Errors
-    /// No process may be made, or it may not run on `cpu`.
     pub(super) fn start([mine, theirs]: [P; 2], bytes: usize, cpu: usize) -> Result<Peer<P>> {
         ensure!(bytes > 0, "a message of no bytes");
-        let board = SharedWords::new(WORDS).context("memory that two processes share")?;
+        let board = Board::new(1)?;
         let (told, tell) = io::pipe().context("a pipe")?;
-        let message = Message::new(bytes);
-        // What moves into the child is closed here with the closure: its death ends the pipe.
-        let shared = &board;
-        let child = Child::fork(move || {
-            let mut theirs = theirs;
-            serve(&mut theirs, message, shared, &tell, cpu)
-        })
-        .map_err(host::refused::told)
-        .context("the other party")?;
+        let mut message = Message::new(bytes);
+        let mut theirs = Some(theirs);
+        let child = processes(0..1, |_| match theirs.take() {
+            Some(mut theirs) => serve(&mut theirs, &mut message, &board, &tell, cpu),
+            None => 1,
+        });
+        // Only the child has these now: its death ends the pipe.
+        drop((theirs, tell));
+        let child = child.context("the other party")?.pop().context("the other party")?;
         let mut peer = Peer {
             child,
             mine,
@@ -123,12 +116,9 @@ impl<P: Party> Peer<P> {
     }
 
     /// Sends `count` messages one after another, each of which comes back.
-    ///
-    /// # Errors
-    /// The other party is gone, or a message came back changed.
     #[inline]
     pub(super) fn round_trips(&mut self, count: u64) -> Result<()> {
-        self.board[ORDER].store(ANSWER, Ordering::Release);
+        self.board.common(ORDER).store(ANSWER, Ordering::Release);
         for _ in 0..count {
             self.exchange().map_err(|error| self.lost(&error))?;
             ensure!(self.back.is_whole(self.out.mark), "a message came back changed");
@@ -146,13 +136,10 @@ impl<P: Party> Peer<P> {
 
     /// Sends `count` messages as fast as they are taken; ns from before the first is sent until the
     /// other party has told that it received, and counted, the last.
-    ///
-    /// # Errors
-    /// The other party is gone, or counted other bytes than were sent.
     pub(super) fn deliver(&mut self, count: u64, clock: Clock) -> Result<f64> {
         let target = self.counted + count * self.out.bytes.len() as u64;
-        self.board[TARGET].store(target, Ordering::Release);
-        self.board[ORDER].store(COUNT, Ordering::Release);
+        self.board.common(TARGET).store(target, Ordering::Release);
+        self.board.common(ORDER).store(COUNT, Ordering::Release);
         let start = clock.start();
         for _ in 0..count {
             self.out.advance();
@@ -162,7 +149,7 @@ impl<P: Party> Peer<P> {
         }
         self.wait_told()?;
         let end = clock.end();
-        let received = self.board[RECEIVED].load(Ordering::Acquire);
+        let received = self.board.of(PEER, RECEIVED).load(Ordering::Acquire);
         ensure!(received == target, "the other party received {received} bytes of {target}");
         self.counted = target;
         Ok(clock.between_ns(start, end))
@@ -170,15 +157,11 @@ impl<P: Party> Peer<P> {
 
     /// How often either party was switched against its will until the last delivery ended.
     pub(super) fn switched(&self) -> u64 {
-        rusage_thread().nivcsw + self.board[SWITCHED].load(Ordering::Acquire)
+        rusage_thread().nivcsw + self.board.of(PEER, SWITCHED).load(Ordering::Acquire)
     }
 
-    /// Ends the other party and checks how it ended.
-    ///
-    /// # Errors
-    /// It was not on its CPU at the end, or ended otherwise than by its own exit.
     pub(super) fn stop(mut self) -> Result<()> {
-        self.board[ORDER].store(STOP, Ordering::Release);
+        self.board.common(ORDER).store(STOP, Ordering::Release);
         self.out.advance();
         self.out.stamp();
         let sent = self.mine.send(&self.out.bytes);
@@ -199,7 +182,7 @@ impl<P: Party> Peer<P> {
     /// What is known of a party that does not answer.
     #[cold]
     fn lost(&self, error: &io::Error) -> anyhow::Error {
-        let theirs = match self.board[ERROR].load(Ordering::Acquire) {
+        let theirs = match self.board.of(PEER, ERROR).load(Ordering::Acquire) {
             0 => String::new(),
             OTHER_LENGTH => ": it received a message of another length".to_owned(),
             CHANGED => ": it received a message that is not the one sent".to_owned(),
@@ -216,11 +199,10 @@ impl<P: Party> Peer<P> {
     }
 }
 
-/// The child: its exit status.
 fn serve<P: Party>(
     party: &mut P,
-    message: Message,
-    board: &SharedWords,
+    message: &mut Message,
+    board: &Board,
     tell: &PipeWriter,
     cpu: usize,
 ) -> i32 {
@@ -228,15 +210,15 @@ fn serve<P: Party>(
         let number = error.raw_os_error();
         number.map_or(OTHER_LENGTH, |number| number.unsigned_abs().into())
     });
-    board[ERROR].store(fault, Ordering::Release);
+    board.of(PEER, ERROR).store(fault, Ordering::Release);
     i32::from(fault != 0)
 }
 
 /// What the child does until it is told to stop; 0 or its fault.
 fn answer<P: Party>(
     party: &mut P,
-    mut message: Message,
-    board: &SharedWords,
+    message: &mut Message,
+    board: &Board,
     tell: &PipeWriter,
     cpu: usize,
 ) -> io::Result<u64> {
@@ -252,13 +234,13 @@ fn answer<P: Party>(
         if !message.is_whole(message.mark) {
             return Ok(CHANGED);
         }
-        match board[ORDER].load(Ordering::Acquire) {
+        match board.common(ORDER).load(Ordering::Acquire) {
             ANSWER => party.send(&message.bytes)?,
             COUNT => {
                 received += message.bytes.len() as u64;
-                board[RECEIVED].store(received, Ordering::Release);
-                if received == board[TARGET].load(Ordering::Acquire) {
-                    board[SWITCHED].store(rusage_thread().nivcsw, Ordering::Release);
+                board.of(PEER, RECEIVED).store(received, Ordering::Release);
+                if received == board.common(TARGET).load(Ordering::Acquire) {
+                    board.of(PEER, SWITCHED).store(rusage_thread().nivcsw, Ordering::Release);
                     say()?;
                 }
             }

@@ -41,9 +41,6 @@ pub(super) struct Parent {
 impl Parent {
     /// Touches the resident memory, verifies its pages, makes the first fork of it, which is dearer
     /// than the others, and writes the programs that the series needs.
-    ///
-    /// # Errors
-    /// The memory cannot be had in such pages; no process can be made.
     pub(super) fn new(series: &Series, bench: &Bench) -> Result<Parent> {
         let bytes = series.setting("bytes").context("a size of the memory")?;
         let pages = match series.settings.get("kind").and_then(Value::text) {
@@ -70,11 +67,7 @@ impl Parent {
         })
     }
 
-    /// Makes processes for the case's time and records their moments. The first is not recorded: it
-    /// loads what the others find in caches.
-    ///
-    /// # Errors
-    /// A process could not be made, or ended otherwise than it should.
+    /// Makes processes for the case's time; the first, which fills caches, is not recorded.
     pub(super) fn measure(&mut self, case: &Case, call: Call, bench: &mut Bench) -> Result<()> {
         self.programs.prepare(call, &self.watch, bench.order().dir.as_deref())?;
         let (least, most) = match bench.order().rehearsal {
@@ -119,7 +112,6 @@ impl Parent {
         self.create(call)
     }
 
-    /// One process.
     fn create(&mut self, call: Call) -> Result<Moments> {
         let Programs { fixed, dynamic, shell, .. } = &self.programs;
         let watch = &mut self.watch;
@@ -153,13 +145,10 @@ impl Parent {
         let first = since(|event| event.first);
         let returned = since(|event| Some(event.returned));
         let samples = bench.record(case, "return", returned)?;
-        let quantities = &mut samples.quantities;
-        quantities.insert("first_fork_ns".to_owned(), self.first_fork_ns);
-        quantities.insert("areas".to_owned(), self.areas as f64);
-        if !first.is_empty() {
-            let share = early as f64 / events.len() as f64;
-            quantities.insert("child_first".to_owned(), share);
-        }
+        let share = early as f64 / events.len() as f64;
+        samples
+            .set_quantities([("first_fork_ns", self.first_fork_ns), ("areas", self.areas as f64)]);
+        samples.set_quantities((!first.is_empty()).then_some(("child_first", share)));
         samples.notes.extend(self.programs.note(call));
         if !first.is_empty() {
             bench.record(case, "first_instruction", first)?;
@@ -187,7 +176,6 @@ struct Programs {
     home: Option<Home>,
 }
 
-/// Where programs can be written and executed.
 #[derive(Clone, Debug)]
 enum Home {
     Memory,

@@ -11,7 +11,6 @@ use record::key::CaseId;
 const SLOPES: [(&str, &str); 2] = [("return_per_page", "return"), ("reaped_per_page", "reaped")];
 
 case! {
-    /// What grows with the parent's memory.
     pub(super) struct Slope {
         /// what makes the process
         call: Call,
@@ -27,8 +26,7 @@ impl Slope {
     }
 }
 
-/// A slope for every call and kind of pages that has two sizes or more, and the ratio at the least
-/// size of fork.
+/// A slope for every call and pages of two sizes or more, and the ratio.
 pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
     let cases = series.iter().flat_map(|series| &series.cases);
     let cases: Vec<Creation> = cases.filter_map(|case| Creation::of(&case.id)).collect();
@@ -51,7 +49,6 @@ fn is_plain_fork(case: &Creation) -> bool {
     case.call == Call::Fork && case.pages == Kept::Base
 }
 
-/// The values that the figures allow.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
     let figures = |metric| {
         let all = values.of(CARD.id, metric);
@@ -83,8 +80,7 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
     derived
 }
 
-/// The slope of the line from which points of (x, y > 0) deviate least in relation to y. `None` for
-/// fewer than two different x.
+/// The slope of the line from which points deviate least in relation to y > 0.
 fn relative_slope(points: &[(f64, f64)]) -> Option<f64> {
     let weighted = |of: fn(&(f64, f64)) -> f64| -> f64 {
         points.iter().map(|point| of(point) / point.1.powi(2)).sum()

@@ -18,14 +18,15 @@ pub(super) const SETTINGS: &[Param] = &[
     ),
     Param::setting(
         "written",
-        "bytes that the parent writes before each process, beside its resident memory",
+        "bytes that the parent writes before each process, beside its resident memory: after a fork a fault for \
+         each of their pages; only in_sequence contains the writing itself",
         Domain::bytes(0, 1 << 30),
         ["0"; 3],
     ),
     Param::setting(
         "steady",
         "time for which processes are made at least before those that are timed, and at least while they \
-         are",
+         are: for a tool that makes processes for seconds",
         Domain::ns(0, 60_000_000_000),
         ["0"; 3],
     ),
@@ -41,7 +42,6 @@ pub(super) fn steady_ns(params: &Params) -> u64 {
     params.ints("steady").first().copied().unwrap_or(0)
 }
 
-/// What a parent has beside its resident memory.
 pub(super) struct Given {
     /// Held, and not written to: for their number.
     _more: Vec<Mapping>,
@@ -50,10 +50,6 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Maps and touches what a series asks for.
-    ///
-    /// # Errors
-    /// The memory cannot be had.
     pub(super) fn new(series: &Series) -> Result<Given> {
         let least = usize::try_from(series.setting("areas").unwrap_or(0))?;
         let more = more_areas(least).context("areas of memory")?;
@@ -64,7 +60,6 @@ impl Given {
         Ok(Given { _more: more, written })
     }
 
-    /// What the parent writes before a process.
     pub(super) fn write(&mut self, value: u8) {
         if let Some(written) = &mut self.written {
             written.as_mut_slice().fill(value);
@@ -72,7 +67,6 @@ impl Given {
     }
 }
 
-/// Areas of memory that this process has.
 pub(super) fn count_areas() -> io::Result<usize> {
     Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
 }

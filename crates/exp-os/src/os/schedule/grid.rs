@@ -23,13 +23,11 @@ const OCCUPIED: f64 = 0.3;
 pub(super) struct Grid {
     period_ns: f64,
     phase_ns: f64,
-    /// Gaps of another train of the same period.
     pub(super) of_others: usize,
 }
 
 impl Grid {
-    /// From the starts of switches and of all gaps (these among them), ascending, in ns; `None`
-    /// where nothing comes with that period.
+    /// From starts, ascending, in ns; `None` where nothing comes with that period.
     pub(super) fn of(switches_ns: &[f64], gaps_ns: &[f64], period_ns: f64) -> Option<Grid> {
         let found = [switches_ns, gaps_ns].map(|starts| {
             phase::tick(starts, &[period_ns]).map(|tick| (tick.period_ns, tick.phase_ns))
@@ -54,7 +52,6 @@ impl Grid {
         Some(Grid { of_others: others.map(|grid| grid.count(gaps_ns)).max().unwrap_or(0), ..best })
     }
 
-    /// Says that there are two trains of the tick's period.
     pub(super) fn told(&self) -> Option<String> {
         (self.of_others > 0).then(|| {
             format!(

@@ -11,17 +11,14 @@ use metal::gaps::Gap;
 /// What one process logged, in ticks of the counter that all share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Log {
-    /// Its first read.
     pub(super) first: u64,
-    /// Its last read.
     pub(super) last: u64,
     /// When it did not run in between, ascending.
     pub(super) gaps: Vec<Gap>,
 }
 
 impl Log {
-    /// The stretches in which it ran, as far as they lie in the window; stretches without length
-    /// are none.
+    /// The stretches in which it ran, as far as they lie in the window.
     fn stretches(&self, window: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + '_ {
         let starts = std::iter::once(self.first).chain(self.gaps.iter().map(|gap| gap.end));
         let ends = self.gaps.iter().map(|gap| gap.start);
@@ -38,35 +35,27 @@ impl Log {
 pub(super) struct Run {
     /// Which process, from 0.
     pub(super) process: usize,
-    /// Its first and last moment, in ticks.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Interruptions after which it went on.
     pub(super) inside: Vec<Gap>,
 }
 
 impl Run {
-    /// Its length, interruptions included: the slice.
     pub(super) fn ticks(&self) -> u64 {
         self.end - self.start
     }
 
-    /// The part of it that the process had.
     fn had(&self) -> u64 {
         let lost: u64 = self.inside.iter().map(|gap| gap.ticks()).sum();
         self.ticks().saturating_sub(lost)
     }
 }
 
-/// From one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Switch {
-    /// Number of the run that it ends.
     pub(super) run: usize,
-    /// Who ran before and after.
     pub(super) from: usize,
     pub(super) to: usize,
-    /// When it began, in ticks.
     pub(super) at: u64,
     /// How long neither ran; `None` where both seem to have run at once.
     pub(super) ticks: Option<u64>,
@@ -74,7 +63,6 @@ pub(super) struct Switch {
     pub(super) is_first: bool,
 }
 
-/// The CPU's time as the processes had it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// Processes, those that never ran among them.
@@ -109,7 +97,6 @@ pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
 }
 
 impl Line {
-    /// From the first moment to the last one, in ticks.
     pub(super) fn span(&self) -> u64 {
         match (self.runs.first(), self.runs.last()) {
             (Some(first), Some(last)) => last.end.saturating_sub(first.start),
@@ -125,7 +112,6 @@ impl Line {
         }
     }
 
-    /// Time that each process had.
     pub(super) fn had(&self) -> Vec<u64> {
         let mut had = vec![0; self.processes];
         for run in &self.runs {
@@ -134,8 +120,7 @@ impl Line {
         had
     }
 
-    /// Share of the time inside runs and between them in which no process ran: interrupted, and
-    /// in all. `None` where nothing ran.
+    /// Share of the time in which no process ran: inside runs, and in all.
     pub(super) fn lost(&self) -> Option<(f64, f64)> {
         let span = self.span();
         let gaps = self.runs.iter().flat_map(|run| &run.inside);
@@ -153,7 +138,6 @@ impl Line {
         (squares > 0.0).then(|| sum * sum / (had.len() as f64 * squares))
     }
 
-    /// From each run to the next.
     pub(super) fn switches(&self) -> Vec<Switch> {
         let mut ran = vec![false; self.processes];
         let pairs = self.runs.windows(2).enumerate();

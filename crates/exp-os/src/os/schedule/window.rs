@@ -26,7 +26,6 @@ const OVERLAP_MAX: f64 = 0.001;
 /// Share of the time, lost to throttling or steal, that is worth a note.
 const NOTED: f64 = 0.001;
 
-/// A window with what is known of the tick in it.
 struct Seen<'spun> {
     line: Line,
     switches: Vec<Switch>,
@@ -36,10 +35,6 @@ struct Seen<'spun> {
     spun: &'spun Spun,
 }
 
-/// Writes everything of a case down.
-///
-/// # Errors
-/// Two processes ran at once, or too little ran in the window for any slice to be whole.
 pub(super) fn write(
     bench: &mut Bench,
     case: &Case,
@@ -60,8 +55,9 @@ pub(super) fn write(
         },
         seen.window_ns() / 1e6
     );
-    let foreign_ns = seen.clock.ns(seen.foreign_ticks());
-    bench.declare(Declared::Others { switches: seen.hidden(), time_ns: foreign_ns });
+    let (switches, ticks) = seen.others();
+    let time_ns = seen.clock.ns(ticks);
+    bench.declare(Declared::Others { switches, time_ns });
     let ticks = slices.iter().map(|slice| slice / tick_ns).collect();
     let mut notes = seen.notes(moved);
     if bench.order().round == 1 {
@@ -72,20 +68,18 @@ pub(super) fn write(
     }
     let samples = bench.record(case, "slice", slices)?;
     samples.notes.extend(notes);
-    let quantities = [
+    samples.set_quantities([
         ("threshold_ns", threshold.ns),
         ("read_to_read_ns", threshold.read_to_read_ns),
         ("whole_slices", seen.line.whole().len() as f64),
-        ("others_switches", seen.hidden() as f64),
-        ("others_ns", foreign_ns),
+        ("others_switches", switches as f64),
+        ("others_ns", time_ns),
         ("birth_order", in_order(&spun.births)),
         // Where the window of the list of switches lies in time, so that what the kernel saw
         // meanwhile can be laid beside it (scripts/agree/noise).
         ("switches_begin_raw_ns", raw_ns(seen.clock, spun.window.0)),
         ("switches_window_ns", seen.window_ns()),
-    ];
-    let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
-    samples.quantities.extend(quantities);
+    ]);
     samples.quantities.extend(seen.by_process());
     bench.record(case, "slice_ticks", Values::blocks(ticks))?;
     let (switches, among) = seen.switch_lengths();
@@ -118,7 +112,6 @@ fn write_shares(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-/// In what order the processes come.
 fn pattern(rotation: f64) -> String {
     match rotation == 1.0 {
         true => "round robin in some rounds: each waits until all others have run".to_owned(),
@@ -156,7 +149,6 @@ impl<'spun> Seen<'spun> {
         self.clock.ns(run.ticks())
     }
 
-    /// Starts of interruptions and switches, ascending.
     fn gap_starts(&self) -> Vec<u64> {
         let inside = self.line.runs.iter().flat_map(|run| &run.inside);
         let mut starts: Vec<u64> = inside.map(|gap| gap.start).collect();
@@ -165,8 +157,7 @@ impl<'spun> Seen<'spun> {
         starts
     }
 
-    /// The switches that count, in ns; those to a process that comes from the wait for the start
-    /// count where there are no others.
+    /// Switches in ns; those from the wait for the start only where there are no others.
     fn switch_lengths(&self) -> (Vec<f64>, Option<String>) {
         let lengths = |first_too: bool| -> Vec<f64> {
             let counted = self.switches.iter().filter(|of| first_too || !of.is_first);
@@ -199,21 +190,18 @@ impl<'spun> Seen<'spun> {
         (share, why)
     }
 
-    /// Share of switches to who has waited longest; none where there is no other to choose, or
-    /// where one never ran.
+    /// Share of switches to who has waited longest, where there is a choice and all ran.
     fn rotation(&self) -> Option<f64> {
         (self.line.processes > 2).then(|| self.line.rotation()).flatten()
     }
 
-    /// Says that some had nothing.
     fn starved(&self) -> Option<String> {
         let ran = self.line.order().len();
         (ran < self.line.processes)
             .then(|| "some processes never ran in the window in some rounds".to_owned())
     }
 
-    /// Share of the window's time that each process had, its whole slices, and the median of these
-    /// in ns.
+    /// Each process' share of the time, its whole slices, and their median in ns.
     fn each(&self) -> Vec<(f64, usize, Option<f64>)> {
         let span = self.line.span() as f64;
         let had = self.line.had().into_iter().enumerate();
@@ -265,8 +253,7 @@ impl<'spun> Seen<'spun> {
         )
     }
 
-    /// Rows of the processes: number, rank of the first run after fork, whole slices, their median,
-    /// share.
+    /// Rows: number, rank of the first run after fork, whole slices, their median, share.
     fn processes(&self) -> Vec<Vec<f64>> {
         let each = self.each().into_iter().enumerate();
         each.filter_map(|(process, (share, slices, slice_ns))| {
@@ -283,46 +270,37 @@ impl<'spun> Seen<'spun> {
         .collect()
     }
 
-    /// Time that others had inside slices.
-    fn foreign_ticks(&self) -> u64 {
-        (0..self.line.processes)
-            .map(|process| {
-                let times = self.line.hidden(process, self.spun.forced[process]);
-                self.line.foreign_ticks(process, times)
-            })
-            .sum()
-    }
-
-    /// Involuntary switches that are not the processes' own.
-    fn hidden(&self) -> u64 {
-        (0..self.line.processes)
-            .map(|process| self.line.hidden(process, self.spun.forced[process]))
-            .sum()
+    /// Involuntary switches that are not the processes' own, and the time that others had in them.
+    fn others(&self) -> (u64, u64) {
+        (0..self.line.processes).fold((0, 0), |(switches, ticks), process| {
+            let times = self.line.hidden(process, self.spun.forced[process]);
+            (switches + times, ticks + self.line.foreign_ticks(process, times))
+        })
     }
 
     fn notes(&self, moved: &Snapshot) -> Vec<String> {
-        let mut notes = vec!["the window's first and last slice are left out".to_owned()];
-        let share = |ns: Option<u64>| ns.map(|ns| ns as f64 / self.window_ns());
-        if share(moved.throttled_ns).is_some_and(|share| share > NOTED) {
-            notes.push(
-                "the control group's CPU quota throttled the processes in some rounds: none \
-                 ran meanwhile, which is in `lost` and in the slices or switches it fell into"
-                    .to_owned(),
-            );
-        }
-        if share(moved.steal_ns()).is_some_and(|share| share > NOTED) {
-            notes.push(
-                "the hypervisor took time in some rounds (steal), which is in `lost`".to_owned(),
-            );
-        }
-        if self.hidden() > 0 {
-            notes.push(
-                "others ran inside slices in some rounds: the kernel counted more involuntary \
-                 switches than the processes' own"
-                    .to_owned(),
-            );
-        }
-        notes
+        let is_much = |ns: Option<u64>| ns.is_some_and(|ns| ns as f64 > NOTED * self.window_ns());
+        [
+            (true, "the window's first and last slice are left out"),
+            (
+                is_much(moved.throttled_ns),
+                "the control group's CPU quota throttled the processes in some rounds: none ran \
+                 meanwhile, which is in `lost` and in the slices or switches it fell into",
+            ),
+            (
+                is_much(moved.steal_ns()),
+                "the hypervisor took time in some rounds (steal), which is in `lost`",
+            ),
+            (
+                self.others().0 > 0,
+                "others ran inside slices in some rounds: the kernel counted more involuntary switches \
+                 than the processes' own",
+            ),
+        ]
+        .into_iter()
+        .filter(|(is_so, _)| *is_so)
+        .map(|(_, note)| note.to_owned())
+        .collect()
     }
 
     fn trace(&self, bench: &mut Bench, case: &Case) -> Result<()> {
@@ -347,7 +325,6 @@ impl<'spun> Seen<'spun> {
         Ok(())
     }
 
-    /// Rows of the timeline: start, length, state.
     fn timeline(&self) -> Vec<Vec<f64>> {
         let processes = self.line.processes as f64;
         let row = |start: u64, end: u64, state: f64| {
@@ -390,7 +367,6 @@ impl<'spun> Seen<'spun> {
     }
 }
 
-/// Share of the pairs that stand in ascending order.
 fn in_order(order: &[usize]) -> f64 {
     let count = order.len();
     let ascending: usize =

@@ -1,20 +1,20 @@
 //! Parties in a circle that hand a token on: two of them, or a ring.
 
 use super::Parties;
-use super::board::{Board, CPU, Command, INVOLUNTARY, READY, REFUSED, STATE, Switches, VOLUNTARY};
-use super::token::{self, Ends, STRIDE};
+use super::token::{self, Ends};
 use anyhow::{Context, Result, bail, ensure};
+use bench::measure::party;
 use host::refused;
 use laws::os::switch::Via;
 use metal::deadline::Deadline;
 use metal::handover::{Line, sum};
-use metal::memory::SharedWords;
 use metal::place;
-use metal::process::Child;
+use metal::process::{Child, rusage_thread};
 use metal::raw::Scope;
 use std::hint::black_box;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,6 @@ const LOST: i32 = 1;
 /// Status of one that could not be pinned.
 const NOT_PINNED: i32 = 2;
 
-/// Stands for a failure that the kernel gave no number.
-const EINVAL: i32 = 22;
-
-/// What is to be made.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) via: Via,
@@ -118,9 +114,6 @@ impl Drop for Patience {
 impl Circle {
     /// Makes the others, each pinned to its CPU, and waits until all are ready. The calling thread
     /// is the first party and must be on the plan's first CPU.
-    ///
-    /// # Errors
-    /// A party could not be made (the limits on processes, threads or files) or not be pinned.
     pub(super) fn form(plan: &Plan) -> Result<Circle> {
         let size = plan.cpus.len();
         ensure!(size >= 2, "a circle of {size}");
@@ -136,7 +129,7 @@ impl Circle {
         };
         // The others inherit it.
         let patience = plan.patient.then(Patience::new).transpose()?;
-        let board = Arc::new(Board(SharedWords::new(STRIDE * (size + 1))?));
+        let board = Arc::new(Board(party::Board::new(size)?));
         let mut ends: Vec<Option<Ends>> =
             token::circle(plan.via, size, scope)?.into_iter().map(Some).collect();
         let others = match plan.kind {
@@ -160,38 +153,13 @@ impl Circle {
             _patience: patience,
         };
         drop(ends);
-        circle.gather()?;
+        let others = circle.plan.cpus.iter().copied().enumerate().skip(1);
+        circle.board.0.gather(others, READY_WITHIN)?;
         Ok(circle)
     }
 
-    /// Parties.
     pub(super) fn size(&self) -> u64 {
         self.plan.cpus.len() as u64
-    }
-
-    /// Waits until the others are where they should be.
-    fn gather(&self) -> Result<()> {
-        let until = Instant::now() + READY_WITHIN;
-        for party in 1..self.plan.cpus.len() {
-            loop {
-                match self.board.get(party, STATE) {
-                    READY => break,
-                    0 => {}
-                    state => bail!(
-                        "party {party} could not be pinned to CPU {}: {}",
-                        self.plan.cpus[party],
-                        io::Error::from_raw_os_error((state - REFUSED) as i32)
-                    ),
-                }
-                ensure!(
-                    Instant::now() < until,
-                    "party {party} of {} is not ready after {READY_WITHIN:?}",
-                    self.plan.cpus.len()
-                );
-                thread::sleep(Duration::from_micros(50));
-            }
-        }
-        Ok(())
     }
 
     /// Sends the token around once.
@@ -239,9 +207,6 @@ impl Circle {
     }
 
     /// Gives what comes next its full time. It is called between batches, not in them.
-    ///
-    /// # Errors
-    /// Those of timer_settime(2).
     pub(super) fn renew(&mut self) -> Result<()> {
         self.wait_until(PATIENCE)
     }
@@ -253,9 +218,6 @@ impl Circle {
     }
 
     /// Sends the token around `laps` times, at least once.
-    ///
-    /// # Errors
-    /// A party is gone.
     pub(super) fn laps(&mut self, laps: u64) -> Result<()> {
         self.first_lap()?;
         for _ in 1..laps {
@@ -265,9 +227,6 @@ impl Circle {
     }
 
     /// Does what one hand-over takes `times` times with oneself: nobody is switched to.
-    ///
-    /// # Errors
-    /// Those of the system calls.
     pub(super) fn alone(&mut self, times: u64) -> Result<()> {
         for _ in 0..times {
             black_box(sum(&self.array));
@@ -277,7 +236,6 @@ impl Circle {
         Ok(())
     }
 
-    /// Blocks those that would otherwise run on.
     fn settle(&mut self) -> Result<()> {
         if self.ends.are_restless() {
             self.ends.before_rest();
@@ -290,9 +248,6 @@ impl Circle {
 
     /// What the scheduler counted of every party so far, and how often the token was handed over;
     /// each moment of a count is the party's own turn.
-    ///
-    /// # Errors
-    /// A party is gone, or not on its CPU.
     pub(super) fn switches(&mut self) -> Result<Switches> {
         self.renew()?;
         self.board.order(Command::Report);
@@ -303,13 +258,13 @@ impl Circle {
         self.settle()?;
         let mut all = Switches { handovers, ..Switches::default() };
         for (party, cpu) in self.plan.cpus.iter().enumerate() {
-            let found = self.board.get(party, CPU);
+            let found = self.board.0.get(party, CPU);
             ensure!(
                 found == *cpu as u64,
                 "party {party} is on CPU {found}, it was pinned to {cpu}"
             );
-            let involuntary = self.board.get(party, INVOLUNTARY);
-            all.voluntary += self.board.get(party, VOLUNTARY);
+            let involuntary = self.board.0.get(party, INVOLUNTARY);
+            all.voluntary += self.board.0.get(party, VOLUNTARY);
             all.involuntary += involuntary;
             if party == 0 || self.plan.kind == Parties::Threads {
                 all.involuntary_here += involuntary;
@@ -318,10 +273,6 @@ impl Circle {
         Ok(all)
     }
 
-    /// Ends the others and checks how they ended.
-    ///
-    /// # Errors
-    /// One did not end well.
     pub(super) fn end(mut self) -> Result<()> {
         self.renew()?;
         self.board.order(Command::End);
@@ -339,8 +290,7 @@ impl Drop for Circle {
     }
 }
 
-/// Has threads end that may wait anywhere: the first to get the token hands it on and ends, and so
-/// on. One that has failed has done so already.
+/// Has threads end that may wait anywhere: each hands the token on and ends.
 fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>>) {
     if handles.is_empty() {
         return;
@@ -354,26 +304,15 @@ fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>
     let _ = Others::Threads(handles).finish();
 }
 
-/// Makes the other parties as children.
-fn processes(plan: &Plan, board: &Arc<Board>, ends: &mut [Option<Ends>]) -> Result<Vec<Child>> {
-    let size = plan.cpus.len();
-    let mut children = Vec::with_capacity(size - 1);
-    for party in 1..size {
-        let body = || {
-            let mine = ends[party].take();
-            // What it inherited of the others', so that their loss is seen.
-            ends.iter_mut().for_each(|other| *other = None);
-            mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
-        };
-        let child = Child::fork(body)
-            .map_err(refused::told)
-            .with_context(|| format!("making process {} of {size}", party + 1))?;
-        children.push(child);
-    }
-    Ok(children)
+fn processes(plan: &Plan, board: &Board, ends: &mut [Option<Ends>]) -> Result<Vec<Child>> {
+    party::processes(1..plan.cpus.len(), |party| {
+        let mine = ends[party].take();
+        // What it inherited of the others', so that their loss is seen.
+        ends.iter_mut().for_each(|other| *other = None);
+        mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
+    })
 }
 
-/// Makes the other parties as threads.
 fn threads(
     plan: &Plan,
     board: &Arc<Board>,
@@ -399,9 +338,7 @@ fn threads(
 
 /// What every party but the measuring one does; returns its exit status.
 fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
-    if let Err(error) = place::pin(plan.cpus[party]) {
-        let number = error.raw_os_error().unwrap_or(EINVAL);
-        board.set(party, STATE, REFUSED + number as u64);
+    if board.0.place(party, plan.cpus[party]).is_err() {
         board.order(Command::End);
         let _ = ends.send();
         return NOT_PINNED;
@@ -410,7 +347,7 @@ fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
     let _ = place::nice(-20);
     let array = array(plan.working_set);
     black_box(sum(&array));
-    board.set(party, STATE, READY);
+    board.0.ready(party);
     let outcome = pass_on(board, party, ends, &array);
     if outcome.is_err() {
         // Those behind this party would wait for ever.
@@ -423,7 +360,6 @@ fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
     }
 }
 
-/// Gets the token and hands it on until told to end.
 fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Result<()> {
     const RUN: u64 = Command::Run as u64;
     const REPORT: u64 = Command::Report as u64;
@@ -453,10 +389,61 @@ fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Resu
     }
 }
 
-/// Memory of one's own, touched here.
 fn array(working_set: u64) -> Vec<Line> {
     let lines = working_set.div_ceil(size_of::<Line>() as u64);
     (0..lines).map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8])).collect()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Command {
+    Run,
+    Report,
+    Rest,
+    End,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Switches {
+    pub(super) voluntary: u64,
+    pub(super) involuntary: u64,
+    /// Those of the involuntary that are this process's.
+    pub(super) involuntary_here: u64,
+    pub(super) handovers: u64,
+}
+
+/// The words that parties tell each other by: the command, then a place for each.
+struct Board(party::Board);
+
+/// Words of a party's place.
+const CPU: usize = 0;
+const VOLUNTARY: usize = 1;
+const INVOLUNTARY: usize = 2;
+
+impl Board {
+    #[inline]
+    fn command(&self) -> u64 {
+        self.0.common(0).load(Ordering::Acquire)
+    }
+
+    /// Gives the command for all who get the token from now on. The end is the last one.
+    fn order(&self, command: Command) {
+        let _ = self.0.common(0).fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
+            (before != Command::End as u64).then_some(command as u64)
+        });
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.command() == Command::End as u64
+    }
+
+    fn report(&self, party: usize) {
+        let usage = rusage_thread();
+        self.0.set(party, VOLUNTARY, usage.nvcsw);
+        self.0.set(party, INVOLUNTARY, usage.nivcsw);
+        self.0.set(party, CPU, place::current_cpu() as u64);
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The hand-over and its one-party cost, timed in turn, and the scheduler's account of both.
 
-use super::board::Switches;
-use super::circle::Circle;
+use super::circle::{Circle, Switches};
 use anyhow::{Result, ensure};
 use bench::measure::{Bench, Declared, Quartet, Timer, Turns, Values, Watch, abba, samples};
 use record::case::Case;
@@ -18,7 +17,6 @@ const LAW_SHARE: f64 = 0.01;
 /// The quartets of a turn: of the hand-overs and of the one party.
 type Both = (Quartet, Quartet);
 
-/// The quartets of a case.
 #[derive(Debug)]
 pub(super) struct Timed {
     /// Laps in the short batch of the hand-overs.
@@ -33,7 +31,6 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    /// Quartets of the hand-overs, and of the one party.
     fn sides(&self) -> (Vec<Quartet>, Vec<Quartet>) {
         self.turns.kept.iter().copied().unzip()
     }
@@ -50,9 +47,6 @@ impl Timed {
 /// Times a case between two accounts of the scheduler's.
 ///
 /// `row`: laps of the short batch at least.
-///
-/// # Errors
-/// A party is gone; all turns are void.
 pub(super) fn time(circle: &mut Circle, row: u64, bench: &mut Bench) -> Result<(Timed, Counted)> {
     let before = circle.switches()?;
     let timed = turns(circle, row, bench)?;
@@ -62,10 +56,6 @@ pub(super) fn time(circle: &mut Circle, row: u64, bench: &mut Bench) -> Result<(
 }
 
 /// Writes the three figures of a case down, if the scheduler says that hand-overs were measured.
-///
-/// # Errors
-/// It says that other things happened. In a rehearsal that is a note: its figures mean nothing, and
-/// its few hand-overs may well be lost on a busy machine.
 pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Counted) -> Result<()> {
     let broken = match (counted.check(), bench.order().rehearsal) {
         (Err(error), false) => return Err(error),
@@ -75,11 +65,11 @@ pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Coun
     let differences = timed.differences();
     let handovers = timed.turns.map(|both| both.0);
     let samples = bench.record(case, "handover", Values::quartets(k, handovers))?;
-    let quantities = &mut samples.quantities;
-    let per_handover = counted.switches() as f64 / counted.handovers as f64;
-    quantities.insert("switches_per_handover".to_owned(), per_handover);
-    let share = counted.involuntary as f64 / counted.switches().max(1) as f64;
-    quantities.insert("involuntary_share".to_owned(), share);
+    let switches = counted.switches();
+    samples.set_quantities([
+        ("switches_per_handover", switches as f64 / counted.handovers as f64),
+        ("involuntary_share", counted.involuntary as f64 / switches.max(1) as f64),
+    ]);
     samples.notes.extend(broken.map(|broken| broken.to_string()));
     samples.notes.extend(timed.notes);
     let one_party = timed.turns.map(|both| both.1);
@@ -89,7 +79,6 @@ pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Coun
     Ok(())
 }
 
-/// What happened in a case by the scheduler's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) handovers: u64,
@@ -99,7 +88,6 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// From two accounts.
     pub(super) fn between(before: &Switches, after: &Switches) -> Counted {
         Counted {
             handovers: after.handovers - before.handovers,
@@ -119,11 +107,7 @@ impl Counted {
         self.involuntary_here.saturating_sub(beyond)
     }
 
-    /// The law: each hand-over takes one party off its CPU once, be it that it waits, yields or is
-    /// preempted by the one it woke.
-    ///
-    /// # Errors
-    /// Switches and hand-overs are further apart than 1 %.
+    /// The law: each hand-over takes one party off its CPU once.
     pub(super) fn check(&self) -> Result<()> {
         let (switches, handovers) = (self.switches(), self.handovers);
         let allowed = (LAW_SHARE * handovers as f64) as u64;

@@ -1,8 +1,9 @@
 //! Ways of a token from one party to the next.
 
 use anyhow::{Context, Result};
+use bench::measure::party::STRIDE;
 use laws::os::switch::Via;
-use metal::memory::{SharedWords, WORDS_PER_LINE};
+use metal::memory::SharedWords;
 use metal::raw::{self, Scope, eventfd, futex_wait, futex_wake};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,15 +16,10 @@ const PIPE_BYTES: usize = 4;
 const EVENT_BYTES: usize = 8;
 /// After so many yields in vain, some milliseconds, the party looks whether it waits for nothing.
 const YIELDS: u32 = 1 << 14;
-/// Words that two parties write lie this far apart: two lines, which some processors fetch
-/// together.
-pub(super) const STRIDE: usize = 2 * WORDS_PER_LINE;
-
 /// One party's two ends: where the token comes from and where it goes to.
 pub(super) enum Ends {
     /// A write makes the next party's read return.
     Pipe(PipeReader, PipeWriter),
-    /// The same by counters.
     Eventfd(OwnedFd, OwnedFd),
     /// A word of one's own is set, and a wait on it ended.
     Futex(Words, Scope),
@@ -42,11 +38,7 @@ pub(super) struct Words {
     rest: usize,
 }
 
-/// The ends of `size` parties in a circle: party i hands over to party i + 1, the last to the
-/// first.
-///
-/// # Errors
-/// Descriptors are short.
+/// Ends of a circle: party i hands over to party i + 1, the last to the first.
 pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
     // One inbox for each, and a word to rest on.
     let shared = Arc::new(SharedWords::new(STRIDE * (size + 1))?);
@@ -78,7 +70,6 @@ pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
     Ok(ends)
 }
 
-/// `size` pairs of descriptors.
 fn many<R, W>(size: usize, make: impl Fn() -> io::Result<(R, W)>) -> Result<(Vec<R>, Vec<W>)> {
     let (mut readers, mut writers) = (Vec::new(), Vec::new());
     for index in 0..size {
@@ -91,10 +82,6 @@ fn many<R, W>(size: usize, make: impl Fn() -> io::Result<(R, W)>) -> Result<(Vec
 }
 
 impl Ends {
-    /// Hands the token over.
-    ///
-    /// # Errors
-    /// Those of the system call; the next party is gone.
     #[inline]
     pub(super) fn send(&self) -> io::Result<()> {
         match self {
@@ -114,11 +101,6 @@ impl Ends {
         }
     }
 
-    /// Waits for the token.
-    ///
-    /// # Errors
-    /// `Interrupted`, by a signal or after many yields in vain, for a look at whether the token may
-    /// still come: the caller may wait again. Those of the system call; the party before is gone.
     #[inline]
     pub(super) fn receive(&self) -> io::Result<()> {
         match self {
@@ -156,9 +138,6 @@ impl Ends {
 
     /// Hands the token over to a party that may rest. The wake-up may take the CPU from the caller
     /// or not; as the token is there before it, one switch does in either case.
-    ///
-    /// # Errors
-    /// Those of [`Ends::send`].
     pub(super) fn rouse_and_send(&self) -> io::Result<()> {
         let Ends::Yield(words) = self else {
             return self.send();
@@ -176,9 +155,6 @@ impl Ends {
     }
 
     /// Hands the token over and rests, which gives the CPU away, until roused.
-    ///
-    /// # Errors
-    /// Those of [`Ends::send`] and of the wait, which a signal does not end.
     pub(super) fn send_and_rest(&self) -> io::Result<()> {
         let Ends::Yield(words) = self else {
             return self.send();
@@ -205,7 +181,6 @@ impl Words {
         self.half(self.outbox).store(1, Ordering::Release);
     }
 
-    /// Whether the token was there; it no longer is.
     #[inline]
     fn take_inbox(&self) -> bool {
         let inbox = self.half(self.inbox);

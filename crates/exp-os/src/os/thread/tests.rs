@@ -1,77 +1,20 @@
 use super::windows::slices;
 use super::*;
-use bench::experiment::AnyExperiment as _;
 use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 use record::event::Raw;
-use record::key::{CaseId, Key};
-use session::fixtures::{params, smoke};
-use std::collections::BTreeSet;
-
-fn cases(site: &Site, preset: Preset, set: &[(&str, &str)]) -> BTreeSet<String> {
-    let offer =
-        EXPERIMENT.series(site, &params(&CARD, preset, set)).expect("threads are everywhere");
-    let cases = offer.series.iter().flat_map(|series| &series.cases);
-    cases.map(|case| case.id.to_string()).collect()
-}
-
-#[test]
-fn presets_choose_what_their_time_allows() {
-    let site = recorded("vm-granite-rapids");
-    assert_eq!(cases(&site, Preset::Quick, &[]).len(), 3);
-    let standard = cases(&site, Preset::Standard, &[]);
-    assert_eq!(standard.len(), 6, "{standard:?}");
-    assert!(standard.contains("pair=llc,stack=cached"));
-    assert!(!standard.contains("pair=llc,stack=fresh"));
-    let thorough = cases(&site, Preset::Thorough, &[]);
-    for case in [
-        "pair=llc,stack=fresh",
-        "pair=same,stack=cached,count=100000",
-        "pair=same,alive=1",
-        "pair=same,alive=1024",
-        "pair=same,alive=1024,work=stress",
-    ] {
-        assert!(thorough.contains(case), "{case}: {thorough:?}");
-    }
-    assert_eq!(thorough.len(), 10);
-}
+use session::fixtures::{ids, offered, skipped, smoke};
 
 #[test]
 fn what_a_site_lacks_is_skipped_with_its_reason() {
     let mut site = recorded("vm-granite-rapids");
     let set = [("pair", "same,llc,remote"), ("stack", "bare"), ("count", "none")];
-    assert_eq!(
-        cases(&site, Preset::Quick, &set),
-        BTreeSet::from(["pair=same,stack=bare".to_owned()])
-    );
-    let skipped = |site: &Site| -> Vec<String> {
-        let offer = EXPERIMENT.series(site, &params(&CARD, Preset::Quick, &set));
-        let skipped = offer.expect("something is there").skipped;
-        assert!(skipped.iter().all(|(_, skip)| !skip.reason.is_empty()));
-        skipped.iter().map(|(id, _)| id.to_string()).collect()
-    };
-    assert_eq!(skipped(&site), ["pair=llc,stack=bare", "pair=remote,stack=bare"]);
+    let offer = offered(&EXPERIMENT, &site, Preset::Quick, &set);
+    assert_eq!(ids(&offer), ["pair=same,stack=bare"]);
+    assert_eq!(skipped(&offer), ["pair=llc,stack=bare", "pair=remote,stack=bare"]);
     site.cpus.truncate(1);
-    assert_eq!(cases(&site, Preset::Standard, &[]).len(), 5, "one CPU: the same alone");
-}
-
-#[test]
-fn the_derived_prediction_comes_from_measured_calls() {
-    let site = &recorded("vm-granite-rapids");
-    let id = CaseId::new().with("pair", "same").with("stack", "fresh");
-    let of = |id: &CaseId, known: &Known, metric: usize| {
-        let case = Case::new(id.clone());
-        EXPERIMENT.predict(site, Some(known), &case, &CARD.metrics[metric])
-    };
-    let mut known = Known::default();
-    assert!(of(&id, &known, 2).is_none());
-    for (call, ns) in [("getpid", 60.0), ("mmap_munmap", 900.0)] {
-        let call = CaseId::new().with("call", call);
-        known.insert(Key::new("os.syscall", &call, "latency"), ns);
-    }
-    assert!(of(&id, &known, 2).expect("told").range.is_some());
-    let many = id.with("count", 1000_u64);
-    assert!(of(&many, &known, 0).is_none() && of(&many, &known, 2).is_some());
+    let alone = offered(&EXPERIMENT, &site, Preset::Standard, &[]);
+    assert_eq!(ids(&alone).len(), 5, "one CPU: the same alone");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 use super::{
     Cause, active_ns, gap_ns, gap_rate_1us_hz, gap_rate_hz, longest_gap_ns, lost, lost_other,
-    lost_timer, read_to_read_by_read_ns, read_to_read_ns, threshold_ns, tick_period_ns,
+    lost_timer, read_to_read_ns, threshold_ns, tick_period_ns,
 };
 use bench::experiment::Site;
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::{bare_site, recorded};
 use host::limits::CpuQuota;
 use record::event::Range;
 
@@ -59,19 +58,6 @@ fn a_quota_moves_what_is_lost_and_the_longest_gap() {
     assert_eq!(longest_gap_ns(&site).range, free.1);
 }
 
-#[test]
-fn gaps_and_what_lies_between_them_agree() {
-    for site in sites() {
-        let cpu = site.cpus.first().copied();
-        let gaps = gap_rate_hz(&site, cpu).range;
-        let active = active_ns(&site, cpu).range;
-        assert!((gaps.likely * active.likely / 1e9 - 1.0).abs() < 0.01, "{gaps:?} {active:?}");
-        assert!(active.low <= active.likely && active.likely <= active.high);
-        let long = gap_rate_1us_hz(&site, cpu).range;
-        assert!(long.low <= gaps.low && long.likely <= gaps.likely && long.high <= gaps.high);
-    }
-}
-
 /// The goal for figures of the operating system on machines of their own: a median ratio of high to
 /// low of at most 4. Shares that may be nothing have no ratio.
 #[test]
@@ -100,16 +86,6 @@ fn priors_of_a_machine_of_its_own_are_no_wider_than_the_goal() {
         ratios.sort_by(f64::total_cmp);
         let median = f64::midpoint(ratios[4], ratios[5]);
         assert!(median <= 4.0, "{hz} Hz: {ratios:?}");
-    }
-}
-
-#[test]
-fn a_known_read_foretells_the_turn() {
-    for site in sites() {
-        let prior = read_to_read_ns(&site).range;
-        let known = read_to_read_by_read_ns(10.0).range;
-        assert!(known.high / known.low < 2.0 && prior.low < prior.high);
-        assert!((10.0..13.0).contains(&known.likely));
     }
 }
 

@@ -40,7 +40,6 @@ fn timeline(events: &[Event]) -> Timeline {
     timeline_until(events, None)
 }
 
-/// The same with a ring that was full from then on.
 fn timeline_until(events: &[Event], full: Option<u64>) -> Timeline {
     let threads = Threads {
         traced: BTreeSet::from([ME]),
@@ -50,7 +49,6 @@ fn timeline_until(events: &[Event], full: Option<u64>) -> Timeline {
     Timeline::of(events, &threads, END, holes, Some(0))
 }
 
-/// With counters enough for anything.
 fn traced(timeline: Timeline) -> Evidence {
     let of_cpu =
         OfCpu { timeline: Some(timeline), ..counters(&[("LOC", 100), ("RES", 100)], 100, None) };
@@ -200,8 +198,7 @@ fn lost_events_and_lost_ends_do_no_harm() {
 
 const LOST: &str = "unattributed events were lost from 0.00 s on: more than the ring holds";
 
-/// Whoever was seen last has not the rest of the window, and of what was seen after the hole's
-/// beginning the pairs are torn.
+/// Whoever was seen last has not the rest of the window; pairs after a hole are torn.
 #[test]
 fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
     use Cause::Timer;

@@ -112,7 +112,6 @@ fn a_namespace_of_its_own_has_its_own_numbers() {
     assert_eq!(told, [(3, true, nobody), (nobody, false, 3), (3, true, 0)]);
 }
 
-/// Each costs tens of milliseconds in the end.
 #[test]
 fn what_never_comes_is_not_kept() {
     let names = |tree: &Root| -> Vec<String> {

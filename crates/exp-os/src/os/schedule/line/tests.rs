@@ -3,7 +3,6 @@ use metal::gaps::Gap;
 
 const ALL: (u64, u64) = (0, u64::MAX);
 
-/// A process that ran in these stretches.
 fn log(stretches: &[(u64, u64)]) -> Log {
     let gaps = stretches.windows(2).map(|pair| Gap { start: pair[0].1, end: pair[1].0 });
     Log {
