@@ -95,7 +95,9 @@ impl Sleep {
     fn set(self, spacing: &str) -> String {
         let Sleep { load, clock, policy, idle_states, .. } = self;
         let slack = if policy == "fifo" { "" } else { "slack=default " };
-        format!("spacing={spacing} load={load} clock={clock} policy={policy} {slack}idle_states={idle_states}")
+        format!(
+            "spacing={spacing} load={load} clock={clock} policy={policy} {slack}idle_states={idle_states}"
+        )
     }
 
     fn case(self) -> CaseId {

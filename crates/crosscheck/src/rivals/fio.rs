@@ -154,7 +154,9 @@ impl Work {
     fn set(self) -> String {
         let Work { op, pattern, block, depth, .. } = self;
         let engine = self.ours();
-        format!("op={op} pattern={pattern} mode=direct block={block} engine={engine} depth={depth} threads=1")
+        format!(
+            "op={op} pattern={pattern} mode=direct block={block} engine={engine} depth={depth} threads=1"
+        )
     }
 
     fn size(self) -> u64 {

@@ -48,7 +48,9 @@ fn pairing(conditions: &Conditions, mode: &str) -> Pairing {
     // Of a directory it makes a file of its own in it, writes it whole and syncs it.
     let files = conditions.files.clone().unwrap_or_default().display().to_string();
     let words = ["-q", "-B", "-i", "0", "-w", &seconds, "-s", "4k", "-S", &bytes, option, &files];
-    let set = format!("op=read pattern=random mode={mode} block=4096 engine=psync depth=1 threads=1 size={bytes} window={window}");
+    let set = format!(
+        "op=read pattern=random mode={mode} block=4096 engine=psync depth=1 threads=1 size={bytes} window={window}"
+    );
     let row = Row {
         case: case_of(&set, 6),
         statistic: Statistic::MeanOfAll,

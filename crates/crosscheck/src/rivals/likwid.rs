@@ -139,7 +139,7 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         Preset::Rehearsal => ["-i", TIMES_REHEARSAL],
         _ => ["-s", &seconds],
     };
-    let args = ["-t", kernel.unwrap_or("none"), place, &group, length[0], length[1]];
+    let args = ["-t", kernel.as_deref().unwrap_or("none"), place, &group, length[0], length[1]];
     let difference = match one.level {
         "L1" => DIFFERENCE_L1,
         _ => DIFFERENCE,
@@ -163,48 +163,36 @@ fn name(one: Loop) -> String {
 /// Its loop of the widest vectors; plumb's `vector` takes them too, in main memory unless narrower
 /// ones are faster. Its `triad` has four arrays, the one of three is its `stream`; its `update`
 /// stores what it loaded, unchanged, and is no `modify`.
-fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
-    let past = stores == "nontemporal";
+fn kernel(host: &Host, op: &str, stores: &str) -> Result<String, Skip> {
+    let is_past = stores == "nontemporal" && op != "read";
     let has = |feature: &str| host.cpu.has(feature);
-    let vectors = match host.cpu.arch {
-        Arch::X86_64 if has("avx512f") => 3,
-        Arch::X86_64 if has("avx2") && has("fma") => 2,
-        Arch::X86_64 => 1,
-        Arch::Aarch64 => 0,
+    let width = match host.cpu.arch {
+        Arch::X86_64 if has("avx512f") => "avx512",
+        Arch::X86_64 if has("avx2") && has("fma") => "avx",
+        Arch::X86_64 => "sse",
+        Arch::Aarch64 => "neon",
     };
-    Ok(match (op, past, vectors) {
-        ("read", _, 3) => "load_avx512",
-        ("read", _, 2) => "load_avx",
-        ("read", _, 1) => "load_sse",
-        ("read", _, 0) => "load_neon",
-        ("write", false, 3) => "store_avx512",
-        ("write", false, 2) => "store_avx",
-        ("write", false, 1) => "store_sse",
-        ("write", false, 0) => "store_neon",
-        ("write", true, 3) => "store_mem_avx512",
-        ("write", true, 2) => "store_mem_avx",
-        ("write", true, 1) => "store_mem_sse",
-        ("copy", false, 3) => "copy_avx512",
-        ("copy", false, 2) => "copy_avx",
-        ("copy", false, 1) => "copy_sse",
+    let name = match op {
+        "read" => "load",
+        "write" => "store",
+        "copy" => "copy",
+        _ => "stream",
+    };
+    let past = if is_past { "_mem" } else { "" };
+    let fused = match (op, width) {
+        ("triad", "avx512") if !is_past => "_fma",
+        ("triad", "avx") => "_fma",
+        _ => "",
+    };
+    match (width, op, is_past) {
         // Pairs of general registers: 16 bytes, as a vector of NEON.
-        ("copy", false, 0) => "copy_pair",
-        ("copy", true, 3) => "copy_mem_avx512",
-        ("copy", true, 2) => "copy_mem_avx",
-        ("copy", true, 1) => "copy_mem_sse",
-        ("copy", true, 0) => "copy_nt",
-        ("triad", false, 3) => "stream_avx512_fma",
-        ("triad", false, 2) => "stream_avx_fma",
-        ("triad", false, 1) => "stream_sse",
-        ("triad", true, 3) => "stream_mem_avx512",
-        ("triad", true, 2) => "stream_mem_avx_fma",
-        ("triad", true, 1) => "stream_mem_sse",
-        _ => {
-            return Err(Skip::because(format!(
-                "likwid-bench has no loop of {op} by {stores} stores for this processor's vectors"
-            )));
-        }
-    })
+        ("neon", "copy", false) => Ok("copy_pair".to_owned()),
+        ("neon", "copy", true) => Ok("copy_nt".to_owned()),
+        ("neon", "triad", _) | ("neon", "write", true) => Err(Skip::because(format!(
+            "likwid-bench has no loop of {op} by {stores} stores for this processor's vectors"
+        ))),
+        _ => Ok(format!("{name}{past}_{width}{fused}")),
+    }
 }
 
 /// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on

@@ -112,8 +112,7 @@ fn process(conditions: &Conditions, stressor: &str) -> Pairing {
         goal,
         ..Row::new("in_sequence", Unit::Ns, format!("{stressor} real"), difference)
     };
-    let mut set =
-        format!("call={call} resident=1MiB pages=base areas={AREAS} written={WRITTEN}");
+    let mut set = format!("call={call} resident=1MiB pages=base areas={AREAS} written={WRITTEN}");
     if !is_fork {
         set += &format!(" steady={STEADY}");
     }

@@ -146,7 +146,9 @@ fn fileio(conditions: &Conditions) -> Pairing {
     ];
     let prepare = ["env", &change, "sysbench", "fileio", &size, "--file-num=1", "prepare"];
     let size = bytes.to_string();
-    let set = format!("op=read pattern=random mode=direct block=4096 engine=psync depth=1 threads=1 size={size} window=225ms");
+    let set = format!(
+        "op=read pattern=random mode=direct block=4096 engine=psync depth=1 threads=1 size={size} window=225ms"
+    );
     let theirs = Theirs {
         program: "env",
         behind: vec!["sysbench"],

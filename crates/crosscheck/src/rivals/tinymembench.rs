@@ -121,7 +121,9 @@ fn bandwidth(conditions: &Conditions) -> Pairing {
     let kernels = kernels(conditions.host.cpu.arch);
     let rows = kernels.iter().map(|(name, op, stores, width)| Row {
         name: format!("{op}-{stores}"),
-        case: case(&format!("op={op} stores={stores} access=every width={width} level=DRAM threads=1")),
+        case: case(&format!(
+            "op={op} stores={stores} access=every width={width} level=DRAM threads=1"
+        )),
         statistic: Statistic::Best,
         // What is read counts as well in plumb's.
         times: if *op == "copy" { 0.5 } else { 1.0 },

@@ -18,7 +18,10 @@ pub(super) fn place() -> (TempDir, Site) {
 }
 
 /// A rehearsal in a directory of its own.
-pub(super) fn rehearsed(experiment: &dyn AnyExperiment, set: &[(&str, &str)]) -> (TempDir, Rehearsed) {
+pub(super) fn rehearsed(
+    experiment: &dyn AnyExperiment,
+    set: &[(&str, &str)],
+) -> (TempDir, Rehearsed) {
     let (dir, site) = place();
     let rehearsed = rehearse_in(experiment, &site, Preset::Rehearsal, set);
     (dir, rehearsed)

@@ -97,9 +97,7 @@ fn both_sleep_alike() {
     let all = pairings(&conditions("vm-granite-rapids", &[1, 0], Preset::Thorough));
     for pairing in &all {
         let args = pairing.theirs.args.join(" ");
-        let set = |name: &str| {
-            pairing.ours.setting(name).expect("is set").to_owned()
-        };
+        let set = |name: &str| pairing.ours.setting(name).expect("is set").to_owned();
         let has = |word: &str| args.contains(word);
         assert!(has(&format!("--interval={} ", set("spacing").trim_end_matches("us"))), "{args}");
         assert!(has(&format!("--policy={}", set("policy"))), "{args}");

@@ -64,8 +64,7 @@ fn large_sizes_lie_in_one_file_and_small_ones_have_their_own() {
 
 #[test]
 fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
-    let (_dir, rehearsed) =
-        rehearsed(&EXPERIMENT, &[("mode", "cached"), ("size", "33MiB,34MiB")]);
+    let (_dir, rehearsed) = rehearsed(&EXPERIMENT, &[("mode", "cached"), ("size", "33MiB,34MiB")]);
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     for size in [33 << 20, 34 << 20] {
         let id = case(Pattern::Random, Mode::Cached, size);
@@ -219,7 +218,12 @@ impl contract::Experiment for Prepared {
 fn the_gain_of_readahead_is_the_ratio_of_a_pair() {
     let values = known(&[
         ("fs.read", "pattern=sequential,mode=cold,size=1048576", "latency_per_block", 4e3),
-        ("fs.read", "pattern=sequential,mode=cold_no_readahead,size=1048576", "latency_per_block", 1e5),
+        (
+            "fs.read",
+            "pattern=sequential,mode=cold_no_readahead,size=1048576",
+            "latency_per_block",
+            1e5,
+        ),
         ("fs.read", "pattern=sequential,mode=direct,size=1048576", "latency_per_block", 9e4),
     ]);
     let derived = EXPERIMENT.derive(&bare_site(), &Known::default(), &values);

@@ -229,24 +229,9 @@ pub(super) static ENTRIES: &[Entry] = &[
         needs: Needs::Arrays { ops: &["copy", "scale", "triad"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[
-            Figure {
-                name: "copy",
-                case: "op=copy",
-                what: "STREAM copy bandwidth",
-                ..KERNEL
-            },
-            Figure {
-                name: "scale",
-                case: "op=scale",
-                what: "STREAM scale bandwidth",
-                ..KERNEL
-            },
-            Figure {
-                name: "triad",
-                case: "op=triad",
-                what: "STREAM triad bandwidth",
-                ..KERNEL
-            },
+            Figure { name: "copy", case: "op=copy", what: "STREAM copy bandwidth", ..KERNEL },
+            Figure { name: "scale", case: "op=scale", what: "STREAM scale bandwidth", ..KERNEL },
+            Figure { name: "triad", case: "op=triad", what: "STREAM triad bandwidth", ..KERNEL },
         ],
         ..PLAIN
     },
@@ -377,7 +362,8 @@ pub(super) static ENTRIES: &[Entry] = &[
 ];
 
 /// Cached pages of a file, as bw_file_rd reads them.
-const READ_CACHED: &str = "op=read pattern=sequential mode=cached block=64KiB engine=psync depth=1 threads=1 size=8MiB";
+const READ_CACHED: &str =
+    "op=read pattern=sequential mode=cached block=64KiB engine=psync depth=1 threads=1 size=8MiB";
 
 const SOME: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
                     vectors); plumb moves every byte by the fastest vectors. Both move every line";

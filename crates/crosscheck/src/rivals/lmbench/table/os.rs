@@ -40,12 +40,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "syscall-read",
         args: "read",
         set: "call=read_zero",
-        rows: &[Figure {
-            case: "call=read_zero",
-            what: "Simple read",
-            difference: CALLED,
-            ..TIME
-        }],
+        rows: &[Figure { case: "call=read_zero", what: "Simple read", difference: CALLED, ..TIME }],
         ..SYSCALL
     },
     Entry {
@@ -65,12 +60,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "syscall-stat",
         args: "stat /dev/null",
         set: "call=stat",
-        rows: &[Figure {
-            case: "call=stat",
-            what: "Simple stat",
-            difference: CALLED,
-            ..TIME
-        }],
+        rows: &[Figure { case: "call=stat", what: "Simple stat", difference: CALLED, ..TIME }],
         ..SYSCALL
     },
     Entry {
