@@ -1,12 +1,12 @@
 //! The summary of a run: what its key figures name, how many there are, and that a run has them.
 
 use super::{all, offer, sites};
-use bench::experiment::{Experiment, Preset, Role, Site};
+use bench::experiment::{AnyExperiment, Preset, Role, Site};
 use record::key::CaseId;
 use record::key_figure::KeyFigure;
 use session::params::parse_values;
 
-fn keys() -> impl Iterator<Item = (&'static dyn Experiment, &'static KeyFigure)> {
+fn keys() -> impl Iterator<Item = (&'static dyn AnyExperiment, &'static KeyFigure)> {
     let all = all().into_iter();
     all.flat_map(|(_, experiment)| experiment.card().keys.iter().map(move |key| (experiment, key)))
 }
@@ -54,7 +54,7 @@ fn key_figures_name_what_their_cards_have() {
 }
 
 /// The cases that an experiment's figures would have, as planned.
-fn cases(experiment: &'static dyn Experiment, site: &Site, preset: Preset) -> Vec<CaseId> {
+fn cases(experiment: &'static dyn AnyExperiment, site: &Site, preset: Preset) -> Vec<CaseId> {
     let Some(offer) = offer(experiment, site, preset) else {
         return Vec::new();
     };
