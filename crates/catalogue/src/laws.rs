@@ -263,8 +263,8 @@ fn dependencies_exist_and_form_no_circle() {
 
 #[test]
 fn every_experiment_keeps_its_contract_at_every_site() {
-    let others = fixtures::sites().into_iter().map(|site| ("of the fixtures".to_owned(), site));
-    let others: Vec<_> = others.collect();
+    let others = fixtures::sites().into_iter().chain(fixtures::file_systems());
+    let others: Vec<_> = others.map(|site| ("of the fixtures".to_owned(), site)).collect();
     for preset in PRESETS {
         let recorded = sites(preset).into_iter().flat_map(|(host, site)| {
             let joined = with_peer(site.clone());

@@ -1,17 +1,16 @@
 //! plumb's side beside those that move memory: cases of `memory.bandwidth` whose arrays have as
 //! many bytes as the rival's.
 
+use super::sides::case;
 use super::{Conditions, MIB, Ours, Row, Statistic};
 use bench::experiment::{Site, Skip};
 use catalogue::{self, FAMILIES};
 use record::case::Case;
 use record::crosscheck::Goal;
-use record::key::CaseId;
 use record::unit::Unit;
 use session::params::Settings;
 use session::plan::case_ns;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 const ID: &str = "memory.bandwidth";
 /// Kernels of STREAM.
@@ -51,25 +50,12 @@ impl Moves<'_> {
             1 => "1",
             _ => "all",
         };
-        let mut set: Vec<(&'static str, String)> = [
-            ("op", self.ops.join(",").as_str()),
-            ("stores", self.stores),
-            ("access", "every"),
-            ("width", "vector"),
-            ("level", self.level),
-            ("threads", threads),
-        ]
-        .map(|(name, value)| (name, value.to_owned()))
-        .into();
-        set.push(("limit", self.limit.max(LIMIT_LEAST).to_string()));
-        Ours {
-            experiment: ID,
-            set,
-            cpus: self.cpus.to_vec(),
-            dir: None,
-            budget: Duration::from_secs(10),
-            preset: conditions.lengths(),
-        }
+        let Moves { stores, level, .. } = self;
+        let (ops, limit) = (self.ops.join(","), self.limit.max(LIMIT_LEAST));
+        let set = format!(
+            "op={ops} stores={stores} access=every width=vector level={level} threads={threads} limit={limit}"
+        );
+        conditions.ours(ID, &set).on(self.cpus).within(10)
     }
 
     /// Bytes of all threads' arrays together, as plumb's command takes them; the same for each of
@@ -101,39 +87,40 @@ impl Moves<'_> {
         }
     }
 
+    /// The rows of its kernels, named by them.
+    pub fn rows(
+        &self,
+        what: impl Fn(&str) -> String,
+        goal: Goal,
+        difference: &'static str,
+    ) -> Vec<Row> {
+        let row = |op: &&'static str| Row {
+            name: (*op).to_owned(),
+            ..self.row(op, what(op), Statistic::Best, goal, difference)
+        };
+        self.ops.iter().map(row).collect()
+    }
+
     /// The row of one of its kernels.
     pub fn row(
         &self,
         op: &'static str,
+        what: impl Into<String>,
         statistic: Statistic,
         goal: Goal,
         difference: &'static str,
     ) -> Row {
-        Row {
-            name: String::new(),
-            case: CaseId::new().with("op", op).with("stores", self.stores),
-            metric: "bandwidth",
-            statistic,
-            times: 1.0,
-            unit: Unit::BPerS,
-            what: String::new(),
-            goal,
-            difference,
-        }
+        let case = case(&format!("op={op} stores={}", self.stores));
+        Row { case, statistic, goal, ..Row::new("bandwidth", Unit::BPerS, what, difference) }
     }
 }
 
 /// Cases of plumb's command as it will resolve them: alone, it has no figures of others to go by.
-///
-/// # Errors
-/// None of them can be measured on this machine.
 pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, Skip> {
     let experiment = catalogue::find(ours.experiment)
         .ok_or_else(|| Skip::because(format!("plumb has no {}", ours.experiment)))?;
-    let settings = ours.set.iter();
-    let texts: Vec<String> =
-        settings.map(|(name, value)| format!("{}.{name}={value}", ours.experiment)).collect();
-    let settings = Settings::parse(&texts, FAMILIES).map_err(|bad| Skip::because(bad.0))?;
+    let settings = Settings::parse(&ours.settings(), FAMILIES);
+    let settings = settings.map_err(|bad| Skip::because(bad.0))?;
     let site = Site {
         host: conditions.host.clone(),
         peer: None,

@@ -31,11 +31,8 @@ fn ours(ours: &Ours, site: &Site) -> Duration {
         case_ns: case_ns(ours.preset),
         ..site.clone()
     };
-    let set = ours.set.iter();
-    let set: Vec<String> =
-        set.map(|(name, value)| format!("{}.{name}={value}", ours.experiment)).collect();
     let selection = Selection::parse(&[ours.experiment.to_owned()], FAMILIES);
-    let settings = Settings::parse(&set, FAMILIES);
+    let settings = Settings::parse(&ours.settings(), FAMILIES);
     let (Ok(selection), Ok(settings)) = (selection, settings) else {
         return ours.budget;
     };

@@ -12,8 +12,10 @@ mod ours;
 mod ports;
 mod probe;
 mod process;
+mod read;
 mod ready;
 mod rivals;
+mod sides;
 #[cfg(test)]
 mod tests;
 pub mod turns;
@@ -138,9 +140,9 @@ pub struct Pairing {
 pub struct Ours {
     /// The experiment.
     pub experiment: &'static str,
-    /// Its parameters and settings, as `--set` takes their values (lists too): those that are left
-    /// out have the preset's defaults, so name all that make cases.
-    pub set: Vec<(&'static str, String)>,
+    /// Its parameters and settings, as `--set` takes them (lists too), with a blank between: those
+    /// that are left out have the preset's defaults, so name all that make cases.
+    pub set: String,
     /// CPUs.
     pub cpus: Vec<usize>,
     /// Directory for its files.

@@ -23,17 +23,12 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
     if let Some(dir) = &ours.dir {
         args.extend(["--dir".to_owned(), dir.display().to_string()]);
     }
-    for (name, value) in &ours.set {
-        args.extend(["--set".to_owned(), format!("{}.{name}={value}", ours.experiment)]);
-    }
+    args.extend(ours.settings().into_iter().flat_map(|one| ["--set".to_owned(), one]));
     args.extend(["--json".to_owned(), "--out".to_owned(), record.display().to_string()]);
     args
 }
 
 /// The value of a row in a run.
-///
-/// # Errors
-/// The run has no such figure, or several, or it was not measured: why.
 pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     // As found: other tools cannot tell whose the core was.
     let as_found = |figure: Figure| match figure.as_found {
@@ -85,13 +80,27 @@ fn finite(ours: &Ours, row: &Row, case: &CaseId, value: f64) -> Result<f64> {
     }
 }
 
+/// The value of the first figure of a case and a metric, in a run of one experiment.
+pub(super) fn figure_value(run: &Run, case: &CaseId, metric: &str) -> Result<f64> {
+    let is_meant = |figure: &Figure| {
+        figure.metric.as_ref().is_some_and(|told| told.name == metric) && is_of(&figure.case, case)
+    };
+    let found = figures(run).into_iter().find(is_meant);
+    found.and_then(|figure| figure.value).with_context(|| format!("no {metric} of {case}"))
+}
+
+/// Whether a case has all the parameters that are told of it.
+pub(super) fn is_of(case: &CaseId, told: &CaseId) -> bool {
+    told.0.iter().all(|(name, value)| case.get(name) == Some(value))
+}
+
 /// The one figure that a row means.
 fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Figure> {
     let label = || format!("{} {} of {}", row.metric, row.case, ours.experiment);
     let is_meant = |figure: &&Figure| {
         figure.experiment == ours.experiment
             && figure.metric.as_ref().is_some_and(|metric| metric.name == row.metric)
-            && row.case.0.iter().all(|(name, value)| figure.case.get(name) == Some(value))
+            && is_of(&figure.case, &row.case)
     };
     let meant: Vec<&Figure> = all.iter().filter(is_meant).collect();
     match meant.as_slice() {

@@ -5,9 +5,6 @@ use std::fs;
 use std::net::{TcpListener, UdpSocket};
 
 /// Ports that nobody has now, neither for TCP nor for UDP.
-///
-/// # Errors
-/// None is free.
 pub(super) fn free_ports() -> Result<[u16; 4]> {
     let free = || -> std::io::Result<_> {
         let stream = TcpListener::bind("127.0.0.1:0")?;

@@ -31,9 +31,6 @@ pub(super) struct Ready {
 }
 
 /// The rivals that are here, and what is run beside each: nothing is run but to ask for versions.
-///
-/// # Errors
-/// [`session::child::Interrupted`]; the directories cannot be made.
 pub(super) fn ready(
     setting: &Setting,
     observer: &mut dyn Observer,

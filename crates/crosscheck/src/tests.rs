@@ -17,11 +17,45 @@ pub(super) fn said(stdout: &str) -> Output {
     Output { stdout: stdout.to_owned(), ..Output::default() }
 }
 
-/// Demands that a recorded output was read as this value.
+/// A recorded output of a rival: the text of a file below `testdata`.
+pub(super) fn text(rival: &Rival, file: &str) -> String {
+    let of_rival = testdata(rival).into_iter().find(|(name, _)| name == file);
+    of_rival.unwrap_or_else(|| panic!("no {file} of {}", rival.name)).1
+}
+
+/// A text on every stream, and as the answer.
+pub(super) fn everywhere(text: &str) -> Output {
+    let text = || text.to_owned();
+    Output { stdout: text(), stderr: text(), answer: text() }
+}
+
+/// Demands what is read of recorded outputs: file, row, value.
 #[track_caller]
-pub(super) fn close(found: Result<f64, String>, value: f64) {
-    let found = found.expect("a recorded output");
-    assert!((found / value - 1.0).abs() < 1e-9, "{found} {value}");
+pub(super) fn reads(rival: &Rival, told: &[(&str, &str, f64)]) {
+    for (file, what, value) in told {
+        let found = (rival.parse)(&everywhere(&text(rival, file)), what);
+        let found = found.unwrap_or_else(|why| panic!("{file}: {what}: {why}"));
+        assert!((found / value - 1.0).abs() < 1e-9, "{file}: {what}: {found} {value}");
+    }
+}
+
+/// Demands that a row is in none of these texts, each for a reason of one line.
+#[track_caller]
+pub(super) fn refuses(rival: &Rival, what: &str, texts: &[&str]) {
+    for text in texts {
+        let why = (rival.parse)(&everywhere(text), what).expect_err(text);
+        assert!(!why.is_empty() && !why.contains('\n'), "{what}: {why}");
+    }
+}
+
+/// Demands the versions that recorded outputs and other texts tell.
+#[track_caller]
+pub(super) fn versions(rival: &Rival, files: &[(&str, &str)], others: &[(&str, Option<&str>)]) {
+    let files = files.iter().map(|(file, version)| (text(rival, file), Some(*version)));
+    let others = others.iter().map(|(text, version)| ((*text).to_owned(), *version));
+    for (text, version) in files.chain(others) {
+        assert_eq!((rival.version)(&said(&text)).as_deref(), version, "{text}");
+    }
 }
 
 /// Conditions on a machine; as little as it allows with its first CPU alone.
@@ -137,13 +171,8 @@ fn planned(rival: &Rival, pairing: &Pairing, site: &Site) {
     let label = format!("{}: {}", rival.name, pairing.name);
     let ours = &pairing.ours;
     let selection = Selection::parse(&[ours.experiment.to_owned()], FAMILIES).unwrap();
-    let set: Vec<String> = ours
-        .set
-        .iter()
-        .map(|(name, value)| format!("{}.{name}={value}", ours.experiment))
-        .collect();
-    let settings =
-        Settings::parse(&set, FAMILIES).unwrap_or_else(|error| panic!("{label}: {error}"));
+    let settings = Settings::parse(&ours.settings(), FAMILIES)
+        .unwrap_or_else(|error| panic!("{label}: {error}"));
     let site = Site { cpus: ours.cpus.clone(), ..site.clone() };
     let planned = plan(FAMILIES, &selection, &settings, ours.preset, ours.budget, &site)
         .unwrap_or_else(|error| panic!("{label}: {error}"));
@@ -290,7 +319,7 @@ fn damaged_answers_do_no_harm() {
 }
 
 /// The recorded outputs of a rival: names and texts.
-fn testdata(rival: &Rival) -> Vec<(String, String)> {
+pub(super) fn testdata(rival: &Rival) -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/testdata").join(rival.name);
     let entries = std::fs::read_dir(dir).into_iter().flatten();
     entries

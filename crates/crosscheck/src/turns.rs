@@ -52,9 +52,6 @@ pub type Wanted = Box<dyn Fn(&str) -> bool>;
 /// Who is told what happens, between turns.
 pub trait Observer {
     /// An event happened; it is to be stored.
-    ///
-    /// # Errors
-    /// It could not be stored: the crosscheck ends.
     fn event(&mut self, event: &Event) -> Result<()>;
 
     /// All rivals have been looked for, and the first turn begins: how many comparisons and turns
@@ -359,9 +356,6 @@ impl Bout<'_> {
     }
 
     /// What was written before is on the disk: as plumb does before each round.
-    ///
-    /// # Errors
-    /// The file system hangs: a child touches it, which is left behind then.
     fn settle(&self) -> Result<()> {
         let Some(dir) = self.pairing.ours.dir.clone() else {
             return Ok(());
@@ -412,15 +406,9 @@ mod tests {
             stderr: stderr.to_owned(),
             answer: String::new(),
         };
-        let json = said(
-            "fio: pid=1, err=1, func=io_queue_init, error=Operation not permitted\n{\n}\n",
-            "",
-        );
-        assert_eq!(
-            last("fio", &json),
-            "fio: pid=1, err=1, func=io_queue_init, error=Operation not permitted"
-        );
-        assert_eq!(last("/usr/bin/fio", &json), last("fio", &json));
+        let own = "fio: pid=1, err=1, func=io_queue_init, error=Operation not permitted";
+        let json = said(&format!("{own}\n{{\n}}\n"), "");
+        assert_eq!([last("fio", &json), last("/usr/bin/fio", &json)], [own, own]);
         let both = said("half an answer\n", "usage\nno such option\n\n");
         assert_eq!(last("tool", &both), "no such option");
         let own = said("tool: cannot\n", "at line 3\n");

@@ -108,13 +108,8 @@ pub fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
     };
     let why = match is_virtual {
         true => format!(
-            "{} is a virtual disk, behind which may be the host's memory (12 µs and more), flash ({:.0} to \
-             {:.0} µs) or a disk that spins ({:.0} to {:.0} ms)",
-            disk.name,
-            FLASH_NVME.random_ns.low / 1e3,
-            FLASH.random_ns.high / 1e3,
-            SPINNING.random_ns.low / 1e6,
-            SPINNING.random_ns.high / 1e6
+            "{} is a virtual disk: the host's memory (12 µs), flash (up to 300 µs) or a disk that spins (up to 30 ms)",
+            disk.name
         ),
         false => format!("{} is {}", disk.name, kind.name),
     };

@@ -2,8 +2,9 @@
 
 pub mod joined;
 
-use super::Site;
+use super::{DirFacts, Known, Site};
 use host::{Core, Host, Root};
+use record::key::{CaseId, Key, Value};
 use std::path::Path;
 
 /// A site about which nothing is known: every law must answer all the same.
@@ -39,4 +40,79 @@ pub fn recorded(name: &str) -> Site {
     let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");
     let host = Host::read(&root);
     Site { cpus: host.cpu.usable(), host, ..bare_site() }
+}
+
+/// A case as it is written (`op=read,block=4096`).
+pub fn case(text: &str) -> CaseId {
+    let parts = text.split(',').filter_map(|part| part.split_once('='));
+    parts.fold(CaseId::new(), |id, (name, value)| match value.parse::<u64>() {
+        Ok(number) => id.with(name, number),
+        Err(_) => id.with(name, Value::from(value)),
+    })
+}
+
+/// Figures of earlier experiments: experiment, case (as for [`case`]), metric, value.
+pub fn known(figures: &[(&str, &str, &str, f64)]) -> Known {
+    let mut known = Known::default();
+    for (experiment, of, metric, value) in figures {
+        known.insert(Key::new(experiment, &case(of), metric), *value);
+    }
+    known
+}
+
+/// A site with a directory on ext4 in which a run may write so much.
+pub fn with_dir(site: Site, path: &str, allowance_bytes: u64) -> Site {
+    let (path, file_system) = (path.into(), "ext4".to_owned());
+    Site { dir: Some(DirFacts { path, file_system, allowance_bytes }), ..site }
+}
+
+/// A machine with a disk below `/x`: its name, whether it spins, its cache (`write back`), options
+/// of the mount. What a hypervisor makes (`vda`) has no model.
+pub fn on_disk(name: &str, spins: bool, cache: &str, options: &str) -> Site {
+    let model = match name {
+        "vda" => String::new(),
+        _ => format!("== sys/block/{name}/device/model\nX\n"),
+    };
+    let tree = format!(
+        "== sys/block/{name}/size\n2000000000\n== sys/block/{name}/dev\n8:0\n{model}\
+         == sys/block/{name}/queue/rotational\n{}\n== sys/block/{name}/queue/read_ahead_kb\n128\n\
+         == sys/block/{name}/queue/write_cache\n{cache}\n== sys/block/{name}/queue/fua\n0\n\
+         == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} {options}\n\
+         23 22 0:9 / /tmp rw - tmpfs tmpfs rw\n",
+        u8::from(spins)
+    );
+    let mut site = Site { host: Host::read(&Root::tree(&tree)), ..bare_site() };
+    if name != "vda" {
+        site.host.kernel.virtualisation.is_guest = Some(false);
+    }
+    with_dir(site, "/x", 1 << 34)
+}
+
+/// Machines with files on every kind of file system and of disk.
+pub fn file_systems() -> Vec<Site> {
+    const KINDS: [&str; 11] = [
+        "ext4",
+        "xfs",
+        "btrfs",
+        "vfat",
+        "tmpfs",
+        "overlay",
+        "fuse.sshfs",
+        "nfs4",
+        "zfs",
+        "",
+        "new",
+    ];
+    let of_kind = |kind: &&str| {
+        let mut site = on_disk("nvme0n1", false, "write back", "rw");
+        site.dir = site.dir.map(|dir| DirFacts { file_system: (*kind).to_owned(), ..dir });
+        site
+    };
+    let disks = [
+        on_disk("sda", true, "write back", "rw"),
+        on_disk("sda", true, "write through", "rw"),
+        on_disk("sda", false, "write back", "rw,nobarrier"),
+        on_disk("vda", true, "write back", "rw"),
+    ];
+    KINDS.iter().map(of_kind).chain(disks).collect()
 }

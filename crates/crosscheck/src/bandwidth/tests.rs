@@ -3,23 +3,13 @@ use crate::{Conditions, Pairing};
 use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 /// What both sides would have on a recorded machine.
 pub(crate) fn conditions(host: &str, cpus: usize, preset: Preset) -> Conditions {
-    let site = recorded(host);
     Conditions {
-        cpus: site.cpus[..cpus.min(site.cpus.len())].to_vec(),
-        host: site.host,
         memory_bytes: 16 << 30,
-        scratch: PathBuf::from("/scratch"),
-        files: None,
-        in_memory: Some(PathBuf::from("/in-memory")),
         version: String::new(),
-        preset,
-        seconds: 1.0,
-        ports: [0; 4],
-        is_root: false,
+        ..crate::tests::conditions(&recorded(host), preset, cpus)
     }
 }
 

@@ -8,13 +8,15 @@
 
 mod theirs;
 
-use crate::{Conditions, Goal, Ours, Pairing, Rival, Row, Statistic, Theirs};
+use crate::ours::is_of;
+use crate::read::version_behind;
+use crate::sides::case;
+use crate::{Conditions, Goal, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Result, bail, ensure};
 use bench::experiment::{Preset, Skip};
 use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -23,7 +25,8 @@ pub static RIVAL: Rival = Rival {
     package: Some("rt-tests"),
     programs: &["cyclictest"],
     version_args: &["--help"],
-    version: theirs::version,
+    // `cyclictest V 2.40` is 2.4.
+    version: |said| version_behind(said, "cyclictest V "),
     // The first with --json and --default-system.
     oldest: Some("2.0"),
     pairings,
@@ -48,18 +51,11 @@ const SPINNER_S: u64 = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sleep {
     spacing_us: u64,
-    load: Load,
+    /// What else runs: nothing (`idle`), a spinner on the `same` CPU, or on all `others`.
+    load: &'static str,
     clock: &'static str,
     policy: &'static str,
     idle_states: &'static str,
-}
-
-/// What else runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Load {
-    Idle,
-    Same,
-    Others,
 }
 
 /// Sleeps of standard, the most telling first: as any program sleeps, as cyclictest is run by those
@@ -67,53 +63,45 @@ enum Load {
 const STANDARD: [Sleep; 3] = [
     Sleep::PLAIN,
     Sleep { policy: "fifo", idle_states: "held_off", ..Sleep::PLAIN },
-    Sleep { load: Load::Same, ..Sleep::PLAIN },
+    Sleep { load: "same", ..Sleep::PLAIN },
 ];
 /// What thorough has beside them.
 const THOROUGH: [Sleep; 6] = [
     Sleep { clock: "realtime", ..Sleep::PLAIN },
     Sleep { idle_states: "held_off", ..Sleep::PLAIN },
     Sleep { policy: "fifo", ..Sleep::PLAIN },
-    Sleep { load: Load::Same, policy: "fifo", ..Sleep::PLAIN },
-    Sleep { load: Load::Others, ..Sleep::PLAIN },
+    Sleep { load: "same", policy: "fifo", ..Sleep::PLAIN },
+    Sleep { load: "others", ..Sleep::PLAIN },
     Sleep { spacing_us: 100_000, ..Sleep::PLAIN },
 ];
 
 impl Sleep {
     const PLAIN: Sleep = Sleep {
         spacing_us: 1000,
-        load: Load::Idle,
+        load: "idle",
         clock: "monotonic",
         policy: "other",
         idle_states: "allowed",
     };
 
-    fn load(self) -> &'static str {
-        match self.load {
-            Load::Idle => "idle",
-            Load::Same => "same",
-            Load::Others => "others",
-        }
-    }
-
     /// The pairing's name.
     fn name(self) -> String {
         let spacing = format!("{}ms", self.spacing_us / 1000);
-        let words = [self.load(), self.clock, self.policy, self.idle_states];
+        let words = [self.load, self.clock, self.policy, self.idle_states];
         format!("{spacing}-{}", words.join("-")).replace('_', "-")
     }
 
+    /// Parameters of plumb's case: a real-time policy has no slack.
+    fn set(self, spacing: &str) -> String {
+        let Sleep { load, clock, policy, idle_states, .. } = self;
+        let slack = if policy == "fifo" { "" } else { "slack=default " };
+        format!(
+            "spacing={spacing} load={load} clock={clock} policy={policy} {slack}idle_states={idle_states}"
+        )
+    }
+
     fn case(self) -> CaseId {
-        let case = CaseId::new()
-            .with("spacing", 1000 * self.spacing_us)
-            .with("load", self.load())
-            .with("clock", self.clock)
-            .with("policy", self.policy);
-        let case = match self.policy {
-            "fifo" => case,
-            _ => case.with("slack", "default"),
-        };
-        case.with("idle_states", self.idle_states)
+        case(&self.set(&(1000 * self.spacing_us).to_string()))
     }
 }
 
@@ -130,80 +118,42 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 fn pairing(conditions: &Conditions, sleep: Sleep) -> Pairing {
     let wanted = (conditions.seconds * 1e6) as u64 / sleep.spacing_us;
     let count = wanted.max(LEAST);
-    let cpus: Vec<usize> = match sleep.load {
-        Load::Others => conditions.cpus.clone(),
-        _ => conditions.cpus[..1].to_vec(),
+    let cpus = match sleep.load {
+        "others" => &conditions.cpus[..],
+        _ => &conditions.cpus[..1],
     };
-    let set = [
-        ("spacing", format!("{}us", sleep.spacing_us)),
-        ("load", sleep.load().to_owned()),
-        ("clock", sleep.clock.to_owned()),
-        ("policy", sleep.policy.to_owned()),
-        ("slack", "default".to_owned()),
-        ("idle_states", sleep.idle_states.to_owned()),
-        ("sleeps", count.div_ceil(ROUNDS).to_string()),
-    ];
-    Pairing {
-        name: sleep.name(),
-        ours: Ours {
-            experiment: EXPERIMENT,
-            // A real-time policy has no slack.
-            set: set
-                .into_iter()
-                .filter(|(name, _)| *name != "slack" || sleep.policy != "fifo")
-                .collect(),
-            cpus,
-            dir: None,
-            budget: Duration::from_secs(10),
-            preset: conditions.lengths(),
-        },
-        theirs: asked(conditions, sleep, count),
-        rows: rows(sleep),
-        skip: refused(conditions, sleep),
-        is_once: false,
-    }
+    let set = sleep.set(&format!("{}us", sleep.spacing_us));
+    let set = format!("{set} sleeps={}", count.div_ceil(ROUNDS));
+    let ours = conditions.ours(EXPERIMENT, &set).on(cpus).within(10);
+    let theirs = asked(conditions, sleep, count);
+    Pairing::new(sleep.name(), ours, theirs, rows(sleep)).unless(refused(conditions, sleep))
 }
 
-fn rows(sleep: Sleep) -> Vec<Row> {
+const MEDIAN: &str = "cyclictest counts whole µs, within which its median is interpolated; its clock is read by way \
+    of the C library, whose pages and lines the sleep has cooled (some hundred ns more), in a process whose main \
+    thread wakes every 10 ms on another CPU. Points that had passed when the sleeper came are left out of both";
+const P99: &str = "a percentile of about ten values: what else happened in this second, which the two do not share";
+
+fn rows(sleep: Sleep) -> [Row; 2] {
     let row = |name: &str, statistic, goal, difference| Row {
         name: name.to_owned(),
         case: sleep.case(),
-        metric: "latency",
         statistic,
-        times: 1.0,
-        unit: Unit::Ns,
-        what: name.to_owned(),
         goal,
-        difference,
+        ..Row::new("latency", Unit::Ns, name, difference)
     };
-    vec![
-        row(
-            "median",
-            Statistic::Own("median of sleeps", |run, row| ranked(run, row, 0.50)),
-            Goal::Agree,
-            "cyclictest counts whole µs, within which its median is interpolated; its clock is read by way of \
-             the C library, whose pages and lines the sleep has cooled (some hundred ns more), in a process \
-             whose main thread wakes every 10 ms on another CPU. Points that had passed when the sleeper came \
-             are left out of both",
-        ),
-        row(
-            "p99",
-            Statistic::Own("99th percentile of sleeps", |run, row| ranked(run, row, 0.99)),
-            Goal::Explained,
-            "a percentile of about ten values: what else happened in this second, which the two do not share",
-        ),
-    ]
+    let median = Statistic::Own("median of sleeps", |run, row| ranked(run, row, 0.50));
+    let p99 = Statistic::Own("99th percentile of sleeps", |run, row| ranked(run, row, 0.99));
+    [row("median", median, Goal::Agree, MEDIAN), row("p99", p99, Goal::Explained, P99)]
 }
 
 /// A percentile of the latenesses of all points of all rounds that had not passed when the sleeper
 /// was back from the one before, in ns.
 fn ranked(run: &Run, row: &Row, share: f64) -> Result<f64> {
-    let is_meant =
-        |case: &CaseId| row.case.0.iter().all(|(name, value)| case.get(name) == Some(value));
     let mut late_ns = Vec::new();
     for trace in &run.traces {
         let is_own = trace.series.split('/').next() == Some(EXPERIMENT);
-        if !is_own || trace.kind != "wakeups" || !is_meant(&trace.case) {
+        if !is_own || trace.kind != "wakeups" || !is_of(&trace.case, &row.case) {
             continue;
         }
         ensure!(trace.dropped == 0, "the record has not all sleeps");
@@ -250,11 +200,7 @@ fn asked(conditions: &Conditions, sleep: Sleep, count: u64) -> Theirs {
     if sleep.idle_states == "allowed" {
         args.push("--default-system".to_owned());
     }
-    let spun_on: &[usize] = match sleep.load {
-        Load::Idle => &[],
-        Load::Same => &conditions.cpus[..1],
-        Load::Others => &conditions.cpus[1..],
-    };
+    let spun_on = spun_on(conditions, sleep);
     let mut cpus = vec![cpu, other];
     cpus.extend(spun_on);
     cpus.sort_unstable();
@@ -264,13 +210,19 @@ fn asked(conditions: &Conditions, sleep: Sleep, count: u64) -> Theirs {
         spun_on => ("sh", vec!["-c".to_owned(), beside(spun_on, &args)]),
     };
     Theirs {
-        program,
         args,
         behind: vec!["cyclictest", "timeout", "taskset"],
-        cpus,
         answer: Some(ANSWER),
-        limit: Duration::from_secs(30),
-        ..Theirs::default()
+        ..conditions.theirs(program, &[]).on(&cpus).within(30)
+    }
+}
+
+/// CPUs with a spinner.
+fn spun_on(conditions: &Conditions, sleep: Sleep) -> &[usize] {
+    match sleep.load {
+        "idle" => &[],
+        "same" => &conditions.cpus[..1],
+        _ => &conditions.cpus[1..],
     }
 }
 
@@ -318,12 +270,8 @@ fn refused(conditions: &Conditions, sleep: Sleep) -> Option<Skip> {
             );
         }
     }
-    let spinning = match sleep.load {
-        Load::Idle => 0,
-        Load::Same => 1,
-        Load::Others => conditions.cpus.len() - 1,
-    };
-    if sleep.load == Load::Others && spinning == 0 {
+    let spinning = spun_on(conditions, sleep).len();
+    if sleep.load == "others" && spinning == 0 {
         return Some(
             Skip::because("there is one CPU to measure on, and no other that could be loaded")
                 .needs("a second CPU, allowed and named by --cpu"),

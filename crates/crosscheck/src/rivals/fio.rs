@@ -4,15 +4,16 @@
 //! polls for as long as there is load, and gives more in a window that lasts; each writes no more
 //! than the same bytes in a round. All rounds count, disturbed or not: fio leaves none out.
 
-use crate::{Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::ours::is_of;
+use crate::read::json;
+use crate::sides::case;
+use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic, Theirs};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Preset;
 use record::event::Samples;
-use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
 use serde::Deserialize;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -103,39 +104,21 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 }
 
 fn pairing(conditions: &Conditions, work: Work) -> Pairing {
-    let cpus = vec![conditions.cpus[0]];
     let files = conditions.files.clone().unwrap_or_default();
     let file = files.join(work.op).display().to_string();
-    let is_rehearsal = conditions.preset == Preset::Rehearsal;
-    let (rounds, round_ms) = match is_rehearsal {
-        true => (1, REHEARSED_MS),
-        false => (ROUNDS, ROUND_MS),
+    let (rounds, round_ms) = match conditions.preset {
+        Preset::Rehearsal => (1, REHEARSED_MS),
+        _ => (ROUNDS, ROUND_MS),
     };
-    Pairing {
-        name: work.name(),
-        ours: Ours {
-            experiment: "fs.io",
-            set: work.set(round_ms),
-            cpus: cpus.clone(),
-            dir: conditions.files.clone(),
-            budget: Duration::from_secs(30),
-            preset: match is_rehearsal {
-                true => Preset::Rehearsal,
-                false => Preset::Quick,
-            },
-        },
-        theirs: Theirs {
-            program: "fio",
-            args: work.args(&file, rounds, round_ms),
-            cpus,
-            prepare: vec![work.laid_out(&file)],
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: work.rows(),
-        skip: conditions.no_files(),
-        is_once: false,
-    }
+    let theirs = Theirs {
+        args: work.args(&file, rounds, round_ms),
+        prepare: vec![work.laid_out(&file)],
+        ..conditions.theirs("fio", &[])
+    };
+    let (set, written) = (work.set(), work.written());
+    let set = format!("{set} size={READ_BYTES} written={written} window={round_ms}ms");
+    let ours = conditions.ours_in_files("fs.io", &set).within(30);
+    Pairing::new(work.name(), ours, theirs, work.rows()).unless(conditions.no_files())
 }
 
 impl Work {
@@ -167,30 +150,13 @@ impl Work {
         }
     }
 
-    fn set(self, round_ms: u64) -> Vec<(&'static str, String)> {
-        vec![
-            ("op", self.op.to_owned()),
-            ("pattern", self.pattern.to_owned()),
-            ("mode", "direct".to_owned()),
-            ("block", self.block.to_string()),
-            ("engine", self.ours().to_owned()),
-            ("depth", self.depth.to_string()),
-            ("threads", "1".to_owned()),
-            ("size", READ_BYTES.to_string()),
-            ("written", self.written().to_string()),
-            ("window", format!("{round_ms}ms")),
-        ]
-    }
-
-    fn case(self) -> CaseId {
-        CaseId::new()
-            .with("op", self.op)
-            .with("pattern", self.pattern)
-            .with("mode", "direct")
-            .with("block", self.block)
-            .with("engine", self.ours())
-            .with("depth", self.depth)
-            .with("threads", 1_u64)
+    /// Parameters of plumb's case.
+    fn set(self) -> String {
+        let Work { op, pattern, block, depth, .. } = self;
+        let engine = self.ours();
+        format!(
+            "op={op} pattern={pattern} mode=direct block={block} engine={engine} depth={depth} threads=1"
+        )
     }
 
     fn size(self) -> u64 {
@@ -253,33 +219,27 @@ impl Work {
         words.into_iter().chain(ends).map(str::to_owned).collect()
     }
 
-    fn rows(self) -> Vec<Row> {
+    fn rows(self) -> [Row; 2] {
         let is_alike = self.engine != "libaio";
-        let row = |what: &str, goal: Goal| Row {
-            name: what.to_owned(),
-            case: self.case(),
-            metric: "burst_iops",
-            statistic: Statistic::Own("operations of all rounds over their time", rate),
-            times: 1.0,
-            unit: Unit::OpPerS,
-            what: what.to_owned(),
-            goal: if is_alike { goal } else { Goal::Explained },
-            difference: match self.engine {
-                "libaio" => LIBAIO,
-                "psync" => PSYNC,
-                _ if self.is_batched => BATCHED,
-                _ => RING,
-            },
+        let difference = match self.engine {
+            "libaio" => LIBAIO,
+            "psync" => PSYNC,
+            _ if self.is_batched => BATCHED,
+            _ => RING,
         };
-        vec![
-            row("iops", Goal::AtLeast),
-            Row {
-                metric: "cpu",
-                statistic: Statistic::Own("CPU of all rounds over their operations", cpu),
-                unit: Unit::NsPerOp,
-                difference: if is_alike { CPU } else { LIBAIO },
-                ..row("cpu", Goal::AtMost)
-            },
+        let row = |statistic, goal, row: Row| Row {
+            name: row.what.clone(),
+            case: case(&self.set()),
+            statistic,
+            goal: if is_alike { goal } else { Goal::Explained },
+            ..row
+        };
+        let rate = Statistic::Own("operations of all rounds over their time", rate);
+        let cpu = Statistic::Own("CPU of all rounds over their operations", cpu);
+        let of_cpu = if is_alike { CPU } else { LIBAIO };
+        [
+            row(rate, Goal::AtLeast, Row::new("burst_iops", Unit::OpPerS, "iops", difference)),
+            row(cpu, Goal::AtMost, Row::new("cpu", Unit::NsPerOp, "cpu", of_cpu)),
         ]
     }
 }
@@ -305,10 +265,8 @@ const CPU: &str = "both: user and system time of the thread that does the operat
 /// Of each round of a row's case: operations, their rate, and the CPU time that they took, in ns.
 fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     let is_meant = |samples: &&Samples, metric: &str| {
-        let mut parts = row.case.0.iter();
-        samples.metric == metric
-            && samples.series.split('/').next() == Some("fs.io")
-            && parts.all(|(name, value)| samples.case.get(name) == Some(value))
+        let is_own = samples.series.split('/').next() == Some("fs.io");
+        is_own && samples.metric == metric && is_of(&samples.case, &row.case)
     };
     let of = |samples: &Samples, name: &str| samples.quantities.get(name).copied();
     let only = |samples: &Samples| samples.raw.samples().first().copied();
@@ -383,11 +341,7 @@ struct Side {
 
 /// `iops`, or `cpu`: ns of an operation; of all jobs together.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    // Warnings come before.
-    let begin = said.stdout.find('{').ok_or("no JSON")?;
-    let mut answers =
-        serde_json::Deserializer::from_str(&said.stdout[begin..]).into_iter::<Answer>();
-    let answer = answers.next().ok_or("no JSON")?.map_err(|error| error.to_string())?;
+    let answer: Answer = json(&said.stdout)?;
     let (mut operations, mut ms, mut cpu_ns) = (0, 0, 0.0);
     for job in &answer.jobs {
         if job.error != 0 {

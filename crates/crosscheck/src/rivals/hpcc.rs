@@ -4,11 +4,10 @@
 //! each time; what it found is in a file.
 
 use crate::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, team};
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::sides::case_of;
+use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Theirs};
 use bench::experiment::{Preset, Skip};
-use record::key::CaseId;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -89,43 +88,28 @@ fn hpl(conditions: &Conditions, cpus: &[usize]) -> Pairing {
         (_, ..9) => 4000,
         (_, _) => 8000,
     };
-    let ours = Ours {
-        experiment: "cpu.linpack",
-        set: vec![("n", n.to_string()), ("threads", threads(cpus).to_owned())],
-        cpus: cpus.to_vec(),
-        dir: None,
-        budget: Duration::from_secs(30),
-        preset: match (conditions.lengths(), n) {
-            (Preset::Rehearsal, _) => Preset::Rehearsal,
-            // A preset leaves out what takes long in it.
-            (_, ..=1000) => Preset::Quick,
-            (_, ..=2000) => Preset::Standard,
-            _ => Preset::Thorough,
-        },
+    let set = format!("n={n} threads={}", threads(cpus));
+    let preset = match (conditions.lengths(), n) {
+        (Preset::Rehearsal, _) => Preset::Rehearsal,
+        // A preset leaves out what takes long in it.
+        (_, ..=1000) => Preset::Quick,
+        (_, ..=2000) => Preset::Standard,
+        _ => Preset::Thorough,
     };
+    let ours = Ours { preset, ..conditions.ours("cpu.linpack", &set).on(cpus).within(30) };
     let grids = grids(cpus.len());
     let (difference, solves) = match cpus.len() {
         1 => (HPL_DIFFERENCE, BLOCKS.len()),
         _ => (HPL_ALL_DIFFERENCE, BLOCKS.len() * grids.len()),
     };
-    Pairing {
-        name: named("hpl", cpus),
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new().with("n", n),
-            metric: "rate",
-            statistic: Statistic::Value,
-            times: 1.0,
-            unit: Unit::FlopPerS,
-            what: format!("HPL of {solves}"),
-            goal: Goal::AtLeastNearly,
-            difference,
-        }],
-        skip: cases(conditions, &ours).err().or_else(|| too_little(conditions, n)),
-        ours,
-        theirs: theirs(conditions, cpus, input(n, &BLOCKS, &grids)),
-        is_once: false,
-    }
+    let row = Row {
+        case: case_of(&set, 1),
+        goal: Goal::AtLeastNearly,
+        ..Row::new("rate", Unit::FlopPerS, format!("HPL of {solves}"), difference)
+    };
+    let skip = cases(conditions, &ours).err().or_else(|| too_little(conditions, n));
+    let theirs = theirs(conditions, cpus, input(n, &BLOCKS, &grids));
+    Pairing::new(named("hpl", cpus), ours, theirs, [row]).unless(skip)
 }
 
 /// Whether hpcc has memory for a matrix of this order.
@@ -160,21 +144,14 @@ fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
         1 => (STREAM_DIFFERENCE, moves.goal_beside_passes(conditions)),
         _ => (STREAM_ALL_DIFFERENCE, Goal::Explained),
     };
-    let rows = STREAM_OPS.map(|op| {
-        let mut row = moves.row(op, Statistic::Best, goal, difference);
-        row.name = op.to_owned();
-        row.what = format!("{op} of {ranks}");
-        row
-    });
     let grids = grids(cpus.len());
-    Pairing {
-        name: named("stream", cpus),
-        ours: moves.ours(conditions),
-        theirs: theirs(conditions, cpus, input(n, &BLOCK, &grids[..1])),
-        rows: rows.into(),
-        skip,
-        is_once: false,
-    }
+    Pairing::new(
+        named("stream", cpus),
+        moves.ours(conditions),
+        theirs(conditions, cpus, input(n, &BLOCK, &grids[..1])),
+        moves.rows(|op| format!("{op} of {ranks}"), goal, difference),
+    )
+    .unless(skip)
 }
 
 fn named(what: &str, cpus: &[usize]) -> String {
@@ -204,15 +181,12 @@ fn theirs(conditions: &Conditions, cpus: &[usize], input: String) -> Theirs {
         _ => ("mpirun", ranks(cpus)),
     };
     Theirs {
-        program,
         args,
         behind: vec!["hpcc", "taskset"],
         environment: environment(conditions),
-        cpus: cpus.to_vec(),
         inputs: vec![(INPUT_NAME, input)],
         answer: Some(ANSWER_NAME),
-        limit: Duration::from_secs(300),
-        ..Theirs::default()
+        ..conditions.theirs(program, &[]).on(cpus).within(300)
     }
 }
 

@@ -1,15 +1,14 @@
 //! `lstopo` (hwloc): which caches a CPU has, beside what plumb reads of them and where it measures
 //! their ends.
 
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
 use bench::experiment::{Preset, Skip};
 use host::Host;
-use host::cache::CacheKind;
+use host::cache::{Cache, CacheKind};
 use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -55,24 +54,19 @@ fn data_levels(host: &Host, cpu: usize) -> Vec<(u32, u64)> {
 
 /// What the two read: levels and sizes as the machine describes them.
 fn described(conditions: &Conditions, levels: &[(u32, u64)]) -> Pairing {
-    let cpu = conditions.cpus[0];
-    let row = |name: String, level: u32, statistic| Row {
-        case: level_case(level),
-        statistic,
+    let row = |name: String, level: u32, read: fn(&Run, &Row) -> Result<f64>| Row {
+        statistic: Statistic::Own("as described", read),
         goal: Goal::Agree,
-        what: format!("{name} of CPU {cpu}"),
         difference: "both read the kernel's description of the machine, plumb CPUID where that has none",
-        ..sized(name)
+        ..sized(conditions, name, level)
     };
-    let read: fn(&Run, &Row) -> Result<f64> = |run, row| size_read(run, row, false);
-    let read_instruction: fn(&Run, &Row) -> Result<f64> = |run, row| size_read(run, row, true);
     let mut rows: Vec<Row> = levels
         .iter()
-        .map(|(level, _)| row(format!("L{level}"), *level, Statistic::Own("as described", read)))
+        .map(|(level, _)| row(format!("L{level}"), *level, |run, row| size_read(run, row, false)))
         .collect();
-    if conditions.host.cache.levels.iter().any(|cache| is_first_instruction(cache, cpu)) {
-        let statistic = Statistic::Own("as described", read_instruction);
-        rows.push(row("L1i".to_owned(), 1, statistic));
+    let is_it = |cache: &Cache| is_first_instruction(cache, conditions.cpus[0]);
+    if conditions.host.cache.levels.iter().any(is_it) {
+        rows.push(row("L1i".to_owned(), 1, |run, row| size_read(run, row, true)));
     }
     let skip = levels.is_empty().then(no_description);
     // Any run tells what plumb reads of the machine: this one is short.
@@ -127,35 +121,22 @@ fn no_description() -> Skip {
         .needs("sysfs (/sys/devices/system/cpu/cpu0/cache), or CPUID")
 }
 
-fn is_first_instruction(cache: &host::cache::Cache, cpu: usize) -> bool {
+fn is_first_instruction(cache: &Cache, cpu: usize) -> bool {
     cache.level == 1 && cache.kind == CacheKind::Instruction && cache.serves(cpu)
 }
 
-fn level_case(level: u32) -> CaseId {
-    CaseId::new().with("level", format!("L{level}"))
-}
-
-fn sized(name: String) -> Row {
+fn sized(conditions: &Conditions, name: String, level: u32) -> Row {
+    let what = format!("{name} of CPU {}", conditions.cpus[0]);
     Row {
         name,
-        case: CaseId::new(),
-        metric: "level_size",
-        statistic: Statistic::Value,
-        times: 1.0,
-        unit: Unit::B,
-        what: String::new(),
+        case: CaseId::new().with("level", format!("L{level}")),
         goal: Goal::Explained,
-        difference: "",
+        ..Row::new("level_size", Unit::B, what, "")
     }
 }
 
 fn measured(conditions: &Conditions, level: u32, difference: &'static str) -> Row {
-    Row {
-        case: level_case(level),
-        what: format!("L{level} of CPU {}", conditions.cpus[0]),
-        difference,
-        ..sized(format!("L{level}"))
-    }
+    Row { difference, ..sized(conditions, format!("L{level}"), level) }
 }
 
 /// The size of a CPU's cache as plumb's run read it.
@@ -189,31 +170,11 @@ fn pairing(
     skip: Option<Skip>,
 ) -> Pairing {
     let footprints: Vec<String> = footprints.iter().map(u64::to_string).collect();
-    Pairing {
-        name: name.to_owned(),
-        ours: Ours {
-            experiment: "memory.latency",
-            set: vec![
-                ("pattern", "random".to_owned()),
-                ("load", "pointer".to_owned()),
-                ("pages", "auto".to_owned()),
-                ("footprint", footprints.join(",")),
-            ],
-            cpus: vec![conditions.cpus[0]],
-            dir: None,
-            budget: Duration::from_secs(budget_s),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "lstopo-no-graphics",
-            args: ["--of", "xml"].map(str::to_owned).into(),
-            limit: Duration::from_secs(30),
-            ..Theirs::default()
-        },
-        rows,
-        skip,
-        is_once: true,
-    }
+    let footprints = footprints.join(",");
+    let set = format!("pattern=random load=pointer pages=auto footprint={footprints}");
+    let ours = conditions.ours("memory.latency", &set).within(budget_s);
+    let theirs = conditions.theirs("lstopo-no-graphics", &["--of", "xml"]).on(&[]).within(30);
+    Pairing { skip, is_once: true, ..Pairing::new(name, ours, theirs, rows) }
 }
 
 /// `L2 of CPU 3`: the size in bytes of that CPU's cache.

@@ -1,10 +1,9 @@
 //! ioping: the latency of one request after another.
 
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::sides::case_of;
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use bench::experiment::Preset;
-use record::key::CaseId;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -29,68 +28,38 @@ const REHEARSED_MS: u64 = 50;
 const NUMBERS: usize = 10;
 const MEAN: usize = 5;
 
+const DIFFERENCE: &str = "ioping times one window where plumb has six, leaves its first request out, and reads \
+    the kernel's clock where plumb reads the counter; between its requests it draws the next place and keeps its \
+    statistics, so that the device waits longer for each";
+
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let cached = conditions.is_whole().then(|| pairing(conditions, "cached"));
-    [Some(pairing(conditions, "direct")), cached].into_iter().flatten().collect()
+    let modes: &[_] = if conditions.is_whole() { &["direct", "cached"] } else { &["direct"] };
+    modes.iter().map(|mode| pairing(conditions, mode)).collect()
 }
 
-fn pairing(conditions: &Conditions, mode: &'static str) -> Pairing {
-    let cpus = vec![conditions.cpus[0]];
-    let (preset, round_ms, rounds) = match conditions.preset {
-        Preset::Rehearsal => (Preset::Rehearsal, REHEARSED_MS, 1),
-        _ => (Preset::Quick, ROUND_MS, 6),
+fn pairing(conditions: &Conditions, mode: &str) -> Pairing {
+    let (round_ms, rounds) = match conditions.preset {
+        Preset::Rehearsal => (REHEARSED_MS, 1),
+        _ => (ROUND_MS, 6),
     };
     let option = if mode == "direct" { "-D" } else { "-C" };
     let seconds = format!("{}", (rounds * round_ms) as f64 / 1e3);
-    let bytes = BYTES.to_string();
+    let [bytes, window] = [BYTES.to_string(), format!("{round_ms}ms")];
     // Of a directory it makes a file of its own in it, writes it whole and syncs it.
     let files = conditions.files.clone().unwrap_or_default().display().to_string();
     let words = ["-q", "-B", "-i", "0", "-w", &seconds, "-s", "4k", "-S", &bytes, option, &files];
-    let set = [
-        ("op", "read"),
-        ("pattern", "random"),
-        ("mode", mode),
-        ("block", "4096"),
-        ("engine", "psync"),
-        ("depth", "1"),
-        ("threads", "1"),
-    ];
-    let case =
-        set.into_iter().take(3).fold(CaseId::new(), |case, (name, value)| case.with(name, value));
-    let own = [("size", bytes.clone()), ("window", format!("{round_ms}ms"))];
-    Pairing {
-        name: format!("{mode}-read-4k"),
-        ours: Ours {
-            experiment: "fs.io",
-            set: set.map(|(name, value)| (name, value.to_owned())).into_iter().chain(own).collect(),
-            cpus: cpus.clone(),
-            dir: conditions.files.clone(),
-            budget: Duration::from_secs(30),
-            preset,
-        },
-        theirs: Theirs {
-            program: "ioping",
-            args: words.map(str::to_owned).into(),
-            cpus,
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: case.with("block", 4096_u64).with("engine", "psync").with("depth", 1_u64),
-            metric: "latency",
-            statistic: Statistic::MeanOfAll,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: "mean".to_owned(),
-            goal: Goal::AtMost,
-            difference: "ioping times one window where plumb has six, leaves its first request out, and reads \
-                         the kernel's clock where plumb reads the counter; between its requests it draws the \
-                         next place and keeps its statistics, so that the device waits longer for each",
-        }],
-        skip: conditions.no_files(),
-        is_once: false,
-    }
+    let set = format!(
+        "op=read pattern=random mode={mode} block=4096 engine=psync depth=1 threads=1 size={bytes} window={window}"
+    );
+    let row = Row {
+        case: case_of(&set, 6),
+        statistic: Statistic::MeanOfAll,
+        goal: Goal::AtMost,
+        ..Row::new("latency", Unit::Ns, "mean", DIFFERENCE)
+    };
+    let ours = conditions.ours_in_files("fs.io", &set).within(30);
+    let theirs = conditions.theirs("ioping", &words);
+    Pairing::new(format!("{mode}-read-4k"), ours, theirs, [row]).unless(conditions.no_files())
 }
 
 /// Raw statistics (`-B`): one line of ten numbers.

@@ -1,10 +1,9 @@
 //! IOzone: a file written, read, and gone through at random, once each.
 
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::sides::{case, words};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Preset;
-use record::key::CaseId;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -30,111 +29,55 @@ fn version(said: &Output) -> Option<String> {
     Some(rest.split_once('$')?.0.trim().to_owned())
 }
 
-/// A figure of IOzone's: its report's title, and what plumb does of it.
-struct Report {
-    name: &'static str,
-    title: &'static str,
-    op: &'static str,
-    pattern: &'static str,
-}
-
-const fn report(
-    name: &'static str,
-    title: &'static str,
-    op: &'static str,
-    pattern: &'static str,
-) -> Report {
-    Report { name, title, op, pattern }
-}
-
-/// Its first write extends the file, which plumb's fs.io never does: it stands beside nothing.
-const REPORTS: [Report; 5] = [
-    report("rewrite", "Re-writer report", "write", "sequential"),
-    report("read", "Reader report", "read", "sequential"),
-    report("reread", "Re-Reader report", "read", "sequential"),
-    report("random-read", "Random read report", "read", "random"),
-    report("random-write", "Random write report", "write", "random"),
+/// Figures of IOzone's: name, its report's title, and what plumb does of it. Its first write extends
+/// the file, which plumb's fs.io never does: it stands beside nothing.
+const REPORTS: [(&str, &str, &str, &str); 5] = [
+    ("rewrite", "Re-writer report", "write", "sequential"),
+    ("read", "Reader report", "read", "sequential"),
+    ("reread", "Re-Reader report", "read", "sequential"),
+    ("random-read", "Random read report", "read", "random"),
+    ("random-write", "Random write report", "write", "random"),
 ];
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let cached = conditions.is_whole().then(|| pairing(conditions, false));
-    [Some(pairing(conditions, true)), cached].into_iter().flatten().collect()
+    let ways: &[bool] = if conditions.is_whole() { &[true, false] } else { &[true] };
+    ways.iter().map(|is_direct| pairing(conditions, *is_direct)).collect()
 }
 
 fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
-    let cpus = vec![conditions.cpus[0]];
-    let (preset, round_ms) = match conditions.preset {
-        Preset::Rehearsal => (Preset::Rehearsal, REHEARSED_MS),
-        _ => (Preset::Quick, ROUND_MS),
+    let round_ms = match conditions.preset {
+        Preset::Rehearsal => REHEARSED_MS,
+        _ => ROUND_MS,
     };
     let file = conditions.files.clone().unwrap_or_default().join("iozone");
     // Write and rewrite, read and reread, random read and write; a report of each by its name.
-    let words = format!("-R -i 0 -i 1 -i 2 -s {FILE_MIB}m -r {RECORD_KIB}k");
-    let direct = is_direct.then(|| "-I".to_owned());
-    let file = ["-f".to_owned(), file.display().to_string()];
-    let own = [
-        ("op", "read,write".to_owned()),
-        ("pattern", "sequential,random".to_owned()),
-        ("mode", if is_direct { "direct" } else { "cached,buffered" }.to_owned()),
-        ("block", (RECORD_KIB << 10).to_string()),
-        ("engine", "psync".to_owned()),
-        ("depth", "1".to_owned()),
-        ("threads", "1".to_owned()),
-        ("size", (FILE_MIB << 20).to_string()),
-        ("written", (FILE_MIB << 20).to_string()),
-        ("window", format!("{round_ms}ms")),
-    ];
-    Pairing {
-        name: if is_direct { "direct-4k" } else { "cached-4k" }.to_owned(),
-        ours: Ours {
-            experiment: "fs.io",
-            set: own.into(),
-            cpus: cpus.clone(),
-            dir: conditions.files.clone(),
-            budget: Duration::from_secs(60),
-            preset,
-        },
-        theirs: Theirs {
-            program: "iozone",
-            args: words.split(' ').map(str::to_owned).chain(direct).chain(file).collect(),
-            cpus,
-            limit: Duration::from_secs(120),
-            ..Theirs::default()
-        },
-        rows: REPORTS.iter().map(|report| report.row(is_direct)).collect(),
-        skip: conditions.no_files(),
-        is_once: false,
-    }
-}
-
-impl Report {
-    fn row(&self, is_direct: bool) -> Row {
-        let mode = match (is_direct, self.op) {
-            (true, _) => "direct",
-            (false, "read") => "cached",
-            (false, _) => "buffered",
+    let direct = if is_direct { "-I" } else { "" };
+    let mut args = words(&format!("-R -i 0 -i 1 -i 2 -s {FILE_MIB}m -r {RECORD_KIB}k {direct}"));
+    args.extend(["-f".to_owned(), file.display().to_string()]);
+    let mode = if is_direct { "direct" } else { "cached,buffered" };
+    let (block, size) = (RECORD_KIB << 10, FILE_MIB << 20);
+    let set = format!(
+        "op=read,write pattern=sequential,random mode={mode} block={block} engine=psync depth=1 threads=1 \
+         size={size} written={size} window={round_ms}ms"
+    );
+    let row = |(name, title, op, pattern): (&str, &str, &'static str, &'static str)| {
+        let (mode, goal) = match (is_direct, op) {
+            (true, _) => ("direct", Goal::AtLeast),
+            (false, "read") => ("cached", Goal::AtLeastNearly),
+            (false, _) => ("buffered", Goal::AtLeastNearly),
         };
         Row {
-            name: self.name.to_owned(),
-            case: CaseId::new()
-                .with("op", self.op)
-                .with("pattern", self.pattern)
-                .with("mode", mode),
-            metric: "burst",
+            name: name.to_owned(),
+            case: case(&format!("op={op} pattern={pattern} mode={mode}")),
             statistic: Statistic::MeanOfRounds,
-            times: 1.0,
-            unit: Unit::BPerS,
-            what: self.title.to_owned(),
-            goal: match is_direct {
-                true => Goal::AtLeast,
-                false => Goal::AtLeastNearly,
-            },
-            difference: match self.op {
-                "read" => READ,
-                _ => WRITE,
-            },
+            goal,
+            ..Row::new("burst", Unit::BPerS, title, if op == "read" { READ } else { WRITE })
         }
-    }
+    };
+    let name = if is_direct { "direct-4k" } else { "cached-4k" };
+    let ours = conditions.ours_in_files("fs.io", &set).within(60);
+    let theirs = Theirs { args, ..conditions.theirs("iozone", &[]).within(120) };
+    Pairing::new(name, ours, theirs, REPORTS.map(row)).unless(conditions.no_files())
 }
 
 const READ: &str = "IOzone goes over its file once and times the whole, checks of some bytes of each record \

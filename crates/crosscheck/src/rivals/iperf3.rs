@@ -1,15 +1,15 @@
 //! `iperf3`: bytes a second by TCP and UDP.
 
-use super::loopback::{ADDRESS, Ends, ours, words};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
+use super::loopback::{ADDRESS, Ends, ours, theirs};
+use crate::read::json;
+use crate::sides::case_of;
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Preset;
-use record::key::CaseId;
 use record::plain::line;
 use record::run::Run;
 use record::unit::Unit;
 use serde_json::Value;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -40,27 +40,42 @@ const DATAGRAMS: &str = "Both receivers have the system's socket buffer, which a
     plumb reads one clock at the receiver. Datagrams count once, at the receiver.";
 
 /// What is sent.
+#[derive(Clone, Copy)]
 struct Sending {
     name: &'static str,
+    protocol: &'static str,
     /// Bytes of a call, on both ends.
     bytes: u64,
     streams: u64,
+    /// Of versions before threads, and since.
     difference: [&'static str; 2],
 }
 
+const SMALL: Sending = Sending {
+    name: "tcp-4k",
+    protocol: "tcp",
+    bytes: 4 << 10,
+    streams: 1,
+    difference: [AWAKE, WHOLE],
+};
 const TCP: [Sending; 3] = [
-    Sending { name: "tcp-128k", bytes: 128 << 10, streams: 1, difference: [AWAKE, WHOLE] },
-    Sending { name: "tcp-4k", bytes: 4 << 10, streams: 1, difference: [AWAKE, WHOLE] },
+    Sending { name: "tcp-128k", bytes: 128 << 10, ..SMALL },
+    SMALL,
     Sending {
         name: "tcp-128k-two-streams",
         bytes: 128 << 10,
         streams: 2,
         difference: [ONE_THREAD, WHOLE],
+        ..SMALL
     },
 ];
-
-/// A datagram's bytes.
-const DATAGRAM_BYTES: u64 = 1 << 10;
+const UDP: Sending = Sending {
+    name: "udp-1k",
+    protocol: "udp",
+    bytes: 1 << 10,
+    difference: [DATAGRAMS; 2],
+    ..SMALL
+};
 
 fn version(said: &Output) -> Option<String> {
     let first = said.stdout.lines().next()?.strip_prefix("iperf ")?;
@@ -76,100 +91,45 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         true => TCP.len(),
         false => 1,
     };
-    let mut all: Vec<Pairing> =
-        TCP[..chosen].iter().map(|sending| stream(conditions, &ends, sending)).collect();
-    if conditions.is_whole() {
-        all.push(datagrams(conditions, &ends));
-    }
-    all
+    let udp = conditions.is_whole().then_some(&UDP);
+    TCP[..chosen].iter().chain(udp).map(|sending| pairing(conditions, &ends, sending)).collect()
 }
 
-/// Whole seconds that one is asked for.
-fn seconds(conditions: &Conditions) -> u64 {
-    conditions.seconds.ceil().max(1.0) as u64
-}
-
-fn stream(conditions: &Conditions, ends: &Ends, sending: &Sending) -> Pairing {
-    let Sending { bytes, streams, .. } = sending;
-    let seconds = seconds(conditions);
-    let mut set = set("tcp", *bytes, *streams, ends);
-    if conditions.preset != Preset::Rehearsal {
+fn pairing(conditions: &Conditions, ends: &Ends, sending: &Sending) -> Pairing {
+    let Sending { protocol, bytes, streams, .. } = *sending;
+    let is_tcp = protocol == "tcp";
+    let seconds = conditions.whole_seconds();
+    let mut set = format!(
+        "protocol={protocol} message={bytes} streams={streams} ends={} direction=up transfer=steady",
+        ends.symbol
+    );
+    if !is_tcp || conditions.preset != Preset::Rehearsal {
         // What a stream brings depends on its age.
-        set.push(("time", format!("{seconds}s")));
+        set += &format!(" time={seconds}s");
     }
-    let args = format!("-t {seconds} -l {bytes} -P {streams} -N");
-    let is_threaded = conditions.has_version(THREADS_SINCE);
-    Pairing {
-        name: format!("{}{}", sending.name, suffix(ends)),
-        ours: ours(conditions, "net.bandwidth", ends, set),
-        theirs: theirs(conditions, ends, &args),
-        rows: vec![Row {
-            statistic: Statistic::Own("bytes of whole connections over their time", whole),
-            ..row("tcp", *bytes, sending.difference[usize::from(is_threaded)])
-        }],
-        skip: None,
-        is_once: false,
-    }
-}
-
-fn datagrams(conditions: &Conditions, ends: &Ends) -> Pairing {
-    let mut set = set("udp", DATAGRAM_BYTES, 1, ends);
-    set.push(("time", format!("{}s", seconds(conditions))));
-    let args = format!("-u -b 0 -t {} -l {DATAGRAM_BYTES}", seconds(conditions));
-    Pairing {
-        name: format!("udp-1k{}", suffix(ends)),
-        ours: ours(conditions, "net.bandwidth", ends, set),
-        theirs: theirs(conditions, ends, &args),
-        rows: vec![row("udp", DATAGRAM_BYTES, DATAGRAMS)],
-        skip: None,
-        is_once: false,
-    }
-}
-
-/// What names say of the ends where these share a CPU.
-fn suffix(ends: &Ends) -> &'static str {
-    if ends.near == ends.far { "-one-cpu" } else { "" }
-}
-
-fn set(protocol: &str, bytes: u64, streams: u64, ends: &Ends) -> Vec<(&'static str, String)> {
-    vec![
-        ("protocol", protocol.to_owned()),
-        ("message", bytes.to_string()),
-        ("streams", streams.to_string()),
-        ("ends", ends.symbol.to_owned()),
-        ("direction", "up".to_owned()),
-        ("transfer", "steady".to_owned()),
-    ]
-}
-
-fn theirs(conditions: &Conditions, ends: &Ends, args: &str) -> Theirs {
     let port = conditions.ports[0];
-    Theirs {
-        program: "iperf3",
-        args: words(&format!("-c {ADDRESS} -p {port} {args} -i 0 -J")),
-        cpus: vec![ends.near],
-        server: Some(Server {
-            command: words(&format!("iperf3 -s -B {ADDRESS} -p {port}")),
-            cpus: vec![ends.far],
-            ports: vec![port],
-        }),
-        limit: Duration::from_secs(30),
-        ..Theirs::default()
-    }
-}
-
-fn row(protocol: &'static str, bytes: u64, difference: &'static str) -> Row {
-    Row {
-        name: String::new(),
-        case: CaseId::new().with("protocol", protocol).with("message", bytes),
-        metric: "bandwidth",
-        statistic: Statistic::MeanOfRounds,
-        times: 1.0,
-        unit: Unit::BPerS,
-        what: protocol.to_owned(),
+    let args = match is_tcp {
+        true => format!("-t {seconds} -l {bytes} -P {streams} -N"),
+        false => format!("-u -b 0 -t {seconds} -l {bytes}"),
+    };
+    let args = format!("-c {ADDRESS} -p {port} {args} -i 0 -J");
+    let is_threaded = conditions.has_version(THREADS_SINCE);
+    let row = Row {
+        case: case_of(&set, 2),
+        statistic: match is_tcp {
+            true => Statistic::Own("bytes of whole connections over their time", whole),
+            false => Statistic::MeanOfRounds,
+        },
         goal: Goal::AtLeast,
-        difference,
-    }
+        ..Row::new("bandwidth", Unit::BPerS, protocol, sending.difference[usize::from(is_threaded)])
+    };
+    let shared = if ends.near == ends.far { "-one-cpu" } else { "" };
+    Pairing::new(
+        format!("{}{shared}", sending.name),
+        ours(conditions, "net.bandwidth", ends, &set),
+        theirs("iperf3", ends, port, &args, &format!("-s -B {ADDRESS} -p {port}")),
+        [row],
+    )
 }
 
 /// Bytes of all rounds' connections over the time of each from its first call of the sender's to
@@ -191,8 +151,7 @@ fn whole(run: &Run, row: &Row) -> Result<f64> {
 
 /// Bytes a second that the receiver got.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let all: Value =
-        serde_json::from_str(&said.stdout).map_err(|error| format!("its JSON: {error}"))?;
+    let all: Value = json(&said.stdout)?;
     if let Some(error) = all["error"].as_str() {
         return Err(line(error));
     }
@@ -220,70 +179,57 @@ mod tests {
     use super::{AWAKE, RIVAL, WHOLE, parse};
     use crate::Statistic;
     use crate::rivals::loopback::tests::{check, conditions};
-    use crate::tests::said;
+    use crate::tests::{reads, refuses, said, text, versions};
     use analysis::crosscheck::sample;
     use bench::experiment::Preset;
     use record::run::Run;
 
-    macro_rules! recorded {
-        ($name:literal) => {
-            include_str!(concat!("../testdata/iperf3/", $name))
-        };
-    }
-
     #[test]
     fn versions_are_read() {
-        for (text, version) in [
-            (recorded!("3.9-version.txt"), "3.9"),
-            (recorded!("3.12-version.txt"), "3.12"),
-            (recorded!("3.18-version.txt"), "3.18"),
-            (recorded!("3.21-version.txt"), "3.21"),
-        ] {
-            let found = (RIVAL.version)(&said(text)).expect("a version");
-            assert_eq!(found, version);
-        }
-        assert_eq!((RIVAL.version)(&said("iperf version 2.1.8")), None);
-        assert_eq!((RIVAL.version)(&said("")), None);
+        let files = [
+            ("3.9-version.txt", "3.9"),
+            ("3.12-version.txt", "3.12"),
+            ("3.18-version.txt", "3.18"),
+            ("3.21-version.txt", "3.21"),
+        ];
+        versions(&RIVAL, &files, &[("iperf version 2.1.8", None), ("", None)]);
     }
 
     #[test]
     fn what_the_receiver_got_is_read() {
-        for (text, what, rate) in [
-            (recorded!("3.9-tcp.json"), "tcp", 2_547_022_642.784_724 / 8.0),
-            (recorded!("3.12-tcp.json"), "tcp", 4_344_710_691.555_727 / 8.0),
-            (recorded!("3.12-tcp-two.json"), "tcp", 4_684_478_620.622_107_5 / 8.0),
-            (recorded!("3.18-tcp.json"), "tcp", 5_290_291_715.105_168 / 8.0),
-            (recorded!("3.21-tcp.json"), "tcp", 7_262_365_412.655_592 / 8.0),
-            (
-                recorded!("3.9-udp.json"),
-                "udp",
-                92_702_720.0 / 90_530.0 * (90_530.0 - 66_373.0) / 1.07158,
-            ),
-            (recorded!("3.12-udp.json"), "udp", (145_620.0 - 22_626.0) * 1024.0 / 1.004763),
-            (recorded!("3.21-udp.json"), "udp", (167_870.0 - 151_275.0) * 1024.0 / 1.009764),
+        let told = [
+            ("3.9-tcp.json", "tcp", 2_547_022_642.784_724 / 8.0),
+            ("3.12-tcp.json", "tcp", 4_344_710_691.555_727 / 8.0),
+            ("3.12-tcp-two.json", "tcp", 4_684_478_620.622_107_5 / 8.0),
+            ("3.18-tcp.json", "tcp", 5_290_291_715.105_168 / 8.0),
+            ("3.21-tcp.json", "tcp", 7_262_365_412.655_592 / 8.0),
+        ];
+        reads(&RIVAL, &told);
+        for (file, bytes) in [
+            ("3.9-udp.json", 92_702_720.0 / 90_530.0 * (90_530.0 - 66_373.0) / 1.07158),
+            ("3.12-udp.json", (145_620.0 - 22_626.0) * 1024.0 / 1.004763),
+            ("3.21-udp.json", (167_870.0 - 151_275.0) * 1024.0 / 1.009764),
         ] {
-            let found = parse(&said(text), what).expect("is read");
-            assert!((found / rate - 1.0).abs() < 1e-6, "{found} for {rate}");
+            let found = parse(&said(&text(&RIVAL, file)), "udp").expect("is read");
+            assert!((found / bytes - 1.0).abs() < 1e-6, "{file}: {found}");
         }
     }
 
     #[test]
     fn what_is_no_answer_is_an_error() {
-        let refused = parse(&said(recorded!("3.12-refused.json")), "tcp");
-        assert_eq!(refused, Err("unable to connect to server: Connection refused".to_owned()));
-        let tcp = recorded!("3.12-tcp.json");
-        assert!(parse(&said(tcp), "udp").is_err(), "another's answer");
-        assert!(parse(&said(tcp), "rate").is_err());
-        for broken in [
+        let refused = parse(&said(&text(&RIVAL, "3.12-refused.json")), "tcp");
+        assert!(refused.is_err_and(|why| why.ends_with("refused")), "its own reason");
+        let tcp = text(&RIVAL, "3.12-tcp.json");
+        refuses(&RIVAL, "udp", &[&tcp]);
+        refuses(&RIVAL, "rate", &[&tcp]);
+        let broken = [
             "",
             "iperf3: interrupt",
             &tcp[..tcp.len() / 2],
             &tcp.replace("sum_received", "sum_taken"),
             &tcp.replace("\"bits_per_second\": ", "\"bits_per_second\": \"many\", \"x\": "),
-        ] {
-            let why = parse(&said(broken), "tcp").expect_err("is broken");
-            assert!(!why.is_empty() && !why.contains('\n'), "{why}");
-        }
+        ];
+        refuses(&RIVAL, "tcp", &broken);
     }
 
     #[test]
@@ -292,10 +238,7 @@ mod tests {
         assert_eq!(two.len(), 4);
         assert!(one.iter().all(|pairing| pairing.name.ends_with("-one-cpu")));
         for pairing in one.iter().chain(&two) {
-            let ours = |name: &str| {
-                let set = pairing.ours.set.iter().find(|(set, _)| *set == name);
-                set.map(|(_, value)| value.clone()).unwrap_or_default()
-            };
+            let ours = |name: &str| pairing.ours.setting(name).unwrap_or_default();
             let theirs = |option: &str| {
                 let mut args = pairing.theirs.args.iter().skip_while(|arg| *arg != option);
                 args.nth(1).cloned().unwrap_or_default()

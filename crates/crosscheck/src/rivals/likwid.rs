@@ -4,7 +4,6 @@ use crate::bandwidth::{Moves, huge_pages, team};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
 use host::{Arch, Host, format_cpus, parse_cpus};
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -134,33 +133,22 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         true => "-W",
         false => "-w",
     };
-    let mut args: Vec<String> = ["-t", kernel.unwrap_or("none"), place].map(str::to_owned).into();
-    args.push(format!("N:{footprint}B:{}", cpus.len()));
-    args.extend(match conditions.preset {
-        Preset::Rehearsal => ["-i".to_owned(), TIMES_REHEARSAL.to_owned()],
-        _ => ["-s".to_owned(), (conditions.seconds.ceil() as u64).max(1).to_string()],
-    });
+    let group = format!("N:{footprint}B:{}", cpus.len());
+    let seconds = conditions.whole_seconds().to_string();
+    let length = match conditions.preset {
+        Preset::Rehearsal => ["-i", TIMES_REHEARSAL],
+        _ => ["-s", &seconds],
+    };
+    let args = ["-t", kernel.as_deref().unwrap_or("none"), place, &group, length[0], length[1]];
     let difference = match one.level {
         "L1" => DIFFERENCE_L1,
         _ => DIFFERENCE,
     };
-    let mut row = moves.row(one.op, Statistic::MeanOfRounds, Goal::AtLeast, difference);
-    row.what = format!("{footprint} B on {}", format_cpus(&cpus));
-    Pairing {
-        name: name(one),
-        ours: moves.ours(conditions),
-        theirs: Theirs {
-            program: "likwid-bench",
-            args,
-            environment: vec![huge_pages()],
-            cpus: cpus.clone(),
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: vec![row],
-        skip,
-        is_once: false,
-    }
+    let what = format!("{footprint} B on {}", format_cpus(&cpus));
+    let row = moves.row(one.op, what, Statistic::MeanOfRounds, Goal::AtLeast, difference);
+    let theirs = conditions.theirs("likwid-bench", &args).on(&cpus);
+    let theirs = Theirs { environment: vec![huge_pages()], ..theirs };
+    Pairing::new(name(one), moves.ours(conditions), theirs, [row]).unless(skip)
 }
 
 fn name(one: Loop) -> String {
@@ -175,48 +163,36 @@ fn name(one: Loop) -> String {
 /// Its loop of the widest vectors; plumb's `vector` takes them too, in main memory unless narrower
 /// ones are faster. Its `triad` has four arrays, the one of three is its `stream`; its `update`
 /// stores what it loaded, unchanged, and is no `modify`.
-fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
-    let past = stores == "nontemporal";
+fn kernel(host: &Host, op: &str, stores: &str) -> Result<String, Skip> {
+    let is_past = stores == "nontemporal" && op != "read";
     let has = |feature: &str| host.cpu.has(feature);
-    let vectors = match host.cpu.arch {
-        Arch::X86_64 if has("avx512f") => 3,
-        Arch::X86_64 if has("avx2") && has("fma") => 2,
-        Arch::X86_64 => 1,
-        Arch::Aarch64 => 0,
+    let width = match host.cpu.arch {
+        Arch::X86_64 if has("avx512f") => "avx512",
+        Arch::X86_64 if has("avx2") && has("fma") => "avx",
+        Arch::X86_64 => "sse",
+        Arch::Aarch64 => "neon",
     };
-    Ok(match (op, past, vectors) {
-        ("read", _, 3) => "load_avx512",
-        ("read", _, 2) => "load_avx",
-        ("read", _, 1) => "load_sse",
-        ("read", _, 0) => "load_neon",
-        ("write", false, 3) => "store_avx512",
-        ("write", false, 2) => "store_avx",
-        ("write", false, 1) => "store_sse",
-        ("write", false, 0) => "store_neon",
-        ("write", true, 3) => "store_mem_avx512",
-        ("write", true, 2) => "store_mem_avx",
-        ("write", true, 1) => "store_mem_sse",
-        ("copy", false, 3) => "copy_avx512",
-        ("copy", false, 2) => "copy_avx",
-        ("copy", false, 1) => "copy_sse",
+    let name = match op {
+        "read" => "load",
+        "write" => "store",
+        "copy" => "copy",
+        _ => "stream",
+    };
+    let past = if is_past { "_mem" } else { "" };
+    let fused = match (op, width) {
+        ("triad", "avx512") if !is_past => "_fma",
+        ("triad", "avx") => "_fma",
+        _ => "",
+    };
+    match (width, op, is_past) {
         // Pairs of general registers: 16 bytes, as a vector of NEON.
-        ("copy", false, 0) => "copy_pair",
-        ("copy", true, 3) => "copy_mem_avx512",
-        ("copy", true, 2) => "copy_mem_avx",
-        ("copy", true, 1) => "copy_mem_sse",
-        ("copy", true, 0) => "copy_nt",
-        ("triad", false, 3) => "stream_avx512_fma",
-        ("triad", false, 2) => "stream_avx_fma",
-        ("triad", false, 1) => "stream_sse",
-        ("triad", true, 3) => "stream_mem_avx512",
-        ("triad", true, 2) => "stream_mem_avx_fma",
-        ("triad", true, 1) => "stream_mem_sse",
-        _ => {
-            return Err(Skip::because(format!(
-                "likwid-bench has no loop of {op} by {stores} stores for this processor's vectors"
-            )));
-        }
-    })
+        ("neon", "copy", false) => Ok("copy_pair".to_owned()),
+        ("neon", "copy", true) => Ok("copy_nt".to_owned()),
+        ("neon", "triad", _) | ("neon", "write", true) => Err(Skip::because(format!(
+            "likwid-bench has no loop of {op} by {stores} stores for this processor's vectors"
+        ))),
+        _ => Ok(format!("{name}{past}_{width}{fused}")),
+    }
 }
 
 /// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on
@@ -253,76 +229,43 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LOOPS, RIVAL, parse};
-    use crate::Output;
+    use super::{LOOPS, RIVAL};
     use crate::bandwidth::tests::{check, conditions, everywhere};
+    use crate::tests::{reads, refuses, text, versions};
     use bench::experiment::Preset;
 
-    /// One thread over 22016 B on CPU 1, and two over 4718592 B, by version.
-    const RECORDED: [(&str, &str, f64, f64); 3] = [
-        (
-            include_str!("../testdata/likwid-bench/5.1.0-load.txt"),
-            include_str!("../testdata/likwid-bench/5.1.0-stream-two-threads.txt"),
-            382_977.10e6,
-            5_899.27e6,
-        ),
-        (
-            include_str!("../testdata/likwid-bench/5.2.2-load.txt"),
-            include_str!("../testdata/likwid-bench/5.2.2-stream-two-threads.txt"),
-            71_923.54e6,
-            4_918.13e6,
-        ),
-        (
-            include_str!("../testdata/likwid-bench/5.4.1-load.txt"),
-            include_str!("../testdata/likwid-bench/5.4.1-stream-two-threads.txt"),
-            407_805.43e6,
-            7_077.38e6,
-        ),
-    ];
-
-    fn read(stdout: &str, what: &str) -> Result<f64, String> {
-        let said = Output { stdout: stdout.to_owned(), ..Output::default() };
-        parse(&said, what)
-    }
+    /// One thread over 22016 B on CPU 1, and two over 4718592 B.
+    const LOAD: &str = "22016 B on 1";
+    const STREAM: &str = "4718592 B on 0-1";
 
     #[test]
     fn rates_of_three_versions_are_read() {
-        for (load, stream, load_rate, stream_rate) in RECORDED {
-            assert_eq!(read(load, "22016 B on 1"), Ok(load_rate));
-            assert_eq!(read(stream, "4718592 B on 0-1"), Ok(stream_rate));
-        }
+        let told = [
+            ("5.1.0-load.txt", LOAD, 382_977.10e6),
+            ("5.1.0-stream-two-threads.txt", STREAM, 5_899.27e6),
+            ("5.2.2-load.txt", LOAD, 71_923.54e6),
+            ("5.2.2-stream-two-threads.txt", STREAM, 4_918.13e6),
+            ("5.4.1-load.txt", LOAD, 407_805.43e6),
+            ("5.4.1-stream-two-threads.txt", STREAM, 7_077.38e6),
+        ];
+        reads(&RIVAL, &told);
     }
 
     #[test]
     fn other_cpus_other_bytes_and_broken_texts_are_errors() {
-        let (load, stream, ..) = RECORDED[1];
-        for (text, what, told) in [
-            (load, "22016 B on 0", "CPUs 1 instead of 0"),
-            (stream, "4718592 B on 1", "CPUs 0-1 instead of 1"),
-            (load, "44032 B on 1", "22016 B instead of 44032"),
-            ("", "22016 B on 1", "MByte/s:"),
-            ("MByte/s:\t\tfast", "22016 B on 1", "MByte/s:"),
-            ("MByte/s:\t\t12.0", "22016 B on 1", "Size (Byte):"),
-            (load, "all of it", "names no bytes"),
-        ] {
-            let error = read(text, what).expect_err(told);
-            assert!(error.contains(told), "{error}");
+        let load = text(&RIVAL, "5.2.2-load.txt");
+        for what in ["22016 B on 0", "44032 B on 1", "all of it"] {
+            refuses(&RIVAL, what, &[&load]);
         }
+        refuses(&RIVAL, "4718592 B on 1", &[&text(&RIVAL, "5.2.2-stream-two-threads.txt")]);
         let cut = load.split_once("Group: ").expect("threads").0;
-        read(cut, "22016 B on 1").expect_err("cut off");
+        refuses(&RIVAL, LOAD, &["", "MByte/s:\t\tfast", "MByte/s:\t\t12.0", cut]);
     }
 
     #[test]
     fn versions_are_read() {
-        for (text, version) in [
-            ("likwid-bench -- Version 5.1.0\n", Some("5.1.0")),
-            ("likwid-bench -- Version 5.2.2\n", Some("5.2.2")),
-            ("likwid-bench -- Version 5.4.1\n", Some("5.4.1")),
-            ("likwid", None),
-        ] {
-            let said = Output { stdout: text.to_owned(), ..Output::default() };
-            assert_eq!((RIVAL.version)(&said).as_deref(), version);
-        }
+        let told = [("likwid-bench -- Version 5.1.0\n", Some("5.1.0")), ("likwid", None)];
+        versions(&RIVAL, &[], &told);
     }
 
     #[test]

@@ -14,10 +14,10 @@ mod table;
 mod tests;
 
 use crate::bandwidth::{Moves, huge_pages};
+use crate::sides::case;
 use crate::{Conditions, Ours, Pairing, Rival, Row, Server, Theirs};
 pub(super) use absent::NOT_COMPARED;
 use bench::experiment::{Preset, Skip};
-use record::key::CaseId;
 use std::path::Path;
 use std::time::Duration;
 use table::{Entry, Figure, Needs, entries};
@@ -76,42 +76,22 @@ fn is_offered(from: Preset, preset: Preset) -> bool {
 }
 
 fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
-    let cpus = vec![conditions.cpus[0]];
+    let cpus = &conditions.cpus[..1];
     let dir = match entry.needs {
         Needs::File => conditions.files.clone(),
         Needs::Memory => conditions.in_memory.clone(),
         _ => None,
     };
-    let pairs = |pairs: &'static [(&'static str, &'static str)]| {
-        let pairs = pairs.iter();
-        pairs.map(|(name, value)| (*name, (*value).to_owned())).collect()
+    let (theirs, skip) = match theirs(entry, cpus, dir.as_deref(), conditions) {
+        Ok(theirs) => (theirs, None),
+        Err(skip) => (Theirs { limit: LIMIT, ..conditions.theirs(entry.program, &[]) }, Some(skip)),
     };
     let ours = match entry.needs {
-        Needs::Arrays { ops, .. } => moves(ops, &cpus, conditions).ours(conditions),
-        _ => Ours {
-            experiment: entry.experiment,
-            set: pairs(entry.set),
-            cpus: cpus.clone(),
-            dir: dir.clone(),
-            budget: Duration::from_secs(5),
-            preset: conditions.lengths(),
-        },
+        Needs::Arrays { ops, .. } => moves(ops, cpus, conditions).ours(conditions),
+        _ => Ours { dir, ..conditions.ours(entry.experiment, entry.set) },
     };
-    let (theirs, skip) = match theirs(entry, &cpus, dir.as_deref(), conditions) {
-        Ok(theirs) => (theirs, None),
-        Err(skip) => {
-            let theirs = Theirs { program: entry.program, cpus, limit: LIMIT, ..Theirs::default() };
-            (theirs, Some(skip))
-        }
-    };
-    Pairing {
-        name: entry.name.to_owned(),
-        ours,
-        theirs,
-        rows: entry.rows.iter().map(row).collect(),
-        skip,
-        is_once: false,
-    }
+    let rows: Vec<Row> = entry.rows.iter().map(row).collect();
+    Pairing::new(entry.name, ours, theirs, rows).unless(skip)
 }
 
 /// plumb's side where lmbench's arrays must be as large: main memory, one thread.
@@ -126,9 +106,6 @@ fn moves<'a>(ops: &'a [&'static str], cpus: &'a [usize], conditions: &Conditions
 }
 
 /// lmbench's side.
-///
-/// # Errors
-/// It cannot be run here: why.
 fn theirs(
     entry: &'static Entry,
     cpus: &[usize],
@@ -171,7 +148,7 @@ fn theirs(
     let least = entry.enough_s.max(entry.interval_s);
     let repetitions = (conditions.seconds / least).floor().clamp(1.0, REPETITIONS_MOST);
     let mut args = vec!["-N".to_owned(), repetitions.to_string()];
-    args.extend(entry.args.iter().map(|word| match *word {
+    args.extend(entry.args.split_whitespace().map(|word| match word {
         table::VALUE => value.clone(),
         word => word.to_owned(),
     }));
@@ -200,20 +177,13 @@ fn shell(line: String) -> (&'static str, Vec<String>) {
 }
 
 fn row(figure: &Figure) -> Row {
-    let case =
-        figure.case.iter().fold(CaseId::new(), |case, (name, value)| match value.parse::<u64>() {
-            Ok(number) => case.with(name, number),
-            Err(_) => case.with(name, *value),
-        });
+    let &Figure { name, metric, statistic, times, unit, what, goal, difference, .. } = figure;
     Row {
-        name: figure.name.to_owned(),
-        case,
-        metric: figure.metric,
-        statistic: figure.statistic,
-        times: figure.times,
-        unit: figure.unit,
-        what: figure.what.to_owned(),
-        goal: figure.goal,
-        difference: figure.difference,
+        name: name.to_owned(),
+        case: case(figure.case),
+        statistic,
+        times,
+        goal,
+        ..Row::new(metric, unit, what, difference)
     }
 }

@@ -1,6 +1,7 @@
 //! Both ends of a rival on this host, on the CPUs where plumb's ends are.
 
-use crate::{Conditions, Ours};
+use crate::sides::words;
+use crate::{Conditions, Ours, Server, Theirs};
 use bench::experiment::Skip;
 use std::time::Duration;
 
@@ -39,6 +40,14 @@ impl Ends {
         }
     }
 
+    /// Both on one CPU, or on two; where there is one alone, why two cannot be had.
+    pub fn chosen(conditions: &Conditions, on_one_cpu: bool) -> (Ends, Option<Skip>) {
+        match Ends::two_cpus(conditions) {
+            Ok(ends) if !on_one_cpu => (ends, None),
+            two => (Ends::one_cpu(conditions), two.err().filter(|_| !on_one_cpu)),
+        }
+    }
+
     /// The CPUs of both.
     pub fn cpus(&self) -> Vec<usize> {
         let mut cpus = vec![self.near, self.far];
@@ -52,36 +61,41 @@ pub(super) fn ours(
     conditions: &Conditions,
     experiment: &'static str,
     ends: &Ends,
-    set: Vec<(&'static str, String)>,
+    set: &str,
 ) -> Ours {
-    Ours {
-        experiment,
-        set,
-        cpus: ends.cpus(),
-        dir: None,
-        budget: Duration::from_secs(60),
-        preset: conditions.lengths(),
-    }
+    conditions.ours(experiment, set).on(&ends.cpus()).within(60)
 }
 
 /// Echoes of messages between two ends, one after another.
 pub(super) fn echoes(conditions: &Conditions, ends: &Ends, protocol: &str) -> Ours {
-    let set = [
-        ("protocol", protocol),
-        ("message", &MESSAGE_BYTES.to_string()),
-        ("ends", ends.symbol),
-        ("connections", "1"),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-        ("exchange", "echo"),
-    ];
-    let set = set.map(|(name, value)| (name, value.to_owned()));
-    ours(conditions, "net.rtt", ends, set.into())
+    let set = format!(
+        "protocol={protocol} message={MESSAGE_BYTES} ends={} connections=1 receiver=blocking arrivals=saturated \
+         exchange=echo",
+        ends.symbol
+    );
+    ours(conditions, "net.rtt", ends, &set)
 }
 
-/// Arguments from words and a few that are made.
-pub(super) fn words(line: &str) -> Vec<String> {
-    line.split_whitespace().map(str::to_owned).collect()
+/// A command at the near end, beside a server at the far one that listens at a port.
+pub(super) fn theirs(
+    program: &'static str,
+    ends: &Ends,
+    port: u16,
+    args: &str,
+    server: &str,
+) -> Theirs {
+    Theirs {
+        program,
+        args: words(args),
+        cpus: vec![ends.near],
+        server: Some(Server {
+            command: words(&format!("{program} {server}")),
+            cpus: vec![ends.far],
+            ports: vec![port],
+        }),
+        limit: Duration::from_secs(30),
+        ..Theirs::default()
+    }
 }
 
 #[cfg(test)]
@@ -91,24 +105,11 @@ pub(super) mod tests {
     use bench::experiment::Preset;
     use bench::experiment::fixtures::{recorded, sites};
     use host::{format_cpus, parse_cpus};
-    use std::path::PathBuf;
 
     /// What both sides have on a recorded machine, with so many of its CPUs.
     pub fn conditions(machine: &str, cpus: usize, preset: Preset, version: &str) -> Conditions {
-        let site = recorded(machine);
-        Conditions {
-            host: site.host,
-            cpus: site.cpus.into_iter().take(cpus).collect(),
-            memory_bytes: 1 << 30,
-            scratch: PathBuf::from("/scratch"),
-            files: None,
-            in_memory: None,
-            version: version.to_owned(),
-            preset,
-            seconds: 1.0,
-            ports: [5301, 5302, 5303, 5304],
-            is_root: true,
-        }
+        let version = version.to_owned();
+        Conditions { version, ..crate::tests::conditions(&recorded(machine), preset, cpus) }
     }
 
     /// Laws of a rival with two ends: of each pairing plumb's CPUs, as `--cpu` gives them to it,
@@ -145,9 +146,8 @@ pub(super) mod tests {
             assert_eq!(theirs.cpus, site.cpus, "{}", pairing.name);
             return;
         };
-        let ends = pairing.ours.set.iter().find(|(name, _)| *name == "ends");
-        let (_, ends) = ends.expect("an experiment with two ends");
-        let ends = laws::net::Ends::ALL.iter().find(|of| of.text() == *ends).expect("known");
+        let ends = pairing.ours.setting("ends").expect("an experiment with two ends");
+        let ends = laws::net::Ends::ALL.iter().find(|of| of.text() == ends).expect("known");
         let [near, far] = ends.cpus(&site).expect("is present");
         assert_eq!((&theirs.cpus, &server.cpus), (&vec![near], &vec![far]));
     }

@@ -3,7 +3,6 @@
 use crate::bandwidth::{Moves, huge_pages};
 use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -109,29 +108,11 @@ fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
         too_large.then(|| Skip::because("too little memory").needs("more free memory"))
     });
     let copies = (conditions.seconds / COPY_S * 128.0 / mib as f64).clamp(3.0, 1000.0) as u64;
-    let mut row = moves.row("copy", Statistic::MeanOfRounds, way.goal, way.difference);
-    row.what = way.method.to_owned();
-    Pairing {
-        name: way.name.to_owned(),
-        ours: moves.ours(conditions),
-        theirs: Theirs {
-            program: "mbw",
-            args: vec![
-                "-q".to_owned(),
-                "-n".to_owned(),
-                copies.to_string(),
-                format!("-t{}", way.number),
-                mib.to_string(),
-            ],
-            environment: vec![huge_pages()],
-            cpus: cpus.to_vec(),
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: vec![row],
-        skip,
-        is_once: false,
-    }
+    let row = moves.row("copy", way.method, Statistic::MeanOfRounds, way.goal, way.difference);
+    let [copies, number, mib] = [copies.to_string(), format!("-t{}", way.number), mib.to_string()];
+    let theirs = conditions.theirs("mbw", &["-q", "-n", &copies, &number, &mib]);
+    let theirs = Theirs { environment: vec![huge_pages()], ..theirs };
+    Pairing::new(way.name, moves.ours(conditions), theirs, [row]).unless(skip)
 }
 
 /// The rate of its averages' line in B/s, bytes read and written together.
@@ -152,46 +133,44 @@ fn parse(said: &Output, method: &str) -> Result<f64, String> {
 mod tests {
     use super::{MIB, RIVAL, parse};
     use crate::bandwidth::tests::{check, conditions, everywhere};
-    use crate::tests::said;
+    use crate::tests::{reads, refuses, said, text, versions};
     use bench::experiment::Preset;
-
-    const OLD: &str = include_str!("../testdata/mbw/1.2.2-all.txt");
-    const NEW: &str = include_str!("../testdata/mbw/1.5-all.txt");
 
     #[test]
     fn averages_are_read_and_count_both_arrays() {
-        let mib = |text: &str, method: &str| {
-            parse(&said(text), method).expect("a rate") / 2.0 / MIB as f64
-        };
-        assert_eq!(mib(OLD, "MEMCPY"), 961.307);
-        assert_eq!(mib(OLD, "DUMB"), 1017.725);
-        assert_eq!(mib(OLD, "MCBLOCK"), 703.152);
-        assert_eq!(mib(NEW, "MEMCPY"), 879.572);
-        assert_eq!(mib(NEW, "MCBLOCK"), 1629.549);
+        let both = |mib: f64| 2.0 * mib * MIB as f64;
+        let told = [
+            ("1.2.2-all.txt", "MEMCPY", both(961.307)),
+            ("1.2.2-all.txt", "DUMB", both(1017.725)),
+            ("1.2.2-all.txt", "MCBLOCK", both(703.152)),
+            ("1.5-all.txt", "MEMCPY", both(879.572)),
+            ("1.5-all.txt", "MCBLOCK", both(1629.549)),
+        ];
+        reads(&RIVAL, &told);
         // Control characters become spaces before a parser has them.
-        assert_eq!(mib(&OLD.replace('\t', " "), "DUMB"), 1017.725);
+        let spaced = text(&RIVAL, "1.2.2-all.txt").replace('\t', " ");
+        assert_eq!(parse(&said(&spaced), "DUMB"), Ok(both(1017.725)));
     }
 
     #[test]
     fn what_is_broken_is_an_error() {
-        parse(&said(NEW), "DUMB").expect_err("it was not run");
-        for broken in [
+        refuses(&RIVAL, "DUMB", &[&text(&RIVAL, "1.5-all.txt")]);
+        let old = text(&RIVAL, "1.2.2-all.txt");
+        let broken = [
             "",
             "AVG\tMethod: MEMCPY",
-            &OLD.replace("Copy:", "Kopie:"),
-            &OLD.replace("MiB/s", "GiB/s"),
-        ] {
-            parse(&said(broken), "MEMCPY").expect_err("no rate");
-        }
-        let cut = OLD.split_once("AVG").expect("averages").0;
-        parse(&said(cut), "MEMCPY").expect_err("single copies are not the average");
+            &old.replace("Copy:", "Kopie:"),
+            &old.replace("MiB/s", "GiB/s"),
+            // Single copies are not the average.
+            old.split_once("AVG").expect("averages").0,
+        ];
+        refuses(&RIVAL, "MEMCPY", &broken);
     }
 
     #[test]
     fn versions_are_told_since_1_5() {
-        let of = |text: &str| (RIVAL.version)(&said(text));
-        assert_eq!(of(include_str!("../testdata/mbw/1.5-help.txt")).as_deref(), Some("1.5"));
-        assert_eq!(of(include_str!("../testdata/mbw/1.2.2-help.txt")), None);
+        let old = text(&RIVAL, "1.2.2-help.txt");
+        versions(&RIVAL, &[("1.5-help.txt", "1.5")], &[(&old, None)]);
     }
 
     #[test]

@@ -8,11 +8,11 @@
 //! that goes page by page, the same footprint, the same pages, no flush.
 
 use crate::bandwidth::{FAR, FAR_REHEARSED};
-use crate::{Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::read::{lone_number, positive};
+use crate::sides::{case, case_of};
+use crate::{Conditions, Goal, KIB, MIB, Output, Pairing, Rival, Row, Theirs};
 use bench::experiment::{Preset, Skip};
-use record::key::{CaseId, Value};
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -88,31 +88,31 @@ fn huge_pages(conditions: &Conditions) -> Option<Skip> {
     })
 }
 
-/// Common arguments: the arena, strides of a line, groups, no flush, one sample of half a second
-/// (the one before it is dropped).
-fn arena(bytes: u64, group: u64, huge: bool) -> Vec<String> {
-    let mut args: Vec<String> = vec![
-        "-m".to_owned(),
-        bytes.to_string(),
-        "-s".to_owned(),
-        "64".to_owned(),
-        "-T".to_owned(),
-        group.to_string(),
-        "-F".to_owned(),
-        "0".to_owned(),
-        // The mean of its samples, not the best.
-        "-a".to_owned(),
-    ];
-    if huge {
-        args.push("-H".to_owned());
-    }
-    args
+/// A program with common arguments: the arena, strides of a line, groups, no flush; of its samples
+/// the mean, not the best.
+fn arena(
+    conditions: &Conditions,
+    program: &'static str,
+    first: &[&str],
+    (bytes, group, huge): (u64, u64, bool),
+) -> Theirs {
+    let [bytes, group] = [bytes.to_string(), group.to_string()];
+    let common = ["-m", &bytes, "-s", "64", "-T", &group, "-F", "0", "-a"];
+    let huge: &[&str] = if huge { &["-H"] } else { &[] };
+    conditions.theirs(program, &[first, &common, huge].concat())
 }
 
-fn samples(conditions: &Conditions) -> [String; 2] {
+/// The same for half a second each; the first sample is dropped.
+fn chased(conditions: &Conditions, first: &[&str], arena_of: (u64, u64, bool)) -> Theirs {
+    let mut theirs = arena(conditions, "multichase", first, arena_of);
     let count = (conditions.seconds / 0.5).floor().max(1.0) - 1.0;
-    ["-n".to_owned(), count.max(1.0).to_string()]
+    theirs.args.extend(["-n".to_owned(), count.max(1.0).to_string()]);
+    theirs
 }
+
+const CHASED: &str = "multichase takes the loads of half a second in one mapping, with a locked addition \
+    after each 200 of them and all interruptions; plumb the median of six mappings, loads alone. On base pages \
+    the placement of pages differs from mapping to mapping.";
 
 fn chase(conditions: &Conditions, name: &str, walk: Walk, bytes: u64) -> Pairing {
     let huge = walk == Walk::Random { huge: true };
@@ -120,232 +120,83 @@ fn chase(conditions: &Conditions, name: &str, walk: Walk, bytes: u64) -> Pairing
         Walk::Random { .. } => ("random", bytes),
         Walk::PageRandom => ("page-random", 4096),
     };
-    let mut args = arena(bytes, group, huge);
-    args.extend(samples(conditions));
     let pages = if huge { "huge" } else { "base" };
-    let mut set = vec![
-        ("pattern", pattern.to_owned()),
-        ("load", "pointer".to_owned()),
-        ("pages", pages.to_owned()),
-        ("footprint", bytes.to_string()),
-    ];
+    let mut set = format!("pattern={pattern} load=pointer pages={pages} footprint={bytes}");
+    let row = Row { case: case(&set), ..Row::new("latency", Unit::Ns, CHASE, CHASED) };
     if walk == Walk::PageRandom {
-        set.push(("stride", "64".to_owned()));
+        set += " stride=64";
     }
-    Pairing {
-        name: name.to_owned(),
-        ours: Ours {
-            experiment: "memory.latency",
-            set,
-            cpus: vec![conditions.cpus[0]],
-            dir: None,
-            budget: Duration::from_secs(10),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "multichase",
-            args,
-            cpus: vec![conditions.cpus[0]],
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new()
-                .with("pattern", pattern)
-                .with("load", "pointer")
-                .with("pages", pages)
-                .with("footprint", Value::Int(bytes)),
-            metric: "latency",
-            statistic: Statistic::Value,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: CHASE.to_owned(),
-            goal: Goal::Agree,
-            difference: "multichase takes the loads of half a second in one mapping, with a locked addition \
-                         after each 200 of them and all interruptions; plumb the median of six mappings, loads \
-                         alone. On base pages the placement of pages differs from mapping to mapping.",
-        }],
-        skip: huge.then(|| huge_pages(conditions)).flatten(),
-        is_once: false,
-    }
+    let ours = conditions.ours("memory.latency", &set).within(10);
+    let pairing = Pairing::new(name, ours, chased(conditions, &[], (bytes, group, huge)), [row]);
+    pairing.unless(huge.then(|| huge_pages(conditions)).flatten())
 }
 
+const CHAINED: &str = "multichase's chains are cycles of their own over the same lines, each through another \
+    word of them, so a line may still be in a cache since another chain was there; plumb's chains are evenly \
+    spaced on one cycle and meet each line once around. The larger the last cache beside the walk, the more \
+    multichase gains by that.";
+
 fn chains(conditions: &Conditions, bytes: u64) -> Pairing {
-    let mut args = vec!["-c".to_owned(), format!("parallel{CHAINS}")];
-    args.extend(arena(bytes, bytes, true));
-    args.extend(samples(conditions));
-    Pairing {
-        name: format!("chains-{CHAINS}"),
-        ours: Ours {
-            experiment: "memory.mlp",
-            set: vec![
-                ("level", "DRAM".to_owned()),
-                ("chains", CHAINS.to_string()),
-                ("most", bytes.to_string()),
-            ],
-            cpus: vec![conditions.cpus[0]],
-            dir: None,
-            budget: Duration::from_secs(10),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "multichase",
-            args,
-            cpus: vec![conditions.cpus[0]],
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new().with("level", "DRAM").with("chains", Value::Int(CHAINS)),
-            metric: "load_time",
-            statistic: Statistic::Value,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: CHASE.to_owned(),
-            goal: Goal::Agree,
-            difference: "multichase's chains are cycles of their own over the same lines, each through another \
-                         word of them, so a line may still be in a cache since another chain was there; plumb's \
-                         chains are evenly spaced on one cycle and meet each line once around. The larger \
-                         the last cache beside the walk, the more multichase gains by that.",
-        }],
-        skip: huge_pages(conditions),
-        is_once: false,
-    }
+    let [chains, most] = [CHAINS.to_string(), bytes.to_string()];
+    let set = format!("level=DRAM chains={chains} most={most}");
+    let row = Row { case: case_of(&set, 2), ..Row::new("load_time", Unit::Ns, CHASE, CHAINED) };
+    let ours = conditions.ours("memory.mlp", &set).within(10);
+    let parallel = format!("parallel{CHAINS}");
+    let theirs = chased(conditions, &["-c", &parallel], (bytes, bytes, true));
+    let pairing = Pairing::new(format!("chains-{CHAINS}"), ours, theirs, [row]);
+    pairing.unless(huge_pages(conditions))
 }
+
+const LOADED_LATENCY: &str = "What a chase waits depends on what the others draw from the memory, and there the \
+    two differ: multiload's loaders sum words as the compiler made the loop, plumb's are the fastest of the \
+    processor's vector loads. Compare at equal bandwidth only.";
+const LOADED_BANDWIDTH: &str = "multiload's loaders sum words as the compiler made the loop, and its figure is \
+    whole passes over their arrays; plumb's are the fastest of all vector loads, and the chase's own lines count.";
 
 fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
     // It puts its chase on the first of the CPUs that it may use, in the order of their numbers.
     let mut cpus = conditions.cpus.clone();
     cpus.sort_unstable();
-    let mut args: Vec<String> =
-        ["-c", "chaseload", "-l", "stream-sum", "-n", "1", "-t"].map(str::to_owned).into();
-    args.push(cpus.len().to_string());
-    args.extend(arena(bytes, bytes, true));
-    let row = |name: &str, metric, what: &str, times: f64, unit, difference| Row {
-        name: name.to_owned(),
-        case: CaseId::new()
-            .with("op", "read")
-            .with("stores", "regular")
-            .with("load", Value::Int(100)),
-        metric,
-        statistic: Statistic::Value,
-        times,
-        unit,
-        what: what.to_owned(),
+    let [count, most] = [cpus.len().to_string(), bytes.to_string()];
+    let set = format!("op=read stores=regular load=100 sibling=in most={most}");
+    let row = |metric: &'static str, unit, what, difference| Row {
+        name: metric.to_owned(),
+        case: case_of(&set, 3),
         goal: Goal::Explained,
-        difference,
+        ..Row::new(metric, unit, what, difference)
     };
     let memory = bytes.saturating_mul(cpus.len() as u64);
-    Pairing {
-        name: "loaded".to_owned(),
-        ours: Ours {
-            experiment: "memory.loaded",
-            set: vec![
-                ("op", "read".to_owned()),
-                ("stores", "regular".to_owned()),
-                ("load", "100".to_owned()),
-                // multiload loads all CPUs, siblings of the chasing one too.
-                ("sibling", "in".to_owned()),
-                ("most", bytes.to_string()),
-            ],
-            cpus: cpus.clone(),
-            dir: None,
-            budget: Duration::from_secs(15),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "multiload",
-            args,
-            limit: Duration::from_secs(90),
-            cpus: cpus.clone(),
-            ..Theirs::default()
-        },
-        rows: vec![
-            row(
-                "latency",
-                "latency",
-                CHASE_LOADED,
-                1.0,
-                Unit::Ns,
-                "What a chase waits depends on what the others draw from the memory, and there the two differ: \
-                 multiload's loaders sum words as the compiler made the loop, plumb's are the fastest \
-                 of the processor's vector loads. Compare at equal bandwidth only.",
-            ),
-            row(
-                "bandwidth",
-                "bandwidth",
-                LOAD,
-                1.0,
-                Unit::BPerS,
-                "multiload's loaders sum words as the compiler made the loop, and its figure is whole passes \
-                 over their arrays; plumb's are the fastest of all vector loads, and the \
-                 chase's own lines count.",
-            ),
+    let too_much = || {
+        let why = format!("{} MiB for each CPU are more memory than there is", bytes / MIB);
+        let skip = Skip::because(why).needs("fewer CPUs by --cpu");
+        (memory > conditions.memory_bytes).then_some(skip)
+    };
+    let skip = conditions.alone("one CPU cannot chase beside load");
+    let first = ["-c", "chaseload", "-l", "stream-sum", "-n", "1", "-t", &count];
+    let theirs = arena(conditions, "multiload", &first, (bytes, bytes, true));
+    Pairing::new(
+        "loaded",
+        conditions.ours("memory.loaded", &set).on(&cpus).within(15),
+        theirs.on(&cpus).within(90),
+        [
+            row("latency", Unit::Ns, CHASE_LOADED, LOADED_LATENCY),
+            row("bandwidth", Unit::BPerS, LOAD, LOADED_BANDWIDTH),
         ],
-        skip: match () {
-            () if cpus.len() < 2 => Some(
-                Skip::because("one CPU cannot chase beside load")
-                    .needs("a second CPU, named by --cpu"),
-            ),
-            () if memory > conditions.memory_bytes => Some(
-                Skip::because(format!(
-                    "{} MiB for each CPU are more memory than there is",
-                    bytes / MIB
-                ))
-                .needs("fewer CPUs by --cpu"),
-            ),
-            () => huge_pages(conditions),
-        },
-        is_once: false,
-    }
+    )
+    .unless(skip.or_else(too_much).or_else(|| huge_pages(conditions)))
 }
 
+const HANDED: &str = "Both hand one line over by compare and swap without pause and count half a round trip. \
+    multichase's pingpong has one line, looks at a flag between two tries, and prints the best of five quarters \
+    of a second; plumb has lines on eight pages a round, whose homes differ, and takes the median.";
+
 fn hand_over(conditions: &Conditions) -> Pairing {
-    let mut cpus: Vec<usize> = conditions.cpus.iter().copied().take(2).collect();
+    let mut cpus = conditions.pair();
     cpus.sort_unstable();
-    let [from, to] = [cpus[0], *cpus.last().unwrap_or(&0)];
-    Pairing {
-        name: "pingpong".to_owned(),
-        ours: Ours {
-            experiment: "cpu.core_to_core",
-            set: vec![("from", from.to_string()), ("to", to.to_string())],
-            cpus: cpus.clone(),
-            dir: None,
-            budget: Duration::from_secs(5),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "pingpong",
-            // Compare and swap, tried again without a pause.
-            args: ["-l", "-r", "0"].map(str::to_owned).into(),
-            cpus: cpus.clone(),
-            limit: Duration::from_secs(30),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new()
-                .with("from", Value::Int(from as u64))
-                .with("to", Value::Int(to as u64)),
-            metric: "transfer",
-            statistic: Statistic::Value,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: HAND_OVER.to_owned(),
-            goal: Goal::Agree,
-            difference: "Both hand one line over by compare and swap without pause and count half a round trip. \
-                         multichase's pingpong has one line, looks at a flag between two tries, and prints the best \
-                         of five quarters of a second; plumb has lines on eight pages a round, whose \
-                         homes differ, and takes the median.",
-        }],
-        skip: (cpus.len() < 2).then(|| {
-            Skip::because("there is one CPU: nobody to hand a line to")
-                .needs("a second CPU, named by --cpu")
-        }),
-        is_once: false,
-    }
+    let (ours, row) = conditions.hand_over(&cpus, HAND_OVER, HANDED);
+    // Compare and swap, tried again without a pause.
+    let theirs = conditions.theirs("pingpong", &["-l", "-r", "0"]).on(&cpus).within(30);
+    Pairing::new("pingpong", ours, theirs, [row]).unless(conditions.nobody_to_hand_to())
 }
 
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
@@ -358,16 +209,6 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     }
 }
 
-/// multichase prints one number, in ns.
-fn lone_number(text: &str) -> Result<f64, String> {
-    let mut words = text.split_whitespace();
-    match (words.next(), words.next()) {
-        (Some(word), None) => number(word),
-        (None, _) => Err("it printed nothing".to_owned()),
-        (Some(_), Some(_)) => Err("it printed more than one number".to_owned()),
-    }
-}
-
 /// multiload prints a line of names and a line of values, separated by commas.
 fn column(text: &str, name: &str) -> Result<f64, String> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("Samples"));
@@ -377,7 +218,7 @@ fn column(text: &str, name: &str) -> Result<f64, String> {
     let names = names.split(',').map(str::trim);
     let values = values.split(',').map(str::trim);
     let found = names.zip(values).find(|(found, _)| *found == name);
-    number(found.ok_or_else(|| format!("no column {name}"))?.1)
+    positive(found.ok_or_else(|| format!("no column {name}"))?.1)
 }
 
 /// pingpong prints a row for each CPU but the last, with a cell for each one after it: of two CPUs
@@ -390,14 +231,6 @@ fn cell(text: &str) -> Result<f64, String> {
     match (rows.next(), rows.next()) {
         (Some((_, cells)), None) => lone_number(cells),
         _ => Err("not one row for two CPUs".to_owned()),
-    }
-}
-
-fn number(word: &str) -> Result<f64, String> {
-    let value: f64 = word.parse().map_err(|_| format!("`{word}` is no number"))?;
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err(format!("it printed {value}")),
     }
 }
 

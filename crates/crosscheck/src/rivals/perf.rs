@@ -2,13 +2,12 @@
 //! readings of the clock, so a mean over everything that happened in it: beside it stands plumb's
 //! mean over all rounds, disturbed or not. Round trips are counted whole.
 
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::sides::{case, case_of};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use bench::experiment::{Preset, Skip};
 use bench::pair::Class;
 use host::format_cpus;
-use record::key::CaseId;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -89,36 +88,15 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
 }
 
 /// A pairing of one command of perf on the first CPU.
-fn beside(
+fn beside<const ROWS: usize>(
     conditions: &Conditions,
     name: &str,
-    ours: (&'static str, Vec<(&'static str, String)>),
+    (experiment, set): (&'static str, &str),
     args: &[&str],
-    rows: Vec<Row>,
+    rows: [Row; ROWS],
 ) -> Pairing {
-    let cpus = vec![conditions.cpus[0]];
-    let (experiment, set) = ours;
-    Pairing {
-        name: name.to_owned(),
-        ours: Ours {
-            experiment,
-            set,
-            cpus: cpus.clone(),
-            dir: None,
-            budget: Duration::from_secs(5),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "perf",
-            args: ["bench"].iter().chain(args).map(|&arg| arg.to_owned()).collect(),
-            cpus,
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows,
-        skip: None,
-        is_once: false,
-    }
+    let theirs = conditions.theirs("perf", &[&["bench"], args].concat());
+    Pairing::new(name, conditions.ours(experiment, set), theirs, rows)
 }
 
 fn count(conditions: &Conditions, per_s: f64) -> String {
@@ -127,39 +105,25 @@ fn count(conditions: &Conditions, per_s: f64) -> String {
 
 /// `syscall basic` calls getppid.
 fn syscall(conditions: &Conditions) -> Pairing {
+    let set = "call=getppid";
     let row = Row {
-        name: String::new(),
-        case: CaseId::new().with("call", "getppid"),
-        metric: "latency",
+        case: case(set),
         statistic: Statistic::MeanOfAll,
-        times: 1.0,
-        unit: Unit::Ns,
-        what: "usecs/op".to_owned(),
-        goal: Goal::Agree,
-        difference: CALL,
+        ..Row::new("latency", Unit::Ns, "usecs/op", CALL)
     };
     let loops = count(conditions, CALLS_PER_S);
-    let ours = ("os.syscall", vec![("call", "getppid".to_owned())]);
-    beside(conditions, "syscall-basic", ours, &["syscall", "basic", "-l", &loops], vec![row])
+    let args = ["syscall", "basic", "-l", &loops];
+    beside(conditions, "syscall-basic", ("os.syscall", set), &args, [row])
 }
 
 /// A round trip by pipe, which is two hand-overs.
-fn round_trip(parties: &str, pair: &str, difference: &'static str) -> Row {
+fn round_trip(set: &str, difference: &'static str) -> Row {
     Row {
-        name: String::new(),
-        case: CaseId::new().with("via", "pipe").with("parties", parties).with("pair", pair),
-        metric: "handover",
+        case: case(set),
         statistic: Statistic::MeanOfAll,
         times: 2.0,
-        unit: Unit::Ns,
-        what: "usecs/op".to_owned(),
-        goal: Goal::Agree,
-        difference,
+        ..Row::new("handover", Unit::Ns, "usecs/op", difference)
     }
-}
-
-fn switches(parties: &str, pair: &str) -> Vec<(&'static str, String)> {
-    vec![("via", "pipe".to_owned()), ("parties", parties.to_owned()), ("pair", pair.to_owned())]
 }
 
 /// `sched pipe`, both parties on one CPU.
@@ -169,9 +133,9 @@ fn pipe(conditions: &Conditions, parties: &'static str) -> Pairing {
     if parties == "threads" {
         args.push("-T");
     }
-    let ours = ("os.switch", switches(parties, "same"));
-    let name = format!("sched-pipe-{parties}");
-    beside(conditions, &name, ours, &args, vec![round_trip(parties, "same", PIPE)])
+    let set = format!("via=pipe parties={parties} pair=same");
+    let row = round_trip(&set, PIPE);
+    beside(conditions, &format!("sched-pipe-{parties}"), ("os.switch", &set), &args, [row])
 }
 
 /// `sched pipe` between two CPUs.
@@ -181,51 +145,36 @@ fn pipe_far(conditions: &Conditions) -> Pairing {
     // Without a second CPU the class is one that every pair of several would have.
     let class =
         other.map_or("other", |other| Class::from(cpu.distance(conditions.cpus[0], other)).text());
-    let mut set = switches("processes", class);
-    set.push(("row", "512".to_owned()));
-    let rows = vec![round_trip("processes", class, PIPE_FAR)];
-    let mut pairing = beside(conditions, "sched-pipe-processes-far", ("os.switch", set), &[], rows);
+    let set = format!("via=pipe parties=processes pair={class} row=512");
+    let rows = [Row { case: case_of(&set, 3), ..round_trip(&set, PIPE_FAR) }];
+    let ours = ("os.switch", set.as_str());
+    let mut pairing = beside(conditions, "sched-pipe-processes-far", ours, &[], rows);
     let Some(other) = other else {
-        pairing.skip = Some(
-            Skip::because("there is one CPU, and a hand-over to another needs two")
-                .needs("a second CPU, allowed and named by --cpu"),
-        );
-        return pairing;
+        let why = "there is one CPU, and a hand-over to another needs two";
+        let skip = Skip::because(why).needs("a second CPU, allowed and named by --cpu");
+        return pairing.unless(Some(skip));
     };
     pairing.ours.cpus.push(other);
-    pairing.theirs.program = "sh";
-    pairing.theirs.behind = vec!["perf", "taskset", "seq"];
     let loops = count(conditions, FAR_ROUND_TRIPS_PER_S);
-    let words = ["-c", MOVED, "sh", &loops, &format_cpus(&[other])];
-    pairing.theirs.args = words.map(str::to_owned).into();
+    let args = ["-c", MOVED, "sh", &loops, &format_cpus(&[other])];
+    pairing.theirs = conditions.theirs("sh", &args);
+    pairing.theirs.behind = vec!["perf", "taskset", "seq"];
     pairing
 }
 
 /// `sched messaging`: a group of senders and receivers.
 fn messaging(conditions: &Conditions) -> Pairing {
-    let rounds = ((conditions.seconds * MESSAGE_ROUNDS_PER_S) as u64).max(1);
+    let rounds = count(conditions, MESSAGE_ROUNDS_PER_S);
+    let size = MESSAGE_BYTES.to_string();
+    let set = format!("via=socketpair pair=same size={size}");
     let row = Row {
-        name: String::new(),
-        case: CaseId::new()
-            .with("via", "socketpair")
-            .with("pair", "same")
-            .with("size", MESSAGE_BYTES),
-        metric: "bandwidth",
+        case: case(&set),
         statistic: Statistic::MeanOfRounds,
-        times: 1.0,
-        unit: Unit::BPerS,
-        what: format!("rounds {rounds}"),
         goal: Goal::Explained,
-        difference: MESSAGES,
+        ..Row::new("bandwidth", Unit::BPerS, format!("rounds {rounds}"), MESSAGES)
     };
-    let set = vec![
-        ("via", "socketpair".to_owned()),
-        ("pair", "same".to_owned()),
-        ("size", format!("{MESSAGE_BYTES}B")),
-    ];
-    let rounds = rounds.to_string();
     let args = ["sched", "messaging", "-g", "1", "-l", &rounds];
-    beside(conditions, "sched-messaging", ("os.ipc", set), &args, vec![row])
+    beside(conditions, "sched-messaging", ("os.ipc", &set), &args, [row])
 }
 
 /// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first
@@ -239,40 +188,22 @@ fn memcpy(conditions: &Conditions) -> Pairing {
         (Some(first), Some(second)) if second >= 4 * first => Some(second / 4),
         _ => None,
     };
+    let set = "op=copy stores=regular level=L2 threads=1 access=every width=vector";
     let row = |name: &str, what: &str| Row {
         name: name.to_owned(),
-        case: CaseId::new()
-            .with("op", "copy")
-            .with("stores", "regular")
-            .with("level", "L2")
-            .with("threads", 1_u64),
-        metric: "bandwidth",
+        case: case_of(set, 4),
         statistic: Statistic::MeanOfRounds,
-        times: 1.0,
-        unit: Unit::BPerS,
-        what: what.to_owned(),
         goal: Goal::AtLeast,
-        difference: COPY,
+        ..Row::new("bandwidth", Unit::BPerS, what, COPY)
     };
-    let set = [
-        ("op", "copy"),
-        ("stores", "regular"),
-        ("access", "every"),
-        ("width", "vector"),
-        ("level", "L2"),
-        ("threads", "1"),
-    ];
-    let set = set.map(|(name, value)| (name, value.to_owned())).to_vec();
     let size = array_bytes.unwrap_or(0);
     let per_s = COPIED_BYTES_PER_S / COPY_FUNCTIONS / size.max(1) as f64;
     let (size, loops) = (format!("{size}B"), count(conditions, per_s));
     let args = ["mem", "memcpy", "-s", &size, "-l", &loops];
-    let rows = vec![row("library", "memcpy default"), row("best", "memcpy best")];
-    let mut pairing = beside(conditions, "mem-memcpy", ("memory.bandwidth", set), &args, rows);
-    pairing.skip = array_bytes.is_none().then(|| {
-        Skip::because("no second cache of four times the first and more is described for this CPU")
-    });
-    pairing
+    let rows = [row("library", "memcpy default"), row("best", "memcpy best")];
+    let why = "no second cache of four times the first and more is described for this CPU";
+    beside(conditions, "mem-memcpy", ("memory.bandwidth", set), &args, rows)
+        .unless(array_bytes.is_none().then(|| Skip::because(why)))
 }
 
 fn parse(said: &Output, what: &str) -> Result<f64, String> {

@@ -1,12 +1,11 @@
 //! `ping` (iputils): ICMP echoes.
 
-use super::loopback::{ADDRESS, Ends, ours, words};
+use super::loopback::{ADDRESS, Ends, ours};
+use crate::sides::{case, words};
 use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;
 use host::net::Echoes;
-use record::key::CaseId;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -43,10 +42,10 @@ fn version(said: &Output) -> Option<String> {
 }
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let cpus = Ends::one_cpu(conditions);
-    let set = [("ip", "v4"), ("message", &PAYLOAD_BYTES.to_string()), ("arrivals", "saturated")];
-    let set = set.map(|(name, value)| (name, value.to_owned()));
+    let payload = PAYLOAD_BYTES.to_string();
+    let set = format!("ip=v4 message={payload} arrivals=saturated");
     let count = (conditions.seconds * ECHOES_PER_S) as u64;
+    let args = format!("-A -n -c {count} -w 20 -s {payload} {ADDRESS}");
     let net = &conditions.host.net;
     let skip = match (net.echoes, net.ignores_echoes[0]) {
         // For others it leaves 2 ms between echoes, older ones 200 ms.
@@ -63,30 +62,15 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         ),
         _ => None,
     };
-    vec![Pairing {
-        name: "adaptive".to_owned(),
-        ours: ours(conditions, "net.ping", &cpus, set.into()),
-        theirs: Theirs {
-            program: "ping",
-            args: words(&format!("-A -n -c {count} -w 20 -s {PAYLOAD_BYTES} {ADDRESS}")),
-            cpus: cpus.cpus(),
-            limit: Duration::from_secs(30),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new().with("arrivals", "saturated"),
-            metric: "kernel_round_trip",
-            statistic: Statistic::MeanOfAll,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: MEAN.to_owned(),
-            goal: Goal::AtMost,
-            difference: DIFFERENCE,
-        }],
-        skip,
-        is_once: false,
-    }]
+    let row = Row {
+        case: case("arrivals=saturated"),
+        statistic: Statistic::MeanOfAll,
+        goal: Goal::AtMost,
+        ..Row::new("kernel_round_trip", Unit::Ns, MEAN, DIFFERENCE)
+    };
+    let theirs = Theirs { args: words(&args), ..conditions.theirs("ping", &[]).within(30) };
+    let ours = ours(conditions, "net.ping", &Ends::one_cpu(conditions), &set);
+    vec![Pairing::new("adaptive", ours, theirs, [row]).unless(skip)]
 }
 
 /// The mean of the times of its lines, in ns: its own is cut to whole µs.
@@ -121,60 +105,47 @@ fn time(answer: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MEAN, RIVAL, parse};
+    use super::{MEAN, RIVAL};
     use crate::rivals::loopback::tests::{check, conditions};
-    use crate::tests::said;
+    use crate::tests::{reads, refuses, text, versions};
     use bench::experiment::Preset;
     use host::net::Echoes;
 
-    macro_rules! recorded {
-        ($name:literal) => {
-            include_str!(concat!("../testdata/ping/", $name))
-        };
-    }
-
     #[test]
     fn versions_are_read() {
-        for (text, version) in [
-            (recorded!("20210202-version.txt"), "20210202"),
-            (recorded!("20221126-version.txt"), "20221126"),
-            (recorded!("20240905-version.txt"), "20240905"),
-            ("ping utility, iputils-s20190709\n", "20190709"),
-        ] {
-            assert_eq!((RIVAL.version)(&said(text)).as_deref(), Some(version));
-        }
-        assert_eq!((RIVAL.version)(&said("ping (GNU inetutils) 2.4")), None);
+        let files = [
+            ("20210202-version.txt", "20210202"),
+            ("20221126-version.txt", "20221126"),
+            ("20240905-version.txt", "20240905"),
+        ];
+        let old = ("ping utility, iputils-s20190709\n", Some("20190709"));
+        versions(&RIVAL, &files, &[old, ("ping (GNU inetutils) 2.4", None)]);
     }
 
     #[test]
     fn the_mean_of_its_lines_is_read_without_the_first() {
-        for (text, ns) in [
-            (recorded!("20210202-adaptive.txt"), 2300.0),
-            (recorded!("20221126-adaptive.txt"), 1300.0),
-            (recorded!("20240905-adaptive.txt"), 1200.0),
-        ] {
-            let found = parse(&said(text), MEAN).expect("is read");
-            assert!((found - ns).abs() < 1e-6, "{found} for {ns}");
-        }
+        let told = [
+            ("20210202-adaptive.txt", MEAN, 2300.0),
+            ("20221126-adaptive.txt", MEAN, 1300.0),
+            ("20240905-adaptive.txt", MEAN, 1200.0),
+        ];
+        reads(&RIVAL, &told);
     }
 
     #[test]
     fn what_is_no_answer_is_an_error() {
-        let whole = recorded!("20221126-adaptive.txt");
-        assert!(parse(&said(whole), "mdev").is_err());
-        let cut = whole.lines().take(20).collect::<Vec<_>>().join("\n");
-        for broken in [
+        let whole = text(&RIVAL, "20221126-adaptive.txt");
+        refuses(&RIVAL, "mdev", &[&whole]);
+        let broken = [
             "",
-            recorded!("20221126-unanswered.txt"),
-            &cut,
+            &text(&RIVAL, "20221126-unanswered.txt"),
+            &whole.lines().take(20).collect::<Vec<_>>().join("\n"),
             &whole.replace("icmp_seq=7 ttl=64 time=0.001", "icmp_seq=7 ttl=64 time=fast"),
             &whole.replace("30 received", "31 received"),
             &whole.replacen(" ms\n", " ms (DUP!)\n", 9),
             &whole.replacen("64 bytes from", "an answer from", 1),
-        ] {
-            let why = parse(&said(broken), MEAN).expect_err("is broken");
-            assert!(!why.is_empty() && !why.contains('\n'), "{why}");
-        }
+        ];
+        refuses(&RIVAL, MEAN, &broken);
     }
 
     #[test]

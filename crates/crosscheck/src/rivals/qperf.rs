@@ -1,10 +1,9 @@
 //! `qperf`: one-way times of messages by TCP and UDP, halves of round trips.
 
-use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, words};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
-use record::key::CaseId;
+use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, theirs};
+use crate::sides::case;
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -26,57 +25,29 @@ const DIFFERENCE: &str = "qperf tells half of the mean round trip of one second,
     came back and reads the counter once a turn, qperf does neither.";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    let tcp = pairing(conditions, "tcp", Ok(Ends::one_cpu(conditions)));
-    if !conditions.is_whole() {
-        return vec![tcp];
+    let tcp = pairing(conditions, "tcp", true);
+    match conditions.is_whole() {
+        true => vec![tcp, pairing(conditions, "udp", false)],
+        false => vec![tcp],
     }
-    vec![tcp, pairing(conditions, "udp", Ends::two_cpus(conditions))]
 }
 
-fn pairing(
-    conditions: &Conditions,
-    protocol: &'static str,
-    ends: Result<Ends, bench::experiment::Skip>,
-) -> Pairing {
-    let place = if protocol == "tcp" { "one-cpu" } else { "two-cpus" };
-    let port = conditions.ports[usize::from(protocol == "udp")];
-    let (ends, skip) = match ends {
-        Ok(ends) => (ends, None),
-        Err(skip) => (Ends::one_cpu(conditions), Some(skip)),
-    };
+fn pairing(conditions: &Conditions, protocol: &str, on_one_cpu: bool) -> Pairing {
+    let place = if on_one_cpu { "one-cpu" } else { "two-cpus" };
+    let port = conditions.ports[usize::from(!on_one_cpu)];
+    let (ends, skip) = Ends::chosen(conditions, on_one_cpu);
     let what = format!("{protocol}_lat");
-    let seconds = conditions.seconds.ceil().max(1.0) as u64;
-    Pairing {
-        name: format!("{protocol}-{place}"),
-        ours: echoes(conditions, &ends, protocol),
-        theirs: Theirs {
-            program: "qperf",
-            args: words(&format!(
-                "{ADDRESS} -lp {port} -m {MESSAGE_BYTES} -t {seconds} -uu -e 6 {what}"
-            )),
-            cpus: vec![ends.near],
-            server: Some(Server {
-                command: words(&format!("qperf -lp {port}")),
-                cpus: vec![ends.far],
-                ports: vec![port],
-            }),
-            limit: Duration::from_secs(30),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new().with("protocol", protocol),
-            metric: "round_trip",
-            statistic: Statistic::MeanOfAll,
-            times: 1.0,
-            unit: Unit::Ns,
-            what,
-            goal: Goal::AtMost,
-            difference: DIFFERENCE,
-        }],
-        skip,
-        is_once: false,
-    }
+    let seconds = conditions.whole_seconds();
+    let args = format!("{ADDRESS} -lp {port} -m {MESSAGE_BYTES} -t {seconds} -uu -e 6 {what}");
+    let row = Row {
+        case: case(&format!("protocol={protocol}")),
+        statistic: Statistic::MeanOfAll,
+        goal: Goal::AtMost,
+        ..Row::new("round_trip", Unit::Ns, what, DIFFERENCE)
+    };
+    let theirs = theirs("qperf", &ends, port, &args, &format!("-lp {port}"));
+    let ours = echoes(conditions, &ends, protocol);
+    Pairing::new(format!("{protocol}-{place}"), ours, theirs, [row]).unless(skip)
 }
 
 /// A mean round trip, in ns.
@@ -99,46 +70,40 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RIVAL, parse};
+    use super::RIVAL;
     use crate::rivals::loopback::tests::check;
-    use crate::tests::said;
-
-    /// Debian 12's, 11's and 13's builds of 0.4.11.
-    const RECORDED: [(&str, f64, f64); 3] = [
-        (include_str!("../testdata/qperf/0.4.11-both.txt"), 14599.0, 11495.8),
-        (include_str!("../testdata/qperf/0.4.11-both-bullseye.txt"), 11166.1, 13372.7),
-        (include_str!("../testdata/qperf/0.4.11-both-trixie.txt"), 10740.0, 13698.8),
-    ];
+    use crate::tests::{reads, refuses, text, versions};
 
     #[test]
     fn versions_are_read() {
-        let found = (RIVAL.version)(&said("qperf 0.4.11\n"));
-        assert_eq!(found.as_deref(), Some("0.4.11"));
-        assert_eq!((RIVAL.version)(&said("usage")), None);
+        versions(&RIVAL, &[], &[("qperf 0.4.11\n", Some("0.4.11")), ("usage", None)]);
     }
 
+    /// Debian 12's, 11's and 13's builds of 0.4.11.
     #[test]
     fn both_ways_are_in_a_round_trip() {
-        for (text, tcp_ns, udp_ns) in RECORDED {
-            assert_eq!(parse(&said(text), "tcp_lat"), Ok(2.0 * tcp_ns));
-            assert_eq!(parse(&said(text), "udp_lat"), Ok(2.0 * udp_ns));
-        }
+        let told = [
+            ("0.4.11-both.txt", "tcp_lat", 2.0 * 14599.0),
+            ("0.4.11-both.txt", "udp_lat", 2.0 * 11495.8),
+            ("0.4.11-both-bullseye.txt", "tcp_lat", 2.0 * 11166.1),
+            ("0.4.11-both-bullseye.txt", "udp_lat", 2.0 * 13372.7),
+            ("0.4.11-both-trixie.txt", "tcp_lat", 2.0 * 10740.0),
+            ("0.4.11-both-trixie.txt", "udp_lat", 2.0 * 13698.8),
+        ];
+        reads(&RIVAL, &told);
     }
 
     #[test]
     fn what_is_no_answer_is_an_error() {
-        let whole = RECORDED[0].0;
-        assert!(parse(&said(whole), "rc_lat").is_err(), "it was not asked");
-        for broken in [
+        refuses(&RIVAL, "rc_lat", &[&text(&RIVAL, "0.4.11-both.txt")]);
+        let broken = [
             "",
             "tcp_lat:\n",
             "tcp_lat:\n    latency  =  14.6 us\n",
             "tcp_lat:\n    bw  =  14.6 MB/sec\n",
             "tcp_lat:\n    latency  =  none ns\n",
-        ] {
-            let why = parse(&said(broken), "tcp_lat").expect_err("is broken");
-            assert!(!why.is_empty() && !why.contains('\n'), "{why}");
-        }
+        ];
+        refuses(&RIVAL, "tcp_lat", &broken);
     }
 
     #[test]
@@ -146,9 +111,7 @@ mod tests {
         let [one, two] = check(&RIVAL, "0.4.11");
         assert_eq!((one.len(), two.len()), (1, 2));
         for pairing in &two {
-            let set = &pairing.ours.set;
-            let protocol = set.iter().find(|(name, _)| *name == "protocol");
-            let (_, protocol) = protocol.expect("is set");
+            let protocol = pairing.ours.setting("protocol").expect("is set");
             assert_eq!(pairing.theirs.args.last(), Some(&format!("{protocol}_lat")));
         }
     }

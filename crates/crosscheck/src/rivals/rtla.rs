@@ -1,11 +1,11 @@
 //! `rtla osnoise`: the kernel's own noise tracer, a thread of the kernel's that reads the clock in
 //! a loop as noise.activity does.
 
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::read::version_behind;
+use crate::sides::{case_of, words};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;
-use record::key::CaseId;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -14,7 +14,7 @@ pub static RIVAL: Rival = Rival {
     package: Some("rtla"),
     programs: &["rtla"],
     version_args: &["--version"],
-    version,
+    version: |said| version_behind(said, "rtla version "),
     oldest: None,
     pairings,
     parse,
@@ -27,12 +27,11 @@ const WINDOW: &str = "100ms";
 /// Columns of the table that count noises by what they were.
 const KINDS: [&str; 5] = ["HW", "NMI", "IRQ", "Softirq", "Thread"];
 
-fn version(said: &Output) -> Option<String> {
-    let texts = [&said.stdout, &said.stderr].into_iter();
-    let mut lines = texts.flat_map(|text| text.lines());
-    let version = lines.find_map(|line| line.trim().strip_prefix("rtla version "))?;
-    Some(version.trim().to_owned())
-}
+const LOST: &str = "the tracer's thread runs in the kernel, so an interrupt costs it neither the way out of a \
+    program nor the way back; it tells of noise from 1 µs on, plumb of gaps above the threshold that it found; \
+    they watch one after the other";
+const GAPS: &str = "the tracer counts each cause, so an interrupt with a soft interrupt behind it counts twice, and \
+    each cause however short; plumb counts gaps of 1 µs and more; they watch one after the other";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let cpu = conditions.cpus[0];
@@ -43,61 +42,21 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         "osnoise top --quiet --cpus {cpu} --duration {duration_s}s --period {PERIOD_US} --runtime {PERIOD_US} \
          --threshold 1"
     );
-    vec![Pairing {
-        name: "osnoise".to_owned(),
-        ours: Ours {
-            experiment: "noise.activity",
-            set: vec![
-                ("cpu", "quietest".to_owned()),
-                ("duration", WINDOW.to_owned()),
-                ("attribution", "counters".to_owned()),
-            ],
-            cpus: vec![cpu],
-            dir: None,
-            budget: Duration::from_secs(10),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "rtla",
-            args: args.split_whitespace().map(str::to_owned).collect(),
-            // Its own thread waits meanwhile; the kernel's is on the CPU that it is told.
-            cpus: vec![other],
-            limit: Duration::from_secs(30),
-            ..Theirs::default()
-        },
-        rows: vec![
-            row(
-                "lost",
-                Unit::Ratio,
-                "the tracer's thread runs in the kernel, so an interrupt costs it neither the way out of a program \
-                 nor the way back; it tells of noise from 1 µs on, plumb of gaps above the threshold that it \
-                 found; they watch one after the other",
-            ),
-            row(
-                "gap_rate_1us",
-                Unit::Hz,
-                "the tracer counts each cause, so an interrupt with a soft interrupt behind it counts twice, and \
-                 each cause however short; plumb counts gaps of 1 µs and more; they watch one after the other",
-            ),
-        ],
-        skip: refused(conditions),
-        is_once: false,
-    }]
-}
-
-fn row(metric: &'static str, unit: Unit, difference: &'static str) -> Row {
-    Row {
+    let set = format!("cpu=quietest duration={WINDOW} attribution=counters");
+    let row = |metric: &'static str, unit, difference| Row {
         name: metric.to_owned(),
-        case: CaseId::new().with("cpu", "quietest"),
-        metric,
+        case: case_of(&set, 1),
         // The tracer leaves nothing out.
         statistic: Statistic::MeanOfRounds,
-        times: 1.0,
-        unit,
-        what: metric.to_owned(),
         goal: Goal::Explained,
-        difference,
-    }
+        ..Row::new(metric, unit, metric, difference)
+    };
+    let ours = conditions.ours("noise.activity", &set).within(10);
+    // Its own thread waits meanwhile; the kernel's is on the CPU that it is told.
+    let theirs = conditions.theirs("rtla", &[]).on(&[other]).within(30);
+    let theirs = Theirs { args: words(&args), ..theirs };
+    let rows = [row("lost", Unit::Ratio, LOST), row("gap_rate_1us", Unit::Hz, GAPS)];
+    vec![Pairing::new("osnoise", ours, theirs, rows).unless(refused(conditions))]
 }
 
 /// Why it cannot be run here.

@@ -1,10 +1,9 @@
 //! `sockperf ping-pong`: round trips of messages by TCP and UDP.
 
-use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, words};
-use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
-use record::key::CaseId;
+use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, theirs};
+use crate::sides::case;
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -27,18 +26,9 @@ const DIFFERENCE: &str = "Both are medians of whole round trips. Each end of soc
     checks what came back, and reads the counter once a turn. sockperf's is one second of one process, of \
     which it leaves out 0.4 s, plumb's six rounds with processes of their own.";
 
-/// What is exchanged and where the ends are.
-struct Exchange {
-    name: &'static str,
-    protocol: &'static str,
-    two_cpus: bool,
-}
-
-const EXCHANGES: [Exchange; 3] = [
-    Exchange { name: "tcp-one-cpu", protocol: "tcp", two_cpus: false },
-    Exchange { name: "udp-one-cpu", protocol: "udp", two_cpus: false },
-    Exchange { name: "tcp-two-cpus", protocol: "tcp", two_cpus: true },
-];
+/// What is exchanged, and whether the ends share a CPU.
+const EXCHANGES: [(&str, &str, bool); 3] =
+    [("tcp-one-cpu", "tcp", true), ("udp-one-cpu", "udp", true), ("tcp-two-cpus", "tcp", false)];
 
 fn version(said: &Output) -> Option<String> {
     let first = said.stdout.lines().find(|line| !line.trim().is_empty())?;
@@ -48,54 +38,28 @@ fn version(said: &Output) -> Option<String> {
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let chosen = if conditions.is_whole() { EXCHANGES.len() } else { 1 };
-    let numbered = EXCHANGES[..chosen].iter().enumerate();
-    numbered
-        .map(|(number, exchange)| pairing(conditions, exchange, conditions.ports[number]))
-        .collect()
+    let numbered = EXCHANGES[..chosen].iter().zip(conditions.ports);
+    numbered.map(|(exchange, port)| pairing(conditions, *exchange, port)).collect()
 }
 
-fn pairing(conditions: &Conditions, exchange: &Exchange, port: u16) -> Pairing {
-    let ends = match exchange.two_cpus {
-        true => Ends::two_cpus(conditions),
-        false => Ok(Ends::one_cpu(conditions)),
+fn pairing(
+    conditions: &Conditions,
+    (name, protocol, on_one_cpu): (&str, &str, bool),
+    port: u16,
+) -> Pairing {
+    let (ends, skip) = Ends::chosen(conditions, on_one_cpu);
+    let tcp = if protocol == "tcp" { "--tcp" } else { "" };
+    let seconds = conditions.whole_seconds();
+    let at = format!("{tcp} -i {ADDRESS} -p {port}");
+    let args = format!("ping-pong {at} -m {MESSAGE_BYTES} -t {seconds} --full-rtt");
+    let row = Row {
+        case: case(&format!("protocol={protocol}")),
+        statistic: Statistic::MedianOfAll,
+        goal: Goal::AtMost,
+        ..Row::new("round_trip", Unit::Ns, MEDIAN, DIFFERENCE)
     };
-    let (ends, skip) = match ends {
-        Ok(ends) => (ends, None),
-        Err(skip) => (Ends::one_cpu(conditions), Some(skip)),
-    };
-    let tcp = if exchange.protocol == "tcp" { "--tcp" } else { "" };
-    let seconds = conditions.seconds.ceil().max(1.0) as u64;
-    Pairing {
-        name: exchange.name.to_owned(),
-        ours: echoes(conditions, &ends, exchange.protocol),
-        theirs: Theirs {
-            program: "sockperf",
-            args: words(&format!(
-                "ping-pong {tcp} -i {ADDRESS} -p {port} -m {MESSAGE_BYTES} -t {seconds} --full-rtt"
-            )),
-            cpus: vec![ends.near],
-            server: Some(Server {
-                command: words(&format!("sockperf server {tcp} -i {ADDRESS} -p {port}")),
-                cpus: vec![ends.far],
-                ports: vec![port],
-            }),
-            limit: Duration::from_secs(30),
-            ..Theirs::default()
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new().with("protocol", exchange.protocol),
-            metric: "round_trip",
-            statistic: Statistic::MedianOfAll,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: MEDIAN.to_owned(),
-            goal: Goal::AtMost,
-            difference: DIFFERENCE,
-        }],
-        skip,
-        is_once: false,
-    }
+    let theirs = theirs("sockperf", &ends, port, &args, &format!("server {at}"));
+    Pairing::new(name, echoes(conditions, &ends, protocol), theirs, [row]).unless(skip)
 }
 
 /// A whole round trip, in ns.
@@ -124,53 +88,40 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MEDIAN, RIVAL, parse};
+    use super::{MEDIAN, RIVAL};
     use crate::rivals::loopback::tests::check;
-    use crate::tests::said;
-
-    macro_rules! recorded {
-        ($name:literal) => {
-            include_str!(concat!("../testdata/sockperf/", $name))
-        };
-    }
+    use crate::tests::{reads, refuses, text, versions};
 
     #[test]
     fn versions_are_read() {
-        for (text, version) in
-            [(recorded!("3.6-version.txt"), "3.6"), (recorded!("3.7-version.txt"), "3.7")]
-        {
-            assert_eq!((RIVAL.version)(&said(text)).as_deref(), Some(version));
-        }
-        assert_eq!((RIVAL.version)(&said("sockperf: unknown option")), None);
+        let files = [("3.6-version.txt", "3.6"), ("3.7-version.txt", "3.7")];
+        versions(&RIVAL, &files, &[("sockperf: unknown option", None)]);
     }
 
     #[test]
     fn the_median_of_whole_round_trips_is_read() {
-        for (text, ns) in [
-            (recorded!("3.6-tcp.txt"), 5793.0),
-            (recorded!("3.6-udp.txt"), 4916.0),
-            (recorded!("3.7-tcp.txt"), 6012.0),
-            (recorded!("3.7-udp.txt"), 5061.0),
-        ] {
-            assert_eq!(parse(&said(text), MEDIAN), Ok(ns));
-        }
+        let told = [
+            ("3.6-tcp.txt", MEDIAN, 5793.0),
+            ("3.6-udp.txt", MEDIAN, 4916.0),
+            ("3.7-tcp.txt", MEDIAN, 6012.0),
+            ("3.7-udp.txt", MEDIAN, 5061.0),
+        ];
+        reads(&RIVAL, &told);
     }
 
     #[test]
     fn what_is_no_answer_is_an_error() {
-        let whole = recorded!("3.7-tcp.txt");
-        assert!(parse(&said(whole), "percentile 99.000").is_err(), "nobody asks for it");
-        for broken in [
+        let whole = text(&RIVAL, "3.7-tcp.txt");
+        refuses(&RIVAL, "percentile 99.000", &[&whole]);
+        let broken = [
             "",
             // Half of a round trip.
             &whole.replace("Round trip is", "Latency is"),
             &whole.replace("dropped messages = 0", "dropped messages = 3"),
             &whole.replace("percentile 50.000 =    6.012", "percentile 50.000 =    none"),
             &whole.replace("percentile 50.000", "percentile 51.000"),
-        ] {
-            let why = parse(&said(broken), MEDIAN).expect_err("is broken");
-            assert!(!why.is_empty() && !why.contains('\n'), "{why}");
-        }
+        ];
+        refuses(&RIVAL, MEDIAN, &broken);
     }
 
     #[test]

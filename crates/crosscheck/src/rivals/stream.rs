@@ -2,9 +2,8 @@
 
 use crate::bandwidth::{Moves, STREAM_OPS, huge_pages, team};
 use crate::binary::ZEROED;
-use crate::{Conditions, Output, Pairing, Rival, Statistic, Theirs};
+use crate::{Conditions, Output, Pairing, Rival, Theirs};
 use bench::experiment::Skip;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -80,8 +79,6 @@ struct Ran {
 }
 
 impl Ran {
-    /// # Errors
-    /// The first line that is missed.
     fn read(stdout: &str) -> Result<Ran, String> {
         let after = |mark: &str| -> Option<&str> {
             let line = stdout.lines().find_map(|line| line.split_once(mark))?.1;
@@ -138,32 +135,19 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     };
     let places: Vec<String> = cpus.iter().map(|cpu| format!("{{{cpu}}}")).collect();
     let goal = moves.goal_beside_passes(conditions);
-    let rows = STREAM_OPS.map(|op| {
-        let mut row = moves.row(op, Statistic::Best, goal, DIFFERENCE);
-        row.name = op.to_owned();
-        row.what = format!("{op} by {} of {bytes}", cpus.len());
-        row
-    });
-    vec![Pairing {
-        name: "main-memory".to_owned(),
-        ours: moves.ours(conditions),
-        theirs: Theirs {
-            // The one that told its version.
-            program: "",
-            environment: vec![
-                huge_pages(),
-                ("OMP_NUM_THREADS", cpus.len().to_string()),
-                ("OMP_PROC_BIND", "true".to_owned()),
-                ("OMP_PLACES", places.join(",")),
-            ],
-            cpus: cpus.clone(),
-            limit: Duration::from_secs(120),
-            ..Theirs::default()
-        },
-        rows: rows.into(),
-        skip,
-        is_once: false,
-    }]
+    let what = |op: &str| format!("{op} by {} of {bytes}", cpus.len());
+    let theirs = Theirs {
+        environment: vec![
+            huge_pages(),
+            ("OMP_NUM_THREADS", cpus.len().to_string()),
+            ("OMP_PROC_BIND", "true".to_owned()),
+            ("OMP_PLACES", places.join(",")),
+        ],
+        // The one that told its version.
+        ..conditions.theirs("", &[]).on(&cpus).within(120)
+    };
+    let rows = moves.rows(what, goal, DIFFERENCE);
+    vec![Pairing::new("main-memory", moves.ours(conditions), theirs, rows).unless(skip)]
 }
 
 /// The best rate of a kernel in B/s, where so many threads ran over arrays of so many bytes
@@ -242,12 +226,9 @@ mod tests {
         let version =
             |text: &str| (RIVAL.version)(&Output { answer: text.to_owned(), ..Output::default() });
         let [two, single] = files();
-        let told = version(&two).expect("a version");
-        assert_eq!(told, "5.10, 96000288 B of arrays, with OpenMP");
-        let without = version(&single).expect("a version");
-        assert_eq!(without, "5.10, 2400160 B of arrays, without OpenMP");
-        for text in [told, without] {
-            assert_eq!(Facts::heard(&text).map(|facts| facts.told()), Some(text));
+        for (text, bytes, has_openmp) in [(two, 96_000_288, true), (single, 2_400_160, false)] {
+            let told = Facts::heard(&version(&text).expect("a version"));
+            assert_eq!(told, Some(Facts { version: "5.10".to_owned(), bytes, has_openmp }));
         }
         let other = format!("{ZEROED}4096\nVersion: ImageMagick 6.9");
         assert_eq!(version(&other), None);

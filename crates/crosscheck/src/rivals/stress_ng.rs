@@ -1,14 +1,14 @@
 //! `stress-ng`: stressors of the kernel, of which some rates are quoted as costs. A rate is
 //! operations over the whole real time, whatever they hold beside what their name says.
 
-use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::ours::is_of;
+use crate::sides::{case, case_of};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
 use bench::experiment::{Preset, Skip};
 use record::event::Samples;
-use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -79,107 +79,62 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     all
 }
 
-/// A stressor by itself on the first CPU.
+/// A stressor by itself on the first CPU; a rehearsal leaves out how long plumb plays before.
 fn beside(
     conditions: &Conditions,
     stressor: &str,
     experiment: &'static str,
-    mut set: Vec<(&'static str, &str)>,
+    set: &str,
     row: Row,
 ) -> Pairing {
+    let mut ours = conditions.ours(experiment, set).within(8);
     if conditions.preset == Preset::Rehearsal {
-        set.retain(|(name, _)| *name != "steady");
+        ours.set = set.replace(&format!(" steady={STEADY}"), "");
     }
-    let cpus = vec![conditions.cpus[0]];
-    // It takes whole seconds.
-    let seconds = conditions.seconds.ceil().max(1.0) as u64;
-    let words = [&format!("--{stressor}"), "1", "--timeout", &format!("{seconds}s"), "--metrics"];
-    Pairing {
-        name: stressor.to_owned(),
-        ours: Ours {
-            experiment,
-            set: set.into_iter().map(|(name, value)| (name, value.to_owned())).collect(),
-            cpus: cpus.clone(),
-            dir: None,
-            budget: Duration::from_secs(8),
-            preset: conditions.lengths(),
-        },
-        theirs: Theirs {
-            program: "stress-ng",
-            args: words.map(str::to_owned).into(),
-            cpus,
-            limit: Duration::from_secs(60),
-            ..Theirs::default()
-        },
-        rows: vec![row],
-        skip: None,
-        is_once: false,
-    }
-}
-
-/// A time in ns that should agree.
-fn row(case: CaseId, metric: &'static str, statistic: Statistic, what: &str) -> Row {
-    Row {
-        name: String::new(),
-        case,
-        metric,
-        statistic,
-        times: 1.0,
-        unit: Unit::Ns,
-        what: what.to_owned(),
-        goal: Goal::Agree,
-        difference: "",
-    }
+    let time = format!("{}s", conditions.whole_seconds());
+    let words = [&format!("--{stressor}"), "1", "--timeout", &time, "--metrics"];
+    Pairing::new(stressor, ours, conditions.theirs("stress-ng", &words), [row])
 }
 
 /// `--fork` and `--vfork`.
 fn process(conditions: &Conditions, stressor: &str) -> Pairing {
     let is_fork = stressor == "fork";
-    let call = if is_fork { "fork_calls" } else { "vfork" };
-    let case = CaseId::new().with("call", call).with("resident", 1_u64 << 20).with("pages", "base");
-    let what = format!("{stressor} real");
-    let mut row = row(case, "in_sequence", Statistic::MeanOfRounds, &what);
     let makes_ten_calls =
         conditions.has_version(TEN_CALLS_SINCE) && !conditions.has_version(FEWER_CALLS_SINCE);
-    (row.goal, row.difference) = match (is_fork, makes_ten_calls) {
-        (false, _) => (Goal::Agree, VFORK),
-        (true, true) => (Goal::Agree, FORK),
-        (true, false) => (Goal::Explained, OTHER_FORK),
+    let (call, goal, difference) = match (is_fork, makes_ten_calls) {
+        (false, _) => ("vfork", Goal::Agree, VFORK),
+        (true, true) => ("fork_calls", Goal::Agree, FORK),
+        (true, false) => ("fork_calls", Goal::Explained, OTHER_FORK),
     };
-    let mut set = vec![
-        ("call", call),
-        ("resident", "1MiB"),
-        ("pages", "base"),
-        ("areas", AREAS),
-        ("written", WRITTEN),
-    ];
+    let row = Row {
+        case: case(&format!("call={call} resident=1048576 pages=base")),
+        statistic: Statistic::MeanOfRounds,
+        goal,
+        ..Row::new("in_sequence", Unit::Ns, format!("{stressor} real"), difference)
+    };
+    let mut set = format!("call={call} resident=1MiB pages=base areas={AREAS} written={WRITTEN}");
     if !is_fork {
-        set.push(("steady", STEADY));
+        set += &format!(" steady={STEADY}");
     }
-    beside(conditions, stressor, "os.process", set, row)
+    beside(conditions, stressor, "os.process", &set, row)
 }
 
 /// `--pthread`: threads of many calls, a thousand at once.
 fn pthread(conditions: &Conditions) -> Pairing {
-    let case = CaseId::new().with("pair", "same").with("alive", ALIVE).with("work", "stress");
-    let cpu_time = Statistic::Own("mean CPU time", cpu_time_per_thread);
-    let row = Row { difference: PTHREAD, ..row(case, "create_join", cpu_time, "pthread cpu") };
-    let row = match conditions.has_version(COPIED_LIST_SINCE) {
-        true => row,
-        false => Row { goal: Goal::Explained, difference: OTHER_PTHREAD, ..row },
+    let (goal, difference) = match conditions.has_version(COPIED_LIST_SINCE) {
+        true => (Goal::Agree, PTHREAD),
+        false => (Goal::Explained, OTHER_PTHREAD),
     };
     let alive = ALIVE.to_string();
-    let set = vec![
-        ("pair", "same"),
-        // The least of what is there beside the crowd.
-        ("stack", "bare"),
-        ("count", "none"),
-        ("alive", alive.as_str()),
-        ("work", "stress"),
-    ];
-    let mut pairing = beside(conditions, "pthread", "os.thread", set, row);
-    let most = ["--pthread-max", alive.as_str()].map(str::to_owned);
-    pairing.theirs.args.extend(most);
+    let set = format!("pair=same alive={alive} work=stress stack=bare count=none");
+    let row = Row {
+        case: case_of(&set, 3),
+        statistic: Statistic::Own("mean CPU time", cpu_time_per_thread),
+        goal,
+        ..Row::new("create_join", Unit::Ns, "pthread cpu", difference)
+    };
+    let mut pairing = beside(conditions, "pthread", "os.thread", &set, row);
+    pairing.theirs.args.extend(["--pthread-max", alive.as_str()].map(str::to_owned));
     pairing
 }
 
@@ -189,12 +144,9 @@ fn cpu_time_per_thread(run: &Run, row: &Row) -> Result<f64> {
 }
 
 fn mean_cpu_time(samples: &[Samples], row: &Row) -> Result<f64> {
-    let is_meant = |samples: &&Samples| {
-        let mut parameters = row.case.0.iter();
-        samples.metric == row.metric
-            && parameters.all(|(name, value)| samples.case.get(name) == Some(value))
-    };
-    let of_row = samples.iter().filter(is_meant);
+    let of_row = samples
+        .iter()
+        .filter(|samples| samples.metric == row.metric && is_of(&samples.case, &row.case));
     let times: Option<Vec<f64>> =
         of_row.map(|samples| samples.quantities.get("cpu_time_per_thread_ns").copied()).collect();
     let times = times.filter(|times| !times.is_empty()).context("no CPU time was recorded")?;
@@ -203,12 +155,14 @@ fn mean_cpu_time(samples: &[Samples], row: &Row) -> Result<f64> {
 
 /// `--fault`, its files in memory, so that no journal is measured.
 fn fault(conditions: &Conditions) -> Pairing {
-    let case = CaseId::new().with("fault", "stress");
-    let row = Row { difference: FAULT, ..row(case, "latency", Statistic::MeanOfAll, "fault ns") };
-    let set = vec![("fault", "stress"), ("steady", STEADY)];
-    let mut pairing = beside(conditions, "fault", "memory.fault", set, row);
-    let dir = conditions.in_memory.as_ref().or(conditions.files.as_ref());
-    match dir {
+    let set = format!("fault=stress steady={STEADY}");
+    let row = Row {
+        case: case_of(&set, 1),
+        statistic: Statistic::MeanOfAll,
+        ..Row::new("latency", Unit::Ns, "fault ns", FAULT)
+    };
+    let mut pairing = beside(conditions, "fault", "memory.fault", &set, row);
+    match conditions.in_memory.as_ref().or(conditions.files.as_ref()) {
         Some(dir) => {
             let words = ["--temp-path".to_owned(), dir.display().to_string()];
             pairing.theirs.args.extend(words);
@@ -225,13 +179,13 @@ fn fault(conditions: &Conditions) -> Pairing {
 
 /// `--context`: contexts of the C library.
 fn context(conditions: &Conditions) -> Pairing {
-    let case = CaseId::new().with("operation", "mask");
+    let set = "operation=mask";
     let row = Row {
+        case: case(set),
+        statistic: Statistic::MeanOfAll,
         goal: Goal::Explained,
-        difference: CONTEXT,
-        ..row(case, "latency", Statistic::MeanOfAll, "context each")
+        ..Row::new("latency", Unit::Ns, "context each", CONTEXT)
     };
-    let set = vec![("operation", "mask")];
     let mut pairing = beside(conditions, "context", "os.signal", set, row);
     since(conditions, &mut pairing);
     pairing

@@ -5,12 +5,12 @@
 //! beside plumb's. `memory` walks over one block by machine words, each block an event that is
 //! timed. `fileio` lays out files in its working directory.
 
-use crate::{Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::read::{after, positive};
+use crate::sides::{case, case_of};
+use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::Skip;
-use record::key::{CaseId, Value};
 use record::unit::Unit;
 use std::path::Path;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -43,59 +43,30 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     all
 }
 
-/// Whole seconds, of which it takes one at least.
-fn time(conditions: &Conditions) -> String {
-    format!("--time={}", conditions.seconds.ceil().max(1.0))
-}
-
 fn theirs(conditions: &Conditions, args: &[&str]) -> Theirs {
-    let common = ["--threads=1", "--events=0"].map(str::to_owned);
-    let mut args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-    args.extend(common);
-    args.extend([time(conditions), "run".to_owned()]);
-    Theirs {
-        program: "sysbench",
-        args,
-        cpus: vec![conditions.cpus[0]],
-        limit: Duration::from_secs(30),
-        ..Theirs::default()
-    }
+    let time = format!("--time={}", conditions.whole_seconds());
+    let common = ["--threads=1", "--events=0", &time, "run"];
+    conditions.theirs("sysbench", &[args, &common].concat()).within(30)
 }
 
-fn ours(conditions: &Conditions, experiment: &'static str, set: &[(&'static str, &str)]) -> Ours {
-    Ours {
-        experiment,
-        set: set.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
-        cpus: vec![conditions.cpus[0]],
-        dir: None,
-        budget: Duration::from_secs(5),
-        preset: conditions.lengths(),
-    }
+/// A row of what is printed, beside the mean of plumb's rounds.
+fn row(metric: &'static str, unit: Unit, what: &str, difference: &'static str) -> Row {
+    let (statistic, goal) = (Statistic::MeanOfRounds, Goal::Explained);
+    Row { statistic, goal, ..Row::new(metric, unit, what, difference) }
 }
+
+const CPU: &str = "A turn of sysbench's loop divides a small number by a smaller one, and turns the divisor into \
+    floating point and compares it; every number that is looked at ends with a wrong guess of the loop's end. \
+    plumb divides at full width and does nothing else, so which of the two is slower depends on how the divider \
+    treats small numbers.";
 
 fn cpu(conditions: &Conditions) -> Pairing {
+    let set = "instruction=div_u64";
     let limit = format!("--cpu-max-prime={PRIMES_BELOW}");
-    Pairing {
-        name: "cpu".to_owned(),
-        ours: ours(conditions, "cpu.instruction", &[("instruction", "div_u64")]),
-        theirs: theirs(conditions, &["cpu", &limit]),
-        rows: vec![Row {
-            name: String::new(),
-            case: CaseId::new().with("instruction", "div_u64"),
-            metric: "reciprocal_throughput",
-            statistic: Statistic::MeanOfRounds,
-            times: 1.0,
-            unit: Unit::Ns,
-            what: DIVISION.to_owned(),
-            goal: Goal::Explained,
-            difference: "A turn of sysbench's loop divides a small number by a smaller one, and turns the \
-                         divisor into floating point and compares it; every number that is looked at ends \
-                         with a wrong guess of the loop's end. plumb divides at full width and does nothing \
-                         else, so which of the two is slower depends on how the divider treats small numbers.",
-        }],
-        skip: None,
-        is_once: false,
-    }
+    let row = row("reciprocal_throughput", Unit::Ns, DIVISION, CPU);
+    let theirs = theirs(conditions, &["cpu", &limit]);
+    let rows = [Row { case: case(set), ..row }];
+    Pairing::new("cpu", conditions.ours("cpu.instruction", set), theirs, rows)
 }
 
 /// The cache that a block of this size lies in, by its description; main memory where none is so
@@ -113,65 +84,42 @@ fn level(conditions: &Conditions, bytes: u64) -> &'static str {
     }
 }
 
+const MEMORY_1K: &str = "sysbench's block of 1 KiB is its default: its words are read in a few dozen ns, and what \
+    an event costs beside, clock reads and counting, takes longer. From 1.1 on it also walks over one word less \
+    than it counts. plumb times windows of milliseconds.";
+const MEMORY_1M: &str = "sysbench walks by words of 8 bytes in a loop as its compiler made it, and each block is \
+    an event that is timed; plumb's loop is assembly, unrolled. Both stay in a cache, so neither figure is one \
+    of main memory, for which sysbench's is often taken.";
+
 fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
-    let is_default = block == 1024;
+    let (size, difference) = match block {
+        1024 => ("1K", MEMORY_1K),
+        _ => ("1M", MEMORY_1M),
+    };
     let level = level(conditions, block);
-    let case = CaseId::new()
-        .with("op", op)
-        .with("stores", "regular")
-        .with("access", "every")
-        .with("width", Value::Int(8))
-        .with("level", level)
-        .with("threads", Value::Int(1));
-    let set = [
-        ("op", op),
-        ("stores", "regular"),
-        ("access", "every"),
-        ("width", "8"),
-        ("level", level),
-        ("threads", "1"),
-    ];
+    let set = format!("op={op} stores=regular access=every width=8 level={level} threads=1");
     let args = [
-        "memory".to_owned(),
-        format!("--memory-block-size={}", if is_default { "1K" } else { "1M" }),
-        format!("--memory-oper={op}"),
+        "memory",
+        &format!("--memory-block-size={size}"),
+        &format!("--memory-oper={op}"),
         // The shared buffer is the default; with one thread they differ in nothing but whose page
         // it is.
-        "--memory-scope=local".to_owned(),
+        "--memory-scope=local",
         // Time ends it.
-        "--memory-total-size=1000T".to_owned(),
+        "--memory-total-size=1000T",
     ];
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Pairing {
-        name: format!("memory-{op}-{}", if is_default { "1k" } else { "1m" }),
-        ours: ours(conditions, "memory.bandwidth", &set),
-        theirs: theirs(conditions, &args),
-        rows: vec![Row {
-            name: String::new(),
-            case,
-            metric: "bandwidth",
-            statistic: Statistic::MeanOfRounds,
-            times: 1.0,
-            unit: Unit::BPerS,
-            what: TRANSFERRED.to_owned(),
-            goal: Goal::Explained,
-            difference: match is_default {
-                true => {
-                    "sysbench's block of 1 KiB is its default: its words are read in a few dozen ns, and what an event costs \
-                     beside, clock reads and counting, takes longer. From 1.1 on it also walks over one word less \
-                     than it counts. plumb times windows of milliseconds."
-                }
-                false => {
-                    "sysbench walks by words of 8 bytes in a loop as its compiler made it, and each block is an event that \
-                     is timed; plumb's loop is assembly, unrolled. Both stay in a cache, so neither figure is one \
-                     of main memory, for which sysbench's is often taken."
-                }
-            },
-        }],
-        skip: None,
-        is_once: false,
-    }
+    let row = row("bandwidth", Unit::BPerS, TRANSFERRED, difference);
+    Pairing::new(
+        format!("memory-{op}-{}", size.to_lowercase()),
+        conditions.ours("memory.bandwidth", &set),
+        theirs(conditions, &args),
+        [Row { case: case(&set), ..row }],
+    )
 }
+
+const FILEIO: &str = "sysbench draws blocks with replacement, reads a file full of zeros and validates nothing; \
+    its rate is of one second. plumb reads each block at most once in a round, of data that nothing can compress, \
+    in windows of 225 ms: a device that compresses, or that keeps what was read before, favours sysbench.";
 
 fn fileio(conditions: &Conditions) -> Pairing {
     let bytes = match conditions.is_whole() {
@@ -197,59 +145,22 @@ fn fileio(conditions: &Conditions) -> Pairing {
         "--rand-type=uniform",
     ];
     let prepare = ["env", &change, "sysbench", "fileio", &size, "--file-num=1", "prepare"];
-    let case = CaseId::new()
-        .with("op", "read")
-        .with("pattern", "random")
-        .with("mode", "direct")
-        .with("block", Value::Int(4096))
-        .with("engine", "psync")
-        .with("depth", Value::Int(1))
-        .with("threads", Value::Int(1));
     let size = bytes.to_string();
-    let set = [
-        ("op", "read"),
-        ("pattern", "random"),
-        ("mode", "direct"),
-        ("block", "4096"),
-        ("engine", "psync"),
-        ("depth", "1"),
-        ("threads", "1"),
-        ("size", &size),
-        ("window", "225ms"),
-    ];
-    Pairing {
-        name: "fileio-rndrd".to_owned(),
-        ours: Ours {
-            dir: conditions.files.clone(),
-            budget: Duration::from_secs(8),
-            ..ours(conditions, "fs.io", &set)
-        },
-        theirs: Theirs {
-            program: "env",
-            behind: vec!["sysbench"],
-            prepare: vec![prepare.map(str::to_owned).to_vec()],
-            ..theirs(conditions, &args)
-        },
-        rows: vec![Row {
-            name: String::new(),
-            case,
-            metric: "burst_iops",
-            statistic: Statistic::MeanOfRounds,
-            times: 1.0,
-            unit: Unit::OpPerS,
-            what: READS.to_owned(),
-            goal: Goal::Explained,
-            difference: "sysbench draws blocks with replacement, reads a file full of zeros and validates \
-                         nothing; its rate is of one second. plumb reads each block at most once in a round, \
-                         of data that nothing can compress, in windows of 225 ms: a device that compresses, \
-                         or that keeps what was read before, favours sysbench.",
-        }],
-        skip: conditions.files.is_none().then(|| {
-            Skip::because("there is no directory for files")
-                .needs("--dir with one that can be written")
-        }),
-        is_once: false,
-    }
+    let set = format!(
+        "op=read pattern=random mode=direct block=4096 engine=psync depth=1 threads=1 size={size} window=225ms"
+    );
+    let theirs = Theirs {
+        program: "env",
+        behind: vec!["sysbench"],
+        prepare: vec![prepare.map(str::to_owned).to_vec()],
+        ..theirs(conditions, &args)
+    };
+    let row = row("burst_iops", Unit::OpPerS, READS, FILEIO);
+    let ours = conditions.ours_in_files("fs.io", &set).within(8);
+    let skip = conditions.files.is_none().then(|| {
+        Skip::because("there is no directory for files").needs("--dir with one that can be written")
+    });
+    Pairing::new("fileio-rndrd", ours, theirs, [Row { case: case_of(&set, 7), ..row }]).unless(skip)
 }
 
 /// Divisions of one event of `cpu`, whose loop divides each number from 3 by 2, 3 … as long as the
@@ -269,7 +180,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     match what {
         DIVISION => {
             let limit = after(text, "Prime numbers limit:")?;
-            let rate = number(after(text, "events per second:")?, "events per second")?;
+            let rate = positive(after(text, "events per second:")?)?;
             let limit: u64 = limit.parse().map_err(|_| format!("no limit of primes: {limit}"))?;
             // Above that counting would take longer than a turn; below there is none to count.
             if !(5..=1_000_000).contains(&limit) {
@@ -282,30 +193,14 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
             let line = line.ok_or("no line says what was transferred")?;
             let inside = line.split_once('(').map_or("", |(_, rest)| rest);
             let rate = inside.trim_end().strip_suffix(" MiB/sec)");
-            Ok(number(rate.ok_or("no MiB/sec")?, "MiB/sec")? * MIB as f64)
+            Ok(positive(rate.ok_or("no MiB/sec")?)? * MIB as f64)
         }
         READS => {
             // Since 1.1 `read:  IOPS=…`, before `reads/s: …`.
-            let found = after(text, "reads/s:").or_else(|_| after(text, "read:  IOPS="));
-            number(found.map_err(|_| "no line says how many reads there were")?, "reads/s")
+            let found = after(text, "reads/s:").or_else(|_| after(text, "read:  IOPS="))?;
+            positive(found.split_whitespace().next().unwrap_or_default())
         }
         other => Err(format!("sysbench says nothing of {other}")),
-    }
-}
-
-/// The word behind a label at the beginning of a line.
-fn after<'text>(text: &'text str, label: &str) -> Result<&'text str, String> {
-    let mut lines = text.lines().map(str::trim_start);
-    let rest = lines.find_map(|line| line.strip_prefix(label));
-    rest.and_then(|rest| rest.split_whitespace().next())
-        .ok_or_else(|| format!("no line begins with `{label}`"))
-}
-
-fn number(word: &str, what: &str) -> Result<f64, String> {
-    let value: f64 = word.parse().map_err(|_| format!("{what}: `{word}` is no number"))?;
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err(format!("{what} is {value}")),
     }
 }
 

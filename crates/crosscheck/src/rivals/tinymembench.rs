@@ -7,15 +7,16 @@
 //! Two things must be known to compare its figures: of a copy it counts each byte once, and a
 //! latency is the *extra* time over a read that hits the first cache.
 
-use crate::{Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
-use analysis::figures;
+use crate::ours::figure_value;
+use crate::read::positive;
+use crate::sides::case;
+use crate::{Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic};
 use anyhow::{Context, Result};
 use bench::experiment::{Preset, Skip};
 use host::Arch;
-use record::key::{CaseId, Value};
+use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
-use std::time::Duration;
 
 /// The rival.
 pub static RIVAL: Rival = Rival {
@@ -38,94 +39,59 @@ const BLOCKS: [(&str, u64); 3] = [("256k", 256 * KIB), ("1m", MIB), ("64m", 64 *
 /// Both of its buffers together.
 const BUFFERS: u64 = 64 * MIB;
 /// A whole run takes about five minutes; ten measurements each where they scatter.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT_S: u64 = 900;
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     vec![latency(conditions), bandwidth(conditions)]
 }
 
-/// Both are offered where there is time: one run is minutes.
-fn skip(conditions: &Conditions) -> Option<Skip> {
-    (!conditions.is_whole()).then(|| {
+/// A comparison for which one run of minutes is enough.
+fn once(
+    conditions: &Conditions,
+    name: &str,
+    experiment: &'static str,
+    set: &str,
+    rows: Vec<Row>,
+) -> Pairing {
+    let ours = conditions.ours(experiment, set).within(15);
+    let ours = Ours { preset: Preset::Quick, ..ours };
+    let theirs = conditions.theirs("tinymembench", &[]).within(LIMIT_S);
+    let skip = (!conditions.is_whole()).then(|| {
         Skip::because("it measures everything in one run of minutes, and cannot be asked for less")
             .needs("--preset standard")
-    })
+    });
+    Pairing { skip, is_once: true, ..Pairing::new(name, ours, theirs, rows) }
 }
 
-fn theirs(conditions: &Conditions) -> Theirs {
-    Theirs {
-        program: "tinymembench",
-        cpus: vec![conditions.cpus[0]],
-        limit: LIMIT,
-        ..Theirs::default()
-    }
-}
+const LATENCY: &str = "Both are a load's time less that of one that hits the first cache. tinymembench draws \
+    each address by a generator, any byte of the block again and again, so a cache beside the block answers its \
+    share of it; plumb walks over all lines before the first comes again, so a cache that is too small answers \
+    less. tinymembench takes the best of up to ten. Its run is long, so there is one turn, which judges nothing.";
 
 fn latency(conditions: &Conditions) -> Pairing {
     let rows = BLOCKS.iter().flat_map(|(name, bytes)| {
         ["huge", "base"].map(|pages| Row {
             name: format!("{name}-{pages}"),
             case: walk(pages, *bytes),
-            metric: "latency",
             statistic: Statistic::Own("value less that of the first cache", over_first),
-            times: 1.0,
-            unit: Unit::Ns,
-            what: format!("{pages}:{bytes}"),
             goal: Goal::Explained,
-            difference: "Both are a load's time less that of one that hits the first cache. tinymembench draws \
-                         each address by a generator, any byte of the block again and again, so a cache \
-                         beside the block answers its share of it; plumb walks over all lines before the first comes \
-                         again, so a cache that is too small answers less. tinymembench takes the best of up to ten. Its \
-                         run is long, so there is one turn, which judges nothing.",
+            ..Row::new("latency", Unit::Ns, format!("{pages}:{bytes}"), LATENCY)
         })
     });
     let blocks: Vec<String> = BLOCKS.iter().map(|(_, bytes)| bytes.to_string()).collect();
-    Pairing {
-        name: "latency".to_owned(),
-        ours: Ours {
-            experiment: "memory.latency",
-            set: vec![
-                ("pattern", "random".to_owned()),
-                ("load", "pointer".to_owned()),
-                ("pages", "huge,base".to_owned()),
-                ("footprint", format!("{FIRST},{}", blocks.join(","))),
-            ],
-            cpus: vec![conditions.cpus[0]],
-            dir: None,
-            budget: Duration::from_secs(15),
-            preset: Preset::Quick,
-        },
-        theirs: theirs(conditions),
-        rows: rows.collect(),
-        skip: skip(conditions),
-        is_once: true,
-    }
+    let blocks = blocks.join(",");
+    let set = format!("pattern=random load=pointer pages=huge,base footprint={FIRST},{blocks}");
+    once(conditions, "latency", "memory.latency", &set, rows.collect())
 }
 
 fn walk(pages: &str, bytes: u64) -> CaseId {
-    CaseId::new()
-        .with("pattern", "random")
-        .with("load", "pointer")
-        .with("pages", pages)
-        .with("footprint", Value::Int(bytes))
+    case(&format!("pattern=random load=pointer pages={pages} footprint={bytes}"))
 }
 
 /// A load's latency less that of a block that lies in the first cache, in ns.
 fn over_first(run: &Run, row: &Row) -> Result<f64> {
-    let all = figures(run);
-    let value = |case: &CaseId| -> Result<f64> {
-        let is_meant = |metric: &str, found: &CaseId| {
-            metric == row.metric
-                && case.0.iter().all(|(name, value)| found.get(name) == Some(value))
-        };
-        let mut figures = all.iter();
-        let figure = figures.find(|figure| {
-            let metric = figure.metric.as_ref().map_or("", |metric| &metric.name);
-            is_meant(metric, &figure.case)
-        });
-        figure.and_then(|figure| figure.value).with_context(|| format!("no figure of {case}"))
-    };
     let pages = row.case.text("pages").context("a row without pages")?;
+    let value = |case: &CaseId| figure_value(run, case, row.metric);
     Ok(value(&row.case)? - value(&walk(pages, FIRST))?)
 }
 
@@ -146,54 +112,29 @@ fn kernels(arch: Arch) -> &'static [(&'static str, &'static str, &'static str, &
     }
 }
 
+const BANDWIDTH: &str = "Both are the best of a number of passes, of one thread over 64 MiB, and a copied byte \
+    counts once. tinymembench's buffers lie in base pages and their starts are staggered; its fills go over half \
+    as much. plumb's are in huge pages where there are any, and of all vector loops with and without prefetch \
+    instructions it takes the fastest. Its run is long, so there is one turn, which judges nothing.";
+
 fn bandwidth(conditions: &Conditions) -> Pairing {
-    let arch = conditions.host.cpu.arch;
-    let kernels = kernels(arch);
+    let kernels = kernels(conditions.host.cpu.arch);
     let rows = kernels.iter().map(|(name, op, stores, width)| Row {
         name: format!("{op}-{stores}"),
-        case: CaseId::new()
-            .with("op", *op)
-            .with("stores", *stores)
-            .with("access", "every")
-            .with("width", *width)
-            .with("level", "DRAM")
-            .with("threads", Value::Int(1)),
-        metric: "bandwidth",
+        case: case(&format!(
+            "op={op} stores={stores} access=every width={width} level=DRAM threads=1"
+        )),
         statistic: Statistic::Best,
         // What is read counts as well in plumb's.
         times: if *op == "copy" { 0.5 } else { 1.0 },
-        unit: Unit::BPerS,
-        what: (*name).to_owned(),
         goal: Goal::Explained,
-        difference: "Both are the best of a number of passes, of one thread over 64 MiB, and a copied byte counts once. \
-                     tinymembench's buffers lie in base pages and their starts are staggered; its fills \
-                     go over half as much. plumb's are in huge pages where there are any, and of all vector loops with and \
-                     without prefetch instructions it takes the fastest. Its run is long, so there is one turn, \
-                     which judges nothing.",
+        ..Row::new("bandwidth", Unit::BPerS, *name, BANDWIDTH)
     });
-    Pairing {
-        name: "bandwidth".to_owned(),
-        ours: Ours {
-            experiment: "memory.bandwidth",
-            set: vec![
-                ("op", "copy,write".to_owned()),
-                ("stores", "regular,nontemporal".to_owned()),
-                ("access", "every".to_owned()),
-                ("width", kernels[0].3.to_owned()),
-                ("level", "DRAM".to_owned()),
-                ("threads", "1".to_owned()),
-                ("limit", BUFFERS.to_string()),
-            ],
-            cpus: vec![conditions.cpus[0]],
-            dir: None,
-            budget: Duration::from_secs(15),
-            preset: Preset::Quick,
-        },
-        theirs: theirs(conditions),
-        rows: rows.collect(),
-        skip: skip(conditions),
-        is_once: true,
-    }
+    let set = format!(
+        "op=copy,write stores=regular,nontemporal access=every width={} level=DRAM threads=1 limit={BUFFERS}",
+        kernels[0].3
+    );
+    once(conditions, "bandwidth", "memory.bandwidth", &set, rows.collect())
 }
 
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
@@ -230,14 +171,6 @@ fn extra_latency(text: &str, pages: &str, bytes: &str) -> Result<f64, String> {
     let (_, rest) = row.ok_or_else(|| format!("no line of {bytes} bytes below {heading}"))?;
     let single = rest.split_once(" ns").map_or("", |(value, _)| value);
     positive(single)
-}
-
-fn positive(word: &str) -> Result<f64, String> {
-    let value: f64 = word.trim().parse().map_err(|_| format!("`{word}` is no number"))?;
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err(format!("it printed {value}")),
-    }
 }
 
 #[cfg(test)]

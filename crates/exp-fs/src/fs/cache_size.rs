@@ -101,7 +101,7 @@ mod sweep;
 mod tests;
 
 use crate::fs::file::{self, below};
-use crate::fs::offered::{found, io};
+use crate::fs::offered::{found, less, more, plain};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
@@ -115,7 +115,7 @@ use bench::{case, params, symbols};
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
 use record::key::CaseId;
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -195,48 +195,26 @@ static CARD: Card = Card {
     id: ID,
     title: "Size of the page cache",
     metrics: &[
-        io("latency_per_block", "a block of 4 KiB, read again in order", Unit::Ns, Better::Lower),
-        io("latency_per_byte", "that time over the block's bytes", Unit::NsPerB, Better::Lower),
-        io("bandwidth", "bytes read again over their time", Unit::BPerS, Better::Higher),
-        io(
-            "residency",
-            "share of the file in memory before it was read again",
-            Unit::Ratio,
-            Better::None,
-        ),
-        io(
-            "missed",
-            "share of the bytes read again that the device gave",
-            Unit::Ratio,
-            Better::None,
-        ),
-        io(
-            "cache_growth",
-            "what the cached bytes grew by when the file was read in",
-            Unit::B,
-            Better::None,
-        ),
-        io("file", "size of the file", Unit::B, Better::None),
-        found(
-            "knee",
-            "size from which on the file no longer stays in memory",
-            Unit::B,
-            Better::Higher,
-        ),
-        found("knee_over_limit", "that size over the limit", Unit::Ratio, Better::Higher),
-        found("cached", "largest size that was read again from memory", Unit::B, Better::Higher),
-        found(
+        less("latency_per_block", "a block of 4 KiB, read again in order", Unit::Ns),
+        less("latency_per_byte", "that time over the block's bytes", Unit::NsPerB),
+        more("bandwidth", "bytes read again over their time", Unit::BPerS),
+        plain("residency", "share of the file in memory before it was read again", Unit::Ratio),
+        plain("missed", "share of the bytes read again that the device gave", Unit::Ratio),
+        plain("cache_growth", "what the cached bytes grew by when the file was read in", Unit::B),
+        plain("file", "size of the file", Unit::B),
+        found(more("knee", "size from which on the file no longer stays in memory", Unit::B)),
+        found(more("knee_over_limit", "that size over the limit", Unit::Ratio)),
+        found(more("cached", "largest size that was read again from memory", Unit::B)),
+        found(more(
             "rate_above",
             "bytes that the device gave above the knee over the time",
             Unit::BPerS,
-            Better::Higher,
-        ),
-        found(
+        )),
+        found(plain(
             "rate_over_read",
             "that rate over fs.read's of a cold file in a row",
             Unit::Ratio,
-            Better::None,
-        ),
+        )),
     ],
     params: params![
         Swept::PARAMS,

@@ -99,12 +99,11 @@
 
 mod curve;
 mod files;
-mod plan;
 mod readers;
 mod round;
 
 use super::file;
-use super::offered::{Offered, found, io};
+use super::offered::{Offered, found, less, more, plain};
 use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
@@ -122,7 +121,7 @@ use laws::fs::{BLOCK_BYTES, Pattern};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -195,29 +194,22 @@ static CARD: Card = Card {
     id: ID,
     title: "Competing readers",
     metrics: &[
-        io("latency", "one direct block of 4 KiB of the measured reader", Unit::Ns, Better::Lower),
-        io("latency_all", "the mean over all readers' blocks", Unit::Ns, Better::Lower),
-        io("bandwidth", "what all readers had together", Unit::BPerS, Better::Higher),
-        io("fairness", "Jain's index of the readers' shares", Unit::Ratio, Better::Higher),
-        io("cpu", "CPU time of a block, of all readers", Unit::NsPerOp, Better::Lower),
-        found(
-            "saturation",
-            "readers at which total bandwidth has its knee",
-            Unit::Count,
-            Better::Higher,
-        ),
-        found(
+        less("latency", "one direct block of 4 KiB of the measured reader", Unit::Ns),
+        less("latency_all", "the mean over all readers' blocks", Unit::Ns),
+        more("bandwidth", "what all readers had together", Unit::BPerS),
+        more("fairness", "Jain's index of the readers' shares", Unit::Ratio),
+        less("cpu", "CPU time of a block, of all readers", Unit::NsPerOp),
+        found(more("saturation", "readers at which total bandwidth has its knee", Unit::Count)),
+        found(less(
             "slope",
             "what a further competitor adds to a block of the measured reader",
             Unit::Ns,
-            Better::Lower,
-        ),
-        found(
+        )),
+        found(plain(
             "linearity",
             "share of the latencies' variance that a line over competitors explains",
             Unit::Ratio,
-            Better::None,
-        ),
+        )),
     ],
     params: params![
         Competing::PARAMS,
@@ -245,10 +237,10 @@ impl Experiment for Contention {
     // free readers on one CPU.
     const HAZARDS: fn(&RoundOrder) -> Hazards =
         |order| Hazards { run_delay: order.cpus.len() > 1 && !order.is_free(), ..Hazards::FILES };
-    const ROUND_COST: fn(&Site, &Series) -> Duration = plan::round_cost;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = round::round_cost;
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| files::write(series, dir),
-        cost: |site, series| device::write_cost(site, plan::bytes(&plan::files(&series.cases))),
+        cost: |site, series| device::write_cost(site, files::bytes(&files::sizes(&series.cases))),
         has: |_| true,
     });
 
@@ -292,7 +284,7 @@ impl Experiment for Contention {
         let mut offered = Offered::default();
         for case in cases {
             offered.cases.push(Case::new(case.id()));
-            let wanted = plan::bytes(&plan::files(&offered.cases));
+            let wanted = files::bytes(&files::sizes(&offered.cases));
             if let Err(skip) = device::affords(site, ID, wanted, "competitors=NUMBER") {
                 offered.cases.pop();
                 let files = case.competitors + 1;
@@ -304,7 +296,7 @@ impl Experiment for Contention {
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
-        Ok(plan::placed(site, file::ground_facts(site, series)))
+        Ok(round::placed(site, file::ground_facts(site, series)))
     }
 
     fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {

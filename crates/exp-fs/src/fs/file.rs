@@ -59,21 +59,16 @@ pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
 /// An open file, and what was found out about it.
 pub(super) struct Opened {
     pub(super) file: File,
-    /// Its length in bytes.
     pub(super) bytes: u64,
     /// What addresses in memory, and what offsets and lengths must be multiples of, in bytes; 1
     /// where the page cache is between.
     pub(super) memory_alignment: u64,
-    /// See there.
     pub(super) offset_alignment: u64,
     /// What a reader of the figures must know.
     pub(super) notes: Vec<String>,
 }
 
 /// Opens a file for reading, and verifies that the way is to be had.
-///
-/// # Errors
-/// It cannot be opened; or O_DIRECT is missing or faked here, with the file system's name.
 pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
     let opened = open_with(
         path,
@@ -90,9 +85,6 @@ pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
 
 /// Opens a file that the experiment made in a way of its own, `write` among them: nothing is read
 /// by that, and whether direct writes are what they say is seen by what the device wrote.
-///
-/// # Errors
-/// As for [`open`], whose try is not made.
 pub(super) fn open_with(path: &Path, way: Way) -> Result<Opened> {
     let shown = path.display();
     let plain = storage::open(path, Way::default()).with_context(|| format!("opening {shown}"))?;
@@ -136,9 +128,6 @@ fn alignment(file: &File, notes: &mut Vec<String>) -> Result<(u64, u64)> {
 impl Opened {
     /// Demands that a range is nowhere in the page cache, having evicted it; the whole file for
     /// `bytes` = 0.
-    ///
-    /// # Errors
-    /// Some of it stays: it is dirty, mapped by others, or the file system keeps it.
     pub(super) fn make_cold(&self, offset: u64, bytes: u64) -> Result<()> {
         let of = self.end(offset, bytes).saturating_sub(offset);
         let mut patience = Patience::new(Instant::now());
@@ -165,9 +154,6 @@ impl Opened {
     /// Bytes of the file that are in the page cache beyond `read`, which were read after it was
     /// cold: read ahead and not asked for. A device gave them too, and they must not make up for
     /// others that it did not.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(super) fn beyond(&self, read: u64) -> Result<u64> {
         let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
         let bytes = resident.cached * base_page_bytes() as u64;
@@ -176,9 +162,6 @@ impl Opened {
 
     /// Brings a range of the file, opened in a way that is not direct, into the page cache, and
     /// demands that it stays there; to the end of the file for `bytes` = 0.
-    ///
-    /// # Errors
-    /// It cannot be read, or not all of it stays.
     pub(super) fn warm(&self, offset: u64, bytes: u64) -> Result<()> {
         for _ in 0..WARM_TRIES {
             if self.demand_cached(offset, bytes).is_ok() {
@@ -203,9 +186,6 @@ impl Opened {
     }
 
     /// Demands that all of a range is in the page cache; to the end of the file for `bytes` = 0.
-    ///
-    /// # Errors
-    /// Some of it is not.
     pub(super) fn demand_cached(&self, offset: u64, bytes: u64) -> Result<()> {
         let bytes = self.end(offset, bytes).saturating_sub(offset);
         let pages = bytes.div_ceil(base_page_bytes() as u64);

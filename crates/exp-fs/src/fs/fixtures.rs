@@ -1,29 +1,40 @@
-//! Machines for tests: a directory on a disk of some kind.
+//! A directory for tests: on a disk of some kind, or a real one that is measured in.
 
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::{DirFacts, Site};
-use host::{Host, Root};
+use bench::experiment::fixtures::{self, with_dir};
+use bench::experiment::{AnyExperiment, Preset, Site};
+use session::fixtures::{Rehearsed, here_with, is_plain, rehearse_in};
+use tempfile::TempDir;
 
-/// A site with a directory on ext4 in which a run may write so much.
-pub(super) fn with_dir(site: Site, path: &str, allowance_bytes: u64) -> Site {
-    let (path, file_system) = (path.into(), "ext4".to_owned());
-    Site { dir: Some(DirFacts { path, file_system, allowance_bytes }), ..site }
+/// A disk's name, whether it spins, and what a run may write there.
+pub(super) fn on_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
+    with_dir(fixtures::on_disk(name, spins, "write back", "rw"), "/x", allowance_bytes)
 }
 
-/// The same on a disk: its name, whether it spins. What a hypervisor makes has no model.
-pub(super) fn on_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
-    let model = match name {
-        "vda" => String::new(),
-        _ => format!("== sys/block/{name}/device/model\nX\n"),
-    };
-    let tree = format!(
-        "== sys/block/{name}/size\n2000000000\n== sys/block/{name}/dev\n8:0\n{model}\
-         == sys/block/{name}/queue/rotational\n{}\n== sys/block/{name}/queue/read_ahead_kb\n128\n\
-         == sys/block/{name}/queue/write_cache\nwrite back\n== sys/block/{name}/queue/fua\n0\n\
-         == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} rw\n\
-         23 22 0:9 / /tmp rw - tmpfs tmpfs rw\n",
-        u8::from(spins)
-    );
-    let site = Site { host: Host::read(&Root::tree(&tree)), ..bare_site() };
-    with_dir(site, "/x", allowance_bytes)
+/// A directory of a test's own, and this machine with it.
+pub(super) fn place() -> (TempDir, Site) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    (dir, site)
+}
+
+/// A rehearsal in a directory of its own.
+pub(super) fn rehearsed(
+    experiment: &dyn AnyExperiment,
+    set: &[(&str, &str)],
+) -> (TempDir, Rehearsed) {
+    let (dir, site) = place();
+    let rehearsed = rehearse_in(experiment, &site, Preset::Rehearsal, set);
+    (dir, rehearsed)
+}
+
+/// Whether cases failed as they may on file systems that keep their files in memory, or lack direct
+/// reads; that part of the test is then skipped.
+pub(super) fn is_without_direct(dir: &TempDir, rehearsed: &Rehearsed) -> bool {
+    let failed = &rehearsed.failed;
+    let may = failed.iter().all(|(_, reason)| reason.contains("cache:"));
+    assert!(failed.is_empty() || may && !is_plain(dir.path()), "{failed:?}");
+    if !failed.is_empty() {
+        skips::part("file-system", format!("{failed:?}"));
+    }
+    !failed.is_empty()
 }

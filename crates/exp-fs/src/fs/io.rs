@@ -147,7 +147,7 @@ mod workloads;
 mod written;
 
 use super::latencies::common_clock;
-use super::offered::io;
+use super::offered::{cost, less, more, settled, told};
 use super::{file, window};
 use anyhow::{Context, Result};
 use bench::device;
@@ -157,7 +157,7 @@ use bench::experiment::{
     Card, Domain, Fields, Hazards, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
-use bench::measure::{Bench, Declared, settle};
+use bench::measure::{Bench, Declared};
 use bench::params;
 use crew::Task;
 use laws::Law;
@@ -166,9 +166,8 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
-use std::fs::File;
 use std::time::Duration;
 use workloads::{MIB, Sizes};
 
@@ -183,40 +182,28 @@ const ID: &str = "fs.io";
 const SIZE_SHARE: u64 = 6;
 /// For stated costs: opening, evicting and bringing into memory, for each case and each further
 /// thread; start and end of a worker, in ns.
-const AROUND_NS: u64 = 8_000_000;
-const THREAD_NS: u64 = 3_000_000;
-const WORKER_NS: u64 = 35_000_000;
+const AROUND_NS: f64 = 8e6;
+const THREAD_NS: f64 = 3e6;
+const WORKER_NS: f64 = 35e6;
 
 static CARD: Card = Card {
     id: ID,
     title: "Reads and writes by block, depth and threads",
     metrics: &[
-        io(
-            "latency",
-            "one operation, from its submission to its completion",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io(
-            "iops",
-            "operations of all threads per second, with a full queue",
-            Unit::OpPerS,
-            Better::Higher,
-        ),
-        io("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
-        io(
+        less("latency", "one operation, from its submission to its completion", Unit::Ns),
+        more("iops", "operations of all threads per second, with a full queue", Unit::OpPerS),
+        more("bandwidth", "bytes of these", Unit::BPerS),
+        more(
             "burst_iops",
             "operations per second of a window that is too short for the name of a rate",
             Unit::OpPerS,
-            Better::Higher,
         )
         .formerly("iops"),
-        io("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
-        io(
+        more("burst", "bytes of these", Unit::BPerS).formerly("bandwidth"),
+        less(
             "cpu",
             "CPU time of an operation, user and system, kernel's workers included",
             Unit::NsPerOp,
-            Better::Lower,
         ),
     ],
     params: params![
@@ -288,15 +275,13 @@ impl Experiment for Io {
     const MANUAL: &'static str = bench::manual!("io.rs");
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let of = |case: &Case| {
-            let Some(work) = Work::of(&case.id) else {
-                return 0;
-            };
-            let operations = workloads::least(work) * work.threads;
-            let ns = operations as f64 * law::stated_ns(site, Request::of(&work, case));
-            window_of(series, case).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
-        };
-        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+        cost(WORKER_NS, series, |case| {
+            let Some(work) = Work::of(&case.id) else { return 0.0 };
+            let operations = (workloads::least(work) * work.threads) as f64;
+            let ns = operations * law::stated_ns(site, Request::of(&work, case));
+            let threads_ns = THREAD_NS * (work.threads - 1) as f64;
+            ns.max(window_of(series, case) as f64) + AROUND_NS + threads_ns
+        })
     };
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| {
@@ -356,17 +341,12 @@ impl Experiment for Io {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let dir = bench.order().directory()?;
-        let dir = dir.to_owned();
-        let size = series.setting("size").context("the size is not set")?;
-        let written = series.setting("written");
-        let written = written.context("how much is written is not set")?;
+        let setting = |name| series.setting(name).with_context(|| format!("{name} is not set"));
+        let (size, written) = (setting("size")?, setting("written")?);
         let windows = series.cases.iter().map(|case| window_of(series, case));
-        let round = Duration::from_nanos(windows.sum());
-        let settled = settle(&File::open(&dir).context("opening the directory")?, round)?;
+        let (dir, settled) = settled(bench, windows.sum())?;
         bench.each_of::<Work>(series, |bench, case, work| {
             let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
-            let number = case.at.get("device_number").and_then(Value::text);
             let window_ns = window_of(series, case) as f64;
             let task = Task {
                 dir: &dir,
@@ -376,7 +356,7 @@ impl Experiment for Io {
                 clock: common_clock(bench, &cpus, window_ns)?,
                 window_ns,
                 is_rate: window::rate_ns(case).is_some(),
-                number,
+                number: told(case, "device_number"),
                 is_written_through: is_written_through(case),
                 is_free: bench.order().is_free(),
             };
@@ -396,9 +376,8 @@ impl Experiment for Io {
 /// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do
 /// so.
 fn is_written_through(case: &Case) -> bool {
-    let told = |name: &str| case.at.get(name).and_then(Value::text);
-    let stays = matches!(told("ground"), Some("device" | "memory"));
-    let options = told("mount_options").unwrap_or_default();
+    let stays = matches!(told(case, "ground"), Some("device" | "memory"));
+    let options = told(case, "mount_options").unwrap_or_default();
     let is_sync = |option: &str| option == "sync" || option == "dirsync";
     !stays || options.split(',').any(is_sync)
 }
@@ -424,7 +403,6 @@ fn size(site: &Site, preset: Preset) -> u64 {
     wanted.min(device::coarse(device::allowance(site, ID) / SIZE_SHARE).max(MIB))
 }
 
-/// The files of a series.
 fn files_of(series: &Series) -> Vec<workloads::Made> {
     let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
     workloads::files(works, series.setting("size").unwrap_or(0))

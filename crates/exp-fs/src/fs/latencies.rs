@@ -29,9 +29,6 @@ pub(super) fn in_ns<'log>(
 }
 
 /// A clock that may be compared between CPUs over so many ns.
-///
-/// # Errors
-/// Their clocks' offset cannot be measured.
 pub(super) fn common_clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clock> {
     let mut clock = bench.order().clock();
     for cpu in cpus.iter().filter(|cpu| **cpu != cpus[0]) {

@@ -81,8 +81,8 @@ mod batches;
 mod directory;
 
 use super::file;
-use super::offered::{Offered, describe_place, rounds};
-use anyhow::{Context, Result};
+use super::offered::{Offered, cost, describe_place, rounds, settled};
+use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
@@ -90,7 +90,7 @@ use bench::experiment::{
     Card, Domain, Fields, Hazards, Known, Need, Offer, Param, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::link::RoundOrder;
-use bench::measure::{Bench, Declared, settle};
+use bench::measure::{Bench, Declared};
 use bench::params;
 use directory::Directory;
 use laws::fs::journal::promise;
@@ -225,11 +225,8 @@ impl Experiment for Metadata {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let dir = bench.order().directory()?;
-        let dir = dir.to_owned();
-        let opened = std::fs::File::open(&dir).context("opening the directory for files")?;
         let measured = bench.order().case_ns.saturating_mul(series.cases.len() as u64);
-        let settled = settle(&opened, Duration::from_nanos(measured))?;
+        let (dir, settled) = settled(bench, measured)?;
         let mut directories: BTreeMap<u64, Directory> = BTreeMap::new();
         bench.each_of::<Named>(series, |bench, case, named| {
             let seed = bench.order().seed;
@@ -261,7 +258,9 @@ impl Experiment for Metadata {
 }
 
 fn round_cost(site: &Site, series: &Series) -> Duration {
-    let of = |named: Named| {
+    let asked: u64 = sizes(series).into_iter().sum();
+    cost(WORKER_NS + asked as f64 * ASK_NS, series, |case| {
+        let Some(named) = Named::of(&case.id) else { return 0.0 };
         let asked_ns = named.entries as f64 * ASK_NS / 4.0;
         let timed_ns = match named.call {
             // Quartets of whole listings, six at least.
@@ -269,10 +268,7 @@ fn round_cost(site: &Site, series: &Series) -> Duration {
             _ => site.case_ns as f64,
         };
         AROUND_FACTOR * timed_ns + asked_ns
-    };
-    let cases: f64 = series.cases.iter().filter_map(|case| Named::of(&case.id)).map(of).sum();
-    let asked: u64 = sizes(series).into_iter().sum();
-    Duration::from_nanos((WORKER_NS + cases + asked as f64 * ASK_NS) as u64)
+    })
 }
 
 fn sizes(series: &Series) -> BTreeSet<u64> {

@@ -1,31 +1,37 @@
 //! What experiments of the family offer, and what all of their figures say beside them.
 
 use super::file::ground_note;
+use anyhow::{Context, Result};
 use bench::experiment::{Card, Offer, Preset, Skip};
-use bench::measure::Settled;
+use bench::measure::{Bench, Settled, settle};
 use record::case::{Case, Order, Series};
 use record::event::Samples;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
 
-pub(super) const fn io(
-    name: &'static str,
-    doc: &'static str,
-    unit: Unit,
-    better: Better,
-) -> Metric {
-    Metric::new(name, doc, unit, better, Kind::Io)
+/// A metric of which less is better.
+pub(super) const fn less(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
+    Metric::new(name, doc, unit, Better::Lower, Kind::Io)
 }
 
-pub(super) const fn found(
-    name: &'static str,
-    doc: &'static str,
-    unit: Unit,
-    better: Better,
-) -> Metric {
-    Metric::derived(name, doc, unit, better, Kind::Io)
+pub(super) const fn more(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
+    Metric::new(name, doc, unit, Better::Higher, Kind::Io)
+}
+
+/// Neither is better.
+pub(super) const fn plain(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
+    Metric::new(name, doc, unit, Better::None, Kind::Io)
+}
+
+/// One that is derived.
+pub(super) const fn found(mut metric: Metric) -> Metric {
+    metric.derived = true;
+    metric
 }
 
 /// Cases on their way to a series.
@@ -44,10 +50,6 @@ impl Offered {
         }
     }
 
-    /// One series of what is left.
-    ///
-    /// # Errors
-    /// Nothing is: the first reason.
     pub(super) fn series(
         self,
         card: &Card,
@@ -74,6 +76,25 @@ pub(super) fn rounds(preset: Preset) -> u64 {
     u64::from(*preset.looks().last().unwrap_or(&1))
 }
 
+/// A text among what a case resolved to.
+pub(super) fn told<'case>(case: &'case Case, name: &str) -> Option<&'case str> {
+    case.at.get(name).and_then(Value::text)
+}
+
+/// What is stated for a round: a worker, and what each case takes, in ns.
+pub(super) fn cost(worker_ns: f64, series: &Series, of: impl Fn(&Case) -> f64) -> Duration {
+    Duration::from_nanos((worker_ns + series.cases.iter().map(of).sum::<f64>()) as u64)
+}
+
+/// The directory for files, once what others wrote has gone to its device; `measured_ns` is what
+/// the round then measures.
+pub(super) fn settled(bench: &Bench, measured_ns: u64) -> Result<(PathBuf, Settled)> {
+    let dir = bench.order().directory()?.to_owned();
+    let opened = File::open(&dir).context("opening the directory for files")?;
+    let settled = settle(&opened, Duration::from_nanos(measured_ns))?;
+    Ok((dir, settled))
+}
+
 /// Puts quantities beside a figure, those that are known.
 pub(super) fn put<const COUNT: usize>(
     samples: &mut Samples,
@@ -87,7 +108,6 @@ pub(super) fn put<const COUNT: usize>(
 pub(super) fn describe_place(samples: &mut Samples, case: &Case, settled: Settled) {
     settled.write(&mut samples.quantities);
     samples.notes.extend(settled.note());
-    let promise = case.at.get("promise").and_then(Value::text);
-    samples.notes.extend(promise.map(str::to_owned));
+    samples.notes.extend(told(case, "promise").map(str::to_owned));
     samples.notes.extend(ground_note(case));
 }

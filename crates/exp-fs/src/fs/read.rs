@@ -99,7 +99,7 @@
 mod passes;
 
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, below};
-use super::offered::{Offered, found, io};
+use super::offered::{Offered, cost, found, less, more, plain, settled};
 use super::window;
 use anyhow::{Context, Result};
 use bench::device::{allowance, write_cost};
@@ -120,7 +120,7 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::CaseId;
 use record::key_figure::KeyFigure;
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,14 +140,13 @@ const WINDOWS: u64 = 3;
 const BLOCKS_MIN: u64 = 8;
 /// For stated costs: opening, evicting, looking and comparing around a case; start and end of a
 /// worker.
-const APPARATUS_NS: u64 = 6_000_000;
-const WORKER_NS: u64 = 35_000_000;
+const APPARATUS_NS: f64 = 6e6;
+const WORKER_NS: f64 = 35e6;
 /// Files of this size and more, read in order, have the window of a rate.
 const RATE_BYTES: u64 = 256 << 20;
 /// Larger files are the beginning of one: of two passes and more, a window of readahead past its
 /// end matters little.
 const OWN_BYTES: u64 = 32 << 20;
-/// Sizes of files in KiB.
 const THOROUGH_KIB: [u64; 15] =
     [128, 256, 512, 768, 1024, 1280, 1536, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144];
 
@@ -155,30 +154,23 @@ static CARD: Card = Card {
     id: "fs.read",
     title: "Reading a file, 4 KiB at a time",
     metrics: &[
-        io("latency_per_block", "time of a pass over its blocks of 4 KiB", Unit::Ns, Better::Lower),
-        io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
-        io("iops", "reads per second", Unit::OpPerS, Better::Higher),
-        io("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
-        io(
+        less("latency_per_block", "time of a pass over its blocks of 4 KiB", Unit::Ns),
+        less("latency", "one read of 4 KiB", Unit::Ns),
+        more("iops", "reads per second", Unit::OpPerS),
+        more("bandwidth", "bytes of these", Unit::BPerS),
+        more(
             "burst_iops",
             "reads per second of a window that is too short for the name of a rate",
             Unit::OpPerS,
-            Better::Higher,
         )
         .formerly("iops"),
-        io("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
-        io(
-            "cpu",
-            "CPU time of the reading thread, user and system, for a read",
-            Unit::NsPerOp,
-            Better::Lower,
-        ),
-        found(
+        more("burst", "bytes of these", Unit::BPerS).formerly("bandwidth"),
+        less("cpu", "CPU time of the reading thread, user and system, for a read", Unit::NsPerOp),
+        found(plain(
             "readahead_gain",
             "time of a cold block without readahead over that with it",
             Unit::Ratio,
-            Better::None,
-        ),
+        )),
     ],
     params: params![Look::PARAMS, &[PLACEMENT_PARAM]],
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
@@ -213,11 +205,10 @@ impl Experiment for Read {
     const HAZARDS: fn(&RoundOrder) -> Hazards = |_| Hazards::FILES;
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let slowest_ns = slowest_ns(site);
-        let of = |case: &Case| {
-            let least_ns = if is_cached(case) { 0 } else { slowest_ns };
-            window_of(case, site.case_ns).max(least_ns) + APPARATUS_NS
-        };
-        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+        cost(WORKER_NS, series, |case| {
+            let least_ns = if is_cached(case) { 0.0 } else { slowest_ns };
+            least_ns.max(window_of(case, site.case_ns) as f64) + APPARATUS_NS
+        })
     };
     const FILES: Option<Files> = Some(Files {
         make: |series, dir, _| {
@@ -312,9 +303,9 @@ impl Experiment for Read {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let dir = bench.order().directory()?;
-        let dir = dir.to_owned();
-        let settled = passes::settled(series, bench, &dir)?;
+        let case_ns = bench.order().case_ns;
+        let windows = series.cases.iter().map(|case| window_of(case, case_ns));
+        let (dir, settled) = settled(bench, windows.sum())?;
         bench.each_of::<Look>(series, |bench, case, look| {
             passes::time(case, &look, bench, &dir, settled)
         });
@@ -322,16 +313,13 @@ impl Experiment for Read {
     }
 
     fn derive(_: &Site, _: &Known, values: &Known) -> Vec<DerivedValue> {
-        let of = values.of(CARD.id, "latency_per_block");
-        let looks = of.filter_map(|(id, ns)| Some((Look::of(id)?, ns)));
-        looks
-            .filter(|(look, _)| look.mode == Mode::Cold)
-            .filter_map(|(look, with_ns)| {
-                let without = Look { mode: Mode::ColdNoReadahead, ..look.clone() }.id();
-                let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
-                Some(DerivedValue::new(gain(&look), "readahead_gain", without_ns / with_ns))
-            })
-            .collect()
+        let gain_of = |(id, with_ns): (&CaseId, f64)| {
+            let look = Look::of(id).filter(|look| look.mode == Mode::Cold)?;
+            let without = Look { mode: Mode::ColdNoReadahead, ..look.clone() }.id();
+            let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
+            Some(DerivedValue::new(gain(&look), "readahead_gain", without_ns / with_ns))
+        };
+        values.of(CARD.id, "latency_per_block").filter_map(gain_of).collect()
     }
 }
 
@@ -431,13 +419,10 @@ fn absent(site: &Site, mode: Mode) -> Option<Skip> {
 }
 
 /// Eight blocks of the device, in ns, where its class is certain.
-fn slowest_ns(site: &Site) -> u64 {
-    let Some(ground) = below(site) else { return 0 };
-    let reading = reading(site, ground.disk, 1e9);
-    match reading.sure {
-        true => BLOCKS_MIN * reading.random.range.likely as u64,
-        false => 0,
-    }
+fn slowest_ns(site: &Site) -> f64 {
+    let reading = below(site).map(|ground| reading(site, ground.disk, 1e9));
+    let sure = reading.filter(|reading| reading.sure);
+    sure.map_or(0.0, |reading| (BLOCKS_MIN * reading.random.range.likely as u64) as f64)
 }
 
 #[cfg(test)]

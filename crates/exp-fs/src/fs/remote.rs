@@ -100,13 +100,13 @@ mod target;
 mod wire;
 
 use super::file::BLOCK_BYTES;
-use super::offered::{Offered, io};
+use super::offered::{Offered, cost, less, more};
 use anyhow::{Context, Result, anyhow};
 use bench::experiment::contract::{Experiment, Facts, Files};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, Field, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip,
-    ViewCard, unknown,
+    Card, Domain, Fields, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::Bench;
@@ -117,7 +117,7 @@ use laws::fs::{Mode, Pattern};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -141,7 +141,7 @@ const SHARE_UNTOLD: f64 = 0.01;
 /// file cold in a case, and a worker's start and end, in ns.
 const SLOW_LINK: u64 = 12_500_000;
 const APPARATUS_NS: u64 = 15_000_000;
-const WORKER_NS: u64 = 40_000_000;
+const WORKER_NS: f64 = 4e7;
 
 symbols! {
     enum Size { Whole = "whole"; Bytes(4 << 10, 1 << 42, B) }
@@ -163,29 +163,18 @@ static CARD: Card = Card {
     id: "fs.remote",
     title: "Reading files of another machine",
     metrics: &[
-        io("latency_per_block", "a pass over the blocks, per block", Unit::Ns, Better::Lower),
-        io("latency", "one read of a block of 4 KiB", Unit::Ns, Better::Lower),
-        io("bandwidth", "bytes of a pass over its time", Unit::BPerS, Better::Higher),
-        io("iops", "reads of a pass over its time", Unit::OpPerS, Better::Higher),
-        io(
-            "cpu",
-            "CPU time of the reading thread, user and system, for a read",
-            Unit::NsPerOp,
-            Better::Lower,
-        ),
-        io(
-            "rpc_rtt",
-            "NFS: from sending a READ to its answer: wire and server",
-            Unit::Ns,
-            Better::Lower,
-        ),
-        io("rpc_queue", "NFS: a READ waiting to be sent", Unit::Ns, Better::Lower),
-        io("rpc_execute", "NFS: a READ from its making to its end", Unit::Ns, Better::Lower),
-        io(
+        less("latency_per_block", "a pass over the blocks, per block", Unit::Ns),
+        less("latency", "one read of a block of 4 KiB", Unit::Ns),
+        more("bandwidth", "bytes of a pass over its time", Unit::BPerS),
+        more("iops", "reads of a pass over its time", Unit::OpPerS),
+        less("cpu", "CPU time of the reading thread, user and system, for a read", Unit::NsPerOp),
+        less("rpc_rtt", "NFS: from sending a READ to its answer: wire and server", Unit::Ns),
+        less("rpc_queue", "NFS: a READ waiting to be sent", Unit::Ns),
+        less("rpc_execute", "NFS: a READ from its making to its end", Unit::Ns),
+        less(
             "rpc_client",
             "NFS: what the client itself took for a READ (execute less rtt)",
             Unit::Ns,
-            Better::Lower,
         ),
     ],
     params: params![
@@ -226,16 +215,13 @@ impl Experiment for Remote {
         (series.name != LIBRARY_SERIES).then(|| PathBuf::from(path))
     };
     const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
-        let of = |case: &Case| {
+        cost(WORKER_NS, series, |case| {
             let rate = case.int("link_bits_per_second").map_or(SLOW_LINK, |bits| bits / 8);
             // All of a cached file has to come first.
-            let fill = match Mode::of(case.id.get("mode")) == Some(Mode::Cached) {
-                true => case.int("size").unwrap_or(0).saturating_mul(1_000_000_000) / rate.max(1),
-                false => 0,
-            };
-            site.case_ns + APPARATUS_NS + fill
-        };
-        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+            let is_cached = case.text("mode") == Some(Mode::Cached.text());
+            let fill = case.int("size").filter(|_| is_cached).unwrap_or(0) as f64;
+            (site.case_ns + APPARATUS_NS) as f64 + fill * 1e9 / rate.max(1) as f64
+        })
     };
 
     /// Those of a directory, and those of a file of a server.

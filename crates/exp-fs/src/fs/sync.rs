@@ -103,8 +103,8 @@ mod apparatus;
 mod counted;
 
 use super::file::{below, ground_facts};
-use super::offered::{Offered, io, rounds};
-use anyhow::{Context, Result};
+use super::offered::{Offered, cost, less, more, plain, rounds, settled};
+use anyhow::Result;
 use bench::device;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
@@ -113,7 +113,7 @@ use bench::experiment::{
     unknown,
 };
 use bench::link::RoundOrder;
-use bench::measure::{Bench, settle};
+use bench::measure::Bench;
 use bench::params;
 use laws::Law;
 use laws::fs::journal::{durable, medium_least, promise};
@@ -122,7 +122,7 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -154,22 +154,12 @@ static CARD: Card = Card {
     id: "fs.sync",
     title: "Data that must last",
     metrics: &[
-        io("latency", "a write and its sync, until the answer", Unit::Ns, Better::Lower),
-        io("sync", "the sync alone", Unit::Ns, Better::Lower),
-        io("iops", "durable writes in a second, one after another", Unit::OpPerS, Better::Higher),
-        io(
-            "amplification",
-            "bytes that the device wrote for a byte made durable",
-            Unit::Ratio,
-            Better::Lower,
-        ),
-        io("flushes", "flushes of the device for a sync", Unit::Count, Better::None),
-        io(
-            "requests",
-            "write requests to the device for a sync, flushes included",
-            Unit::Count,
-            Better::None,
-        ),
+        less("latency", "a write and its sync, until the answer", Unit::Ns),
+        less("sync", "the sync alone", Unit::Ns),
+        more("iops", "durable writes in a second, one after another", Unit::OpPerS),
+        less("amplification", "bytes that the device wrote for a byte made durable", Unit::Ratio),
+        plain("flushes", "flushes of the device for a sync", Unit::Count),
+        plain("requests", "write requests to the device for a sync, flushes included", Unit::Count),
     ],
     params: params![
         Synced::PARAMS,
@@ -255,9 +245,7 @@ impl Experiment for Sync {
     }
 
     fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
-        let Some(dir) = &site.dir else {
-            return Ok(series);
-        };
+        let Some(dir) = &site.dir else { return Ok(series) };
         let mut series = ground_facts(site, series);
         let mut facts = BTreeMap::new();
         let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
@@ -320,11 +308,8 @@ impl Experiment for Sync {
     }
 
     fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-        let dir = bench.order().directory()?;
-        let opened = std::fs::File::open(dir).context("opening the directory for files")?;
         let window_ns = series.setting("window").unwrap_or(bench.order().case_ns);
-        let measured = window_ns.saturating_mul(series.cases.len() as u64);
-        let settled = settle(&opened, Duration::from_nanos(measured))?;
+        let (_, settled) = settled(bench, window_ns.saturating_mul(series.cases.len() as u64))?;
         let most = series.setting("most").unwrap_or(DEFAULT_MOST);
         let plan = apparatus::Plan { window_ns, most, settled };
         bench.each_of::<Synced>(series, |bench, case, sync| {
@@ -337,21 +322,17 @@ impl Experiment for Sync {
 fn round_cost(site: &Site, series: &Series) -> Duration {
     let window = series.setting("window").unwrap_or(site.case_ns) as f64;
     let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
-    let of = |sync: Synced| {
+    cost(WORKER_NS, series, |case| {
+        let Some(sync) = Synced::of(&case.id) else { return 0.0 };
         let one = law::latency(Facts::prior(site), &sync).range.likely;
         let filled = device::write_cost(site, pool_bytes(&sync)).as_nanos() as f64;
         let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
         timed + SYNCS_BESIDE as f64 * one + filled
-    };
-    let syncs = series.cases.iter().filter_map(|case| Synced::of(&case.id));
-    Duration::from_nanos((WORKER_NS + syncs.map(of).sum::<f64>()) as u64)
+    })
 }
 
 /// Syncs of a case in a round, and the cases without the largest blocks, as far as all rounds would
 /// write too much.
-///
-/// # Errors
-/// Not even the smallest can be afforded.
 fn afforded(site: &Site, params: &Params, mut cases: Vec<Synced>) -> Result<(u64, Offered), Skip> {
     let mut offered = Offered::default();
     loop {
@@ -374,9 +355,6 @@ fn afforded(site: &Site, params: &Params, mut cases: Vec<Synced>) -> Result<(u64
 }
 
 /// Syncs of a case in a round: what all rounds may write, shared out.
-///
-/// # Errors
-/// Not even the least can be afforded.
 fn most(site: &Site, params: &Params, cases: &[Synced]) -> Result<u64, Skip> {
     let chosen = params.chosen("most").and_then(|values| values[0].int());
     if site.dir.is_none() {

@@ -30,13 +30,9 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
     if since.reads >= READS_LEAST && since.read_ms > 0 {
         let mean_ns = since.read_ms as f64 * 1e6 / since.reads as f64;
         let most_ns = (MEAN_MARGIN * mean_ns).max(HIGH_LEAST_NS);
-        let told = format!(
-            "since its start its {} reads took {:.2} ms in the mean, of {:.0} KiB and with their waits \
-             (/proc/diskstats)",
-            since.reads,
-            mean_ns / 1e6,
-            since.read_bytes as f64 / since.reads as f64 / 1024.0
-        );
+        let (reads, ms) = (since.reads, mean_ns / 1e6);
+        let told =
+            format!("its {reads} reads so far took {ms:.2} ms in the mean (/proc/diskstats)");
         (random, next) = (at_most(random, most_ns).and(&told), at_most(next, most_ns).and(&told));
     }
     let bytes = since.read_bytes.saturating_add(since.written_bytes);
@@ -44,8 +40,7 @@ pub(super) fn narrowed(reading: Reading, since: Counted) -> Reading {
         let moved = bytes as f64 / (since.busy_ms as f64 * 1e6);
         let Range { low, likely, high } = rate.range;
         let low = low.max(STREAM_SHARE * moved).min(high);
-        let told =
-            format!("since its start it moved {moved:.2} GB/s while it was busy (/proc/diskstats)");
+        let told = format!("so far it moved {moved:.2} GB/s while it was busy (/proc/diskstats)");
         rate = rate.at(range(low, likely.max(low), high.max(moved))).and(told);
     }
     Reading { class, random, next, rate, sure }

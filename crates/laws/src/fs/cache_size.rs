@@ -42,16 +42,11 @@ const OVER_READ: Range = range(0.6, 1.0, 1.6);
 pub fn knee_in_group(limit_bytes: f64) -> Law {
     let taken = sum(OWN_BYTES, scaled(INDEX_SHARE, limit_bytes));
     let low = (limit_bytes - taken.high).max(0.5 * limit_bytes);
-    Law::new(
-        low,
-        limit_bytes - taken.likely,
-        limit_bytes,
-        format!(
-            "the group's limit of {}, less what the process, the kernel's index of the pages and charges taken in \
-             advance take of it",
-            render(limit_bytes, Unit::B)
-        ),
-    )
+    let limit = render(limit_bytes, Unit::B);
+    let why = format!(
+        "the group's limit of {limit}, less the process, the index of the pages and charges"
+    );
+    Law::new(low, limit_bytes - taken.likely, limit_bytes, why)
 }
 
 /// Bytes of a file that stay in memory when nothing but the memory, or the limit of the groups that
@@ -60,9 +55,7 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
     let host = &site.host;
     let left = host.limits.memory_left_bytes;
     if left.is_some_and(|left| host.memory.available_bytes.is_none_or(|all| left < all)) {
-        return knee_in_group(limit_bytes).and(
-            "that is what is left of the limit of plumb's own group, in which the session is as well",
-        );
+        return knee_in_group(limit_bytes).and("what is left of the limit of plumb's own group");
     }
     let available = render(limit_bytes, Unit::B);
     let mut law = Law::of(
@@ -70,10 +63,8 @@ pub fn knee_in_memory(site: &Site, limit_bytes: f64) -> Law {
         format!("memory, of which {available} are available (MemAvailable), less the watermarks"),
     );
     if let Some(percent) = host.memory.dirty_ratio_percent {
-        law = law.and(format!(
-            "written pages wait for the device above {percent} % (vm.dirty_ratio), and are in memory like others \
-             once they are synced"
-        ));
+        law = law
+            .and(format!("written pages wait for the device above {percent} % (vm.dirty_ratio)"));
     }
     match (host.memory.swap_total_bytes, host.memory.total_bytes) {
         (Some(swap), Some(total)) if swap > 0 && total > 0 => law.widened(
@@ -90,15 +81,14 @@ pub fn hit(facts: Facts) -> Law {
     let known = facts.known;
     let one = match known.and_then(|known| measured_call(known, "pread_cached")) {
         Some(ns) => {
-            let told = format!("pread of a cached page took {ns:.0} ns (measured by os.syscall)");
-            Law::of(scaled(ROW_OVER_ONE, ns), told)
+            Law::of(scaled(ROW_OVER_ONE, ns), format!("a cached page took {ns:.0} ns (os.syscall)"))
         }
         None => system_call(facts, Service::READ_PAGE).by(ROW_OVER_ONE),
     };
     let (rate, from) = match known.and_then(measured_copy) {
         Some(rate) => (
             scaled(COPIED_OVER_MEMORY, rate),
-            format!("{rate:.1} GB/s are copied by one thread (measured by memory.bandwidth)"),
+            format!("{rate:.1} GB/s are copied by one thread (memory.bandwidth)"),
         ),
         None => (COPIED, "one CPU copies from memory".to_owned()),
     };
@@ -113,10 +103,10 @@ pub fn miss(facts: Facts) -> Law {
 /// Bytes per ns that buffered reads in a row get from the device.
 pub fn rate(facts: Facts) -> Law {
     match measured_stream(facts) {
-        Some(rate) => Law::hardware(
-            scaled(OVER_READ, rate),
-            format!("{rate:.2} GB/s of a cold file in a row (measured by fs.read)"),
-        ),
+        Some(rate) => {
+            let told = format!("{rate:.2} GB/s of a cold file in a row (fs.read)");
+            Law::hardware(scaled(OVER_READ, rate), told)
+        }
         None => reading(facts.site, disk(facts.site), SPAN_BYTES).rate.by(BUFFERED),
     }
 }
@@ -131,9 +121,7 @@ pub fn is_known(facts: Facts) -> bool {
 mod tests {
     use super::{BLOCK_BYTES, hit, knee_in_group, knee_in_memory, measured_stream, miss, rate};
     use crate::Facts;
-    use bench::experiment::Known;
-    use bench::experiment::fixtures::bare_site;
-    use record::key::{CaseId, Key};
+    use bench::experiment::fixtures::{bare_site, known};
 
     #[test]
     fn a_limit_is_never_exceeded_and_a_small_one_loses_more() {
@@ -162,14 +150,12 @@ mod tests {
 
     #[test]
     fn the_largest_cold_file_of_the_run_is_taken() {
-        let (site, mut known) = (bare_site(), Known::default());
-        assert_eq!(measured_stream(Facts { site: &site, known: Some(&known) }), None);
-        for (size, mode, rate) in
-            [(1_u64 << 20, "cold", 0.1e9), (1 << 28, "cold", 0.5e9), (1 << 29, "direct", 0.9e9)]
-        {
-            let case = CaseId::new().with("pattern", "sequential").with("mode", mode);
-            known.insert(Key::new("fs.read", &case.with("size", size), "bandwidth"), rate);
-        }
+        let site = bare_site();
+        let known = known(&[
+            ("fs.read", "pattern=sequential,mode=cold,size=1048576", "bandwidth", 0.1e9),
+            ("fs.read", "pattern=sequential,mode=cold,size=268435456", "bandwidth", 0.5e9),
+            ("fs.read", "pattern=sequential,mode=direct,size=536870912", "bandwidth", 0.9e9),
+        ]);
         let facts = Facts { site: &site, known: Some(&known) };
         assert_eq!(measured_stream(facts), Some(0.5));
         let rate = rate(facts).range;

@@ -84,10 +84,8 @@ pub fn latency(facts: Facts, readers: Readers) -> Law {
     let law = base.law(base.at(facts.site, count as f64));
     match count {
         1 => law,
-        _ => law.and(format!(
-            "{count} readers: flat until the device has as many reads as it serves at a time ({low:.0} to \
-             {high:.0} readers), {count} times its own time for each from then on"
-        )),
+        _ => law
+            .and(format!("{count} readers: flat up to {low:.0} to {high:.0} readers, then linear")),
     }
 }
 
@@ -107,10 +105,8 @@ pub fn cpu(facts: Facts, readers: Readers) -> Law {
         1 => around(ns, 0.5),
         _ => range(0.12 * ns, 0.6 * ns, 1.6 * ns),
     };
-    Law::software(of, format!("fs.read measured {ns:.0} ns of one reader")).and(
-        "with several at work a request needs no notice of its own (the guest's way to its host most of all), while \
-         switches come to it",
-    )
+    Law::software(of, format!("{ns:.0} ns of one reader (fs.read)"))
+        .and("with several at work requests share their notices, and switches come to them")
 }
 
 /// Jain's index of the readers' shares.
@@ -126,9 +122,8 @@ pub fn fairness(site: &Site, readers: Readers) -> Option<Law> {
     };
     let is_crowd = site.cpus.len() < readers.count as usize;
     let low = if is_crowd { 0.8 * low } else { low };
-    let law = term(site, disk(site), range(low, likely, 1.0)).and(
-        "may prefer what lies near, and the block layer serves readers of one priority in turn",
-    );
+    let law = term(site, disk(site), range(low, likely, 1.0));
+    let law = law.and("serves near places first, and readers of one priority in turn");
     Some(match is_crowd {
         true => law.and("there are fewer CPUs than readers, so that some wait for one too"),
         false => law,
@@ -164,9 +159,7 @@ pub fn slope(facts: Facts, readers: Readers) -> Law {
 
 /// How much of the latencies' variance a line explains.
 pub fn linearity() -> Law {
-    let why = "flat, then linear: near 1 where the device saturates early, near 0 where it never does and only noise is \
-               left";
-    Law::new(0.0, 0.95, 1.0, why)
+    Law::new(0.0, 0.95, 1.0, "flat, then linear: near 1 where the device saturates early")
 }
 
 /// A least-squares line.
@@ -233,18 +226,11 @@ fn base(facts: Facts, readers: Readers) -> Base {
     let reading = reading(site, disk(site), readers.size as f64);
     let alone = match nearest_read(facts, readers, &["latency"]) {
         Some((ns, is_near)) => {
-            let us = ns / 1e3;
-            match is_near {
-                true => Law::measured(
-                    ns,
-                    ALONE_SHARE,
-                    format!("fs.read measured {us:.1} µs for a direct block of one reader"),
-                ),
-                false => Law::of(
-                    scaled(FAR, ns),
-                    format!("fs.read measured {us:.1} µs in a file of quite another size"),
-                ),
-            }
+            let (of, which) = match is_near {
+                true => (around(ns, ALONE_SHARE), "a file of such a size"),
+                false => (scaled(FAR, ns), "a file of another size"),
+            };
+            Law::of(of, format!("{:.1} µs for a direct block of {which} (fs.read)", ns / 1e3))
         }
         None => reading.block(readers.pattern).clone() + kernel(facts),
     };

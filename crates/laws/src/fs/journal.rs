@@ -52,19 +52,14 @@ pub fn keeper(file_system: &str) -> Keeper {
 /// What is to be said of a file system that keeps no hard promise of its own.
 pub fn promise(file_system: &str) -> Option<&'static str> {
     match keeper(file_system) {
-        Keeper::Memory => Some(
-            "the file system lies in memory: a sync does nothing there, and nothing outlives the power",
-        ),
+        Keeper::Memory => {
+            Some("files are in memory: a sync does nothing, and nothing outlives the power")
+        }
         Keeper::Stacked => Some(
-            "the file system lies on another one, which it hands syncs to (or not: overlayfs mounted \
-             `volatile`)",
+            "files lie on another file system, to which syncs go (not of overlayfs `volatile`)",
         ),
-        Keeper::Daemon => Some(
-            "a process serves the file system (FUSE): what a sync means is that process's affair",
-        ),
-        Keeper::Server => Some(
-            "another machine serves the file system: what a sync means is that server's affair",
-        ),
+        Keeper::Daemon => Some("a process serves the files (FUSE), and decides what a sync means"),
+        Keeper::Server => Some("another machine serves the files, and decides what a sync means"),
         _ => None,
     }
 }
@@ -93,8 +88,7 @@ pub fn durable(facts: Facts, disk: Option<&Disk>) -> Durable {
     let (mut write, mut flush) = (term(site, disk, write_ns), term(site, disk, flush_ns));
     if let Some(ns) = measured_read(facts).filter(|_| !class.sure) {
         // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
-        let told =
-            format!("a direct read of a block took {:.0} µs (measured by fs.read)", ns / 1e3);
+        let told = format!("a direct read of a block took {:.0} µs (fs.read)", ns / 1e3);
         let of = |low, likely, high| product(range(ns, ns, ns), range(low, likely, high));
         (write, flush) =
             (write.at(of(0.2, 0.9, 4.0)).and(&told), flush.at(of(0.15, 0.8, 30.0)).and(told));
@@ -202,22 +196,17 @@ pub fn is_measured(facts: Facts) -> bool {
 /// For estimates of what a daemon or a server does: a round trip to it, and its work.
 pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Law> {
     match (keeper, site.host.given.value("net.rtt")) {
-        (Keeper::Daemon, _) => Some(Law::software(
-            range(8e3, 5e4, 2e6),
-            "a request to the process that serves the file system, two switches at least and what it does",
-        )),
-        (Keeper::Server, Some(ns)) => Some(Law::new(
-            0.8 * ns,
-            2.0 * ns,
-            20.0 * ns + 5e6,
-            "the round trip as given (host.net.rtt), and the server's work",
-        )),
-        (Keeper::Server, None) => Some(Law::new(
-            3e4,
-            5e5,
-            3e7,
-            "a round trip to the server, from the same machine to another continent, and the server's work",
-        )),
+        (Keeper::Daemon, _) => {
+            let why = "a request to the process that serves the file system, and what it does";
+            Some(Law::software(range(8e3, 5e4, 2e6), why))
+        }
+        (Keeper::Server, Some(ns)) => {
+            let why = "the round trip as given (host.net.rtt), and the server's work";
+            Some(Law::new(0.8 * ns, 2.0 * ns, 20.0 * ns + 5e6, why))
+        }
+        (Keeper::Server, None) => {
+            Some(Law::new(3e4, 5e5, 3e7, "a round trip to the server, and its work"))
+        }
         _ => None,
     }
 }

@@ -103,9 +103,7 @@ pub fn latency(facts: Facts, named: &Named, name_bytes: u64) -> Law {
         }
         false => law,
     };
-    let Some(trip) = round_trip(kind, site) else {
-        return law;
-    };
+    let Some(trip) = round_trip(kind, site) else { return law };
     // What else there is between the call and the names.
     let (least, Range { low, likely, high }) = (law.range.low, trip.range);
     if named.call.row().changes {
@@ -120,13 +118,11 @@ pub fn latency(facts: Facts, named: &Named, name_bytes: u64) -> Law {
 fn one(facts: Facts, kind: Keeper, call: Call, entries: u64) -> Law {
     let site = facts.site;
     let mut law = match (measured(facts, call), call.row().like) {
-        (Some(ns), Some(name)) => Law::new(
-            // The same call of another file.
-            0.45 * ns,
-            0.85 * ns,
-            2.0 * ns,
-            format!("os.syscall's {name} of /dev/null took {ns:.0} ns, two components deep"),
-        ),
+        // The same call of another file.
+        (Some(ns), Some(name)) => {
+            let told = format!("{name} of /dev/null took {ns:.0} ns (os.syscall)");
+            Law::new(0.45 * ns, 0.85 * ns, 2.0 * ns, told)
+        }
         _ => way(facts) + of_kind(facts, kind, call.row()),
     };
     // The index of a large directory is deeper.

@@ -123,10 +123,12 @@ pub fn single(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let slowest = block(facts.as_prior(), below, read)?;
     let Range { low, likely, high } = found.range;
     let of = range(0.8 * low, 1.3 * likely, (3.0 * high).max(slowest.range.likely));
-    Some(found.at(of).with(&slowest).and(
-        "most blocks in order were read ahead and are in memory; or each is waited for, where the program is \
-         quicker than the device",
-    ))
+    Some(
+        found
+            .at(of)
+            .with(&slowest)
+            .and("most blocks in order were read ahead, or each is waited for"),
+    )
 }
 
 /// CPU time of the reading thread for a block, in ns.
@@ -153,8 +155,7 @@ pub fn cpu(facts: Facts, read: &Read) -> Option<Law> {
 /// Time of a cold block without readahead over that with it.
 pub fn readahead_gain(facts: Facts, below: Below, pattern: Pattern, size: u64) -> Option<Law> {
     if pattern == Pattern::Random {
-        let alone = "a block in no order is read alone, until enough of its neighbours are in memory; in a small \
-                     file one window of readahead may hold all of it";
+        let alone = "a block in no order is read alone; a window may hold all of a small file";
         return facts.known.is_none().then(|| Law::software(range(0.5, 1.05, 20.0), alone));
     }
     let of = |mode| block(facts, below, &Read { pattern, mode, size });
@@ -181,18 +182,15 @@ fn cached(facts: Facts, read: &Read) -> Option<Law> {
         return None;
     }
     let call = match call {
-        Some(ns) => {
-            let told = format!("one page again and again took {ns:.0} ns (measured by os.syscall)");
-            Law::measured(ns, 0.15, told)
-        }
+        Some(ns) => Law::measured(
+            ns,
+            0.15,
+            format!("one page again and again took {ns:.0} ns (os.syscall)"),
+        ),
         None => system_call(facts, Service::READ_PAGE),
     };
     let (rate, from) = match copied {
-        Some(rate) => {
-            let from =
-                format!("{rate:.1} GB/s (copied by one thread, measured by memory.bandwidth)");
-            (around(rate, 0.3), from)
-        }
+        Some(rate) => (around(rate, 0.3), format!("{rate:.1} GB/s (memory.bandwidth)")),
         None => {
             let Range { low, high, .. } = COPIED;
             (COPIED, format!("{low} to {high} GB/s, as one CPU usually does"))
@@ -246,11 +244,8 @@ fn measured_alone(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         Pattern::Sequential if read.mode.is_direct() => range(0.35, 0.95, 1.8),
         Pattern::Sequential => range(0.5, 1.0, 1.8),
     };
-    let told = format!(
-        "the same device answered page faults without readahead in {:.1} µs, {how} (measured by memory.fault); a \
-         system call comes in place of the exception, and the file is another",
-        ns / 1e3
-    );
+    let us = ns / 1e3;
+    let told = format!("page faults without readahead took {us:.1} µs {how} (memory.fault)");
     Some(Law::of(scaled(factor, ns), told))
 }
 
@@ -276,9 +271,7 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
     let (transfer, waited) = match per_page {
         // What was measured page by page has its waits in it.
         Some(ns) => {
-            let told = format!(
-                "with readahead the device took {ns:.0} ns a page (measured by memory.fault)"
-            );
+            let told = format!("with readahead a page took {ns:.0} ns (memory.fault)");
             (Law::of(scaled(range(0.5, 1.0, 2.0), ns), told), once)
         }
         None => {
@@ -293,9 +286,8 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
         of_device.likely.max(of_copies.likely),
         of_device.high + of_copies.high,
     );
-    let law = (transfer + copies).at(sum(waited, both)).and(format!(
-        "{blocks:.0} blocks share one wait for the device and those for windows of {ahead:.0} bytes"
-    ));
+    let how = format!("{blocks:.0} blocks share the waits for windows of {ahead:.0} bytes");
+    let law = (transfer + copies).at(sum(waited, both)).and(how);
     Some(match facts.known {
         Some(_) => law,
         None => unless_plain(facts, below, law, read),
@@ -304,14 +296,12 @@ fn ahead_in_order(facts: Facts, below: Below, read: &Read) -> Option<Law> {
 
 /// Where something is between that keeps data, a block may come from memory.
 fn unless_plain(facts: Facts, below: Below, law: Law, read: &Read) -> Law {
-    let copy = cached(facts.as_prior(), read).filter(|_| !below.is_plain);
-    let Some(copy) = copy else {
+    let Some(copy) = cached(facts.as_prior(), read).filter(|_| !below.is_plain) else {
         return law;
     };
     let Range { low, likely, high } = law.range;
-    law.at(range(copy.range.low.min(low), likely, 2.0 * high)).and(
-        "what lies below is no device that answers for itself: a cache, a program or another machine may",
-    )
+    let why = "a cache, a program or another machine below may answer";
+    law.at(range(copy.range.low.min(low), likely, 2.0 * high)).and(why)
 }
 
 /// What is not the device's of a read that it answers, in ns.

@@ -201,11 +201,8 @@ pub fn one_read(facts: Facts, way: &Way, reading: Reading) -> Law {
 
 /// From a request's sending to its answer: wire and server, in ns.
 pub fn wire(facts: Facts, way: &Way) -> Law {
-    together([round_trip(facts, way), server(facts, way), transfer(facts, way)]).widened(
-        1.0,
-        8.0,
-        "requests of larger blocks, as readahead makes, take up to 8 times as long",
-    )
+    let wire = together([round_trip(facts, way), server(facts, way), transfer(facts, way)]);
+    wire.widened(1.0, 8.0, "requests for many blocks take up to 8 times as long")
 }
 
 /// What the client does for a request, in ns.
@@ -341,34 +338,26 @@ fn server(facts: Facts, way: &Way) -> Law {
         Some((memory, disk)) => {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
-            let told = format!(
-                "a server as this machine: {:.1} µs of its memory to {:.0} µs of its disk (measured by fs.read)",
-                memory / 1e3,
-                disk / 1e3
-            );
+            let (memory, disk) = (memory / 1e3, disk / 1e3);
+            let told = format!("a server as this machine: {memory:.1} to {disk:.0} µs (fs.read)");
             Law::of(total(&[SERVER_MEMORY, spread]), told)
         }
         None if is_existing => {
             Law::of(SERVER_EXISTING, "the server has the file in its memory or on its disk")
         }
-        None => Law::of(
-            range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS),
-            "the server was given the file a moment ago: its memory answers, or a small one's disk",
-        ),
+        None => {
+            let of = range(SERVER_MEMORY.low, SERVER_MEMORY.likely, SERVER_DISK_NS);
+            Law::of(of, "the server's memory, or a small one's disk")
+        }
     }
 }
 
 fn cached(facts: Facts) -> Law {
     match local(facts, Mode::Cached) {
-        Some(ns) => Law::new(
-            ns / 2.0,
-            ns * 1.05,
-            ns * 3.0,
-            format!(
-                "this machine's page cache, from which fs.read took {ns:.0} ns; the remote file system's own check \
-                 of what it has"
-            ),
-        ),
+        Some(ns) => {
+            let told = format!("a block of this machine's page cache took {ns:.0} ns (fs.read)");
+            Law::new(ns / 2.0, ns * 1.05, ns * 3.0, told)
+        }
         None => copy(),
     }
 }

@@ -1,16 +1,9 @@
 //! What cyclictest says.
 
 use crate::Output;
+use crate::read::json;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-
-/// `cyclictest V 2.40` is 2.4.
-pub(super) fn version(said: &Output) -> Option<String> {
-    let texts = [&said.stdout, &said.stderr].into_iter();
-    let mut lines = texts.flat_map(|text| text.lines());
-    let version = lines.find_map(|line| line.strip_prefix("cyclictest V "))?;
-    Some(version.trim().to_owned())
-}
 
 /// Its answer (`--json`), as far as it is read.
 #[derive(Debug, Deserialize)]
@@ -29,8 +22,7 @@ struct Thread {
 
 /// `median` or `p99` of its sleeps, in ns.
 pub(super) fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let answer: Answer = serde_json::from_str(&said.answer)
-        .map_err(|error| format!("no answer by --json: {error}"))?;
+    let answer: Answer = json(&said.answer)?;
     let threads: Vec<&Thread> = answer.thread.values().collect();
     let [thread] = threads[..] else {
         return Err(format!("{} threads, not one", threads.len()));

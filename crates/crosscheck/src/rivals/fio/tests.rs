@@ -6,7 +6,6 @@ use bench::experiment::fixtures::sites;
 use record::event::{Raw, Samples};
 use record::key::CaseId;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 const READ_3_25: &str = include_str!("../../testdata/fio/3.25-psync-read.txt");
 const READ_3_33: &str = include_str!("../../testdata/fio/3.33-psync-read.txt");
@@ -53,8 +52,8 @@ fn warnings_before_the_answer_are_none_of_it() {
 fn what_is_missing_or_failed_is_told() {
     let why = |text: &str| parse(&said(text), "iops").expect_err("it is broken");
     assert_eq!(why(""), "no JSON");
-    assert_eq!(why(FORBIDDEN), "a job ended with error 1");
-    assert_eq!(why(r#"{"jobs": []}"#), "it has no job");
+    assert!(why(FORBIDDEN).ends_with("error 1"));
+    assert!(why(r#"{"jobs": []}"#).contains("no job"));
     let cut = why(&READ_3_33[..READ_3_33.len() / 2]);
     assert!(cut.contains("EOF"), "{cut}");
     for name in ["job_runtime", "usr_cpu", "sys_cpu", "total_ios", "error"] {
@@ -91,19 +90,7 @@ fn names_say_what_is_done() {
 fn conditions() -> Vec<Conditions> {
     let of = |site: bench::experiment::Site| {
         let presets = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
-        presets.map(|preset| Conditions {
-            host: site.host.clone(),
-            cpus: site.cpus.clone(),
-            memory_bytes: 1 << 30,
-            scratch: PathBuf::from("/scratch"),
-            files: Some(PathBuf::from("/files")),
-            in_memory: None,
-            version: "3.33".to_owned(),
-            preset,
-            seconds: 1.0,
-            ports: [0; 4],
-            is_root: true,
-        })
+        presets.map(|preset| crate::tests::conditions(&site, preset, usize::MAX))
     };
     sites().into_iter().flat_map(of).collect()
 }
@@ -119,8 +106,8 @@ fn both_sides_have_the_same_depth_block_length_and_bytes() {
                 let mut all = args.iter().filter_map(|arg| arg.strip_prefix(name));
                 all.next().unwrap_or_default().to_owned()
             };
-            let set: BTreeMap<&str, &str> =
-                pairing.ours.set.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let words = pairing.ours.set.split(' ');
+            let set: BTreeMap<&str, &str> = words.filter_map(|word| word.split_once('=')).collect();
             assert_eq!(told("--iodepth="), set["depth"]);
             assert_eq!(told("--bs="), set["block"]);
             assert_eq!(told("--runtime="), set["window"]);
@@ -139,7 +126,7 @@ fn both_sides_have_the_same_depth_block_length_and_bytes() {
             let looks = pairing.ours.preset.looks();
             assert_eq!(jobs, looks[0] as usize, "as many rounds as plumb's");
             let file = told("--filename=");
-            assert!(file.starts_with("/files/"), "{file}");
+            assert!(file.starts_with("/tmp/files/"), "{file}");
             let laid = &pairing.theirs.prepare[0];
             assert!(laid.contains(&format!("--filename={file}")), "{laid:?}");
             assert!(laid.contains(&format!("--size={}", told("--size="))), "{laid:?}");
@@ -180,9 +167,9 @@ fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str,
 #[test]
 fn plumb_s_figures_are_of_all_rounds_with_the_ring_s_filling_and_without_workers() {
     let work: Work = random("read", "io_uring", 16);
-    let row: Row = work.rows().remove(0);
+    let row: Row = work.rows()[0].clone();
     let case = row.case.clone();
-    let other = random("read", "psync", 1).case();
+    let other = crate::sides::case(&random("read", "psync", 1).set());
     let all = [
         samples(&case, 1, "burst_iops", 1000.0, ("operations", 184.0)),
         samples(&case, 1, "cpu", 50.0, ("workers_ns", 200.0)),

@@ -3,9 +3,10 @@
 mod machine;
 mod os;
 
+use crate::ours::figure_value;
+use crate::sides::case;
 use crate::{Goal, Statistic};
-use analysis;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bench::experiment::Preset;
 use record::run::Run;
 use record::unit::Unit;
@@ -22,7 +23,7 @@ pub(super) struct Entry {
     /// The program.
     pub program: &'static str,
     /// Its arguments after the number of repetitions.
-    pub args: &'static [&'static str],
+    pub args: &'static str,
     /// Its interval is not shorter than this, whatever it is told, in seconds.
     pub interval_s: f64,
     /// The interval that it is told, in seconds.
@@ -34,7 +35,7 @@ pub(super) struct Entry {
     /// plumb's experiment.
     pub experiment: &'static str,
     /// What it is set to; of [`Needs::Arrays`], nothing.
-    pub set: &'static [(&'static str, &'static str)],
+    pub set: &'static str,
     /// What is compared.
     pub rows: &'static [Figure],
 }
@@ -63,8 +64,8 @@ pub(super) enum Needs {
 /// A row of the table.
 pub(super) struct Figure {
     pub name: &'static str,
-    /// Words; a number is one.
-    pub case: &'static [(&'static str, &'static str)],
+    /// Parameters with a blank between.
+    pub case: &'static str,
     pub metric: &'static str,
     pub statistic: Statistic,
     pub times: f64,
@@ -84,20 +85,20 @@ const PLAIN: Entry = Entry {
     name: "",
     from: Preset::Standard,
     program: "",
-    args: &[],
+    args: "",
     interval_s: 0.0,
     enough_s: super::ENOUGH_S,
     has_status: true,
     needs: Needs::Nothing,
     experiment: "",
-    set: &[],
+    set: "",
     rows: &[],
 };
 
 /// A latency that should agree.
 const TIME: Figure = Figure {
     name: "",
-    case: &[],
+    case: "",
     metric: "latency",
     statistic: Statistic::Value,
     times: 1.0,
@@ -112,11 +113,5 @@ const RATE: Figure = Figure { metric: "bandwidth", unit: Unit::BPerS, goal: Goal
 
 /// The value of a case of plumb's run, which has one experiment.
 fn value(run: &Run, (name, choice): (&str, &str), metric: &str) -> Result<f64> {
-    let all = analysis::figures(run);
-    let is_meant = |figure: &&analysis::figure::Figure| {
-        let is_case = figure.case.get(name).is_some_and(|value| value.to_string() == choice);
-        is_case && figure.metric.as_ref().is_some_and(|told| told.name == metric)
-    };
-    let found = all.iter().find(is_meant);
-    found.and_then(|figure| figure.value).with_context(|| format!("no {metric} of {name}={choice}"))
+    figure_value(run, &case(&format!("{name}={choice}")), metric)
 }

@@ -1,33 +1,30 @@
 //! Text as Intel's page and published outputs have it; no output of a run of ours.
 
-use super::{HITM, IDLE, LOADED_BANDWIDTH, LOADED_LATENCY, READS, TRIAD, parse, version};
-use crate::tests::said;
-
-const IDLE_NOW: &str = include_str!("../../testdata/mlc/3.11b-idle.txt");
-const IDLE_BEFORE: &str = include_str!("../../testdata/mlc/3.5-idle.txt");
-const PEAK: &str = include_str!("../../testdata/mlc/3.11b-peak.txt");
-const LOADED: &str = include_str!("../../testdata/mlc/3.11b-loaded.txt");
-const C2C: &str = include_str!("../../testdata/mlc/3.11b-c2c.txt");
+use super::{HITM, IDLE, LOADED_BANDWIDTH, LOADED_LATENCY, READS, RIVAL, TRIAD};
+use crate::tests::{reads, refuses, text, versions};
 
 #[test]
 fn documented_formats_are_read() {
-    assert_eq!(version(&said(PEAK)).as_deref(), Some("3.11b"));
-    assert_eq!(parse(&said(IDLE_NOW), IDLE), Ok(89.0));
-    assert_eq!(parse(&said(IDLE_BEFORE), IDLE), Ok(80.8));
-    assert_eq!(parse(&said(PEAK), READS), Ok(34419.9e6));
-    assert_eq!(parse(&said(PEAK), TRIAD), Ok(29556.1e6));
-    assert_eq!(parse(&said(LOADED), LOADED_LATENCY), Ok(383.60));
-    assert_eq!(parse(&said(LOADED), LOADED_BANDWIDTH), Ok(35243.8e6));
-    assert_eq!(parse(&said(C2C), HITM), Ok(54.9));
+    versions(&RIVAL, &[("3.11b-peak.txt", "3.11b")], &[]);
+    let told = [
+        ("3.11b-idle.txt", IDLE, 89.0),
+        ("3.5-idle.txt", IDLE, 80.8),
+        ("3.11b-peak.txt", READS, 34419.9e6),
+        ("3.11b-peak.txt", TRIAD, 29556.1e6),
+        ("3.11b-loaded.txt", LOADED_LATENCY, 383.60),
+        ("3.11b-loaded.txt", LOADED_BANDWIDTH, 35243.8e6),
+        ("3.11b-c2c.txt", HITM, 54.9),
+    ];
+    reads(&RIVAL, &told);
 }
 
 #[test]
 fn what_it_does_not_say_is_an_error() {
     for what in [IDLE, READS, TRIAD, LOADED_LATENCY, LOADED_BANDWIDTH, HITM, "anything else"] {
-        assert!(parse(&said(""), what).is_err(), "{what}");
-        assert!(parse(&said("Buffer allocation failed!"), what).is_err(), "{what}");
+        refuses(&RIVAL, what, &["", "Buffer allocation failed!"]);
     }
-    assert!(parse(&said(&IDLE_NOW.replace("ns)", "us)")), IDLE).is_err());
-    assert!(parse(&said(&PEAK.replace("1,000,000", "1,048,576")), READS).is_err());
-    assert!(parse(&said(&LOADED.replace("00000", "00002")), LOADED_LATENCY).is_err());
+    let other = |file, from, to| text(&RIVAL, file).replace(from, to);
+    refuses(&RIVAL, IDLE, &[&other("3.11b-idle.txt", "ns)", "us)")]);
+    refuses(&RIVAL, READS, &[&other("3.11b-peak.txt", "1,000,000", "1,048,576")]);
+    refuses(&RIVAL, LOADED_LATENCY, &[&other("3.11b-loaded.txt", "00000", "00002")]);
 }

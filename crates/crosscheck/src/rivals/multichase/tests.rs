@@ -1,41 +1,33 @@
-use super::{CHASE, CHASE_LOADED, HAND_OVER, LOAD, MIB, RIVAL, parse};
-use crate::tests::{conditions, said};
+use super::{CHASE, CHASE_LOADED, HAND_OVER, LOAD, MIB, RIVAL};
+use crate::tests::{conditions, reads, refuses, text};
 use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 
-const LOADED: &str = include_str!("../../testdata/multichase/2025-08-loaded.txt");
-const PINGPONG: &str = include_str!("../../testdata/multichase/2025-08-pingpong.txt");
-
 #[test]
 fn recorded_outputs_are_read() {
-    let chases = [
-        (include_str!("../../testdata/multichase/2016-chase.txt"), 15673.8),
-        (include_str!("../../testdata/multichase/2025-08-chase.txt"), 17426.1),
+    let told = [
+        ("2016-chase.txt", CHASE, 15673.8),
+        ("2025-08-chase.txt", CHASE, 17426.1),
+        ("2025-08-loaded.txt", CHASE_LOADED, 1080.528),
+        ("2025-08-loaded.txt", LOAD, 862.0 * MIB as f64),
+        ("2025-08-pingpong.txt", HAND_OVER, 547.8),
     ];
-    for (text, ns) in chases {
-        assert_eq!(parse(&said(text), CHASE), Ok(ns));
-    }
-    assert_eq!(parse(&said(LOADED), CHASE_LOADED), Ok(1080.528));
-    assert_eq!(parse(&said(LOADED), LOAD), Ok(862.0 * MIB as f64));
-    assert_eq!(parse(&said(PINGPONG), HAND_OVER), Ok(547.8));
+    reads(&RIVAL, &told);
 }
 
 #[test]
 fn what_it_does_not_say_is_an_error() {
     for what in [CHASE, CHASE_LOADED, LOAD, HAND_OVER, "anything else"] {
-        assert!(parse(&said(""), what).is_err(), "{what}");
-        assert!(parse(&said("usage: ./multichase [options]"), what).is_err(), "{what}");
+        refuses(&RIVAL, what, &["", "usage: ./multichase [options]"]);
     }
     // Its other program's output, one with more than one number, and one whose lines were never
     // handed over.
-    let verbose = include_str!("../../testdata/multichase/2025-08-verbose.txt");
-    let starved = include_str!("../../testdata/multichase/2025-08-pingpong-starved.txt");
-    assert!(parse(&said(verbose), CHASE).is_err());
-    assert!(parse(&said(LOADED), CHASE).is_err());
-    assert!(parse(&said(starved), HAND_OVER).is_err());
-    assert!(parse(&said(&format!("{PINGPONG} 1:  5.0\n")), HAND_OVER).is_err());
-    let names = LOADED.lines().next().unwrap();
-    assert!(parse(&said(names), LOAD).is_err());
+    let [verbose, starved, loaded, pingpong] =
+        ["verbose", "pingpong-starved", "loaded", "pingpong"]
+            .map(|what| text(&RIVAL, &format!("2025-08-{what}.txt")));
+    refuses(&RIVAL, CHASE, &[&verbose, &loaded]);
+    refuses(&RIVAL, HAND_OVER, &[&starved, &format!("{pingpong} 1:  5.0\n")]);
+    refuses(&RIVAL, LOAD, &[loaded.lines().next().unwrap()]);
 }
 
 /// It would switch transparent huge pages on for the whole machine.

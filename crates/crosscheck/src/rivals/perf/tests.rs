@@ -1,80 +1,63 @@
 use super::{RIVAL, parse};
-use crate::tests::{close, conditions, said};
-use crate::{Goal, Output};
+use crate::Goal;
+use crate::tests::{conditions, reads, refuses, said, text, versions};
 use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 
-/// A recorded output by version and command.
-macro_rules! output {
-    ($version:literal, $command:literal) => {
-        said(include_str!(concat!("../../testdata/perf/", $version, "-", $command, ".txt")))
-    };
-}
-
 #[test]
-fn operations_of_three_versions_are_read() {
-    close(parse(&output!("5.10", "syscall"), "usecs/op"), 282.86);
-    close(parse(&output!("6.1", "syscall"), "usecs/op"), 149.575);
-    close(parse(&output!("6.12", "syscall"), "usecs/op"), 317.715);
-    close(parse(&output!("5.10", "pipe-processes"), "usecs/op"), 7376.05);
-    close(parse(&output!("6.1", "pipe-processes"), "usecs/op"), 2277.35);
-    close(parse(&output!("6.12", "pipe-processes"), "usecs/op"), 7532.8);
-    close(parse(&output!("5.10", "pipe-threads"), "usecs/op"), 7704.05);
-    close(parse(&output!("6.1", "pipe-threads"), "usecs/op"), 2098.7);
-    close(parse(&output!("6.12", "pipe-threads"), "usecs/op"), 6567.3);
-}
-
-#[test]
-fn messages_are_bytes_of_all_senders_over_the_whole_time() {
-    let bytes = 100.0 * 20.0 * 20.0 * 100.0;
-    close(parse(&output!("5.10", "messaging"), "rounds 100"), bytes / 0.360);
-    close(parse(&output!("6.1", "messaging"), "rounds 100"), bytes / 0.064);
-    close(parse(&output!("6.12", "messaging"), "rounds 100"), bytes / 0.348);
-}
-
-#[test]
-fn copies_count_both_ways_and_the_best_function_is_found() {
-    let gib = 2.0 * 1024.0 * 1024.0 * 1024.0;
-    close(parse(&output!("6.1", "memcpy"), "memcpy default"), 27.255442 * gib);
-    close(parse(&output!("6.1", "memcpy"), "memcpy best"), 28.167364 * gib);
-    close(parse(&output!("6.12", "memcpy"), "memcpy best"), 12.638314 * gib);
-    close(parse(&output!("5.10", "memcpy"), "memcpy default"), 6.100084 * gib);
-    close(parse(&output!("5.10", "memcpy"), "memcpy best"), 8.482259 * gib);
+fn operations_messages_and_copies_of_three_versions_are_read() {
+    // Bytes of all senders; both ways, of the function or the best of them.
+    let (bytes, gib) = (100.0 * 20.0 * 20.0 * 100.0, 2.0 * 1024.0 * 1024.0 * 1024.0);
+    let told = [
+        ("5.10-syscall.txt", "usecs/op", 282.86),
+        ("6.1-syscall.txt", "usecs/op", 149.575),
+        ("6.12-syscall.txt", "usecs/op", 317.715),
+        ("5.10-pipe-processes.txt", "usecs/op", 7376.05),
+        ("6.1-pipe-processes.txt", "usecs/op", 2277.35),
+        ("6.12-pipe-processes.txt", "usecs/op", 7532.8),
+        ("5.10-pipe-threads.txt", "usecs/op", 7704.05),
+        ("6.1-pipe-threads.txt", "usecs/op", 2098.7),
+        ("6.12-pipe-threads.txt", "usecs/op", 6567.3),
+        ("5.10-messaging.txt", "rounds 100", bytes / 0.360),
+        ("6.1-messaging.txt", "rounds 100", bytes / 0.064),
+        ("6.12-messaging.txt", "rounds 100", bytes / 0.348),
+        ("6.1-memcpy.txt", "memcpy default", 27.255442 * gib),
+        ("6.1-memcpy.txt", "memcpy best", 28.167364 * gib),
+        ("6.12-memcpy.txt", "memcpy best", 12.638314 * gib),
+        ("5.10-memcpy.txt", "memcpy default", 6.100084 * gib),
+        ("5.10-memcpy.txt", "memcpy best", 8.482259 * gib),
+    ];
+    reads(&RIVAL, &told);
     let slow = "# function 'default' (x)\n# Copying 1MB bytes ...\n\n     512.000000 MB/sec\n";
-    close(parse(&said(slow), "memcpy best"), gib / 2.0);
+    assert_eq!(parse(&said(slow), "memcpy best"), Ok(gib / 2.0));
 }
 
 #[test]
 fn what_is_broken_is_an_error() {
-    let whole = [
-        (output!("6.1", "syscall"), "usecs/op"),
-        (output!("6.1", "pipe-processes"), "usecs/op"),
-        (output!("6.1", "messaging"), "rounds 100"),
-        (output!("6.1", "memcpy"), "memcpy default"),
-    ];
-    for (output, what) in whole {
-        assert!(parse(&output, what).is_ok());
-        assert!(parse(&Output::default(), what).is_err(), "{what}");
-        let cut = said(&output.stdout[..output.stdout.len() / 6]);
-        assert!(parse(&cut, what).is_err(), "{what}");
-        let garbled = said(&output.stdout.replace('.', "x"));
-        assert!(parse(&garbled, what).is_err(), "{what}");
+    for (file, what) in [
+        ("6.1-syscall.txt", "usecs/op"),
+        ("6.1-pipe-processes.txt", "usecs/op"),
+        ("6.1-messaging.txt", "rounds 100"),
+        ("6.1-memcpy.txt", "memcpy default"),
+    ] {
+        let whole = text(&RIVAL, file);
+        refuses(&RIVAL, what, &["", &whole[..whole.len() / 6], &whole.replace('.', "x")]);
+        refuses(&RIVAL, "ops/sec", &[&whole]);
     }
-    let threads = said(
-        "# 20 sender and receiver threads per group\n# 1 groups == 40 threads run\n\n     Total time: 0.015 [sec]\n",
-    );
-    assert!(parse(&threads, "rounds 100").is_err());
-    assert!(parse(&output!("6.1", "memcpy"), "memcpy quickest").is_err());
-    assert!(parse(&output!("6.1", "syscall"), "ops/sec").is_err());
-    assert!(parse(&output!("6.1", "messaging"), "rounds many").is_err());
+    let threads = "# 1 groups == 40 threads run\n\n     Total time: 0.015 [sec]\n";
+    refuses(&RIVAL, "rounds 100", &[threads]);
+    refuses(&RIVAL, "rounds many", &[&text(&RIVAL, "6.1-messaging.txt")]);
+    refuses(&RIVAL, "memcpy quickest", &[&text(&RIVAL, "6.1-memcpy.txt")]);
 }
 
 #[test]
 fn versions_are_told() {
-    let of = |text: &str| (RIVAL.version)(&said(text));
-    assert_eq!(of("perf version 6.1.192\n").as_deref(), Some("6.1.192"));
-    assert_eq!(of("perf version 5.10.223\n").as_deref(), Some("5.10.223"));
-    assert_eq!(of("perf: not found"), None);
+    let told = [
+        ("perf version 6.1.192\n", Some("6.1.192")),
+        ("perf version 5.10.223\n", Some("5.10.223")),
+        ("perf: not found", None),
+    ];
+    versions(&RIVAL, &[], &told);
 }
 
 #[test]
@@ -90,7 +73,7 @@ fn one_cpu_has_all_but_the_far_pipe() {
     assert!(two.skip.is_none());
     assert_eq!((two.ours.cpus.len(), two.theirs.cpus.len()), (2, 1));
     assert_eq!(two.rows[0].times, 2.0);
-    assert!(two.ours.set.contains(&("pair", "llc".to_owned())), "{:?}", two.ours.set);
+    assert_eq!(two.ours.setting("pair"), Some("llc"));
     assert_eq!(
         two.theirs.args.last().map(String::as_str),
         Some(two.ours.cpus[1].to_string().as_str())

@@ -1,5 +1,5 @@
 use super::{RIVAL, mean_cpu_time, parse};
-use crate::tests::{close, conditions, said};
+use crate::tests::{conditions, reads, refuses, said, text, versions};
 use crate::{Conditions, Goal, Output, Pairing};
 use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
@@ -7,73 +7,59 @@ use record::event::{Raw, Samples};
 use record::key::CaseId;
 use std::collections::BTreeMap;
 
-/// A recorded output by version and stressor.
-macro_rules! output {
-    ($version:literal, $stressor:literal) => {
-        said(include_str!(concat!("../../testdata/stress-ng/", $version, "-", $stressor, ".txt")))
-    };
-}
-
 #[test]
 fn rates_of_three_versions_are_read() {
-    close(parse(&output!("0.12.06", "fork"), "fork real"), 1e9 / 2094.91);
-    close(parse(&output!("0.15.06", "fork"), "fork real"), 1e9 / 4594.69);
-    close(parse(&output!("0.19.02", "fork"), "fork real"), 1e9 / 1056.89);
-    close(parse(&output!("0.12.06", "vfork"), "vfork real"), 1e9 / 1154.97);
-    close(parse(&output!("0.15.06", "vfork"), "vfork real"), 1e9 / 57887.45);
-    close(parse(&output!("0.19.02", "vfork"), "vfork real"), 1e9 / 1160.86);
-    close(parse(&output!("0.12.06", "pthread"), "pthread cpu"), 1e9 / 14908.06);
-    close(parse(&output!("0.15.06", "pthread"), "pthread cpu"), 1e9 / 7686.09);
-    close(parse(&output!("0.19.02", "pthread"), "pthread cpu"), 1e9 / 15940.80);
+    let told = [
+        ("0.12.06-fork.txt", "fork real", 1e9 / 2094.91),
+        ("0.15.06-fork.txt", "fork real", 1e9 / 4594.69),
+        ("0.19.02-fork.txt", "fork real", 1e9 / 1056.89),
+        ("0.12.06-vfork.txt", "vfork real", 1e9 / 1154.97),
+        ("0.15.06-vfork.txt", "vfork real", 1e9 / 57887.45),
+        ("0.19.02-vfork.txt", "vfork real", 1e9 / 1160.86),
+        ("0.12.06-pthread.txt", "pthread cpu", 1e9 / 14908.06),
+        ("0.15.06-pthread.txt", "pthread cpu", 1e9 / 7686.09),
+        ("0.19.02-pthread.txt", "pthread cpu", 1e9 / 15940.80),
+        ("0.15.06-fault.txt", "fault ns", 2231.65),
+        ("0.19.02-fault.txt", "fault ns", 2875.65),
+        ("0.15.06-context.txt", "context each", 1e9 / 4702312.90),
+        ("0.19.02-context.txt", "context each", 1e9 / 1428549.87),
+    ];
+    reads(&RIVAL, &told);
 }
 
 #[test]
-fn times_of_their_own_are_read_or_missed() {
-    close(parse(&output!("0.15.06", "fault"), "fault ns"), 2231.65);
-    close(parse(&output!("0.19.02", "fault"), "fault ns"), 2875.65);
-    close(parse(&output!("0.15.06", "context"), "context each"), 1e9 / 4702312.90);
-    close(parse(&output!("0.19.02", "context"), "context each"), 1e9 / 1428549.87);
-    assert!(parse(&output!("0.12.06", "fault"), "fault ns").is_err());
-    assert!(parse(&output!("0.12.06", "context"), "context each").is_err());
-}
-
-#[test]
-fn what_it_says_on_standard_error_counts_too() {
-    let output = output!("0.15.06", "fork");
-    let other = Output { stderr: output.stdout, ..Output::default() };
-    close(parse(&other, "fork real"), 1e9 / 4594.69);
+fn what_it_says_on_either_stream_counts() {
+    let text = text(&RIVAL, "0.15.06-fork.txt");
+    let on_error = Output { stderr: text.clone(), ..Output::default() };
+    assert_eq!(parse(&said(&text), "fork real"), parse(&on_error, "fork real"));
 }
 
 #[test]
 fn what_is_broken_is_an_error() {
-    let whole = [
-        (output!("0.15.06", "fork"), "fork real"),
-        (output!("0.19.02", "pthread"), "pthread cpu"),
-        (output!("0.15.06", "fault"), "fault ns"),
-        (output!("0.19.02", "context"), "context each"),
-    ];
-    for (output, what) in whole {
-        assert!(parse(&output, what).is_ok());
-        assert!(parse(&Output::default(), what).is_err(), "{what}");
-        let half = said(&output.stdout[..output.stdout.len() / 4]);
-        assert!(parse(&half, what).is_err(), "{what}");
-        let garbled = said(&output.stdout.replace('.', "x"));
-        assert!(parse(&garbled, what).is_err(), "{what}");
+    for (file, what) in [
+        ("0.15.06-fork.txt", "fork real"),
+        ("0.19.02-pthread.txt", "pthread cpu"),
+        ("0.15.06-fault.txt", "fault ns"),
+        ("0.19.02-context.txt", "context each"),
+    ] {
+        let whole = text(&RIVAL, file);
+        refuses(&RIVAL, what, &["", &whole[..whole.len() / 4], &whole.replace('.', "x")]);
     }
-    // Another stressor's line is not its own, nor one whose name only begins alike.
-    assert!(parse(&output!("0.15.06", "vfork"), "fork real").is_err());
-    assert!(parse(&output!("0.15.06", "fork"), "for real").is_err());
+    // What this version does not tell; another stressor's line, one whose name only begins alike.
+    refuses(&RIVAL, "fault ns", &[&text(&RIVAL, "0.12.06-fault.txt")]);
+    refuses(&RIVAL, "context each", &[&text(&RIVAL, "0.12.06-context.txt")]);
+    refuses(&RIVAL, "for real", &[&text(&RIVAL, "0.15.06-fork.txt")]);
     let none = "stress-ng: metrc: [1] fork 0 1.00 0.00 0.00 0.00 0.00 0.00 2584\n";
-    assert!(parse(&said(none), "fork real").is_err());
+    refuses(&RIVAL, "fork real", &[&text(&RIVAL, "0.15.06-vfork.txt"), none]);
 }
 
 #[test]
 fn versions_are_told() {
-    let of = |output: Output| (RIVAL.version)(&output);
-    assert_eq!(of(output!("0.12.06", "version")).as_deref(), Some("0.12.06"));
-    assert_eq!(of(output!("0.15.06", "version")).as_deref(), Some("0.15.06"));
-    assert_eq!(of(output!("0.19.02", "version")).as_deref(), Some("0.19.02"));
-    assert_eq!(of(said("stress 1.0.5")), None);
+    let files = ["0.12.06", "0.15.06", "0.19.02"];
+    for version in files {
+        versions(&RIVAL, &[(&format!("{version}-version.txt"), version)], &[]);
+    }
+    versions(&RIVAL, &[], &[("stress 1.0.5", None)]);
 }
 
 fn offered(version: &str, preset: Preset) -> Vec<Pairing> {
@@ -89,8 +75,8 @@ fn presets_choose_and_a_rehearsal_is_short() {
     {
         let all = offered("0.15.06", preset);
         assert_eq!(all.len(), number, "{}", preset.name());
-        let steady = all.iter().flat_map(|one| &one.ours.set).filter(|(name, _)| *name == "steady");
-        assert_eq!(steady.count() == 0, preset == Preset::Rehearsal);
+        let is_steady = all.iter().any(|one| one.ours.setting("steady").is_some());
+        assert_eq!(!is_steady, preset == Preset::Rehearsal);
     }
 }
 

@@ -1,5 +1,5 @@
-use super::{DIVISION, MIB, READS, TRANSFERRED, divisions, parse};
-use crate::tests::said;
+use super::{DIVISION, MIB, READS, RIVAL, TRANSFERRED, divisions};
+use crate::tests::{reads, refuses, text};
 
 /// What its loop does, counted one by one.
 fn divided(primes_below: u64) -> u64 {
@@ -29,43 +29,30 @@ fn divisions_of_an_event_are_those_of_its_loop() {
 
 #[test]
 fn recorded_outputs_are_read() {
-    let cpu = [
-        (include_str!("../../testdata/sysbench/1.0.20-cpu.txt"), 564.96, 10_000),
-        (include_str!("../../testdata/sysbench/1.0.20-trixie-cpu.txt"), 476.02, 10_000),
-        (include_str!("../../testdata/sysbench/1.1.0-cpu.txt"), 435.54, 20_000),
+    let per_division = |events_per_s: f64, limit| 1e9 / (events_per_s * divided(limit) as f64);
+    let told = [
+        ("1.0.20-cpu.txt", DIVISION, per_division(564.96, 10_000)),
+        ("1.0.20-trixie-cpu.txt", DIVISION, per_division(476.02, 10_000)),
+        ("1.1.0-cpu.txt", DIVISION, per_division(435.54, 20_000)),
+        ("1.0.20-memory.txt", TRANSFERRED, 5346.58 * MIB as f64),
+        ("1.0.20-trixie-memory.txt", TRANSFERRED, 7061.24 * MIB as f64),
+        ("1.1.0-memory.txt", TRANSFERRED, 15373.63 * MIB as f64),
+        ("1.0.20-fileio.txt", READS, 9092.44),
+        ("1.1.0-fileio.txt", READS, 6474.26),
     ];
-    for (text, events_per_s, limit) in cpu {
-        let ns = parse(&said(text), DIVISION).unwrap();
-        assert_eq!(ns, 1e9 / (events_per_s * divided(limit) as f64));
-    }
-    let memory = [
-        (include_str!("../../testdata/sysbench/1.0.20-memory.txt"), 5346.58),
-        (include_str!("../../testdata/sysbench/1.0.20-trixie-memory.txt"), 7061.24),
-        (include_str!("../../testdata/sysbench/1.1.0-memory.txt"), 15373.63),
-    ];
-    for (text, mib_per_s) in memory {
-        assert_eq!(parse(&said(text), TRANSFERRED), Ok(mib_per_s * MIB as f64));
-    }
-    let fileio = [
-        (include_str!("../../testdata/sysbench/1.0.20-fileio.txt"), 9092.44),
-        (include_str!("../../testdata/sysbench/1.1.0-fileio.txt"), 6474.26),
-    ];
-    for (text, reads) in fileio {
-        assert_eq!(parse(&said(text), READS), Ok(reads));
-    }
+    reads(&RIVAL, &told);
 }
 
 #[test]
 fn what_it_does_not_say_is_an_error() {
-    let memory = include_str!("../../testdata/sysbench/1.0.20-memory.txt");
+    let memory = text(&RIVAL, "1.0.20-memory.txt");
     for what in [DIVISION, TRANSFERRED, READS] {
-        assert!(parse(&said(""), what).is_err());
-        assert!(parse(&said("FATAL: unknown option"), what).is_err());
+        refuses(&RIVAL, what, &["", "FATAL: unknown option"]);
     }
-    assert!(parse(&said(memory), READS).is_err());
-    assert!(parse(&said(memory), "anything else").is_err());
-    assert!(parse(&said(&memory.replace("5346.58", "0.00")), TRANSFERRED).is_err());
-    assert!(parse(&said(&memory.replace("MiB/sec)", "MB/sec)")), TRANSFERRED).is_err());
-    let cpu = include_str!("../../testdata/sysbench/1.1.0-cpu.txt");
-    assert!(parse(&said(&cpu.replace("limit: 20000", "limit: 4")), DIVISION).is_err());
+    refuses(&RIVAL, READS, &[&memory]);
+    refuses(&RIVAL, "anything else", &[&memory]);
+    let broken = [&*memory.replace("5346.58", "0.00"), &memory.replace("MiB/sec)", "MB/sec)")];
+    refuses(&RIVAL, TRANSFERRED, &broken);
+    let cpu = text(&RIVAL, "1.1.0-cpu.txt").replace("limit: 20000", "limit: 4");
+    refuses(&RIVAL, DIVISION, &[&cpu]);
 }

@@ -71,9 +71,8 @@ fn points(values: &Known, limit: Limit) -> Vec<Point> {
 
 fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<DerivedValue> {
     let points = points(values, limit);
-    let rungs: Vec<Rung> =
-        points.iter().map(|point| Rung { size: point.bytes, value: point.block_ns }).collect();
-    let found = step(&rungs);
+    let rung = |point: &Point| Rung { size: point.bytes, value: point.block_ns };
+    let found = step(&points.iter().map(rung).collect::<Vec<Rung>>());
     let above = |step: &Step| {
         let missed = points.iter().filter(|point| point.bytes >= step.high);
         median(&missed.map(Point::away).collect::<Vec<f64>>()).unwrap_or(0.0)
@@ -81,18 +80,17 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     let knee = found.filter(|step| above(step) > MISSED);
     let cases = values.of(ID, "file").filter_map(|(case, _)| Swept::of(case));
     let case = limit.found(cases.filter(|case| case.limit == limit).map(|case| case.size));
-    let mut found_values = Vec::new();
-    found_values.extend(cached(&points, &case, knee.as_ref(), found.is_some()));
-    if let Some(knee) = knee {
-        let limit_bytes = match limit {
-            Limit::Group(bytes) => Some(bytes),
-            Limit::Memory => site.host.memory_ceiling_bytes(),
-        };
-        found_values.extend(of_knee(&points, &case, limit_bytes, &knee));
-        let read = measured_stream(Facts { site, known: Some(known) });
-        found_values.extend(rate_above(&points, read, &case, &knee));
-    }
-    found_values
+    let cached = cached(&points, &case, knee.as_ref(), found.is_some()).into_iter();
+    let Some(knee) = knee else {
+        return cached.collect();
+    };
+    let limit_bytes = match limit {
+        Limit::Group(bytes) => Some(bytes),
+        Limit::Memory => site.host.memory_ceiling_bytes(),
+    };
+    let read = measured_stream(Facts { site, known: Some(known) });
+    let of_knee = of_knee(&points, &case, limit_bytes, &knee);
+    cached.chain(of_knee).chain(rate_above(&points, read, &case, &knee)).collect()
 }
 
 /// The largest size that was in memory and of which nothing was missed; between it and the smallest
@@ -132,11 +130,11 @@ fn of_knee(
     limit_bytes: Option<u64>,
     knee: &Step,
 ) -> Vec<DerivedValue> {
-    let middle = f64::midpoint(knee.low, knee.high);
-    let mut position = DerivedValue {
-        cell: Some((knee.low, knee.high)),
-        ..DerivedValue::new(case.clone(), "knee", middle)
+    let of = |metric, over: f64| DerivedValue {
+        cell: Some((knee.low / over, knee.high / over)),
+        ..DerivedValue::new(case.clone(), metric, f64::midpoint(knee.low, knee.high) / over)
     };
+    let mut position = of("knee", 1.0);
     position.at = BTreeMap::from([
         ("largest_below".to_owned(), (knee.low as u64).into()),
         ("smallest_above".to_owned(), (knee.high as u64).into()),
@@ -148,25 +146,17 @@ fn of_knee(
         render(knee.below, Unit::Ns),
         render(knee.above, Unit::Ns)
     ));
-    let partly = points
-        .iter()
-        .filter(|point| point.bytes >= knee.high && point.missed.is_some_and(|share| share < 0.9));
-    let partly = partly.count();
+    let is_partly =
+        |point: &&Point| point.bytes >= knee.high && point.missed.is_some_and(|share| share < 0.9);
+    let partly = points.iter().filter(is_partly).count();
     if partly > 0 {
         position.notes.push(format!(
             "at {partly} sizes above it a part of the file stayed and was found: this kernel does not give \
              up the oldest page first"
         ));
     }
-    let mut all = vec![position];
-    if let Some(bytes) = limit_bytes {
-        let share = |of: f64| of / bytes as f64;
-        all.push(DerivedValue {
-            cell: Some((share(knee.low), share(knee.high))),
-            ..DerivedValue::new(case.clone(), "knee_over_limit", share(middle))
-        });
-    }
-    all
+    let over_limit = limit_bytes.map(|bytes| of("knee_over_limit", bytes as f64));
+    std::iter::once(position).chain(over_limit).collect()
 }
 
 /// The device's own rate above the knee, and against fs.read's; nothing where it is not counted.
@@ -185,10 +175,7 @@ fn rate_above(
     let Some(rate) = median(&rates) else {
         return Vec::new();
     };
-    let mut all = vec![DerivedValue::new(case.clone(), "rate_above", rate)];
-    if let Some(read) = read {
-        let over = rate / (read * 1e9);
-        all.push(DerivedValue::new(case.clone(), "rate_over_read", over));
-    }
-    all
+    let over =
+        read.map(|read| DerivedValue::new(case.clone(), "rate_over_read", rate / (read * 1e9)));
+    std::iter::once(DerivedValue::new(case.clone(), "rate_above", rate)).chain(over).collect()
 }

@@ -16,9 +16,6 @@ pub(super) struct OwnGroup {
 impl OwnGroup {
     /// Makes the group `name` with a limit; an empty one that an earlier worker of the run left
     /// when it was killed is made anew.
-    ///
-    /// # Errors
-    /// The kernel refuses the group or its limit; nothing is left of it then.
     pub(super) fn make(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<OwnGroup> {
         let root = Path::new("/");
         let dir = root.join(&place.parent).join(name);
@@ -43,9 +40,6 @@ impl OwnGroup {
     }
 
     /// Moves this process into the group. What it has touched so far stays charged where it was.
-    ///
-    /// # Errors
-    /// The kernel refuses the move, or the process is elsewhere after it.
     pub(super) fn enter(&self) -> Result<()> {
         move_to(&self.dir)?;
         let member = fs::read_to_string("/proc/self/cgroup").context("asking for the own group")?;
@@ -59,9 +53,6 @@ impl OwnGroup {
     }
 
     /// Moves this process back to where it was.
-    ///
-    /// # Errors
-    /// The kernel refuses the move.
     pub(super) fn leave(&self) -> Result<()> {
         move_to(&self.home)
     }
@@ -88,29 +79,19 @@ fn move_to(group: &Path) -> Result<()> {
 
 /// Who counts the file's pages that are in memory.
 pub(super) enum Counter {
-    /// `memory.stat` of a group.
     Group(PathBuf),
     /// `Cached` of /proc/meminfo.
     Machine,
 }
 
 impl Counter {
-    /// Bytes of files in memory now.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(super) fn cached_bytes(&self) -> Result<u64> {
-        match self {
-            Counter::Group(stat) => {
-                let text = fs::read_to_string(stat)
-                    .with_context(|| format!("reading {}", stat.display()))?;
-                cached_bytes(&text).with_context(|| format!("{} counts no files", stat.display()))
-            }
-            Counter::Machine => {
-                let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
-                of_meminfo(&text).context("/proc/meminfo has no line `Cached`")
-            }
-        }
+        let (file, of): (&Path, fn(&str) -> Option<u64>) = match self {
+            Counter::Group(stat) => (stat, cached_bytes),
+            Counter::Machine => (Path::new("/proc/meminfo"), of_meminfo),
+        };
+        let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        of(&text).with_context(|| format!("{} counts no files", file.display()))
     }
 }
 

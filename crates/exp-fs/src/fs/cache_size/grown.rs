@@ -43,7 +43,6 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Time of a block, in ns.
     pub(super) fn block_ns(&self) -> f64 {
         self.ns * BLOCK_BYTES as f64 / self.bytes as f64
     }
@@ -52,9 +51,6 @@ impl Pass {
 impl Grown {
     /// An empty file in the run's directory, where `most` bytes must have room; goes with its
     /// guard. One that an earlier worker of the run left when it was killed makes room for it.
-    ///
-    /// # Errors
-    /// It cannot be made, or there is too little room.
     pub(super) fn new(dir: &Path, seed: u64, most: u64) -> Result<Grown> {
         let way_out = "less of it with --set fs.cache_size.size";
         let path = dir.join(NAME);
@@ -75,9 +71,6 @@ impl Grown {
 
     /// Has the file grow to `bytes`, or cuts it off there, on its device in written extents when
     /// this returns. A file that goes on behind what is read would be read ahead there.
-    ///
-    /// # Errors
-    /// It cannot be written or synced; `until` passed.
     pub(super) fn resize(&mut self, bytes: u64, until: Instant, bench: &mut Bench) -> Result<()> {
         if bytes < self.bytes {
             self.file.set_len(bytes).context("cutting it off")?;
@@ -102,9 +95,6 @@ impl Grown {
     }
 
     /// The file opened anew, so that nothing that the kernel learnt of earlier reads counts.
-    ///
-    /// # Errors
-    /// It is gone.
     pub(super) fn opened(&self) -> Result<Opened> {
         file::open(&self.path, Mode::Cached)
     }
@@ -114,18 +104,12 @@ impl Grown {
     }
 
     /// Share of the first `bytes` that are in memory.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub(super) fn residency(&self, bytes: u64) -> Result<f64> {
         let found = residency(&self.file, 0, bytes).context("asking what is in memory")?;
         Ok(found.cached as f64 / bytes.div_ceil(base_page_bytes() as u64) as f64)
     }
 
     /// Reads the first `bytes` block by block in their order, for at most `most_ns`.
-    ///
-    /// # Errors
-    /// It cannot be read, holds other bytes than were written, or `until` passed.
     pub(super) fn pass(
         &self,
         opened: &Opened,

@@ -122,23 +122,19 @@ impl Read {
 
     fn block(&self, facts: Facts) -> Law {
         let (hit, miss) = (hit(facts), miss(facts));
+        let Range { low, likely, high } = miss.range;
         match self.side() {
             Side::Below => hit.and("the file fits, so all of it is in memory"),
             Side::Above => {
                 // What a kernel may keep all the same.
                 let least = (1.0 - KEPT / self.over(self.knee.range.high)).clamp(0.2, 1.0);
-                let Range { low, likely, high } = miss.range;
                 let low = (hit.range.low + least * low).min(likely);
-                miss.at(range(low, likely, high)).and(
-                    "read in order again and again a file that does not fit has left when its turn comes",
-                )
+                let why = "read in order again and again a file that does not fit has left when its turn comes";
+                miss.at(range(low, likely, high)).and(why)
             }
             Side::Unsure => {
-                let likely = match self.is_likely_above() {
-                    true => miss.range.likely,
-                    false => hit.range.likely,
-                };
-                let of = range(hit.range.low, likely, miss.range.high);
+                let likely = if self.is_likely_above() { likely } else { hit.range.likely };
+                let of = range(hit.range.low, likely, high);
                 miss.at(of).and("the knee is near: cached, or not")
             }
         }
@@ -149,12 +145,10 @@ impl Read {
         let share = |cached: f64| (1.0 / self.over(cached)).min(1.0);
         match self.side() {
             Side::Below => self.law(0.97, 1.0, 1.0, "it fits"),
-            _ => self.law(
-                0.8 * share(low),
-                share(likely),
-                share(high),
-                "what stays in memory over the size",
-            ),
+            _ => {
+                let why = "what stays in memory over the size";
+                self.law(0.8 * share(low), share(likely), share(high), why)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which sizes are measured here, and what they take.
 
-use super::{ID, Limit, Size, Swept};
+use super::{CARD, ID, Limit, Size, Swept};
 use bench::device;
 use bench::experiment::contract::Facts;
 use bench::experiment::{Fields, Offer, Params, Preset, Site, Skip};
@@ -55,26 +55,19 @@ pub(super) fn all(preset: Preset, limit: Limit) -> impl Iterator<Item = Size> {
     percents.iter().map(|percent| Size::Percent(*percent)).chain(steps.iter().copied())
 }
 
-/// A limit in bytes.
-///
-/// # Errors
-/// The site does not allow it.
+/// A limit in bytes; why the site does not allow it.
 pub(super) fn bytes(site: &Site, limit: Limit) -> Result<u64, Skip> {
-    match limit {
-        Limit::Group(bytes) => group_bytes(site, bytes),
-        Limit::Memory => memory_bytes(site),
-    }
-}
-
-fn group_bytes(site: &Site, bytes: u64) -> Result<u64, Skip> {
-    let limits = &site.host.limits;
+    let (host, limits) = (&site.host, &site.host.limits);
+    let Limit::Group(bytes) = limit else {
+        let all = host.memory_ceiling_bytes().or(Some(site.memory_bytes));
+        let enough = all.filter(|bytes| *bytes >= REHEARSAL_BYTES);
+        let why = "the kernel does not tell how much memory is available";
+        return enough.ok_or_else(|| Skip::because(why));
+    };
     if limits.memory_place.is_none() {
-        let why = limits.memory_place_refused.as_deref();
-        return Err(Skip::because(format!(
-            "no control group with a memory limit can be made: {}",
-            why.unwrap_or("nobody told where")
-        ))
-        .needs(
+        let why = limits.memory_place_refused.as_deref().unwrap_or("no place is known");
+        let why = format!("no control group with a memory limit can be made: {why}");
+        return Err(Skip::because(why).needs(
             "root, or a group that is delegated with memory (systemd-run --user --scope -p Delegate=yes); \
              or plumb itself under a limit (-p MemoryMax=256M) with --set fs.cache_size.limit=memory",
         ));
@@ -87,14 +80,6 @@ fn group_bytes(site: &Site, bytes: u64) -> Result<u64, Skip> {
         .needs("a smaller one with --set fs.cache_size.limit=SIZE")),
         _ => Ok(bytes),
     }
-}
-
-fn memory_bytes(site: &Site) -> Result<u64, Skip> {
-    site.host
-        .memory_ceiling_bytes()
-        .or(Some(site.memory_bytes))
-        .filter(|bytes| *bytes >= REHEARSAL_BYTES)
-        .ok_or_else(|| Skip::because("the kernel does not tell how much memory is available"))
 }
 
 /// Adds the series of a limit, and the sizes that do not fit with what would help.
@@ -116,22 +101,15 @@ pub(super) fn offer(
     let case = |size: Size, bytes: Option<u64>| {
         let mut case = Case::new(Swept { limit, size }.id());
         case.at.insert("limit_bytes".to_owned(), limit_bytes.into());
-        if let Some(bytes) = bytes {
-            case.at.insert("bytes".to_owned(), bytes.into());
-        }
+        case.at.extend(bytes.map(|bytes| ("bytes".to_owned(), bytes.into())));
         case
     };
-    let mut cases: Vec<Case> =
-        sizes.into_iter().map(|(size, bytes)| case(size, Some(bytes))).collect();
-    cases.extend(BISECTIONS[..steps].iter().map(|step| case(*step, None)));
+    let sizes = sizes.into_iter().map(|(size, bytes)| (size, Some(bytes)));
+    let steps = BISECTIONS[..steps].iter().map(|step| (*step, None));
+    let cases: Vec<Case> = sizes.chain(steps).map(|(size, bytes)| case(size, bytes)).collect();
     if !cases.is_empty() {
-        offer.series.push(Series {
-            experiment: ID.to_owned(),
-            name: limit.name(),
-            order: Order::Fixed,
-            cases,
-            settings: settings(site, params, limit),
-        });
+        let series = offer.of(&CARD, &limit.name(), Order::Fixed);
+        (series.cases, series.settings) = (cases, settings(site, params, limit));
     }
 }
 
@@ -189,11 +167,8 @@ type Chosen = (Vec<(Size, u64)>, usize);
 
 impl Budget {
     fn of(site: &Site, params: &Params, limit: Limit, limit_bytes: u64) -> Budget {
-        let all = match &site.dir {
-            Some(_) => device::allowance(site, ID),
-            // Without a directory nothing is measured; what would be is still told.
-            None => u64::MAX,
-        };
+        // Without a directory nothing is measured; what would be is still told.
+        let all = site.dir.as_ref().map_or(u64::MAX, |_| device::allowance(site, ID));
         let group = match (limit, params.preset) {
             (Limit::Memory, Preset::Thorough) => GROUP_BYTES / 4 * 5,
             _ => 0,
@@ -272,10 +247,8 @@ impl Budget {
             Skip::because(format!("files up to {most} take {s:.0} s here"))
                 .needs("--preset thorough, or --set fs.cache_size.time=TIME")
         };
-        let largest = match harm {
-            Some(_) => self.largest(self.limit_bytes / 2),
-            None => self.largest(self.limit_bytes),
-        };
+        let share = if harm.is_some() { 2 } else { 1 };
+        let largest = self.largest(self.limit_bytes / share);
         let skip = self.refuses(most + most / REWRITTEN);
         let skip = skip.or_else(|| steps.is_none().then(too_long)).or(harm);
         let Some(skip) = skip else {
@@ -289,7 +262,6 @@ impl Budget {
         ((sizes, 0), refused)
     }
 
-    /// What a sweep takes, in ns.
     fn cost_ns(&self, sizes: &[u64], steps: usize) -> f64 {
         let (rate, limit_bytes) = (self.rate, self.limit_bytes as f64);
         let (case_ns, pass_ns) = pass_limits(self.limit, self.time_ns, sizes.len() + steps);
@@ -301,10 +273,8 @@ impl Budget {
         let of_size = |bytes: f64| {
             let above = bytes >= limit_bytes;
             // In a group every size is read in anew; in the memory, what was just written is there.
-            let fill = match self.limit != Limit::Memory || above {
-                true => bytes / rate,
-                false => 0.0,
-            };
+            let is_filled = self.limit != Limit::Memory || above;
+            let fill = if is_filled { bytes / rate } else { 0.0 };
             fill + passes(bytes, if above { rate } else { CACHED_RATE })
         };
         let grid: f64 = sizes.iter().map(|bytes| of_size(*bytes as f64)).sum();
@@ -330,13 +300,13 @@ pub(super) fn pass_limits(limit: Limit, time_ns: f64, cases: usize) -> (f64, f64
 
 pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
     let sizes: Vec<u64> = series.cases.iter().filter_map(|case| case.int("bytes")).collect();
-    let first = series.cases.first();
+    let Some(first) = series.cases.first() else { return OVERHEAD };
     let budget = Budget {
         allowed_bytes: 0,
         time_ns: series.setting("time").unwrap_or(0) as f64,
         rate: stated_rate(site),
-        limit: first.and_then(|case| Swept::of(&case.id)).map_or(Limit::Memory, |case| case.limit),
-        limit_bytes: first.and_then(|case| case.int("limit_bytes")).unwrap_or(0),
+        limit: Swept::of(&first.id).map_or(Limit::Memory, |case| case.limit),
+        limit_bytes: first.int("limit_bytes").unwrap_or(0),
     };
     let ns = budget.cost_ns(&sizes, series.cases.len() - sizes.len());
     OVERHEAD + Duration::from_nanos(ns as u64)

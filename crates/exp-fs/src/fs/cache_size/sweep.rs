@@ -5,12 +5,12 @@ use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
 use super::sizes::{PASSES, STEP_BYTES, pass_limits};
 use super::{Limit, Swept};
 use crate::fs::file::{Account, Opened};
+use crate::fs::offered::told;
 use anyhow::{Context, Result, ensure};
 use bench::experiment::Fields;
 use bench::measure::{Bench, Settled, Values, settle};
 use host::cgroup::GroupPlace;
 use record::case::{Case, Series};
-use record::event::Samples;
 use record::key::Value;
 use stats::ladder::Rung;
 use stats::quantile::median;
@@ -48,42 +48,24 @@ pub(super) struct Sweep {
     group: Option<OwnGroup>,
 }
 
-struct Point {
-    bytes: u64,
-    /// Share that was in memory before it was read again.
-    residency: f64,
-    /// What all files in memory grew by, in bytes.
-    growth: f64,
-    /// ns per block of each block of the repetition.
-    blocks: Vec<f64>,
-    /// Share of the bytes read again that a device gave; `None` where nobody counts.
-    missed: Option<f64>,
-    quantities: BTreeMap<String, f64>,
-    notes: Vec<String>,
-}
-
 impl Sweep {
     pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
         let first = series.cases.first().context("a sweep has sizes")?;
         let limit = Swept::decode(first)?.limit;
-        let dir = bench.order().directory()?;
         let time_ns = series.setting("time").context("no time is set")? as f64;
         let (case_ns, pass_ns) = pass_limits(limit, time_ns, series.cases.len());
         let time = Duration::from_nanos(time_ns as u64);
         let until = Instant::now() + (time * OVERTIME).max(LEAST_TIME);
         let sizes = series.cases.iter().filter_map(|case| case.int("bytes"));
         let most = sizes.max().context("a sweep has a size")?;
-        let dir = dir.to_owned();
+        let dir = bench.order().directory()?.to_owned();
         let file = Grown::new(&dir, bench.order().seed, most)?;
-        let device = first.at.get("device_number").and_then(Value::text);
-        let device = device.map(str::to_owned);
         let settled = settle(&file.opened()?.file, time)?;
         let group = match limit {
             Limit::Group(bytes) => Some(OwnGroup::make(&place(series)?, &name(bench)?, bytes)?),
             Limit::Memory => None,
         };
-        let told = first.at.get("memory_stat").and_then(Value::text);
-        let counter = match (&group, told) {
+        let counter = match (&group, told(first, "memory_stat")) {
             (Some(group), _) => Counter::Group(group.memory_stat()),
             (None, Some(stat)) => Counter::Group(PathBuf::from(stat)),
             (None, None) => Counter::Machine,
@@ -95,9 +77,9 @@ impl Sweep {
             case_ns,
             pass_ns,
             until,
-            device,
+            device: told(first, "device_number").map(str::to_owned),
             // Until the first that is read in after it was evicted.
-            counts: is_on_device(first),
+            counts: told(first, "ground") == Some("device"),
             counter,
             rungs: Vec::new(),
             settled,
@@ -110,10 +92,8 @@ impl Sweep {
             Some(bytes) => bytes,
             None => self.between()?,
         };
-        let point = self.point(bytes, bench)?;
-        let value = median(&point.blocks).context("a pass has stretches")?;
-        point.record(case, bench)?;
-        self.rungs.push(Rung { size: bytes as f64, value });
+        let block_ns = self.measure(case, bytes, bench)?;
+        self.rungs.push(Rung { size: bytes as f64, value: block_ns });
         Ok(())
     }
 
@@ -137,7 +117,8 @@ impl Sweep {
         Ok(middle)
     }
 
-    fn point(&mut self, bytes: u64, bench: &mut Bench) -> Result<Point> {
+    /// Measures and records a size; the median time of a block, in ns.
+    fn measure(&mut self, case: &Case, bytes: u64, bench: &mut Bench) -> Result<f64> {
         let before = self.file.bytes();
         self.resize(bytes, bench)?;
         let opened = self.file.opened()?;
@@ -153,15 +134,15 @@ impl Sweep {
             let account = Account::begin(self.device.as_deref());
             let fill = self.file.pass(&opened, bytes, whole, bench)?;
             self.counts = shows(fill.bytes, account.end(fill.bytes).by_device());
-            quantities.insert("first_read_bytes_per_s".to_owned(), rate(&fill));
+            let rate = fill.bytes as f64 / fill.ns * 1e9;
+            quantities.insert("first_read_bytes_per_s".to_owned(), rate);
         }
         let residency = self.file.residency(bytes)?;
         let growth = self.counter.cached_bytes()? as f64 - self.baseline as f64;
-        let passes = self.passes(&opened, bytes, bench)?;
+        let (passes, given) = self.passes(&opened, bytes, bench)?;
         self.settled.write(&mut quantities);
         let mut notes: Vec<String> = self.settled.note().into_iter().collect();
-        let read = passes.0.iter().map(|pass| pass.bytes).sum::<u64>();
-        let least = passes.0.iter().map(|pass| pass.bytes).min().unwrap_or(0);
+        let least = passes.iter().map(|pass| pass.bytes).min().unwrap_or(0);
         if least < bytes {
             notes.push(format!(
                 "read again for {:.0} s: the first {:.0} % of the file",
@@ -169,16 +150,39 @@ impl Sweep {
                 100.0 * least as f64 / bytes as f64
             ));
         }
-        let given = passes.1.filter(|_| self.counts);
-        let missed = given.map(|given| given as f64 / read as f64);
+        let read = passes.iter().map(|pass| pass.bytes).sum::<u64>() as f64;
+        let missed = given.filter(|_| self.counts).map(|given| given as f64 / read);
         if missed.is_none() {
             notes.push(NOT_COUNTED.to_owned());
         }
-        quantities.insert("passes".to_owned(), passes.0.len() as f64);
+        quantities.insert("passes".to_owned(), passes.len() as f64);
         quantities.insert("file_bytes".to_owned(), bytes as f64);
-        let (blocks, how) = blocks_of(&passes.0);
+        let (blocks, how) = blocks_of(&passes);
         notes.extend(how);
-        Ok(Point { bytes, residency, growth, blocks, missed, quantities, notes })
+        let of_blocks: [(&str, fn(f64) -> f64); 3] = [
+            ("latency_per_block", |ns| ns),
+            ("latency_per_byte", |ns| ns / BLOCK_BYTES as f64),
+            ("bandwidth", |ns| BLOCK_BYTES as f64 / ns * 1e9),
+        ];
+        for (metric, of) in of_blocks {
+            let values = blocks.iter().map(|ns| of(*ns)).collect();
+            let samples = bench.record(case, metric, Values::blocks(values))?;
+            samples.quantities.extend(quantities.clone());
+            // Beside the first alone.
+            samples.notes.extend(std::mem::take(&mut notes));
+        }
+        let once = [
+            ("residency", Some(residency)),
+            ("missed", missed),
+            ("cache_growth", Some(growth)),
+            ("file", Some(bytes as f64)),
+        ];
+        for (metric, value) in once {
+            if let Some(value) = value {
+                bench.record(case, metric, Values::block(value))?;
+            }
+        }
+        median(&blocks).context("a pass has stretches")
     }
 
     /// Has the file this size. In a small group writing waits for its own dirty pages, and a page
@@ -226,10 +230,6 @@ fn shows(evicted_bytes: u64, counted: Option<u64>) -> bool {
     counted.is_some_and(|counted| counted as f64 >= SHOWN * evicted_bytes as f64)
 }
 
-fn is_on_device(case: &Case) -> bool {
-    case.at.get("ground").and_then(Value::text) == Some("device")
-}
-
 fn place(series: &Series) -> Result<GroupPlace> {
     let text = |name: &str| {
         let value = series.settings.get(name).and_then(Value::text);
@@ -255,23 +255,17 @@ fn name(bench: &Bench) -> Result<String> {
     Ok(name.context("the work directory has no name")?.to_owned())
 }
 
-fn rate(pass: &Pass) -> f64 {
-    pass.bytes as f64 / pass.ns * 1e9
-}
-
 /// The repetition's blocks: passes, or where they are few their stretches dealt out in turn, so
 /// that each block has of every part of the file.
 fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
     if passes.len() >= BLOCKS_MIN {
         return (passes.iter().map(Pass::block_ns).collect(), None);
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let dealt = passes.iter().flat_map(|pass| {
         let count = DEALT.min(pass.stretches.len());
         (0..count).map(move |first| {
-            let every: Vec<f64> =
-                pass.stretches.iter().skip(first).step_by(count).copied().collect();
-            mean(&every)
+            let every = pass.stretches.iter().skip(first).step_by(count);
+            every.clone().sum::<f64>() / every.count() as f64
         })
     });
     let count = match passes.len() {
@@ -282,36 +276,6 @@ fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
         "{count}: the interval is of stretches all over the file, and says nothing of another pass"
     );
     (dealt.collect(), Some(note))
-}
-
-impl Point {
-    fn record(self, case: &Case, bench: &mut Bench) -> Result<()> {
-        let per = |of: fn(f64) -> f64| self.blocks.iter().map(|ns| of(*ns)).collect::<Vec<f64>>();
-        let describe = |samples: &mut Samples, notes: bool| {
-            samples.quantities.extend(self.quantities.clone());
-            if notes {
-                samples.notes.extend(self.notes.iter().cloned());
-            }
-        };
-        let block = bench.record(case, "latency_per_block", Values::blocks(self.blocks.clone()))?;
-        describe(block, true);
-        let bytes = per(|ns| ns / BLOCK_BYTES as f64);
-        describe(bench.record(case, "latency_per_byte", Values::blocks(bytes))?, false);
-        let rates = per(|ns| BLOCK_BYTES as f64 / ns * 1e9);
-        describe(bench.record(case, "bandwidth", Values::blocks(rates))?, false);
-        let once = [
-            ("residency", Some(self.residency)),
-            ("missed", self.missed),
-            ("cache_growth", Some(self.growth)),
-            ("file", Some(self.bytes as f64)),
-        ];
-        for (metric, value) in once {
-            if let Some(value) = value {
-                bench.record(case, metric, Values::block(value))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 //!
 //! All read from before the common start until all are past the common end, so that nobody ever has
 //! the device for itself in between. The measured reader is the calling thread; it sets both ends.
+//! It is no `bench::measure::Crew`: the end is not known at the start (it waits for a slow device's
+//! reads), every read is looked at by itself, and readers are processes as well, which meet at
+//! words that they share.
 
 mod reading;
-mod tally;
 
 use super::As;
-use super::plan::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
+use super::round::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
 use crate::fs::file::{BLOCK_BYTES, right};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bench::measure::{Clock, WrongResult};
@@ -17,13 +19,11 @@ use metal::io::Buffers;
 use metal::memory::SharedWords;
 use metal::place;
 use metal::process::{Child, Ending};
-use reading::{Places, Used, block};
+use reading::{Places, Tally, Used, block};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread;
-use tally::Tally;
-pub(super) use tally::jain;
 
 /// Words at which the readers meet: how many are ready, the window's ends, how many are past its
 /// end, whether one failed, and how many have had a read in the window.
@@ -34,17 +34,10 @@ const PAST: usize = 3;
 const FAILED: usize = 4;
 const SERVED: usize = 5;
 const SHARED: usize = 8;
-/// Words of each reader.
-const READS: usize = 0;
-const UNITS: usize = 1;
-const TICKS: usize = 2;
-const CPU_NS: usize = 3;
-const CPU_READS: usize = 4;
-const FORCED: usize = 5;
-const CPU: usize = 6;
-const ASKED: usize = 7;
-const ERROR: usize = 8;
+/// Words of each reader: what it had, in the order of [`Had`], and the number of its error.
 const EACH: usize = 16;
+const CPU_NS: usize = 5;
+const ERROR: usize = 8;
 
 /// Both ends of the window are set so long ahead, in ns: longer than from a clock's read to the
 /// look at them.
@@ -78,7 +71,6 @@ pub(super) struct Reader<'file> {
     /// that.
     pub(super) first: u64,
     pub(super) random: bool,
-    /// Its CPU.
     pub(super) cpu: usize,
 }
 
@@ -111,22 +103,18 @@ pub(super) struct Had {
     pub(super) units: f64,
     /// Sum of those reads' latencies, in ticks.
     pub(super) ticks: u64,
+    /// Bytes that it asked for in all, before and after the window too.
+    pub(super) asked: u64,
+    /// CPU that it was on at the end.
+    pub(super) cpu: usize,
     /// CPU time, in ns, and the reads that it went to.
     pub(super) cpu_ns: u64,
     pub(super) cpu_reads: u64,
     /// Involuntary switches in that time.
     pub(super) forced: u64,
-    /// CPU that it was on at the end.
-    pub(super) cpu: usize,
-    /// Bytes that it asked for in all, before and after the window too.
-    pub(super) asked: u64,
 }
 
 /// Has the readers read: the first is the calling thread, the others are made.
-///
-/// # Errors
-/// A reader could not be made (with the limit that was met), failed, got what nobody wrote
-/// ([`WrongResult`]), or had no read that began in the window.
 pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
     let words = SharedWords::new(SHARED + EACH * readers.len())?;
     let meeting =
@@ -171,11 +159,8 @@ fn beside_processes(
     // Dropped on an error, and with that killed.
     let mut children = Vec::with_capacity(readers.len());
     for (number, reader) in readers.iter().enumerate().skip(1) {
-        let work = || meeting.compete(number, reader) as i32;
-        let child = Child::fork(work).map_err(|error| {
-            refused::told(error).context(format!("process {number} of {}", readers.len() - 1))
-        })?;
-        children.push(child);
+        let child = Child::fork(|| meeting.compete(number, reader) as i32);
+        children.push(child.map_err(|error| refused::told(error).context(name(number)))?);
     }
     let own = meeting.measured(&readers[0], latencies);
     let ended = children.into_iter().map(|child| {
@@ -195,18 +180,16 @@ fn beside_threads(
         let mut threads = Vec::with_capacity(readers.len());
         for (number, reader) in readers.iter().enumerate().skip(1) {
             let work = move || meeting.compete(number, reader);
+            // Those that were made must not wait for one that was not.
             let made = thread::Builder::new().spawn_scoped(scope, work);
-            let made = made.map_err(|error| {
-                // Those that were made must not wait for it.
-                meeting.fail();
-                refused::told(error).context(format!("thread {number} of {}", readers.len() - 1))
-            })?;
-            threads.push(made);
+            let made = made.inspect_err(|_| meeting.fail());
+            threads.push(made.map_err(|error| refused::told(error).context(name(number)))?);
         }
         let own = meeting.measured(&readers[0], latencies);
-        let ended =
-            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("panicked")));
-        Ok(std::iter::once(Ok(own)).chain(ended).collect())
+        let joined = |thread: thread::ScopedJoinHandle<'_, End>| {
+            thread.join().map_err(|_| anyhow!("panicked"))
+        };
+        Ok(std::iter::once(Ok(own)).chain(threads.into_iter().map(joined)).collect())
     })
 }
 
@@ -324,7 +307,8 @@ impl Meeting<'_> {
             }
             if finish != 0 && end >= finish && !is_past {
                 is_past = true;
-                self.tell(number, used.map(|used| used.until(done)).unwrap_or_default());
+                let used = used.map(|used| used.until(done)).unwrap_or_default();
+                self.put(number, CPU_NS, [used.cpu_ns, used.reads, used.forced]);
                 self.words[PAST].fetch_add(1, AcqRel);
             }
             if self.words[FAILED].load(Acquire) != 0 {
@@ -337,47 +321,33 @@ impl Meeting<'_> {
                 return Ok(End::Lost);
             }
         };
-        let store = |which: usize, value: u64| self.word(number, which).store(value, Release);
-        store(READS, tally.reads);
-        store(UNITS, tally.units.to_bits());
-        store(TICKS, tally.ticks);
-        store(ASKED, asked);
-        store(CPU, place::current_cpu() as u64);
+        let cpu = place::current_cpu() as u64;
+        self.put(number, 0, [tally.reads, tally.units.to_bits(), tally.ticks, asked, cpu]);
         Ok(match right(buffers.get(0), reader.seed, offset) {
             true => End::Well,
             false => End::Wrong,
         })
     }
 
-    fn tell(&self, number: usize, used: Used) {
-        let store = |which: usize, value: u64| self.word(number, which).store(value, Release);
-        store(CPU_NS, used.cpu_ns);
-        store(CPU_READS, used.reads);
-        store(FORCED, used.forced);
+    fn put<const COUNT: usize>(&self, number: usize, from: usize, values: [u64; COUNT]) {
+        for (which, value) in (from..).zip(values) {
+            self.word(number, which).store(value, Release);
+        }
     }
 
     fn had(&self, number: usize) -> Had {
-        let word = |which: usize| self.word(number, which).load(Acquire);
-        Had {
-            reads: word(READS),
-            units: f64::from_bits(word(UNITS)),
-            ticks: word(TICKS),
-            cpu_ns: word(CPU_NS),
-            cpu_reads: word(CPU_READS),
-            forced: word(FORCED),
-            cpu: word(CPU) as usize,
-            asked: word(ASKED),
-        }
+        let words: [u64; ERROR] =
+            std::array::from_fn(|which| self.word(number, which).load(Acquire));
+        let [reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced] = words;
+        let (units, cpu) = (f64::from_bits(units), cpu as usize);
+        Had { reads, units, ticks, asked, cpu, cpu_ns, cpu_reads, forced }
     }
 
     /// All ended well. The one whose fault it was is named before those that ended because of it.
     fn judge(&self, ends: &[Result<End>]) -> Result<()> {
-        let failed = ends.iter().position(|end| {
-            !end.as_ref().is_ok_and(|end| matches!(end, End::Well | End::Other | End::Lost))
-        });
-        let first = failed.or_else(|| {
-            ends.iter().position(|end| end.as_ref().is_ok_and(|end| *end != End::Well))
-        });
+        let is = |end: &Result<End>, all: &[End]| end.as_ref().is_ok_and(|end| all.contains(end));
+        let mut ranked = [&[End::Well, End::Other, End::Lost][..], &[End::Well]].into_iter();
+        let first = ranked.find_map(|fine| ends.iter().position(|end| !is(end, fine)));
         let Some(number) = first else {
             return Ok(());
         };

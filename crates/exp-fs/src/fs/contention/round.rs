@@ -1,76 +1,117 @@
-//! A round: the readers set to work, and what they had written down.
+//! A round: what it costs, the readers set to work on their CPUs, and what they had written down.
 
-use super::Competing;
-use super::files::{Files, Prepared};
-use super::plan::{self, READS_LEAST};
-use super::readers::{Errand, Had, Reader, Shared, jain, read};
-use crate::fs::file::{Account, BLOCK_BYTES, Moved, order_seed};
+use super::files::{Files, Prepared, sizes};
+use super::readers::{Errand, Had, Reader, Shared, read};
+use super::{As, Competing};
+use crate::fs::file::{Account, BLOCK_BYTES, order_seed};
 use crate::fs::latencies::common_clock;
-use crate::fs::offered::{describe_place, put};
+use crate::fs::offered::{describe_place, put, told};
 use anyhow::{Context, Result};
-use bench::experiment::Fields;
+use bench::experiment::contract::Facts;
+use bench::experiment::{Fields, Site};
 use bench::measure::{Bench, Clock, Declared, Settled, Values, settle};
+use host::format_cpus;
 use laws::fs::Pattern;
+use laws::fs::contention as law;
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-/// Window of a rehearsal, in ns.
+/// A window lasts until the measured reader has had so many reads and each other one …
+pub(super) const READS_LEAST: u64 = 8;
+/// … but no longer than this, in ns.
+pub(super) const WINDOW_MOST_NS: f64 = 2e9;
+/// Reads of each reader before the common start.
+pub(super) const WARM_READS: u64 = 2;
+
+/// For stated costs: a reader made and ended, files looked at before a case, a worker's start and
+/// end, in ns.
+const PROCESS_NS: f64 = 7e5;
+const THREAD_NS: f64 = 1.5e5;
+const FILE_NS: f64 = 1e5;
+const CASE_NS: f64 = 1e6;
+const WORKER_NS: f64 = 35e6;
+
 const REHEARSAL_NS: f64 = 1e6;
 /// A CPU that readers used for this share of the window is what they wait for.
 const BUSY: f64 = 0.9;
 
-struct Round<'dir> {
-    dir: &'dir Path,
-    window_ns: f64,
-    round: Duration,
-    seed: u64,
-    files: Files,
-    settled: Option<Settled>,
+/// CPUs of the readers, the measured one's first: it has its own where there are two.
+pub(super) fn cpus(allowed: &[usize], readers: usize) -> Vec<usize> {
+    let Some((own, others)) = allowed.split_first() else {
+        return Vec::new();
+    };
+    let others = if others.is_empty() { allowed } else { others };
+    let competitors = others.iter().cycle().take(readers.saturating_sub(1));
+    std::iter::once(own).chain(competitors).copied().collect()
+}
+
+/// The readers' CPUs, with each case.
+pub(super) fn placed(site: &Site, mut series: Series) -> Series {
+    for case in &mut series.cases {
+        let readers = case.int("competitors").unwrap_or(0) as usize + 1;
+        let cpus = cpus(&site.cpus, readers);
+        let Some((own, others)) = cpus.split_first() else {
+            continue;
+        };
+        case.at.insert("reader_cpu".to_owned(), Value::from(*own as u64));
+        let mut shared = others.to_vec();
+        shared.sort_unstable();
+        shared.dedup();
+        if !shared.is_empty() {
+            case.at.insert("competitor_cpus".to_owned(), Value::Text(format_cpus(&shared)));
+        }
+    }
+    series
+}
+
+/// A round: windows that last until a slow disk has answered often enough, at what is likely of its
+/// class.
+pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
+    let window_ns = series.setting("window").unwrap_or(0) as f64;
+    let files: u64 = sizes(&series.cases).values().sum();
+    let of = |case: Competing| {
+        let read_ns = law::latency(Facts::prior(site), case.readers()).range.likely;
+        let reads_ns = (READS_LEAST as f64 * read_ns).min(WINDOW_MOST_NS);
+        let making_ns = match case.readers {
+            As::Processes => PROCESS_NS,
+            As::Threads => THREAD_NS,
+        };
+        let each_ns = (making_ns + FILE_NS) * (case.competitors + 1) as f64;
+        CASE_NS + window_ns.max(reads_ns) + WARM_READS as f64 * read_ns + each_ns
+    };
+    let cases = series.cases.iter().filter_map(|case| Competing::of(&case.id));
+    let ns = WORKER_NS + files as f64 * FILE_NS + cases.map(of).sum::<f64>();
+    Duration::from_nanos(ns as u64)
 }
 
 pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
-    let dir = bench.order().directory()?;
-    let dir = dir.to_owned();
+    let dir = bench.order().directory()?.to_owned();
     let window_ns = match bench.order().rehearsal {
         true => REHEARSAL_NS,
         false => series.setting("window").context("no window is set")? as f64,
     };
-    let mut round = Round {
-        dir: &dir,
-        window_ns,
-        round: Duration::from_nanos(window_ns as u64) * series.cases.len() as u32,
-        seed: bench.order().seed,
-        files: Files::default(),
-        settled: None,
-    };
-    bench
-        .each_of::<Competing>(series, |bench, case, competing| round.case(case, &competing, bench));
-    Ok(())
-}
-
-impl Round<'_> {
-    fn case(&mut self, case: &Case, competing: &Competing, bench: &mut Bench) -> Result<()> {
-        let size = competing.size;
+    let round = Duration::from_nanos(window_ns as u64) * series.cases.len() as u32;
+    let (mut files, mut settled): (Files, Option<Settled>) = (Files::default(), None);
+    bench.each_of::<Competing>(series, |bench, case, competing| {
         let count = competing.competitors as usize + 1;
-        let files = self.files.cold(self.dir, size, count)?;
+        let files = files.cold(&dir, competing.size, count)?;
         // Once a round, before its first case.
-        let settled = match self.settled {
+        let settled = match settled {
             Some(settled) => settled,
-            None => *self.settled.insert(settle(&files[0].opened.file, self.round)?),
+            None => *settled.insert(settle(&files[0].opened.file, round)?),
         };
-        let cpus = plan::cpus(&bench.order().cpus, count);
+        let cpus = cpus(&bench.order().cpus, count);
         let errand = Errand {
             kind: competing.readers,
-            clock: common_clock(bench, &cpus, self.window_ns)?,
-            window_ns: self.window_ns,
+            clock: common_clock(bench, &cpus, window_ns)?,
+            window_ns,
             is_free: bench.order().is_free(),
         };
-        let readers = of_files(files, &cpus, competing, self.seed);
-        let number = case.at.get("device_number").and_then(Value::text);
+        let readers = of_files(files, &cpus, &competing, bench.order().seed);
+        let number = told(case, "device_number");
         let account = Account::begin(number);
         let shared = read(&readers, errand)?;
         // Processes have been reaped, and with that the kernel has added their counts to this
@@ -78,9 +119,14 @@ impl Round<'_> {
         let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
         bench.declare(Declared::Cpus(&cpus));
         bench.declare(Declared::Switches(switches_among(&shared.readers)));
-        let told = Told { settled, moved, notes: files[0].opened.notes.clone() };
-        told.write(case, bench, &shared, errand.clock)
-    }
+        let samples = record(case, bench, &shared, errand.clock)?;
+        describe(samples, &shared);
+        describe_place(samples, case, settled);
+        moved.describe(samples);
+        samples.notes.extend(files[0].opened.notes.iter().cloned());
+        Ok(())
+    });
+    Ok(())
 }
 
 fn of_files<'file>(
@@ -112,69 +158,66 @@ fn switches_among(readers: &[Had]) -> u64 {
     of.map(|had| had.forced).sum()
 }
 
-struct Told {
-    settled: Settled,
-    moved: Moved,
-    notes: Vec<String>,
+/// Records the figures; the samples of the last, for what is to be said.
+fn record<'bench>(
+    case: &Case,
+    bench: &'bench mut Bench,
+    shared: &Shared,
+    clock: Clock,
+) -> Result<&'bench mut Samples> {
+    let readers = &shared.readers;
+    let sum = |of: fn(&Had) -> u64| readers.iter().map(of).sum::<u64>();
+    let units: Vec<f64> = readers.iter().map(|had| had.units).collect();
+    let (reads, cpu_reads) = (sum(|had| had.reads), sum(|had| had.cpu_reads));
+    let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
+    let fairness = jain(&units).filter(|_| units.len() > 1);
+    let figures = [
+        ("latency_all", reads, Some(clock.ns(sum(|had| had.ticks)) / reads as f64)),
+        ("bandwidth", reads, Some(bytes * 1e9 / shared.window_ns)),
+        ("cpu", cpu_reads, Some(sum(|had| had.cpu_ns) as f64 / cpu_reads as f64)),
+        ("fairness", reads, fairness),
+    ];
+    for (metric, count, value) in figures {
+        if let Some(value) = value.filter(|_| count > 0) {
+            bench.record(case, metric, Values::batches(count, vec![value]))?;
+        }
+    }
+    let latencies: Vec<f64> = shared.latencies.iter().map(|ticks| clock.ns(*ticks)).collect();
+    bench.record(case, "latency", latencies)
 }
 
-impl Told {
-    fn write(self, case: &Case, bench: &mut Bench, shared: &Shared, clock: Clock) -> Result<()> {
-        let readers = &shared.readers;
-        let sum = |of: fn(&Had) -> u64| readers.iter().map(of).sum::<u64>();
-        let units: Vec<f64> = readers.iter().map(|had| had.units).collect();
-        let (reads, cpu_reads) = (sum(|had| had.reads), sum(|had| had.cpu_reads));
-        let latencies: Vec<f64> = shared.latencies.iter().map(|ticks| clock.ns(*ticks)).collect();
-        let samples = bench.record(case, "latency", latencies)?;
-        self.describe(case, samples, shared);
-        let latency_all = clock.ns(sum(|had| had.ticks)) / reads as f64;
-        bench.record(case, "latency_all", Values::batches(reads, vec![latency_all]))?;
-        let bytes = units.iter().sum::<f64>() * BLOCK_BYTES as f64;
-        let bandwidth = bytes * 1e9 / shared.window_ns;
-        bench.record(case, "bandwidth", Values::batches(reads, vec![bandwidth]))?;
-        if cpu_reads > 0 {
-            let cpu = sum(|had| had.cpu_ns) as f64 / cpu_reads as f64;
-            bench.record(case, "cpu", Values::batches(cpu_reads, vec![cpu]))?;
-        }
-        if let Some(index) = jain(&units).filter(|_| units.len() > 1) {
-            bench.record(case, "fairness", Values::batches(reads, vec![index]))?;
-        }
-        Ok(())
+fn describe(samples: &mut Samples, shared: &Shared) {
+    let reads = || shared.readers.iter().map(|had| had.units);
+    let busiest = busiest(shared);
+    let quantities = [
+        ("window_ns", Some(shared.window_ns)),
+        ("reads_least", Some(reads().fold(f64::INFINITY, f64::min))),
+        ("reads_most", Some(reads().fold(0.0, f64::max))),
+        ("busiest_cpu_share", busiest.map(|(_, share)| share)),
+    ];
+    put(samples, quantities);
+    if (shared.latencies.len() as u64) < READS_LEAST {
+        samples.notes.push(format!(
+            "the measured reader had {} reads in {:.1} s: the device is slow, or others have it",
+            shared.latencies.len(),
+            shared.window_ns / 1e9
+        ));
     }
+    if let Some((cpu, share)) = busiest.filter(|(_, share)| *share > BUSY) {
+        samples.notes.push(format!(
+            "readers used {:.0} % of CPU {cpu}: it is full, and not the device",
+            share * 100.0
+        ));
+    }
+}
 
-    fn describe(self, case: &Case, samples: &mut Samples, shared: &Shared) {
-        let of_reader = |least: bool| {
-            let reads = shared.readers.iter().map(|had| had.units);
-            match least {
-                true => reads.fold(f64::INFINITY, f64::min),
-                false => reads.fold(0.0, f64::max),
-            }
-        };
-        let busiest = busiest(shared);
-        let quantities = [
-            ("window_ns", Some(shared.window_ns)),
-            ("reads_least", Some(of_reader(true))),
-            ("reads_most", Some(of_reader(false))),
-            ("busiest_cpu_share", busiest.map(|(_, share)| share)),
-        ];
-        put(samples, quantities);
-        describe_place(samples, case, self.settled);
-        self.moved.describe(samples);
-        samples.notes.extend(self.notes);
-        if (shared.latencies.len() as u64) < READS_LEAST {
-            samples.notes.push(format!(
-                "the measured reader had {} reads in {:.1} s: the device is slow, or others have it",
-                shared.latencies.len(),
-                shared.window_ns / 1e9
-            ));
-        }
-        if let Some((cpu, share)) = busiest.filter(|(_, share)| *share > BUSY) {
-            samples.notes.push(format!(
-                "readers used {:.0} % of CPU {cpu}: it is full, and not the device",
-                share * 100.0
-            ));
-        }
-    }
+/// Jain's index of some shares: 1 where all are the same, one over their number where one is all.
+fn jain(shares: &[f64]) -> Option<f64> {
+    let count = shares.len() as f64;
+    let mean = shares.iter().sum::<f64>() / count;
+    let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / count;
+    // As 1 / (1 + v²), which no rounding takes above 1.
+    (mean > 0.0).then(|| 1.0 / (1.0 + variance / (mean * mean)))
 }
 
 /// The CPU that readers used most, and for which share of the window.
@@ -190,7 +233,7 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Prepared, busiest, of_files, switches_among};
+    use super::{Prepared, busiest, jain, of_files, switches_among};
     use crate::fs::contention::readers::{Had, Shared};
     use crate::fs::contention::{As, Competing};
     use crate::fs::file::Opened;
@@ -249,5 +292,16 @@ mod tests {
         let (cpu, share) = busiest(&shared).expect("CPUs");
         assert_eq!(cpu, 0);
         assert!((share - 0.95).abs() < 1e-12, "{share}");
+    }
+
+    #[test]
+    fn jain_is_one_for_equals_and_one_over_n_for_one_alone() {
+        assert_eq!(jain(&[3.0; 7]), Some(1.0));
+        assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
+        // Jain's own example: (1 + 2 + 3)² / (3 (1 + 4 + 9)).
+        assert!((jain(&[1.0, 2.0, 3.0]).expect("shares") - 36.0 / 42.0).abs() < 1e-12);
+        assert!(jain(&[0.1; 3]).is_some_and(|index| index <= 1.0));
+        assert_eq!(jain(&[0.0, 0.0]), None);
+        assert_eq!(jain(&[]), None);
     }
 }

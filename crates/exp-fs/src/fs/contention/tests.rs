@@ -1,13 +1,13 @@
-use super::files::Files;
-use super::plan::{self, cpus};
+use super::files::{Files, sizes};
+use super::round::cpus;
 use super::{As, CARD, Competing, EXPERIMENT};
-use crate::fs::fixtures::{on_disk, with_dir};
-use bench::experiment::fixtures::{bare_site, recorded};
+use crate::fs::fixtures::{is_without_direct, on_disk, rehearsed};
+use bench::experiment::fixtures::{bare_site, known, recorded, with_dir};
 use bench::experiment::{AnyExperiment, Fields, Known, Preset, Site};
 use laws::fs::Pattern;
 use record::case::Case;
-use record::key::{CaseId, Key, Value};
-use session::fixtures::{check, here_with, is_plain, params, rehearse_in};
+use record::key::{CaseId, Value};
+use session::fixtures::{check, is_plain, params};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn without_a_named_directory_at_most_four_competitors_have_large_files() {
         let needed = skip.needed.as_deref().unwrap_or_default();
         assert!(needed.contains("--dir"), "{needed}");
     }
-    let files = plan::files(&offer.series[0].cases);
+    let files = sizes(&offer.series[0].cases);
     assert_eq!(files.into_iter().collect::<Vec<_>>(), [(64 << 10, 16), (64 << 20, 5)]);
 }
 
@@ -99,13 +99,11 @@ fn figures_of_the_same_run_narrow_what_is_said() {
         let told = EXPERIMENT.predict(&site, Some(known), &Case::new(id), metric);
         told.map(|told| told.range.expect("an interval"))
     };
-    let mut known = Known::default();
-    assert!(predict(competing.id(), &known, "latency").is_none());
-    let alone = CaseId::new().with("pattern", "sequential").with("size", 1_u64 << 20);
-    known.insert(Key::new("fs.read", &alone.with("mode", "direct"), "latency"), 8e4);
-    let deep = CaseId::new().with("pattern", "random").with("op", "read").with("block", 4096_u64);
-    let deep = deep.with("mode", "direct").with("depth", 64_u64);
-    known.insert(Key::new("fs.io", &deep, "iops"), 1e5);
+    assert!(predict(competing.id(), &Known::default(), "latency").is_none());
+    let known = known(&[
+        ("fs.read", "pattern=sequential,size=1048576,mode=direct", "latency", 8e4),
+        ("fs.io", "pattern=random,op=read,block=4096,mode=direct,depth=64", "iops", 1e5),
+    ]);
     let of = |name| predict(competing.id(), &known, name);
     // Ten readers at 10 µs each, above 80 µs alone.
     let latency = of("latency").expect("known");
@@ -120,20 +118,15 @@ fn figures_of_the_same_run_narrow_what_is_said() {
 
 #[test]
 fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
-    let dir = tempfile::tempdir().expect("a directory");
     let set = [
         ("readers", "processes,threads"),
         ("size", "64KiB"),
         ("pattern", "sequential,random"),
         ("competitors", "0,3"),
     ];
-    let rehearsed = rehearse_in(&EXPERIMENT, &here_with(dir.path()), Preset::Rehearsal, &set);
-    if !rehearsed.failed.is_empty() {
-        // Where O_DIRECT is missing or faked.
-        let all = &rehearsed.failed;
-        let may = all.iter().all(|(_, reason)| reason.contains("cache:"));
-        assert!(!is_plain(dir.path()) && may, "{all:?}");
-        return skips::part("file-system", format!("{all:?}"));
+    let (dir, rehearsed) = rehearsed(&EXPERIMENT, &set);
+    if is_without_direct(&dir, &rehearsed) {
+        return;
     }
     let samples = rehearsed.samples.iter().filter(|samples| !samples.raw.samples().is_empty());
     let cases: BTreeSet<&CaseId> = samples.clone().map(|samples| &samples.case).collect();

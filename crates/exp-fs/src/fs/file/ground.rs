@@ -1,5 +1,6 @@
 //! What lies below a directory: a device, or something that keeps data of its own.
 
+use crate::fs::offered::told;
 use bench::device::{counts_itself, disk_of, is_virtual, mount_of};
 use bench::experiment::{Field, Site};
 use bench::symbols;
@@ -98,7 +99,7 @@ fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> Strin
 /// What a reader of a case's figures must know, from the facts that [`Ground::put`] left with it:
 /// where it is no device that answers for itself.
 pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
-    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let text = |name| told(case, name);
     let kind = <Kind as Field>::of(case.at.get("ground"))?;
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;
@@ -113,25 +114,11 @@ pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
 }
 
 fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
-    const NETWORK: [&str; 14] = [
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "9p",
-        "ceph",
-        "virtiofs",
-        "vboxsf",
-        "afs",
-        "lustre",
-        "gfs2",
-        "fuse.sshfs",
-        "fuse.glusterfs",
-    ];
+    const NETWORK: &str = "nfs nfs4 cifs smb3 smbfs 9p ceph virtiofs vboxsf afs lustre gfs2 \
+                           fuse.sshfs fuse.glusterfs";
     let fs = mount.fs.as_str();
     match disk {
-        _ if NETWORK.contains(&fs) => Kind::Network,
+        _ if NETWORK.split(' ').any(|name| name == fs) => Kind::Network,
         _ if fs == "tmpfs" || fs == "ramfs" => Kind::Memory,
         _ if fs.starts_with("fuse") => Kind::Fuse,
         _ if ["overlay", "aufs", "ecryptfs", "unionfs"].contains(&fs) => Kind::Stacked,

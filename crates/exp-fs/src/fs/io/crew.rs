@@ -6,7 +6,7 @@ use super::workloads::{KIB, Sizes, file_of, least, most_written, region_of};
 use crate::fs::file::{self, Mode as ReadMode, Opened};
 use crate::fs::latencies::LISTED;
 use crate::fs::window::Window;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use bench::measure::{Clock, WrongResult};
 use laws::fs::io::{Mode, Work};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
@@ -54,6 +54,9 @@ pub(super) struct Task<'round> {
     pub(super) is_free: bool,
 }
 
+/// Where the threads of a case meet. It is no `bench::measure::Crew`, whose members spin at their
+/// gates and all work until the last is past the end: here each ends with its own window, and a
+/// thread that spun meanwhile would take the CPU from what the kernel does for the others.
 struct Meeting {
     ready: Barrier,
     start: AtomicU64,
@@ -76,9 +79,6 @@ impl Task<'_> {
     }
 
     /// Runs the case by a thread for each of `cpus`.
-    ///
-    /// # Errors
-    /// The first of any member: none works then.
     pub(super) fn together(&self, cpus: &[usize]) -> Result<(Vec<Did>, Seen)> {
         let meeting = Meeting {
             ready: Barrier::new(cpus.len()),
@@ -100,22 +100,16 @@ impl Task<'_> {
             };
             threads.into_iter().map(join).collect()
         });
+        let (did, failed): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
         // The reason of the one that failed, and not that the others did not begin.
-        let (mut did, mut errors) = (Vec::new(), Vec::new());
-        for outcome in outcomes {
-            match outcome {
-                Ok(one) => did.push(one),
-                Err(error) => errors.push(error),
-            }
-        }
-        let told = errors.iter().position(|error| !error.is::<NotBegun>()).unwrap_or(0);
-        if !errors.is_empty() {
-            return Err(errors.swap_remove(told));
+        let failed = failed.into_iter().filter_map(Result::err);
+        if let Some(error) = failed.min_by_key(|error| error.is::<NotBegun>()) {
+            return Err(error);
         }
         let watch = meeting.watch.into_inner();
         let watch = watch.unwrap_or_else(PoisonError::into_inner);
         let watch = watch.context("no thread came to the start")?;
-        Ok((did, watch.end(meeting.moved.into_inner())))
+        Ok((did.into_iter().flatten().collect(), watch.end(meeting.moved.into_inner())))
     }
 
     fn member(&self, index: u64, cpu: usize, meeting: &Meeting) -> Result<Did> {
@@ -321,15 +315,18 @@ impl Member {
 
     /// The blocks that were read or written last, and where.
     fn last_blocks(&self) -> Vec<(&[u8], u64)> {
-        let at = |index| match &self.engine {
-            Engine::Psync(engine) => Some((engine.buffers().get(index), engine.offset_of(index)?)),
-            Engine::Ring(engine) => Some((engine.buffers().get(index), engine.offset_of(index)?)),
+        let buffers = match &self.engine {
+            Engine::Psync(engine) => engine.buffers(),
+            Engine::Ring(engine) => engine.buffers(),
         };
-        let count = match &self.engine {
-            Engine::Psync(engine) => engine.buffers().count(),
-            Engine::Ring(engine) => engine.buffers().count(),
+        let at = |index| {
+            let offset = match &self.engine {
+                Engine::Psync(engine) => engine.offset_of(index),
+                Engine::Ring(engine) => engine.offset_of(index),
+            };
+            Some((buffers.get(index), offset?))
         };
-        (0..count).filter_map(at).collect()
+        (0..buffers.count()).filter_map(at).collect()
     }
 
     /// Demands that the last blocks hold what their file has there: what was prepared, or, for
@@ -376,12 +373,15 @@ fn blocks(work: Work) -> Result<usize> {
 
 fn opened(path: &Path, work: Work) -> Result<Opened> {
     let (direct, dsync) = (work.is_direct(), work.mode == Mode::Dsync);
-    match (work.is_read(), work.mode) {
-        (true, Mode::Direct) => file::open(path, ReadMode::Direct),
-        (true, Mode::Cold) => file::open(path, ReadMode::Cold),
-        (true, _) => file::open(path, ReadMode::Cached),
-        (false, _) => file::open_with(path, Way { write: true, direct, dsync, sync: false }),
-    }
+    let read = match work.mode {
+        _ if !work.is_read() => {
+            return file::open_with(path, Way { write: true, direct, dsync, sync: false });
+        }
+        Mode::Direct => ReadMode::Direct,
+        Mode::Cold => ReadMode::Cold,
+        _ => ReadMode::Cached,
+    };
+    file::open(path, read)
 }
 
 /// Why there is no ring, and what helps.
@@ -404,9 +404,7 @@ fn forbidden(error: std::io::Error) -> anyhow::Error {
 
 /// CPUs for so many threads: one each as far as they go round.
 pub(super) fn cpus_for(threads: u64, cpus: &[usize]) -> Result<Vec<usize>> {
-    if cpus.is_empty() {
-        bail!("the round has no CPU");
-    }
+    ensure!(!cpus.is_empty(), "the round has no CPU");
     let count = usize::try_from(threads)?;
     Ok(cpus.iter().copied().cycle().take(count).collect())
 }

@@ -21,9 +21,6 @@ pub(super) struct Places {
 impl Places {
     /// Places for blocks of `work` in `bytes` from `start` on. Cold ones come once, because a
     /// second time they would be in memory; all others go round.
-    ///
-    /// # Errors
-    /// There is room for none.
     pub(super) fn new(work: Work, start: u64, bytes: u64, seed: u64) -> Result<Places> {
         let block = work.block;
         let mut random = fastrand::Rng::with_seed(seed);
@@ -55,7 +52,6 @@ impl Places {
         Ok(places)
     }
 
-    /// How many different ones there are.
     pub(super) fn count(&self) -> u64 {
         match self.drawn.len() as u64 {
             0 => (self.end - self.start) / self.block,

@@ -1,18 +1,15 @@
 use super::crew;
-use super::places::Places;
 use super::workloads::{self, KIB, MIB, one, ring};
 use super::{CARD, EXPERIMENT, ID, is_written_through};
-use crate::fs::file::order_seed;
-use crate::fs::fixtures::with_dir;
 use crate::fs::window;
 use bench::experiment::contract::Facts;
-use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::fixtures::{known, recorded, sites, with_dir};
 use bench::experiment::{AnyExperiment, Fields, Known, Offer, Preset, Site};
 use laws::fs::Pattern;
 use laws::fs::io::{self as law, Files, Mode, Op, Request, Work};
 use record::case::Case;
 use record::event::Range;
-use record::key::{CaseId, Key};
+use record::key::CaseId;
 use session::fixtures::{here_with, is_plain, params, rehearse_in};
 use std::path::Path;
 
@@ -100,18 +97,9 @@ fn a_choice_takes_the_place_of_the_presets_values_and_leaves_what_exists() {
     // One case, named whole: what the agreement with fio asks for.
     for depth in [1, 16, 128] {
         let text = depth.to_string();
-        let found = of(
-            Preset::Quick,
-            &[
-                ("op", "write"),
-                ("pattern", "random"),
-                ("mode", "direct"),
-                ("block", "4KiB"),
-                ("engine", "io_uring"),
-                ("depth", &text),
-                ("threads", "1"),
-            ],
-        );
+        let set = [("op", "write"), ("pattern", "random"), ("mode", "direct"), ("block", "4KiB")];
+        let ring_of = [("engine", "io_uring"), ("depth", text.as_str()), ("threads", "1")];
+        let found = of(Preset::Quick, &[&set[..], &ring_of].concat());
         assert_eq!(found, [ring(Op::Write, Pattern::Random, 4 * KIB, depth)]);
     }
     let writes = of(Preset::Standard, &[("op", "write")]);
@@ -156,20 +144,10 @@ fn latency_and_rate_of_a_deep_queue_are_never_at_odds() {
     }
 }
 
-/// Figures of fs.read: pattern, mode, metric, value.
-fn measured(figures: &[(&str, &str, &str, f64)]) -> Known {
-    let mut known = Known::default();
-    for (pattern, mode, metric, value) in figures {
-        let read = CaseId::new().with("pattern", *pattern).with("mode", *mode);
-        known.insert(Key::new("fs.read", &read.with("size", 64 * MIB), metric), *value);
-    }
-    known
-}
-
 #[test]
 fn what_fs_read_measured_narrows_reads_past_the_cache() {
     let site = guest(1 << 40);
-    let known = measured(&[("random", "direct", "latency", 9e4)]);
+    let known = known(&[("fs.read", "pattern=random,mode=direct", "latency", 9e4)]);
     let mut narrowed = 0;
     for work in workloads::STANDARD {
         let derived = told(&site, Some(&known), &work, "latency");
@@ -186,11 +164,11 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
 #[test]
 fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
     let site = guest(1 << 40);
-    let known = measured(&[
-        ("random", "direct", "latency", 9e4),
-        ("random", "direct", "cpu", 8e3),
-        ("random", "cached", "latency", 700.0),
-        ("sequential", "cold", "bandwidth", 8e8),
+    let known = known(&[
+        ("fs.read", "pattern=random,mode=direct", "latency", 9e4),
+        ("fs.read", "pattern=random,mode=direct", "cpu", 8e3),
+        ("fs.read", "pattern=random,mode=cached", "latency", 700.0),
+        ("fs.read", "pattern=sequential,mode=cold", "bandwidth", 8e8),
     ]);
     let read = |block, mode| one(Op::Read, Pattern::Random, mode, block);
     let of = |work: Work, metric| told(&site, Some(&known), &work, metric);
@@ -206,24 +184,6 @@ fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
     // Of a block from memory whose figure changes nothing, nothing is said.
     assert!(of(read(4 * KIB, Mode::Cached), "latency").is_some());
     assert!(of(read(64 * KIB, Mode::Cached), "latency").is_none());
-}
-
-#[test]
-fn each_case_of_a_round_has_an_order_of_its_own() {
-    let mut orders: Vec<Vec<u64>> = Vec::new();
-    let is_it = |work: &&Work| work.is_read() && work.is_random() && work.is_direct();
-    for work in workloads::STANDARD.iter().filter(is_it).filter(|work| work.block == 4 * KIB) {
-        let first = |seed| {
-            let mut places = Places::new(*work, 0, 64 * MIB, seed).expect("room");
-            std::iter::from_fn(|| places.next()).take(50).collect::<Vec<_>>()
-        };
-        let order = first(order_seed(7, &work.id()));
-        assert_eq!(order, first(order_seed(7, &work.id())));
-        assert_ne!(order, first(order_seed(8, &work.id())), "another in each round");
-        assert!(!orders.contains(&order), "{work:?}");
-        orders.push(order);
-    }
-    assert!(orders.len() >= 6, "{}", orders.len());
 }
 
 /// A case's operations with small files and a short window.

@@ -279,12 +279,10 @@ pub(super) fn written_bytes(size: u64) -> u64 {
 /// have as many as the most threads, each a part of the size.
 pub(super) fn files(works: impl IntoIterator<Item = Work>, size: u64) -> Vec<Made> {
     let mut all: Vec<Made> = Vec::new();
-    for work in works {
-        for member in 0..work.threads {
-            let made = file_of(work, member, size);
-            if !all.contains(&made) {
-                all.push(made);
-            }
+    let each = works.into_iter().flat_map(|work| (0..work.threads).map(move |at| (work, at)));
+    for made in each.map(|(work, member)| file_of(work, member, size)) {
+        if !all.contains(&made) {
+            all.push(made);
         }
     }
     all

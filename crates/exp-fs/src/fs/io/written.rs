@@ -68,16 +68,11 @@ pub(super) fn down(
     let cpu_ns = threads_ns + seen.workers_ns.unwrap_or(0);
     let each = cpu_ns as f64 / operations as f64;
     let samples = bench.record(case, "cpu", of_all(each))?;
-    match seen.workers_ns {
-        Some(ns) if task.work.is_ring() => {
-            samples.quantities.insert("workers_ns".to_owned(), ns as f64);
-        }
-        None => samples.notes.push(
-            "the kernel does not tell what its workers for rings took (/proc/self/task/*/schedstat)"
-                .to_owned(),
-        ),
-        Some(_) => {}
-    }
+    let of_ring = seen.workers_ns.filter(|_| task.work.is_ring());
+    put(samples, [("workers_ns", of_ring.map(|ns| ns as f64))]);
+    let untold =
+        "the kernel does not tell what its workers for rings took (/proc/self/task/*/schedstat)";
+    samples.notes.extend(seen.workers_ns.is_none().then(|| untold.to_owned()));
     Ok(())
 }
 
@@ -95,9 +90,6 @@ fn rate(clock: Clock, did: &Did) -> f64 {
 
 /// Operations per second of all threads in the time in which all worked: from the latest begin to
 /// the earliest end of a full queue.
-///
-/// # Errors
-/// There is no such time.
 fn shared_rate(clock: Clock, is_ring: bool, did: &[Did]) -> Result<f64> {
     let steady = did.iter().map(|did| did.ran.steady);
     let from = steady.clone().map(|steady| steady.from_tick).max();
@@ -164,9 +156,7 @@ fn describe(samples: &mut Samples, task: &Task, seen: &Seen) {
     match task.work.mode {
         // That these do not come from a device, or not at once, is what they are.
         Mode::Cached | Mode::Buffered => {
-            if let Some(bytes) = moved.by_device() {
-                samples.quantities.insert("device_bytes".to_owned(), bytes as f64);
-            }
+            put(samples, [("device_bytes", moved.by_device().map(|bytes| bytes as f64))]);
         }
         _ => moved.describe(samples),
     }
@@ -179,10 +169,10 @@ fn notes(task: &Task, cpus: &[usize], did: &[Did]) -> Vec<String> {
     if own.len() < cpus.len() {
         notes.push(format!("{} threads took turns on {} CPUs", cpus.len(), own.len()));
     }
-    let stretch = |did: &Did| (did.ran.first_tick, did.ran.last_tick);
-    let begin = did.iter().map(|did| stretch(did).0).max().unwrap_or(0);
-    let end = did.iter().map(|did| stretch(did).1).min().unwrap_or(0);
-    let longest = did.iter().map(|did| stretch(did).1 - stretch(did).0).max();
+    let runs = || did.iter().map(|did| &did.ran);
+    let begin = runs().map(|ran| ran.first_tick).max().unwrap_or(0);
+    let end = runs().map(|ran| ran.last_tick).min().unwrap_or(0);
+    let longest = runs().map(|ran| ran.last_tick - ran.first_tick).max();
     let overlap = end.saturating_sub(begin) as f64 / longest.unwrap_or(1).max(1) as f64;
     if overlap < OVERLAP {
         notes.push(format!(

@@ -59,15 +59,55 @@ pub(super) fn time<'bench>(
 fn batch(call: Call, directory: &mut Directory, timer: Timer, n: u64) -> Result<f64> {
     let count = usize::try_from(n)?;
     match call {
-        Call::Create => created(directory, timer, count),
-        Call::Mkdir => made(directory, timer, count),
-        Call::Open => opened(directory, timer, count),
-        Call::Stat => asked(directory, timer, count),
-        Call::Rename => renamed(directory, timer, count),
-        Call::Unlink => removed(directory, timer, count),
-        Call::Rmdir => emptied(directory, timer, count),
-        Call::Readdir => listed(directory, timer, count),
+        Call::Rename => return renamed(directory, timer, count),
+        Call::Readdir => return listed(directory, timer, count),
+        _ => {}
     }
+    let names = match call {
+        Call::Open | Call::Stat => directory.some(count),
+        _ => directory.fresh(count),
+    };
+    let mut files: Vec<OwnedFd> = Vec::with_capacity(count);
+    let place = directory.place();
+    let ns = match call {
+        Call::Create => window(timer, &names, |name| {
+            files.push(create(place, name)?);
+            Ok(())
+        }),
+        Call::Open => window(timer, &names, |name| {
+            files.push(open(place, name)?);
+            Ok(())
+        }),
+        Call::Stat => window(timer, &names, |name| {
+            black_box(raw::newfstatat(Some(place), name)?);
+            Ok(())
+        }),
+        Call::Mkdir => window(timer, &names, |name| mkdir(place, name)),
+        Call::Unlink => {
+            each(&names, "making", |name| create(place, name).and_then(raw::close))?;
+            window(timer, &names, |name| unlink(place, name))
+        }
+        _ => {
+            each(&names, "making", |name| mkdir(place, name))?;
+            window(timer, &names, |name| rmdir(place, name))
+        }
+    };
+    let ns = ns.with_context(|| call.text())?;
+    for file in files {
+        raw::close(file).context("closing a file")?;
+    }
+    match call {
+        Call::Create | Call::Mkdir => {
+            must_be(directory, &names, true)?;
+            each(&names, "clearing away", |name| match call {
+                Call::Create => unlink(place, name),
+                _ => rmdir(place, name),
+            })?;
+        }
+        Call::Unlink | Call::Rmdir => must_be(directory, &names, false)?,
+        _ => {}
+    }
+    Ok(ns)
 }
 
 /// A window of one call for each name.
@@ -82,53 +122,6 @@ fn window<'name>(
         }
         Ok(())
     })
-}
-
-fn created(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
-    let names = directory.fresh(count);
-    let mut files: Vec<OwnedFd> = Vec::with_capacity(count);
-    let place = directory.place();
-    let ns = window(timer, &names, |name| {
-        files.push(create(place, name)?);
-        Ok(())
-    })
-    .context("making a file")?;
-    close_all(files)?;
-    must_be(directory, &names, true)?;
-    each(&names, "clearing away", |name| unlink(place, name))?;
-    Ok(ns)
-}
-
-fn made(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
-    let names = directory.fresh(count);
-    let place = directory.place();
-    let ns = window(timer, &names, |name| mkdir(place, name)).context("making a directory")?;
-    must_be(directory, &names, true)?;
-    each(&names, "clearing away", |name| rmdir(place, name))?;
-    Ok(ns)
-}
-
-fn opened(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
-    let names = directory.some(count);
-    let mut files: Vec<OwnedFd> = Vec::with_capacity(count);
-    let place = directory.place();
-    let ns = window(timer, &names, |name| {
-        files.push(open(place, name)?);
-        Ok(())
-    })
-    .context("opening a file")?;
-    close_all(files)?;
-    Ok(ns)
-}
-
-fn asked(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
-    let names = directory.some(count);
-    let place = directory.place();
-    window(timer, &names, |name| {
-        black_box(raw::newfstatat(Some(place), name)?);
-        Ok(())
-    })
-    .context("asking for a file's attributes")
 }
 
 fn renamed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
@@ -159,24 +152,6 @@ fn renamed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
     for (entry, to) in now {
         rename(place, to, entry).context("renaming a file back")?;
     }
-    Ok(ns)
-}
-
-fn removed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
-    let names = directory.fresh(count);
-    let place = directory.place();
-    each(&names, "making", |name| create(place, name).and_then(raw::close))?;
-    let ns = window(timer, &names, |name| unlink(place, name)).context("removing a file")?;
-    must_be(directory, &names, false)?;
-    Ok(ns)
-}
-
-fn emptied(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
-    let names = directory.fresh(count);
-    let place = directory.place();
-    each(&names, "making", |name| mkdir(place, name))?;
-    let ns = window(timer, &names, |name| rmdir(place, name)).context("removing a directory")?;
-    must_be(directory, &names, false)?;
     Ok(ns)
 }
 
@@ -221,13 +196,6 @@ fn each(
 ) -> Result<()> {
     for name in names {
         call(name).with_context(|| format!("{what} {}", name.to_string_lossy()))?;
-    }
-    Ok(())
-}
-
-fn close_all(files: Vec<OwnedFd>) -> Result<()> {
-    for file in files {
-        raw::close(file).context("closing a file")?;
     }
     Ok(())
 }

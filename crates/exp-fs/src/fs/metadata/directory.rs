@@ -41,9 +41,6 @@ pub(super) struct Directory {
 impl Directory {
     /// Makes a directory with so many empty files, and syncs it. A server may take long for each,
     /// and the kernel counts none of it as reading or writing: `alive` is called after each.
-    ///
-    /// # Errors
-    /// There is no room for so many, or they cannot be made.
     pub(super) fn make(
         dir: &Path,
         entries: u64,
@@ -77,9 +74,6 @@ impl Directory {
     }
 
     /// Opens one that was made, and asks for every entry once; `alive` is called after each.
-    ///
-    /// # Errors
-    /// It is gone, or an entry is.
     pub(super) fn open(
         dir: &Path,
         entries: u64,
@@ -151,9 +145,6 @@ impl Directory {
     }
 
     /// Reads all of it once; returns the number of entries.
-    ///
-    /// # Errors
-    /// Those of getdents64(2).
     pub(super) fn list(&mut self) -> Result<u64> {
         let path = &self.path;
         self.listing.pass().with_context(|| format!("listing {}", path.display()))
@@ -165,9 +156,6 @@ impl Directory {
 
     /// Makes it what it was after a batch that failed, by its names: a file that was renamed and
     /// not back leaves their number as it was.
-    ///
-    /// # Errors
-    /// It cannot be.
     pub(super) fn restore(&mut self, alive: &mut dyn FnMut()) -> Result<()> {
         let mut missing: BTreeSet<CString> = self.names.iter().cloned().collect();
         let shown = self.path.display();

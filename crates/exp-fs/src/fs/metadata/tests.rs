@@ -1,10 +1,9 @@
 use super::{CARD, EXPERIMENT};
-use crate::fs::fixtures::with_dir;
-use bench::experiment::fixtures::bare_site;
+use crate::fs::fixtures::rehearsed;
+use bench::experiment::fixtures::{bare_site, case, known, with_dir};
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::case::Case;
-use record::key::{CaseId, Key};
-use session::fixtures::{check, here_with, params, rehearse_in};
+use session::fixtures::{check, params};
 
 fn site(allowance_bytes: u64) -> Site {
     with_dir(bare_site(), "/x", allowance_bytes)
@@ -29,14 +28,14 @@ fn directories_that_would_write_too_much_are_skipped_with_a_way_out() {
 fn a_figure_of_a_system_call_narrows_what_is_like_it() {
     let site = site(1 << 40);
     let of = |call: &str, known: Option<&Known>| {
-        let id = CaseId::new().with("call", call).with("entries", 1000_u64);
+        let id = case(&format!("call={call},entries=1000"));
         EXPERIMENT.predict(&site, known, &Case::new(id), &CARD.metrics[0])
     };
-    let mut known = Known::default();
-    assert!(of("stat", Some(&known)).is_none());
-    for (call, ns) in [("getpid", 80.0), ("stat", 500.0)] {
-        known.insert(Key::new("os.syscall", &CaseId::new().with("call", call), "latency"), ns);
-    }
+    assert!(of("stat", Some(&Known::default())).is_none());
+    let known = known(&[
+        ("os.syscall", "call=getpid", "latency", 80.0),
+        ("os.syscall", "call=stat", "latency", 500.0),
+    ]);
     let width = |call, known| {
         let range = of(call, known).and_then(|prediction| prediction.range);
         range.map(|range| range.high / range.low).expect("an interval")
@@ -48,11 +47,8 @@ fn a_figure_of_a_system_call_narrows_what_is_like_it() {
 
 #[test]
 fn all_calls_run_in_small_directories_and_leave_them_whole() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let set =
-        [("call", "create,open,stat,rename,unlink,mkdir,rmdir,readdir"), ("entries", "1,10,300")];
-    let site = here_with(dir.path());
-    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    let calls = "create,open,stat,rename,unlink,mkdir,rmdir,readdir";
+    let (dir, rehearsed) = rehearsed(&EXPERIMENT, &[("call", calls), ("entries", "1,10,300")]);
     assert_eq!(rehearsed.failed, []);
     assert_eq!(rehearsed.samples.len(), 24);
     for entries in [1, 10, 300] {

@@ -3,21 +3,19 @@
 use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, window_of};
 use crate::fs::file::{Account, Mode, Moved, Opened, WARM_TRIES, open, order_seed, right, seed_of};
 use crate::fs::latencies::{LISTED, in_ns};
-use crate::fs::offered::{describe_place, put};
+use crate::fs::offered::{describe_place, put, told};
 use crate::fs::window::{self, Window};
 use anyhow::{Context, Result, ensure};
-use bench::measure::{Bench, Clock, Settled, Values, WrongResult, settle};
+use bench::measure::{Bench, Clock, Settled, Values, WrongResult};
 use bench::prepared::demand_written_extents;
 use laws::fs::Pattern;
 use laws::fs::read::{CACHED_BYTES, Read};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
-use record::case::{Case, Series};
+use record::case::Case;
 use record::event::Samples;
-use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 use stats::steady::Steady;
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -31,14 +29,6 @@ const RUN_BLOCKS: usize = 1024;
 const BUFFERS: usize = 8;
 /// Passes end when all that belongs to them has taken so many times the time that they may take.
 const AROUND_MOST: u32 = 2;
-
-/// What others wrote goes to the device before the round.
-pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Settled> {
-    let dir = File::open(dir).context("opening the directory for files")?;
-    let case_ns = bench.order().case_ns;
-    let windows = series.cases.iter().map(|case| window_of(case, case_ns));
-    settle(&dir, Duration::from_nanos(windows.sum()))
-}
 
 pub(super) fn time(
     case: &Case,
@@ -66,7 +56,7 @@ pub(super) fn time(
         Mode::Cached => Blocks::cached(bytes, random, seeds),
         _ => Blocks::all(bytes, random, seeds),
     };
-    let number = case.at.get("device_number").and_then(Value::text);
+    let number = told(case, "device_number");
     let window = window::rate_ns(case).map(|ns| Window::new(ns, BLOCKS_MIN, 1, true));
     let look = Look {
         opened: &opened,
@@ -87,15 +77,9 @@ pub(super) fn time(
     samples.notes.extend(opened.notes.iter().cloned());
     describe_place(samples, case, settled);
     samples.notes.extend(part);
-    match extents {
-        Some(extents) => {
-            let extents = extents as f64;
-            samples.quantities.insert("extents".to_owned(), extents);
-        }
-        None => samples.notes.push(
-            "the file system does not tell where a file lies on its device (FIEMAP)".to_owned(),
-        ),
-    }
+    put(samples, [("extents", extents.map(|extents| extents as f64))]);
+    let untold = "the file system does not tell where a file lies on its device (FIEMAP)";
+    samples.notes.extend(extents.is_none().then(|| untold.to_owned()));
     Ok(())
 }
 
@@ -202,15 +186,14 @@ impl Look<'_> {
             return self.once(bench, window);
         }
         let (first, span_bytes) = self.blocks.span();
-        for _ in 1..WARM_TRIES {
+        let mut tries = 1..=WARM_TRIES;
+        loop {
             let passes = self.once(bench, None)?;
-            if self.opened.demand_cached(first, span_bytes).is_ok() {
-                return Ok(passes);
+            let stayed = self.opened.demand_cached(first, span_bytes);
+            if stayed.is_ok() || tries.next() == Some(WARM_TRIES) {
+                return stayed.map(|()| passes);
             }
         }
-        let passes = self.once(bench, None)?;
-        self.opened.demand_cached(first, span_bytes)?;
-        Ok(passes)
     }
 
     fn once(&self, bench: &Bench, mut window: Option<Window>) -> Result<Passes> {

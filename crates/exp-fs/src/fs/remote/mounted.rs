@@ -3,12 +3,12 @@
 use super::passes::{Reader, drive};
 use super::{Look, place, wire};
 use crate::fs::file::{Mode, Opened, open, right, write};
+use crate::fs::offered::told;
 use anyhow::{Context, Result, ensure};
 use bench::measure::Bench;
 use host::block::is_mounted;
 use metal::storage::file_system;
 use record::case::{Case, Series};
-use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeSet;
@@ -23,9 +23,6 @@ fn name(bytes: u64) -> String {
 }
 
 /// Writes a file of each size that the series has.
-///
-/// # Errors
-/// As [`write`]; the directory lies elsewhere than planned.
 pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let first = series.cases.first().context("the series has no case")?;
     let opened = std::fs::File::open(dir).context("opening the directory")?;
@@ -74,10 +71,6 @@ impl Reader for File {
     }
 }
 
-/// Measures a case.
-///
-/// # Errors
-/// What it assumed does not hold, or the server failed.
 pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     let dir = bench.order().directory()?;
     demand_mount(case)?;
@@ -125,7 +118,7 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
 /// Demands that what was mounted in planning still is. Where a program behind FUSE has ended, the
 /// place is a directory of this machine again.
 fn demand_mount(case: &Case) -> Result<()> {
-    let Some(target) = case.at.get("mount_point").and_then(Value::text) else {
+    let Some(target) = told(case, "mount_point") else {
         return Ok(());
     };
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading the mounts")?;

@@ -3,10 +3,10 @@
 //! the path does not.
 
 use super::target::server_of;
+use crate::fs::offered::told;
 use anyhow::{Context, Result, ensure};
 use host::block::mount_with_id;
 use record::case::Case;
-use record::key::Value;
 use std::fs::{File, read_to_string};
 use std::os::fd::AsRawFd;
 
@@ -19,9 +19,6 @@ pub(super) struct Place {
 }
 
 /// Where a file or directory lies, which must be at the server that a case was planned for.
-///
-/// # Errors
-/// It lies elsewhere; the mounts do not tell.
 pub(super) fn of(file: &File, case: &Case) -> Result<Place> {
     let facts = read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
     let facts = facts.context("asking for the number of the mount")?;
@@ -38,7 +35,7 @@ fn mount_id(fdinfo: &str) -> Option<u64> {
 }
 
 fn decide(mountinfo: &str, id: u64, case: &Case) -> Result<Place> {
-    let fact = |name: &str| case.at.get(name).and_then(Value::text).unwrap_or_default();
+    let fact = |name| told(case, name).unwrap_or_default();
     let (planned, fs, server) = (fact("mount_point"), fact("file_system"), fact("server"));
     let mount = mount_with_id(mountinfo, id).context("the mounts do not tell where it lies")?;
     let now = server_of(&mount);
@@ -70,7 +67,6 @@ mod tests {
     use anyhow::Result;
     use record::case::Case;
     use record::key::{CaseId, Value};
-    use std::collections::BTreeMap;
 
     const MOUNTS: &str = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
         31 22 0:50 / /far rw - nfs4 files:/exp rw,vers=4.2,addr=10.0.0.2\n\
@@ -81,13 +77,8 @@ mod tests {
         36 22 0:55 / /pool rw - ceph tag rw\n";
 
     fn planned(facts: &[(&str, &str)]) -> Case {
-        let facts = facts.iter();
-        Case {
-            id: CaseId::new(),
-            at: facts
-                .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
-                .collect::<BTreeMap<_, _>>(),
-        }
+        let at = facts.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+        Case { id: CaseId::new(), at: at.collect() }
     }
 
     fn far(id: u64) -> Result<Place> {

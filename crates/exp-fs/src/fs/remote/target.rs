@@ -1,6 +1,7 @@
 //! What the user named: a directory of a mounted remote file system, or a file of an NFS server.
 
 use crate::fs::file::{Ground, Kind, ground};
+use crate::fs::offered::told;
 use bench::experiment::{Field, Site, Skip};
 use host::block::Mount;
 use laws::fs::remote::{Client, Link, Way};
@@ -10,7 +11,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Component, Path};
 
-/// What a URL begins with.
 const SCHEME: &str = "nfs://";
 /// What a URL may ask of the library: how the server is found and who asks. Whatever else there is
 /// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
@@ -24,7 +24,7 @@ const WAY_OUT: &str = "--set fs.remote.path=/mnt/share (a directory of a mounted
                        system) or --set fs.remote.path=nfs://server/export/file";
 
 pub(super) enum Target<'site> {
-    Directory { ground: Ground<'site> },
+    Directory(Ground<'site>),
     File(Url),
 }
 
@@ -40,60 +40,49 @@ pub(super) struct Url {
     pub(super) version: Option<i32>,
 }
 
-/// What is to be read.
-///
-/// # Errors
-/// Nothing was named, or something that is not another machine's file or directory.
+/// What is to be read; why that cannot be.
 pub(super) fn of<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
-    if text == NONE || text.is_empty() {
-        return Err(Skip::because("no remote directory was named").needs(WAY_OUT));
-    }
-    if text.starts_with(SCHEME) {
-        let url = Url::parse(text).map_err(|reason| Skip::because(reason).needs(WAY_OUT))?;
-        return Ok(Target::File(url));
-    }
-    if text.contains("://") {
-        let reason = format!(
+    let target = match text {
+        "" | NONE => Err("no remote directory was named".to_owned()),
+        text if text.starts_with(SCHEME) => Url::parse(text).map(Target::File),
+        text if text.contains("://") => Err(format!(
             "{text}: only nfs:// is read without a mount; mount it, and name the directory"
-        );
-        return Err(Skip::because(reason).needs(WAY_OUT));
-    }
-    directory(site, text)
+        )),
+        text => directory(site, text).map(Target::Directory),
+    };
+    target.map_err(|reason| Skip::because(reason).needs(WAY_OUT))
 }
 
-fn directory<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
-    let refuse = |reason: String| Err(Skip::because(reason).needs(WAY_OUT));
+fn directory<'site>(site: &'site Site, text: &str) -> Result<Ground<'site>, String> {
     let path = Path::new(text);
     let is_plain =
         path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.is_absolute() || !is_plain {
-        return refuse(format!(
+        return Err(format!(
             "{text} is no absolute path without dots: where it lies is read from the mounts"
         ));
     }
-    if path.starts_with("/dev") || path.starts_with("/proc") || path.starts_with("/sys") {
-        return refuse(format!(
+    if ["/dev", "/proc", "/sys"].iter().any(|special| path.starts_with(special)) {
+        return Err(format!(
             "{text} is a device or a special file: only files that plumb makes in a directory are read"
         ));
     }
     let ground = ground(site, path);
     let named = match ground.mount {
         Some(mount) => format!("{} mounted on {}", mount.fs, mount.target),
-        None => "no mount that is known".to_owned(),
+        None => "no known mount".to_owned(),
     };
     match ground.kind {
-        Kind::Network | Kind::Fuse => Ok(Target::Directory { ground }),
-        Kind::Device | Kind::Memory => refuse(format!(
+        Kind::Network | Kind::Fuse => Ok(ground),
+        Kind::Device | Kind::Memory => Err(format!(
             "{text} lies on this machine ({named}): that is what fs.read measures, with --dir {text}. If it \
              is a symbolic link, name what it leads to; if it is mounted at first access, look into it first"
         )),
         // A cluster's file system that is not in any list has no disk here either.
-        Kind::Stacked | Kind::Unknown => match ground.mount.is_some_and(is_remote) {
-            true => Ok(Target::Directory { ground }),
-            false => refuse(format!(
-                "{text} lies on {named}, of which is not known that another machine has its files"
-            )),
-        },
+        Kind::Stacked | Kind::Unknown if ground.mount.is_some_and(is_remote) => Ok(ground),
+        Kind::Stacked | Kind::Unknown => {
+            Err(format!("{text} is on {named}, which is not a known network file system"))
+        }
     }
 }
 
@@ -103,10 +92,6 @@ fn is_remote(mount: &Mount) -> bool {
 }
 
 impl Url {
-    /// Takes one apart.
-    ///
-    /// # Errors
-    /// What of it is missing or cannot be had.
     pub(super) fn parse(text: &str) -> Result<Url, String> {
         let rest = text.strip_prefix(SCHEME).unwrap_or(text);
         let (place, arguments) = rest.split_once('?').unwrap_or((rest, ""));
@@ -122,19 +107,19 @@ impl Url {
         let Some(server) = server else {
             return Err(format!("{text} has a port: name it as ?nfsport=PORT"));
         };
+        let all = || arguments.split('&').filter(|one| !one.is_empty());
         let argument = |name: &str| {
-            let mut all = arguments.split('&').filter_map(|one| one.split_once('='));
-            all.find(|(have, _)| *have == name).map(|(_, value)| value)
+            let mut pairs = all().filter_map(|one| one.split_once('='));
+            pairs.find(|(have, _)| *have == name).map(|(_, value)| value)
         };
-        for one in arguments.split('&').filter(|one| !one.is_empty()) {
-            let name = one.split_once('=').map_or(one, |(name, _)| name);
-            if !ARGUMENTS.contains(&name) || !one.contains('=') {
-                return Err(format!(
-                    "{text}: {one} is none of the arguments that are taken ({}, each with its =VALUE): others \
-                     turn on caches in the library or change how long it waits",
-                    ARGUMENTS.join(", ")
-                ));
-            }
+        let is_known =
+            |one: &&str| one.split_once('=').is_some_and(|(name, _)| ARGUMENTS.contains(&name));
+        if let Some(other) = all().find(|one| !is_known(one)) {
+            return Err(format!(
+                "{text}: {other} is none of the arguments that are taken ({}, each with its =VALUE): others \
+                 turn on caches in the library or change how long it waits",
+                ARGUMENTS.join(", ")
+            ));
         }
         let version = match argument("version") {
             None => None,
@@ -164,22 +149,17 @@ impl Url {
 
 /// `%20` is a space.
 fn unescaped(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digits: Vec<u8> = rest.by_ref().take(2).collect();
-        let value = std::str::from_utf8(&digits).ok();
-        let value = value.filter(|digits| digits.len() == 2);
-        match value.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(value) => bytes.push(value),
-            None => {
-                return Err(format!("{text} has a % without two hexadecimal digits (%25 is %)"));
-            }
-        }
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let digits = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let digits = digits.filter(|_| !part.starts_with('+'));
+        bytes.push(
+            digits.ok_or_else(|| {
+                format!("{text} has a % without two hexadecimal digits (%25 is %)")
+            })?,
+        );
+        bytes.extend(part[2..].bytes());
     }
     String::from_utf8(bytes).map_err(|_| format!("{text} is no UTF-8"))
 }
@@ -189,7 +169,7 @@ impl Target<'_> {
     fn server(&self) -> Option<String> {
         match self {
             Target::File(url) => Some(url.server.clone()),
-            Target::Directory { ground, .. } => server_of(ground.mount?),
+            Target::Directory(ground) => server_of(ground.mount?),
         }
     }
 
@@ -197,23 +177,26 @@ impl Target<'_> {
     /// `mount_point`, `server`, and of the link that leads there `interface`, `link` (`loopback`,
     /// `virtual`, `wireless`, `wired`), `link_bits_per_second`, `mtu_bytes` and `gateway`.
     pub(super) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
-        match self {
-            Target::Directory { ground, .. } => {
+        let mount = match self {
+            Target::Directory(ground) => {
                 ground.put(site, at);
-                if let Some(mount) = ground.mount {
-                    at.insert("source".to_owned(), Value::from(mount.source.as_str()));
-                    at.insert("mount_point".to_owned(), Value::from(mount.target.as_str()));
-                }
+                ground.mount
             }
-            Target::File(url) => {
-                at.insert("file_system".to_owned(), Value::from(LIBRARY));
-                at.insert("source".to_owned(), Value::from(url.text.as_str()));
-            }
+            Target::File(_) => None,
+        };
+        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+        if let Target::File(url) = self {
+            put("file_system", LIBRARY.into());
+            put("source", url.text.as_str().into());
+        }
+        if let Some(mount) = mount {
+            put("source", mount.source.as_str().into());
+            put("mount_point", mount.target.as_str().into());
         }
         let Some(server) = self.server() else {
             return;
         };
-        at.insert("server".to_owned(), Value::from(server.as_str()));
+        put("server", server.as_str().into());
         let address = match server.as_str() {
             "localhost" => Some(IpAddr::from([127, 0, 0, 1])),
             other => other.parse().ok(),
@@ -227,15 +210,14 @@ impl Target<'_> {
             (.., true) => Link::Virtual,
             _ => Link::Wired,
         };
-        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
-        put("interface", Value::from(interface.name.as_str()));
-        put("link", Value::from(link.text()));
-        put("gateway", Value::from(u64::from(has_gateway)));
+        put("interface", interface.name.as_str().into());
+        put("link", link.text().into());
+        put("gateway", u64::from(has_gateway).into());
         if let Some(rate) = interface.speed_bits_per_second {
-            put("link_bits_per_second", Value::from(rate));
+            put("link_bits_per_second", rate.into());
         }
         if let Some(mtu) = interface.mtu_bytes {
-            put("mtu_bytes", Value::from(mtu));
+            put("mtu_bytes", mtu.into());
         }
     }
 }
@@ -258,7 +240,7 @@ pub(super) fn server_of(mount: &Mount) -> Option<String> {
 
 /// What lies between this machine's reader and the server, as the case's facts say.
 pub(super) fn way(case: &Case) -> Way<'_> {
-    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let text = |name| told(case, name);
     let file_system = text("file_system").unwrap_or("an unknown file system");
     let client = match file_system {
         LIBRARY => Client::Library,

@@ -1,10 +1,11 @@
 use super::{CARD, EXPERIMENT};
+use crate::fs::fixtures::{is_without_direct, place};
 use bench::experiment::fixtures::bare_site;
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use host::{Host, Root};
 use record::event::Side;
 use record::key::{CaseId, Value};
-use session::fixtures::{here_with, params, rehearse_in};
+use session::fixtures::{params, rehearse_in};
 use std::path::PathBuf;
 
 /// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a
@@ -140,8 +141,7 @@ fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
 /// for the server.
 #[test]
 fn files_are_made_cold_read_and_checked() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let mut site = here_with(dir.path());
+    let (dir, mut site) = place();
     let path = site.dir.as_ref().expect("named").path.display().to_string();
     let mut mount = site.host.block.mount_of(&path).expect("a mount").clone();
     if ["tmpfs", "ramfs"].contains(&mount.fs.as_str()) {
@@ -153,11 +153,8 @@ fn files_are_made_cold_read_and_checked() {
     site.host.block.disks.clear();
     let set = [("path", path.as_str()), ("mode", "direct,cold,cold_no_readahead,cached")];
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
-    if !rehearsed.failed.is_empty() {
-        // What keeps its files in memory for good has no direct reads, and is never cold.
-        let all = &rehearsed.failed;
-        assert!(all.iter().all(|(_, reason)| reason.contains("cache:")), "{all:?}");
-        return skips::part("file-system", format!("{all:?}"));
+    if is_without_direct(&dir, &rehearsed) {
+        return;
     }
     let of =
         |metric: &str| rehearsed.samples.iter().filter(move |one| one.metric == metric).count();
@@ -165,9 +162,7 @@ fn files_are_made_cold_read_and_checked() {
         assert_eq!(of(metric), 8, "{metric}");
     }
     let value = |metric: &str, case: &CaseId| {
-        let one = rehearsed.samples.iter();
-        let mut one = one.filter(|one| one.metric == metric && one.case == *case);
-        one.next().expect("each case has it").raw.samples()[0]
+        rehearsed.of(case, metric).expect("each case has it").raw.samples()[0]
     };
     for one in rehearsed.samples.iter().filter(|one| one.metric == "cpu") {
         let of = |metric| value(metric, &one.case);

@@ -10,7 +10,6 @@ use record::case::Case;
 use record::event::Samples;
 use record::note::Note;
 
-/// What NFS calls a read.
 const READ: &str = "READ";
 /// Times are whole milliseconds of all reads together: below so many a mean of them says nothing.
 const RESOLVED_MS: u64 = 10;
@@ -101,9 +100,6 @@ impl Since {
     }
 
     /// Records the times of one read, where there were enough for the counters' milliseconds.
-    ///
-    /// # Errors
-    /// A figure that is not finite.
     pub(super) fn record(&self, bench: &mut Bench, case: &Case) -> Result<()> {
         for (metric, value_ns) in self.times() {
             bench.record(case, metric, Values::batches(self.read.count, vec![value_ns]))?;

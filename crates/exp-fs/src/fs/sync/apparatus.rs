@@ -2,7 +2,7 @@
 
 use super::counted::{Count, Counted};
 use crate::fs::file::{Opened, open_with};
-use crate::fs::offered::describe_place;
+use crate::fs::offered::{describe_place, told};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Clock, Settled, Values};
 use bench::prepared::{demand_space, demand_written_extents, fill, right};
@@ -12,7 +12,6 @@ use metal::metadata::reserve;
 use metal::storage::Way;
 use record::case::Case;
 use record::event::Samples;
-use record::key::Value;
 use record::note::Note;
 use stats::quantile::median;
 use std::fs::{File, OpenOptions};
@@ -29,7 +28,6 @@ pub(super) struct Plan {
     pub(super) settled: Settled,
 }
 
-/// How to write less.
 const WAY_OUT: &str = "--set fs.sync.most=COUNT";
 /// Flushes for a sync below which none was sent.
 const NO_FLUSH: f64 = 0.1;
@@ -48,8 +46,10 @@ pub(super) fn time(plan: &Plan, case: &Case, sync: Sync, bench: &mut Bench) -> R
         if seen.latencies.len() >= SYNCS_MIN as usize && elapsed_ns > plan.window_ns as f64 {
             break;
         }
-        let timed = party.sync(clock)?;
-        seen.add(elapsed_ns, timed);
+        let Timed { whole, call } = party.sync(clock)?;
+        seen.latencies.push(whole);
+        seen.calls.extend(call);
+        seen.rows.push(vec![elapsed_ns, whole]);
     }
     let counted = count.end(seen.latencies.len());
     party.verify()?;
@@ -309,12 +309,6 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, at_ns: f64, timed: Timed) {
-        self.latencies.push(timed.whole);
-        self.calls.extend(timed.call);
-        self.rows.push(vec![at_ns, timed.whole]);
-    }
-
     fn record(
         self,
         plan: &Plan,
@@ -340,21 +334,18 @@ impl Seen {
         }
         let rate = syncs / total_ns * 1e9;
         bench.record(case, "iops", Values::batches(count, vec![rate]))?;
-        let amplification = |counted: &Counted| {
+        if let Some(counted) = &counted {
             let is_written = party.write != Write::Nothing;
-            is_written.then(|| counted.bytes_each / party.block as f64)
-        };
-        for counted in counted.iter() {
+            let amplification = counted.bytes_each / party.block as f64;
             let figures = [
-                ("amplification", amplification(counted)),
+                ("amplification", Some(amplification).filter(|_| is_written)),
                 ("flushes", flushes),
                 ("requests", Some(counted.requests_each)),
             ];
             for (metric, value) in figures {
                 if let Some(value) = value {
-                    let samples =
-                        bench.record(case, metric, Values::batches(count, vec![value]))?;
-                    counted.describe(samples);
+                    let value = Values::batches(count, vec![value]);
+                    counted.describe(bench.record(case, metric, value)?);
                 }
             }
         }
@@ -365,15 +356,14 @@ impl Seen {
 
 /// What a reader must know of the ground.
 fn describe(case: &Case, party: &Party, samples: &mut Samples) {
-    let text = |name: &str| case.at.get(name).and_then(Value::text).map(str::to_owned);
-    let device = text("device").unwrap_or_default();
-    if text("file_system").as_deref() == Some("ext4")
-        && is_without_journal(&device, &names_in("/proc/fs/ext4"), &names_in("/proc/fs/jbd2"))
+    let device = told(case, "device").unwrap_or_default();
+    if told(case, "file_system") == Some("ext4")
+        && is_without_journal(device, &names_in("/proc/fs/ext4"), &names_in("/proc/fs/jbd2"))
     {
         samples.notes.push(NO_JOURNAL.to_owned());
     }
-    let notes = party.opened.as_ref().map(|opened| opened.notes.clone());
-    samples.notes.extend(notes.into_iter().flatten());
+    let notes = party.opened.iter().flat_map(|opened| opened.notes.clone());
+    samples.notes.extend(notes);
 }
 
 const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes inode and data in place, and after a loss of power the file system \
@@ -416,7 +406,7 @@ fn power(
     if write == Write::Nothing {
         return None;
     }
-    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let text = |name| told(case, name);
     let least_ns = case.int("medium_least_ns").map(|ns| ns as f64);
     if let Some(least_ns) = least_ns.filter(|least_ns| median_ns < *least_ns) {
         return Some(format!(

@@ -1,9 +1,9 @@
 //! What the device counted around a case's syncs, and how much of that can be theirs.
 
+use crate::fs::offered::{put, told};
 use bench::device::{Written, device_written, process_written_bytes};
 use record::case::Case;
 use record::event::Samples;
-use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -56,18 +56,13 @@ impl Count<'_> {
 }
 
 fn device_of(case: &Case) -> Option<Written> {
-    let number = |name: &str| case.at.get(name).and_then(Value::text);
-    device_written(number("device_number")?, number("disk_number"))
+    device_written(told(case, "device_number")?, told(case, "disk_number"))
 }
 
 impl Counted {
     /// Puts what was counted beside a figure that is made of it, and whether others wrote as well.
     pub(super) fn describe(&self, samples: &mut Samples) {
-        let quantities = &mut samples.quantities;
-        quantities.insert("device_bytes".to_owned(), self.bytes);
-        if let Some(own) = self.own {
-            quantities.insert("own_bytes".to_owned(), own);
-        }
+        put(samples, [("device_bytes", Some(self.bytes)), ("own_bytes", self.own)]);
         samples.notes.extend(self.others());
     }
 

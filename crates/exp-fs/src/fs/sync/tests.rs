@@ -1,10 +1,11 @@
 use super::{CARD, EXPERIMENT, SYNCS_MAX, SYNCS_MIN};
-use crate::fs::fixtures::on_disk;
+use crate::fs::fixtures::{on_disk, place};
 use bench::device::allowance;
+use bench::experiment::fixtures::case;
 use bench::experiment::{AnyExperiment, Known, Preset, Site};
 use record::event::Samples;
-use record::key::{CaseId, Value};
-use session::fixtures::{check, here_with, params, rehearse_in};
+use record::key::Value;
+use session::fixtures::{check, params, rehearse_in};
 use session::plan::case_ns;
 
 fn with_disk(spins: bool, allowance_bytes: u64) -> Site {
@@ -100,25 +101,20 @@ fn a_medium_and_its_cache_are_known_to_the_round() {
 
 #[test]
 fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
-    let dir = tempfile::tempdir().expect("a directory");
     let set = [
         ("write", "none,overwrite,append,reserved,create"),
         ("call", "fsync,fdatasync,dsync"),
         ("block", "4KiB,3000B"),
         ("most", "9"),
     ];
-    let site = here_with(dir.path());
+    let (dir, site) = place();
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
     assert_eq!(rehearsed.failed, []);
-    let samples = rehearsed.samples;
+    let samples = &rehearsed.samples;
     let of = |write: &str, call: &str, metric: &str| -> &Samples {
-        let mut id = CaseId::new().with("write", write).with("call", call);
-        if write != "none" {
-            id = id.with("block", 4096_u64);
-        }
-        let mut found =
-            samples.iter().filter(|samples| samples.case == id && samples.metric == metric);
-        found.next().unwrap_or_else(|| panic!("{id} {metric}"))
+        let block = if write == "none" { "" } else { ",block=4096" };
+        let id = case(&format!("write={write},call={call}{block}"));
+        rehearsed.of(&id, metric).unwrap_or_else(|| panic!("{id} {metric}"))
     };
     for (write, call) in [("none", "fsync"), ("append", "fdatasync"), ("create", "fsync")] {
         let whole = of(write, call, "latency").raw.samples();

@@ -1,36 +1,18 @@
 use super::{BLOCK_BYTES, Readers, bandwidth, fairness, latency, line, saturation, slope};
 use crate::Facts;
 use crate::fs::Pattern;
-use bench::experiment::fixtures::bare_site;
-use bench::experiment::{DirFacts, Known, Site};
-use host::{Host, Root};
-use record::key::{CaseId, Key};
+use bench::experiment::Site;
+use bench::experiment::fixtures::{known, on_disk};
 
 /// A machine with so many CPUs and a disk: its name, and whether it spins.
-fn site(cpus: usize, disk: &str, spins: u8) -> Site {
-    let tree = format!(
-        "== sys/block/{disk}/size\n100\n== sys/block/{disk}/dev\n8:0\n== sys/block/{disk}/device/model\nX\n\
-         == sys/block/{disk}/queue/rotational\n{spins}\n\
-         == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{disk} rw\n"
-    );
-    let mut site = Site {
-        host: Host::read(&Root::tree(&tree)),
-        dir: Some(DirFacts {
-            path: "/".into(),
-            file_system: "ext4".to_owned(),
-            allowance_bytes: 0,
-        }),
-        cpus: (0..cpus).collect(),
-        ..bare_site()
-    };
-    site.host.kernel.virtualisation.is_guest = Some(false);
-    site
+fn site(cpus: usize, disk: &str, spins: bool) -> Site {
+    Site { cpus: (0..cpus).collect(), ..on_disk(disk, spins, "write back", "rw") }
 }
 
 /// One of each kind, and none that is known.
 fn sites() -> Vec<Site> {
-    let nowhere = Site { dir: None, ..site(16, "sda", 0) };
-    vec![site(16, "nvme0n1", 0), site(16, "sda", 0), site(16, "sdb", 1), nowhere]
+    let nowhere = Site { dir: None, ..site(16, "sda", false) };
+    vec![site(16, "nvme0n1", false), site(16, "sda", false), site(16, "sdb", true), nowhere]
 }
 
 fn of(count: u64) -> Readers {
@@ -65,19 +47,15 @@ fn a_read_takes_no_less_with_more_readers_and_its_ends_keep_their_order() {
 
 #[test]
 fn with_both_figures_of_the_run_it_is_flat_and_then_linear() {
-    let site = Site { dir: None, ..site(64, "sda", 0) };
-    let mut known = Known::default();
-    let mut put = |experiment: &str, case: CaseId, metric: &str, value: f64| {
-        known.insert(Key::new(experiment, &case, metric), value);
-    };
-    for (size, ns) in [(4_u64 << 20, 9e4), (128 << 20, 1e5)] {
-        let case = CaseId::new().with("pattern", "sequential").with("size", size);
-        put("fs.read", case.with("mode", "direct"), "latency", ns);
-    }
-    for (depth, iops) in [(1_u64, 1e9), (8, 6e4), (64, 1e5), (128, 9e4)] {
-        let case = CaseId::new().with("op", "read").with("block", 4096_u64).with("depth", depth);
-        put("fs.io", case, "iops", iops);
-    }
+    let site = Site { dir: None, ..site(64, "sda", false) };
+    let known = known(&[
+        ("fs.read", "pattern=sequential,size=4194304,mode=direct", "latency", 9e4),
+        ("fs.read", "pattern=sequential,size=134217728,mode=direct", "latency", 1e5),
+        ("fs.io", "op=read,block=4096,depth=1", "iops", 1e9),
+        ("fs.io", "op=read,block=4096,depth=8", "iops", 6e4),
+        ("fs.io", "op=read,block=4096,depth=64", "iops", 1e5),
+        ("fs.io", "op=read,block=4096,depth=128", "iops", 9e4),
+    ]);
     let facts = Facts { site: &site, known: Some(&known) };
     let at = |count| latency(facts, of(count)).range;
     // The nearer size's; a queue of one says nothing of many.
@@ -97,7 +75,7 @@ fn with_both_figures_of_the_run_it_is_flat_and_then_linear() {
 
 #[test]
 fn what_the_user_says_of_the_disk_counts() {
-    let mut site = Site { dir: None, ..site(16, "sda", 0) };
+    let mut site = Site { dir: None, ..site(16, "sda", false) };
     site.host.given.set("host.disk.read_latency", "200us").expect("a fact");
     site.host.given.set("host.disk.read_iops", "20k").expect("a fact");
     let found = latency(Facts::prior(&site), of(1));
@@ -109,7 +87,7 @@ fn what_the_user_says_of_the_disk_counts() {
 
 #[test]
 fn few_cpus_bound_what_many_readers_get() {
-    let high = |cpus| bandwidth(Facts::prior(&site(cpus, "nvme0n1", 0)), of(64)).range.high;
+    let high = |cpus| bandwidth(Facts::prior(&site(cpus, "nvme0n1", false)), of(64)).range.high;
     assert!(high(1) < high(64), "{}", high(1));
 }
 

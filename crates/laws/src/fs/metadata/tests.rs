@@ -1,35 +1,25 @@
 use super::{Call, Named, is_known, latency};
 use crate::Facts;
-use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{bare_site, with_dir};
 use bench::experiment::{DirFacts, Known, Site};
 
 fn site(file_system: &str) -> Site {
-    let dir = DirFacts {
-        path: "/x".into(),
-        file_system: file_system.to_owned(),
-        allowance_bytes: 1 << 40,
-    };
-    Site { dir: Some(dir), ..bare_site() }
+    let mut site = with_dir(bare_site(), "/x", 1 << 40);
+    site.dir = site.dir.map(|dir| DirFacts { file_system: file_system.to_owned(), ..dir });
+    site
 }
 
 fn likely(site: &Site, call: Call, entries: u64) -> f64 {
-    let range = latency(Facts::prior(site), &Named { call, entries }, 24).range;
-    assert!(
-        0.0 < range.low && range.low <= range.likely && range.likely <= range.high,
-        "{:?} {call:?} {entries}: {range:?}",
-        site.dir
-    );
-    range.likely
+    latency(Facts::prior(site), &Named { call, entries }, 24).range.likely
 }
 
 #[test]
-fn every_law_is_sound_and_ordered() {
+fn dearer_calls_and_larger_directories_take_longer() {
     for file_system in ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "fuse.x", "nfs", ""] {
         let site = site(file_system);
-        for call in Call::ALL {
-            let all =
-                [1, 10, 1000, 100_000, 10_000_000].map(|entries| likely(&site, *call, entries));
-            assert!(*call == Call::Readdir || all[1] < all[3], "{file_system} {call:?}");
+        for call in Call::ALL.iter().filter(|call| **call != Call::Readdir) {
+            let [few, many] = [10, 100_000].map(|entries| likely(&site, *call, entries));
+            assert!(few < many, "{file_system} {call:?}");
         }
         let of = |call| likely(&site, call, 1000);
         assert!(of(Call::Stat) < of(Call::Open) && of(Call::Open) < of(Call::Create));

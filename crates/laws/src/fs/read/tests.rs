@@ -1,9 +1,8 @@
-use super::{Below, Read, block, cpu, readahead_gain, single};
+use super::{Below, Read, block, readahead_gain};
 use crate::fs::{Mode, Pattern};
 use crate::{Facts, Law};
 use bench::experiment::Known;
-use bench::experiment::fixtures::{bare_site, sites};
-use record::key::{CaseId, Key};
+use bench::experiment::fixtures::{bare_site, known};
 
 const BELOW: Below = Below { disk: None, is_plain: true };
 
@@ -24,32 +23,14 @@ fn ordered(law: Option<Law>) -> Law {
 }
 
 #[test]
-fn every_law_answers_at_every_site() {
-    for site in sites() {
-        let facts = Facts::prior(&site);
-        for below in [true, false].map(|is_plain| Below { is_plain, ..BELOW }) {
-            for read in reads() {
-                ordered(block(facts, below, &read));
-                ordered(single(facts, below, &read));
-                ordered(cpu(facts, &read));
-                ordered(readahead_gain(facts, below, read.pattern, read.size));
-            }
-        }
-    }
-}
-
-#[test]
 fn page_faults_of_the_same_device_narrow_what_is_predicted() {
-    let (site, mut known, nothing) = (bare_site(), Known::default(), Known::default());
+    let (site, nothing) = (bare_site(), Known::default());
     // As a quick flash gives them, in ns.
-    for (fault, readahead, metric, ns) in [
-        ("random", "off", "major_latency", 9e4),
-        ("window", "off", "per_page", 8e4),
-        ("window", "on", "per_page", 2.5e3),
-    ] {
-        let case = CaseId::new().with("fault", fault).with("readahead", readahead);
-        known.insert(Key::new("memory.fault", &case, metric), ns);
-    }
+    let known = known(&[
+        ("memory.fault", "fault=random,readahead=off", "major_latency", 9e4),
+        ("memory.fault", "fault=window,readahead=off", "per_page", 8e4),
+        ("memory.fault", "fault=window,readahead=on", "per_page", 2.5e3),
+    ]);
     let facts = Facts { site: &site, known: Some(&known) };
     let width = |law: Law| law.range.high / law.range.low;
     for read in reads() {
@@ -68,9 +49,8 @@ fn page_faults_of_the_same_device_narrow_what_is_predicted() {
 
 #[test]
 fn a_cached_block_is_a_call_and_a_copy() {
-    let (site, mut known) = (bare_site(), Known::default());
-    let call = CaseId::new().with("call", "pread_cached");
-    known.insert(Key::new("os.syscall", &call, "latency"), 200.0);
+    let site = bare_site();
+    let known = known(&[("os.syscall", "call=pread_cached", "latency", 200.0)]);
     let read = Read { pattern: Pattern::Sequential, mode: Mode::Cached, size: 1 << 28 };
     let found = block(Facts { site: &site, known: Some(&known) }, BELOW, &read);
     // 200 ns, and 0.9 of 4 KiB at 10 GB/s.

@@ -1,6 +1,6 @@
 //! Of the processor, memory, page faults and files.
 
-use super::{Entry, Figure, Needs, PLAIN, RATE, TIME, VALUE, value};
+use super::{Entry, Figure, Needs, PLAIN, RATE, TIME, value};
 use crate::{Goal, Statistic};
 use bench::experiment::Preset;
 
@@ -9,26 +9,24 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "memory-read",
         from: Preset::Quick,
-        program: "bw_mem",
-        args: &[VALUE, "frd"],
+        args: "{} frd",
         needs: Needs::Arrays { ops: &["read"], shares: 1 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "read")],
+            case: "op=read",
             what: "bw_mem",
             difference: "lmbench sums 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb \
                          loads by the fastest vectors; MB are 10^6 bytes",
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "procedure",
         from: Preset::Thorough,
         program: "lat_proc",
-        args: &["procedure"],
+        args: "procedure",
         experiment: "cpu.call",
-        set: &[("call", "direct"), ("type", "i32"), ("frame", "registers"), ("arguments", "1")],
+        set: "call=direct type=i32 frame=registers arguments=1",
         rows: &[Figure {
             metric: "call",
             what: "Procedure call",
@@ -45,20 +43,17 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "lat_ops",
         enough_s: 0.01,
         experiment: "cpu.instruction",
-        set: &[(
-            "instruction",
-            "mul_i64,div_u32,div_u64,add_f32x4,mul_f32x4,add_f64,mul_f64,div_f64",
-        )],
+        set: "instruction=mul_i64,div_u32,div_u64,add_f32x4,mul_f32x4,add_f64,mul_f64,div_f64",
         rows: &[
             Figure {
                 name: "integer multiplication",
-                case: &[("instruction", "mul_i64")],
+                case: "instruction=mul_i64",
                 what: "int64 mul",
                 ..OPERATION
             },
             Figure {
                 name: "division of 32 bits",
-                case: &[("instruction", "div_u32")],
+                case: "instruction=div_u32",
                 what: "integer div",
                 goal: Goal::Explained,
                 difference: SIGNED,
@@ -66,7 +61,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             },
             Figure {
                 name: "division of 64 bits",
-                case: &[("instruction", "div_u64")],
+                case: "instruction=div_u64",
                 what: "int64 div",
                 goal: Goal::Explained,
                 difference: SIGNED,
@@ -74,33 +69,33 @@ pub(super) static ENTRIES: &[Entry] = &[
             },
             Figure {
                 name: "addition of 32 bits",
-                case: &[("instruction", "add_f32x4")],
+                case: "instruction=add_f32x4",
                 what: "float add",
                 difference: SINGLE,
                 ..TIME
             },
             Figure {
                 name: "multiplication of 32 bits",
-                case: &[("instruction", "mul_f32x4")],
+                case: "instruction=mul_f32x4",
                 what: "float mul",
                 difference: SINGLE,
                 ..TIME
             },
             Figure {
                 name: "addition",
-                case: &[("instruction", "add_f64")],
+                case: "instruction=add_f64",
                 what: "double add",
                 ..OPERATION
             },
             Figure {
                 name: "multiplication",
-                case: &[("instruction", "mul_f64")],
+                case: "instruction=mul_f64",
                 what: "double mul",
                 ..OPERATION
             },
             Figure {
                 name: "division",
-                case: &[("instruction", "div_f64")],
+                case: "instruction=div_f64",
                 what: "double div",
                 goal: Goal::Explained,
                 ..OPERATION
@@ -111,12 +106,10 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "memory-copy",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "bcopy"],
+        args: "{} bcopy",
         needs: Needs::Arrays { ops: &["copy"], shares: 2 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "copy")],
+            case: "op=copy",
             times: 0.5,
             what: "bw_mem",
             goal: Goal::Explained,
@@ -125,168 +118,133 @@ pub(super) static ENTRIES: &[Entry] = &[
                          are halved here to match",
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-write",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "fwr"],
+        args: "{} fwr",
         needs: Needs::Arrays { ops: &["write"], shares: 1 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "write")],
+            case: "op=write",
             what: "bw_mem",
             difference: "lmbench stores 4-byte integers in C as its makefile compiles it (-O: no vectors), the last of each \
                          512 bytes first (a chain of assignments, from its end); plumb stores by the fastest vectors; MB are 10^6 bytes",
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-copy-words",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "fcp"],
+        args: "{} fcp",
         needs: Needs::Arrays { ops: &["copy"], shares: 2 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "copy")],
+            case: "op=copy",
             times: 0.5,
             what: "bw_mem",
             difference: "lmbench copies 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb by the \
                          fastest vectors; it counts a copied byte once, and plumb's are halved here to match",
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-zero",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "bzero"],
+        args: "{} bzero",
         needs: Needs::Arrays { ops: &["write"], shares: 1 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "write")],
+            case: "op=write",
             what: "bw_mem",
             goal: Goal::Explained,
             difference: "lmbench clears by the C library, which for such arrays may use string instructions, or store past \
                          the caches, where plumb's regular stores read each line first",
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-read-some",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "rd"],
+        args: "{} rd",
         needs: Needs::Arrays { ops: &["read"], shares: 1 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "read")],
+            case: "op=read",
             what: "bw_mem",
             goal: Goal::Explained,
             difference: SOME,
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-write-some",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "wr"],
+        args: "{} wr",
         needs: Needs::Arrays { ops: &["write"], shares: 1 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "write")],
+            case: "op=write",
             what: "bw_mem",
             goal: Goal::Explained,
             difference: SOME,
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-modify-some",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "rdwr"],
+        args: "{} rdwr",
         needs: Needs::Arrays { ops: &["modify"], shares: 1 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "modify")],
+            case: "op=modify",
             times: 0.5,
             what: "bw_mem",
             goal: Goal::Explained,
             difference: SOME_TWICE,
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "memory-copy-some",
         from: Preset::Thorough,
-        program: "bw_mem",
-        args: &[VALUE, "cp"],
+        args: "{} cp",
         needs: Needs::Arrays { ops: &["copy"], shares: 2 },
-        experiment: "memory.bandwidth",
         rows: &[Figure {
-            case: &[("op", "copy")],
+            case: "op=copy",
             times: 0.5,
             what: "bw_mem",
             goal: Goal::Explained,
             difference: SOME_TWICE,
             ..RATE
         }],
-        ..PLAIN
+        ..MEMORY
     },
     Entry {
         name: "stream",
         program: "stream",
-        args: &["-M", VALUE],
+        args: "-M {}",
         needs: Needs::Arrays { ops: &["copy", "scale", "triad"], shares: 1 },
         experiment: "memory.bandwidth",
         rows: &[
-            Figure {
-                name: "copy",
-                case: &[("op", "copy")],
-                what: "STREAM copy bandwidth",
-                ..KERNEL
-            },
-            Figure {
-                name: "scale",
-                case: &[("op", "scale")],
-                what: "STREAM scale bandwidth",
-                ..KERNEL
-            },
-            Figure {
-                name: "triad",
-                case: &[("op", "triad")],
-                what: "STREAM triad bandwidth",
-                ..KERNEL
-            },
+            Figure { name: "copy", case: "op=copy", what: "STREAM copy bandwidth", ..KERNEL },
+            Figure { name: "scale", case: "op=scale", what: "STREAM scale bandwidth", ..KERNEL },
+            Figure { name: "triad", case: "op=triad", what: "STREAM triad bandwidth", ..KERNEL },
         ],
         ..PLAIN
     },
     Entry {
         name: "load-latency",
         program: "lat_mem_rd",
-        args: &["1", "64"],
+        args: "1 64",
         experiment: "memory.latency",
-        set: &[
-            ("pattern", "forward"),
-            ("stride", "64B"),
-            ("load", "pointer"),
-            ("pages", "base"),
-            ("footprint", "16KiB,1MiB"),
-        ],
+        set: "pattern=forward stride=64B load=pointer pages=base footprint=16KiB,1MiB",
         rows: &[
             Figure {
                 name: "16 KiB",
-                case: &[("footprint", "16384")],
+                case: "footprint=16384",
                 what: "lat_mem_rd 0.01562",
                 difference: "lmbench walks forward in steps of 64 bytes and takes the fastest interval of 0.1 s, \
                              with a jump back to the loop after 100 loads",
@@ -294,7 +252,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             },
             Figure {
                 name: "1 MiB",
-                case: &[("footprint", "1048576")],
+                case: "footprint=1048576",
                 what: "lat_mem_rd 1.00000",
                 goal: Goal::Explained,
                 difference: "which physical pages each run is given decides what conflicts in the caches; lmbench \
@@ -308,26 +266,20 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "load-latency-random",
         from: Preset::Thorough,
         program: "lat_mem_rd",
-        args: &["-t", "1", "64"],
+        args: "-t 1 64",
         experiment: "memory.latency",
-        set: &[
-            ("pattern", "random"),
-            ("load", "pointer"),
-            ("pages", "base"),
-            ("footprint", "16KiB,1MiB"),
-            ("slot", "64B"),
-        ],
+        set: "pattern=random load=pointer pages=base footprint=16KiB,1MiB slot=64B",
         rows: &[
             Figure {
                 name: "16 KiB",
-                case: &[("footprint", "16384")],
+                case: "footprint=16384",
                 what: "lat_mem_rd 0.01562",
                 difference: THRASH,
                 ..TIME
             },
             Figure {
                 name: "1 MiB",
-                case: &[("footprint", "1048576")],
+                case: "footprint=1048576",
                 what: "lat_mem_rd 1.00000",
                 goal: Goal::Explained,
                 difference: THRASH,
@@ -339,10 +291,10 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "page-fault",
         program: "lat_pagefault",
-        args: &[VALUE],
+        args: "{}",
         needs: Needs::File,
         experiment: "memory.fault",
-        set: &[("fault", "file_around")],
+        set: "fault=file_around",
         rows: &[Figure {
             statistic: Statistic::Own("latency over pages of a fault", |run, row| {
                 let fault = ("fault", "file_around");
@@ -362,7 +314,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "file-read",
         from: Preset::Thorough,
         program: "bw_file_rd",
-        args: &["8388608", "io_only", VALUE],
+        args: "8388608 io_only {}",
         needs: Needs::File,
         experiment: "fs.io",
         set: READ_CACHED,
@@ -379,7 +331,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "file-open-read",
         from: Preset::Thorough,
         program: "bw_file_rd",
-        args: &["8388608", "open2close", VALUE],
+        args: "8388608 open2close {}",
         needs: Needs::File,
         experiment: "fs.io",
         set: READ_CACHED,
@@ -397,29 +349,21 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "files",
         from: Preset::Thorough,
         program: "lat_fs",
-        args: &["-s", "1", VALUE],
+        args: "-s 1 {}",
         needs: Needs::Memory,
         experiment: "fs.metadata",
-        set: &[("call", "create,unlink"), ("entries", "100")],
+        set: "call=create,unlink entries=100",
         rows: &[
-            Figure { name: "create", case: &[("call", "create")], what: "lat_fs create", ..NAME },
-            Figure { name: "remove", case: &[("call", "unlink")], what: "lat_fs delete", ..NAME },
+            Figure { name: "create", case: "call=create", what: "lat_fs create", ..NAME },
+            Figure { name: "remove", case: "call=unlink", what: "lat_fs delete", ..NAME },
         ],
         ..PLAIN
     },
 ];
 
 /// Cached pages of a file, as bw_file_rd reads them.
-const READ_CACHED: &[(&str, &str)] = &[
-    ("op", "read"),
-    ("pattern", "sequential"),
-    ("mode", "cached"),
-    ("block", "64KiB"),
-    ("engine", "psync"),
-    ("depth", "1"),
-    ("threads", "1"),
-    ("size", "8MiB"),
-];
+const READ_CACHED: &str =
+    "op=read pattern=sequential mode=cached block=64KiB engine=psync depth=1 threads=1 size=8MiB";
 
 const SOME: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
                     vectors); plumb moves every byte by the fastest vectors. Both move every line";
@@ -460,3 +404,5 @@ const NAME: Figure = Figure {
                  of the time",
     ..TIME
 };
+
+const MEMORY: Entry = Entry { program: "bw_mem", experiment: "memory.bandwidth", ..PLAIN };

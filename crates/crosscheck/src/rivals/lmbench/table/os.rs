@@ -1,6 +1,6 @@
 //! Of system calls, signals, processes, messages, switches, sleeps, and the network on loopback.
 
-use super::{Entry, Figure, Needs, PLAIN, RATE, TIME, VALUE, value};
+use super::{Entry, Figure, Needs, PLAIN, RATE, TIME, value};
 use crate::{Goal, Statistic};
 use bench::experiment::Preset;
 
@@ -9,10 +9,10 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "syscall-null",
         from: Preset::Rehearsal,
-        args: &["null"],
-        set: &[("call", "getppid")],
+        args: "null",
+        set: "call=getppid",
         rows: &[Figure {
-            case: &[("call", "getppid")],
+            case: "call=getppid",
             what: "Simple syscall",
             difference: CALLED,
             ..TIME
@@ -25,7 +25,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "lat_pipe",
         interval_s: 1.0,
         experiment: "os.ipc",
-        set: &[("via", "pipe"), ("pair", "same"), ("size", "1B")],
+        set: "via=pipe pair=same size=1B",
         rows: &[Figure {
             metric: "round_trip",
             what: "Pipe latency",
@@ -38,23 +38,18 @@ pub(super) static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "syscall-read",
-        args: &["read"],
-        set: &[("call", "read_zero")],
-        rows: &[Figure {
-            case: &[("call", "read_zero")],
-            what: "Simple read",
-            difference: CALLED,
-            ..TIME
-        }],
+        args: "read",
+        set: "call=read_zero",
+        rows: &[Figure { case: "call=read_zero", what: "Simple read", difference: CALLED, ..TIME }],
         ..SYSCALL
     },
     Entry {
         name: "syscall-write",
         from: Preset::Thorough,
-        args: &["write"],
-        set: &[("call", "write_null")],
+        args: "write",
+        set: "call=write_null",
         rows: &[Figure {
-            case: &[("call", "write_null")],
+            case: "call=write_null",
             what: "Simple write",
             difference: CALLED,
             ..TIME
@@ -63,22 +58,17 @@ pub(super) static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "syscall-stat",
-        args: &["stat", "/dev/null"],
-        set: &[("call", "stat")],
-        rows: &[Figure {
-            case: &[("call", "stat")],
-            what: "Simple stat",
-            difference: CALLED,
-            ..TIME
-        }],
+        args: "stat /dev/null",
+        set: "call=stat",
+        rows: &[Figure { case: "call=stat", what: "Simple stat", difference: CALLED, ..TIME }],
         ..SYSCALL
     },
     Entry {
         name: "syscall-open",
-        args: &["open", "/dev/null"],
-        set: &[("call", "open,close")],
+        args: "open /dev/null",
+        set: "call=open,close",
         rows: &[Figure {
-            case: &[("call", "open")],
+            case: "call=open",
             statistic: Statistic::Own("open and close", |run, _| {
                 Ok(value(run, ("call", "open"), "latency")?
                     + value(run, ("call", "close"), "latency")?)
@@ -95,46 +85,40 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "signal-install",
         from: Preset::Thorough,
-        program: "lat_sig",
-        args: &["install"],
-        experiment: "os.signal",
-        set: &[("operation", "install")],
+        args: "install",
+        set: "operation=install",
         rows: &[Figure {
-            case: &[("operation", "install")],
+            case: "operation=install",
             what: "Signal handler installation",
             goal: Goal::Explained,
             difference: "lmbench calls the C library's sigaction, which copies structures both ways, and asks for \
                          the old disposition as well",
             ..TIME
         }],
-        ..PLAIN
+        ..SIGNAL
     },
     Entry {
         name: "signal-catch",
-        program: "lat_sig",
-        args: &["catch"],
-        experiment: "os.signal",
-        set: &[("operation", "self_kill")],
+        args: "catch",
+        set: "operation=self_kill",
         rows: &[Figure {
-            case: &[("operation", "self_kill")],
+            case: "operation=self_kill",
             what: "Signal handler overhead",
             goal: Goal::Explained,
             difference: "lmbench takes off what kill(pid, 0) costs, which looks the process up and sends nothing, \
                          and signals once less than it counts; plumb has the whole of kill, delivery and return",
             ..TIME
         }],
-        ..PLAIN
+        ..SIGNAL
     },
     Entry {
         name: "signal-fault",
         from: Preset::Thorough,
-        program: "lat_sig",
-        args: &["prot", VALUE],
+        args: "prot {}",
         needs: Needs::File,
-        experiment: "os.signal",
-        set: &[("operation", "fault,self_kill,ignored")],
+        set: "operation=fault,self_kill,ignored",
         rows: &[Figure {
-            case: &[("operation", "fault")],
+            case: "operation=fault",
             statistic: Statistic::Own("fault less what catching costs", |run, row| {
                 let of = |operation| value(run, ("operation", operation), row.metric);
                 Ok(of("fault")? - (of("self_kill")? - of("ignored")?))
@@ -147,13 +131,13 @@ pub(super) static ENTRIES: &[Entry] = &[
                          same store, plumb's behind it",
             ..TIME
         }],
-        ..PLAIN
+        ..SIGNAL
     },
     Entry {
         name: "unix",
         program: "lat_unix",
         experiment: "os.ipc",
-        set: &[("via", "socketpair"), ("pair", "same"), ("size", "1B")],
+        set: "via=socketpair pair=same size=1B",
         rows: &[Figure {
             metric: "round_trip",
             what: "AF_UNIX sock stream latency",
@@ -166,38 +150,30 @@ pub(super) static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "switch",
-        program: "lat_ctx",
-        args: &["-s", "0", "2", "8", "16"],
-        experiment: "os.switch",
-        set: &[("via", "ring"), ("size", "2,8,16"), ("working_set", "0")],
+        args: "-s 0 2 8 16",
+        set: "via=ring size=2,8,16 working_set=0",
         rows: SWITCHES,
-        ..PLAIN
+        ..SWITCHED
     },
     Entry {
         name: "switch-64k",
-        program: "lat_ctx",
-        args: &["-s", "64", "2", "8", "16"],
-        experiment: "os.switch",
-        set: &[("via", "ring"), ("size", "2,8,16"), ("working_set", "64KiB")],
+        args: "-s 64 2 8 16",
+        set: "via=ring size=2,8,16 working_set=64KiB",
         rows: SWITCHES,
-        ..PLAIN
+        ..SWITCHED
     },
     Entry {
         name: "switch-16k",
         from: Preset::Thorough,
-        program: "lat_ctx",
-        args: &["-s", "16", "2", "8", "16"],
-        experiment: "os.switch",
-        set: &[("via", "ring"), ("size", "2,8,16"), ("working_set", "16KiB")],
+        args: "-s 16 2 8 16",
+        set: "via=ring size=2,8,16 working_set=16KiB",
         rows: SWITCHES,
-        ..PLAIN
+        ..SWITCHED
     },
     Entry {
         name: "fork",
-        program: "lat_proc",
-        args: &["fork"],
-        experiment: "os.process",
-        set: &[("call", "fork"), ("resident", "64KiB"), ("pages", "base")],
+        args: "fork",
+        set: "call=fork resident=64KiB pages=base",
         rows: &[Figure {
             metric: "in_sequence",
             what: "Process fork+exit",
@@ -207,16 +183,14 @@ pub(super) static ENTRIES: &[Entry] = &[
                          copies them",
             ..TIME
         }],
-        ..PLAIN
+        ..PROCESS
     },
     Entry {
         name: "exec",
         from: Preset::Thorough,
-        program: "lat_proc",
-        args: &["exec"],
+        args: "exec",
         needs: Needs::Hello,
-        experiment: "os.process",
-        set: &[("call", "fork_exec_dynamic"), ("resident", "64KiB"), ("pages", "base")],
+        set: "call=fork_exec_dynamic resident=64KiB pages=base",
         rows: &[Figure {
             metric: "in_sequence",
             what: "Process fork+execve",
@@ -226,16 +200,14 @@ pub(super) static ENTRIES: &[Entry] = &[
                          program that exits as soon as its interpreter has mapped the C library",
             ..TIME
         }],
-        ..PLAIN
+        ..PROCESS
     },
     Entry {
         name: "shell",
         from: Preset::Thorough,
-        program: "lat_proc",
-        args: &["shell"],
+        args: "shell",
         needs: Needs::Hello,
-        experiment: "os.process",
-        set: &[("call", "sh"), ("resident", "64KiB"), ("pages", "base")],
+        set: "call=sh resident=64KiB pages=base",
         rows: &[Figure {
             metric: "in_sequence",
             what: "Process fork+/bin/sh -c",
@@ -244,12 +216,12 @@ pub(super) static ENTRIES: &[Entry] = &[
                          itself, and is made by posix_spawn in place of fork and execlp",
             ..TIME
         }],
-        ..PLAIN
+        ..PROCESS
     },
     Entry {
         name: "tcp",
         program: "lat_tcp",
-        args: &["-m", "1", "127.0.0.1"],
+        args: "-m 1 127.0.0.1",
         interval_s: 2.0,
         needs: Needs::Listener { port: 31234 },
         experiment: "net.rtt",
@@ -260,7 +232,7 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "udp",
         program: "lat_udp",
-        args: &["-m", "4", "127.0.0.1"],
+        args: "-m 4 127.0.0.1",
         interval_s: 1.0,
         // It takes -31238 for an unsigned number of 16 bits.
         needs: Needs::Listener { port: 34298 },
@@ -273,17 +245,12 @@ pub(super) static ENTRIES: &[Entry] = &[
         name: "connect",
         from: Preset::Thorough,
         program: "lat_connect",
-        args: &["127.0.0.1"],
+        args: "127.0.0.1",
         // Longer, and the ports of this host are used up by what waits in TIME_WAIT.
         enough_s: 0.01,
         needs: Needs::Listener { port: 31237 },
         experiment: "net.connect",
-        set: &[
-            ("far", "loopback"),
-            ("ends", "same_cpu"),
-            ("listener", "ready"),
-            ("closer", "client"),
-        ],
+        set: "far=loopback ends=same_cpu listener=ready closer=client",
         rows: &[Figure {
             metric: "socket_connect",
             statistic: Statistic::Own("socket, connect and close", |run, row| {
@@ -302,20 +269,11 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "tcp-bandwidth",
         program: "bw_tcp",
-        args: &["-m", "65536", "127.0.0.1"],
+        args: "-m 65536 127.0.0.1",
         has_status: false,
         needs: Needs::Listener { port: 31236 },
         experiment: "net.bandwidth",
-        set: &[
-            ("far", "loopback"),
-            ("protocol", "tcp"),
-            ("message", "64KiB"),
-            ("ends", "same_cpu"),
-            ("streams", "1"),
-            ("direction", "down"),
-            ("transfer", "steady"),
-            ("time", "500ms"),
-        ],
+        set: "far=loopback protocol=tcp message=64KiB ends=same_cpu streams=1 direction=down transfer=steady time=500ms",
         rows: &[Figure {
             what: "bw_tcp",
             difference: "both ends on one CPU; lmbench's server sends one zeroed buffer, sets large socket \
@@ -329,10 +287,10 @@ pub(super) static ENTRIES: &[Entry] = &[
     Entry {
         name: "pipe-bandwidth",
         program: "bw_pipe",
-        args: &["-m", "65536"],
+        args: "-m 65536",
         interval_s: 2.0,
         experiment: "os.ipc",
-        set: &[("via", "pipe"), ("pair", "same"), ("size", "64KiB")],
+        set: "via=pipe pair=same size=64KiB",
         rows: &[Figure { what: "Pipe bandwidth", ..STREAM }],
         ..PLAIN
     },
@@ -341,23 +299,16 @@ pub(super) static ENTRIES: &[Entry] = &[
         from: Preset::Thorough,
         program: "bw_unix",
         experiment: "os.ipc",
-        set: &[("via", "socketpair"), ("pair", "same"), ("size", "64KiB")],
+        set: "via=socketpair pair=same size=64KiB",
         rows: &[Figure { what: "AF_UNIX sock stream bandwidth", ..STREAM }],
         ..PLAIN
     },
     Entry {
         name: "sleep",
         program: "lat_usleep",
-        args: &["1000"],
+        args: "1000",
         experiment: "noise.wakeup",
-        set: &[
-            ("spacing", "1ms"),
-            ("load", "idle"),
-            ("clock", "monotonic"),
-            ("policy", "other"),
-            ("slack", "default"),
-            ("idle_states", "allowed"),
-        ],
+        set: "spacing=1ms load=idle clock=monotonic policy=other slack=default idle_states=allowed",
         rows: &[Figure {
             statistic: Statistic::MeanOfAll,
             what: "lat_usleep",
@@ -383,9 +334,9 @@ const SWITCH: Figure = Figure {
 
 /// As lmbench's own summary has them.
 const SWITCHES: &[Figure] = &[
-    Figure { name: "2 processes", case: &[("size", "2")], what: "lat_ctx 2", ..SWITCH },
-    Figure { name: "8 processes", case: &[("size", "8")], what: "lat_ctx 8", ..SWITCH },
-    Figure { name: "16 processes", case: &[("size", "16")], what: "lat_ctx 16", ..SWITCH },
+    Figure { name: "2 processes", case: "size=2", what: "lat_ctx 2", ..SWITCH },
+    Figure { name: "8 processes", case: "size=8", what: "lat_ctx 8", ..SWITCH },
+    Figure { name: "16 processes", case: "size=16", what: "lat_ctx 16", ..SWITCH },
 ];
 
 const ECHO: Figure = Figure {
@@ -397,27 +348,9 @@ const ECHO: Figure = Figure {
     ..TIME
 };
 
-const ECHO_TCP: &[(&str, &str)] = &[
-    ("far", "loopback"),
-    ("protocol", "tcp"),
-    ("message", "1B"),
-    ("ends", "same_cpu"),
-    ("connections", "1"),
-    ("receiver", "blocking"),
-    ("arrivals", "saturated"),
-    ("exchange", "echo"),
-];
+const ECHO_TCP: &str = "far=loopback protocol=tcp message=1B ends=same_cpu connections=1 receiver=blocking arrivals=saturated exchange=echo";
 
-const ECHO_UDP: &[(&str, &str)] = &[
-    ("far", "loopback"),
-    ("protocol", "udp"),
-    ("message", "4B"),
-    ("ends", "same_cpu"),
-    ("connections", "1"),
-    ("receiver", "blocking"),
-    ("arrivals", "saturated"),
-    ("exchange", "echo"),
-];
+const ECHO_UDP: &str = "far=loopback protocol=udp message=4B ends=same_cpu connections=1 receiver=blocking arrivals=saturated exchange=echo";
 
 const STREAM: Figure = Figure {
     difference: "64 KiB a call on one CPU; lmbench's writer never touches its buffer and its reader counts what it \
@@ -430,3 +363,9 @@ const SYSCALL: Entry = Entry { program: "lat_syscall", experiment: "os.syscall",
 const CALLED: &str = "lmbench calls through the C library in a counted loop, which it does not take off, and takes \
                       the median of intervals of 0.1 s with every interruption in them; plumb calls its own \
                       function of that instruction, n times against 2n";
+
+const SIGNAL: Entry = Entry { program: "lat_sig", experiment: "os.signal", ..PLAIN };
+
+const PROCESS: Entry = Entry { program: "lat_proc", experiment: "os.process", ..PLAIN };
+
+const SWITCHED: Entry = Entry { program: "lat_ctx", experiment: "os.switch", ..PLAIN };
