@@ -223,11 +223,11 @@ macro_rules! experiment {
 }
 
 /// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it says;
-/// `derived` where it follows from several cases.
+/// `derived` where it follows from several cases, `was` what an earlier version called it.
 #[macro_export]
 macro_rules! metrics {
-    ($($name:expr => $($how:ident)+: $doc:expr;)+) => {
-        &[$($crate::metrics!(@ $name, $doc, $($how)+)),+]
+    ($($name:expr $(, was $old:literal)? => $($how:ident)+: $doc:expr;)+) => {
+        &[$($crate::metrics!(@ $name, $doc, $($how)+)$(.formerly($old))?),+]
     };
     (@ $name:expr, $doc:expr, derived $($how:ident)+) => {
         $crate::metrics!(@@ derived, $name, $doc, $($how)+)

@@ -114,18 +114,17 @@ mod send;
 mod shape;
 mod socket;
 
-use super::{derived, higher, lower, neutral, time};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::{Result, bail};
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR_PARAM, Fields, Known, Offer, Param, Params, Preset,
-    Site, Skip, ViewCard,
+    Card, CaseId, DerivedValue, Domain, FAR_PARAM, Fields, Known, Offer, Params, Preset, Site,
+    Skip, ViewCard,
 };
 use bench::measure::{Bench, FarEnd};
-use bench::params;
+use bench::{metrics, params, settings};
 use laws::net::Protocol;
 use laws::net::bandwidth::{self as law, Bytes, Streams};
 use record::case::{Case, Series};
@@ -146,78 +145,45 @@ pub struct Bandwidth;
 static CARD: Card = Card {
     id: "net.bandwidth",
     title: "Bytes from one end to the other",
-    metrics: &[
-        higher(
-            "bandwidth",
-            "the receiver's bytes over the receiver's window, all streams",
-            Unit::BPerS,
-        ),
-        higher(
-            "burst",
-            "the same of a stream whose window is too short for the name of a rate",
-            Unit::BPerS,
-        )
-        .formerly("bandwidth"),
-        higher("peak", "the best block of that window, or the best single transfer", Unit::BPerS),
-        time("transfer_time", "one transfer of fixed size, or one message there and back"),
-        higher(
-            "copy_rate",
-            "one receive call of what is there already: copying, no bandwidth",
-            Unit::BPerS,
-        ),
-        lower(
-            "cpu_near",
-            "CPU time of this end's process for a byte that was delivered",
-            Unit::NsPerB,
-        ),
-        lower("cpu_far", "the same of the far end's", Unit::NsPerB),
-        lower(
-            "message_cpu_near",
-            "CPU time of this end's process for a message that it had",
-            Unit::Ns,
-        ),
-        lower("message_cpu_far", "the same of the far end's", Unit::Ns),
-        neutral("busy", "share of the time in which the sender had something to send", Unit::Ratio),
-        neutral(
-            "receive_window_limited",
-            "share of the busy time in which the receiver's window was full",
-            Unit::Ratio,
-        ),
-        neutral(
-            "send_buffer_limited",
-            "share of the busy time in which the send buffer was too small",
-            Unit::Ratio,
-        ),
-        lower("retransmitted", "share of segments that were sent again", Unit::Ratio),
-        lower("loss", "share of datagrams tried that were not delivered", Unit::Ratio),
-        lower("loss_sender", "of these, refused by the sender's host", Unit::Ratio),
-        lower("loss_path", "of these, lost on the way", Unit::Ratio),
-        lower("loss_receiver", "of these, dropped at the full receiving socket", Unit::Ratio),
-        derived(higher(
-            "efficiency",
-            "bandwidth over the link's payload rate; on loopback over what copying memory allows",
-            Unit::Ratio,
-        )),
-    ],
+    metrics: metrics! {
+        "bandwidth" => BPerS Higher Os:
+            "the receiver's bytes over the receiver's window, all streams";
+        "burst", was "bandwidth" => BPerS Higher Os:
+            "the same of a stream whose window is too short for the name of a rate";
+        "peak" => BPerS Higher Os: "the best block of that window, or the best single transfer";
+        "transfer_time" => Ns Lower Os: "one transfer of fixed size, or one message there and back";
+        "copy_rate" => BPerS Higher Os:
+            "one receive call of what is there already: copying, no bandwidth";
+        "cpu_near" => NsPerB Lower Os:
+            "CPU time of this end's process for a byte that was delivered";
+        "cpu_far" => NsPerB Lower Os: "the same of the far end's";
+        "message_cpu_near" => Ns Lower Os:
+            "CPU time of this end's process for a message that it had";
+        "message_cpu_far" => Ns Lower Os: "the same of the far end's";
+        "busy" => Ratio None Os: "share of the time in which the sender had something to send";
+        "receive_window_limited" => Ratio None Os:
+            "share of the busy time in which the receiver's window was full";
+        "send_buffer_limited" => Ratio None Os:
+            "share of the busy time in which the send buffer was too small";
+        "retransmitted" => Ratio Lower Os: "share of segments that were sent again";
+        "loss" => Ratio Lower Os: "share of datagrams tried that were not delivered";
+        "loss_sender" => Ratio Lower Os: "of these, refused by the sender's host";
+        "loss_path" => Ratio Lower Os: "of these, lost on the way";
+        "loss_receiver" => Ratio Lower Os: "of these, dropped at the full receiving socket";
+        "efficiency" => derived Ratio Higher Os:
+            "bandwidth over the link's payload rate; on loopback over what copying memory allows";
+    },
     params: params![
         &[FAR_PARAM],
         Bytes::PARAMS,
         &[PLACEMENT_PARAM],
-        &[
-            Param::setting(
-                "interval",
-                "time from one datagram of a stream to the next; 0: as fast as it goes",
-                Domain::ns(0, 1_000_000_000),
-                ["0"; 3],
-            ),
-            Param::setting(
-                "time",
-                "how long a stream goes on at least; auto: half a second for a rate, two and a half case \
-                 times for a burst and for transfers, ten for those between hosts",
-                Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns),
-                ["auto"; 3],
-            ),
-        ],
+        settings! {
+            "interval": Domain::ns(0, 1_000_000_000), ["0"; 3] =>
+                "time from one datagram of a stream to the next; 0: as fast as it goes";
+            "time": Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns), ["auto"; 3] =>
+                "how long a stream goes on at least; auto: half a second for a rate, two and a \
+                 half case times for a burst and for transfers, ten for those between hosts";
+        },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "memory.bandwidth"],
     views: &[

@@ -113,19 +113,17 @@ mod rounds;
 mod sources;
 mod talk;
 
-use super::{higher, lower, time};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd, WrongResult};
-use bench::params;
+use bench::{metrics, params, settings};
 use host::ports;
 use laws::net::Ends;
 use laws::net::connect::{self as law, Connections, Listener};
@@ -158,53 +156,36 @@ const FULL: Duration = Duration::from_millis(1150);
 static CARD: Card = Card {
     id: "net.connect",
     title: "Connections set up and torn down",
-    metrics: &[
-        time("connect", "connect(2) alone, of SYNs answered at once"),
-        time("socket_connect", "socket(2) and connect(2)"),
-        time("accepted", "client's connect(2) begun to server's accept(2) returned"),
-        time("client_close", "close(2) at the client"),
-        time("server_close", "close(2) at the server"),
-        time("client_fin", "client's FIN sent to FIN acknowledged"),
-        time("server_fin", "server's FIN sent to FIN acknowledged"),
-        higher("accept_rate", "connections that wait, taken by one acceptor", Unit::OpPerS),
-        lower("accept_cpu", "CPU time of the acceptor for each of these", Unit::NsPerOp),
-        lower(
-            "cpu_near",
-            "CPU time of the client for a whole connection that is closed",
-            Unit::NsPerOp,
-        ),
-        lower(
-            "cpu_far",
-            "CPU time of the server for a whole connection that is closed",
-            Unit::NsPerOp,
-        ),
-        time("connect_late", "connect(2) whose SYN was dropped and sent again"),
-    ],
+    metrics: metrics! {
+        "connect" => Ns Lower Os: "connect(2) alone, of SYNs answered at once";
+        "socket_connect" => Ns Lower Os: "socket(2) and connect(2)";
+        "accepted" => Ns Lower Os: "client's connect(2) begun to server's accept(2) returned";
+        "client_close" => Ns Lower Os: "close(2) at the client";
+        "server_close" => Ns Lower Os: "close(2) at the server";
+        "client_fin" => Ns Lower Os: "client's FIN sent to FIN acknowledged";
+        "server_fin" => Ns Lower Os: "server's FIN sent to FIN acknowledged";
+        "accept_rate" => OpPerS Higher Os: "connections that wait, taken by one acceptor";
+        "accept_cpu" => NsPerOp Lower Os: "CPU time of the acceptor for each of these";
+        "cpu_near" => NsPerOp Lower Os:
+            "CPU time of the client for a whole connection that is closed";
+        "cpu_far" => NsPerOp Lower Os:
+            "CPU time of the server for a whole connection that is closed";
+        "connect_late" => Ns Lower Os: "connect(2) whose SYN was dropped and sent again";
+    },
     params: params![
         &[FAR_PARAM],
         Connections::PARAMS,
         &[PLACEMENT_PARAM],
-        &[
-            Param::setting(
-                "connections",
-                "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and fewer \
-                 where ports or time are short",
-                Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "warm_up",
-                "connections of a case that are dropped before these",
-                Domain::count(0, 100_000),
-                ["100"; 3],
-            ),
-            Param::setting(
-                "backlog",
-                "connections that may wait to be accepted; at most the far end's net.core.somaxconn",
-                Domain::count(2, 65_535),
-                ["128"; 3],
-            ),
-        ],
+        settings! {
+            "connections": Domain::Either(&["auto"], 1, 1_000_000, Unit::Count), ["auto"; 3] =>
+                "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and \
+                 fewer where ports or time are short";
+            "warm_up": Domain::count(0, 100_000), ["100"; 3] =>
+                "connections of a case that are dropped before these";
+            "backlog": Domain::count(2, 65_535), ["128"; 3] =>
+                "connections that may wait to be accepted; at most the far end's \
+                 net.core.somaxconn";
+        },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "net.rtt"],
     views: &[ViewCard::bars("connect").each(&["far"])],

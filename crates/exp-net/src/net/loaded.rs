@@ -68,7 +68,7 @@ mod near;
 mod tests;
 mod traffic;
 
-use super::{derived, higher, lower, neutral, tell, time, unless_empty};
+use super::{tell, unless_empty};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
@@ -76,11 +76,11 @@ use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
     Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Hazards, Known, LOOPBACK, Offer,
-    Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
-use bench::params;
+use bench::{metrics, params, settings};
 use laws::net::loaded::{self as law, Beside, Direction};
 use laws::net::{Ends, Protocol};
 use near::Party;
@@ -107,46 +107,28 @@ const CASE_NS: u64 = 40_000_000;
 static CARD: Card = Card {
     id: "net.loaded",
     title: "Round trips beside traffic",
-    metrics: &[
-        time("idle_round_trip", "there and back with nothing beside it, just before"),
-        time("round_trip", "there and back beside the traffic"),
-        higher("bandwidth_up", "traffic up that the far end received, over its time", Unit::BPerS),
-        higher(
-            "bandwidth_down",
-            "traffic down that the near end received, over its time",
-            Unit::BPerS,
-        ),
-        lower("cpu_near", "CPU time of the near end per byte of the traffic", Unit::NsPerB),
-        lower("cpu_far", "CPU time of the far end per byte of the traffic", Unit::NsPerB),
-        derived(lower(
-            "ratio",
-            "the round trip beside the traffic over the one without",
-            Unit::Ratio,
-        )),
-        derived(neutral(
-            "queue",
-            "bytes in flight before a message: the traffic's bandwidth times the time it adds",
-            Unit::B,
-        )),
-    ],
+    metrics: metrics! {
+        "idle_round_trip" => Ns Lower Os: "there and back with nothing beside it, just before";
+        "round_trip" => Ns Lower Os: "there and back beside the traffic";
+        "bandwidth_up" => BPerS Higher Os: "traffic up that the far end received, over its time";
+        "bandwidth_down" => BPerS Higher Os:
+            "traffic down that the near end received, over its time";
+        "cpu_near" => NsPerB Lower Os: "CPU time of the near end per byte of the traffic";
+        "cpu_far" => NsPerB Lower Os: "CPU time of the far end per byte of the traffic";
+        "ratio" => derived Ratio Lower Os: "the round trip beside the traffic over the one without";
+        "queue" => derived B None Os:
+            "bytes in flight before a message: the traffic's bandwidth times the time it adds";
+    },
     params: params![
         &[FAR_PARAM],
         Beside::PARAMS,
         &[PLACEMENT_PARAM],
-        &[
-            Param::setting(
-                "time",
-                "length of the window beside the traffic; auto: four case times",
-                Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "timeout",
-                "round trips that take longer never ended",
-                Domain::ns(1_000_000, 4_000_000_000),
-                ["2s"; 3],
-            ),
-        ],
+        settings! {
+            "time": Domain::Either(&["auto"], 1_000_000, 3_000_000_000, Unit::Ns), ["auto"; 3] =>
+                "length of the window beside the traffic; auto: four case times";
+            "timeout": Domain::ns(1_000_000, 4_000_000_000), ["2s"; 3] =>
+                "round trips that take longer never ended";
+        },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     views: &[ViewCard::bars("round_trip").each(&["far"])],

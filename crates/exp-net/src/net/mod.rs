@@ -11,32 +11,7 @@ use bench::experiment::{Offer, Skip};
 use bench::measure::{Bench, Values};
 use record::case::Case;
 use record::event::Samples;
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
 use stats::histogram::Histogram as Distribution;
-
-// Metrics of the family: all are the operating system's.
-
-const fn time(name: &'static str, doc: &'static str) -> Metric {
-    lower(name, doc, Unit::Ns)
-}
-
-const fn lower(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Lower, Kind::Os)
-}
-
-const fn higher(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::Higher, Kind::Os)
-}
-
-const fn neutral(name: &'static str, doc: &'static str, unit: Unit) -> Metric {
-    Metric::new(name, doc, unit, Better::None, Kind::Os)
-}
-
-const fn derived(mut metric: Metric) -> Metric {
-    metric.derived = true;
-    metric
-}
 
 /// Has a setting stand in the facts of the cases that it is for: a law sees cases only.
 fn tell(offer: &mut Offer, setting: &str, at: &str, is_for: impl Fn(&Case, u64) -> bool) {

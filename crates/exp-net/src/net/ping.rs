@@ -74,16 +74,15 @@
 
 mod measured;
 
-use super::{derived, lower, time};
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, LOOPBACK, Offer, Param,
-    Params, Preset, Site, Skip, ViewCard, windows_round_cost,
+    Card, CaseId, DerivedValue, Domain, FAR, FAR_PARAM, Fields, Known, LOOPBACK, Offer, Params,
+    Preset, Site, Skip, ViewCard, windows_round_cost,
 };
 use bench::measure::Bench;
-use bench::params;
+use bench::{metrics, params, settings};
 use host::net::Echoes as Granted;
 use laws::net::ping::{self as law, Echoes, Ip};
 use laws::net::rtt::Arrivals;
@@ -93,7 +92,6 @@ use record::event::Prediction;
 use record::key::Value;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
-use record::unit::Unit;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -116,35 +114,26 @@ const OVER_PING: [(Protocol, &str); 2] =
 static CARD: Card = Card {
     id: "net.ping",
     title: "ICMP echoes",
-    metrics: &[
-        time("round_trip", "from before the call that sends until the thread has the answer"),
-        time(
-            "kernel_round_trip",
-            "from before the call that sends until the kernel took the answer up: what ping prints",
-        ),
-        time("wake_up", "from the kernel's stamp until the thread has the answer"),
-        lower("loss", "echoes without an answer in time, of those sent", Unit::Ratio),
-        derived(lower(
-            "tcp_over_ping",
-            "net.rtt's round trip of 56 or 64 bytes by TCP less `round_trip`",
-            Unit::Ns,
-        )),
-        derived(lower(
-            "udp_over_ping",
-            "net.rtt's round trip of 56 or 64 bytes by UDP less `round_trip`",
-            Unit::Ns,
-        )),
-    ],
+    metrics: metrics! {
+        "round_trip" => Ns Lower Os:
+            "from before the call that sends until the thread has the answer";
+        "kernel_round_trip" => Ns Lower Os:
+            "from before the call that sends until the kernel took the answer up: what ping prints";
+        "wake_up" => Ns Lower Os: "from the kernel's stamp until the thread has the answer";
+        "loss" => Ratio Lower Os: "echoes without an answer in time, of those sent";
+        "tcp_over_ping" => derived Ns Lower Os:
+            "net.rtt's round trip of 56 or 64 bytes by TCP less `round_trip`";
+        "udp_over_ping" => derived Ns Lower Os:
+            "net.rtt's round trip of 56 or 64 bytes by UDP less `round_trip`";
+    },
     params: params![
         &[FAR_PARAM],
         Echoes::PARAMS,
         &[PLACEMENT_PARAM],
-        &[Param::setting(
-            "interval",
-            "between the beginnings of two sparse echoes",
-            Domain::ns(INTERVAL_MIN_NS, 1_000_000_000),
-            ["1ms"; 3],
-        )],
+        settings! {
+            "interval": Domain::ns(INTERVAL_MIN_NS, 1_000_000_000), ["1ms"; 3] =>
+                "between the beginnings of two sparse echoes";
+        },
     ],
     after: &["clock.rate", "os.syscall", "net.rtt"],
     views: &[ViewCard::bars("round_trip").each(&["far"])],

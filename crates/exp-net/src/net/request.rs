@@ -80,19 +80,18 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use super::{higher, lower, neutral, tell, time, unless_empty};
+use super::{tell, unless_empty};
 use crate::net::ends::{Dial, Door};
 use crate::net::place;
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
-    unknown,
+    Card, Domain, FAR_PARAM, Hazards, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::link::RoundOrder;
 use bench::measure::{Bench, FarEnd};
-use bench::params;
+use bench::{metrics, params, settings};
 use laws::net::request::{self as law, Asked, Load, Requests};
 use party::Party;
 use record::case::{Case, Series};
@@ -111,44 +110,29 @@ pub struct Request;
 static CARD: Card = Card {
     id: "net.request",
     title: "Requests by a schedule",
-    metrics: &[
-        time("response", "from the moment at which a request was due to its reply"),
-        time("service", "from sending a request to its reply"),
-        time("lateness", "from the moment at which a request was due to its sending"),
-        higher("rate", "replies a second", Unit::OpPerS),
-        higher(
-            "rate_ratio",
-            "replies a second over requests a second that were asked for",
-            Unit::Ratio,
-        ),
-        lower("lost", "share of the requests without a reply in time", Unit::Ratio),
-        neutral("cpu_near", "CPU time of the near end per request; it never sleeps", Unit::NsPerOp),
-        lower("cpu_far", "CPU time of the far end per request", Unit::NsPerOp),
-    ],
+    metrics: metrics! {
+        "response" => Ns Lower Os: "from the moment at which a request was due to its reply";
+        "service" => Ns Lower Os: "from sending a request to its reply";
+        "lateness" => Ns Lower Os: "from the moment at which a request was due to its sending";
+        "rate" => OpPerS Higher Os: "replies a second";
+        "rate_ratio" => Ratio Higher Os:
+            "replies a second over requests a second that were asked for";
+        "lost" => Ratio Lower Os: "share of the requests without a reply in time";
+        "cpu_near" => NsPerOp None Os: "CPU time of the near end per request; it never sleeps";
+        "cpu_far" => NsPerOp Lower Os: "CPU time of the far end per request";
+    },
     params: params![
         &[FAR_PARAM],
         Requests::PARAMS,
         &[PLACEMENT_PARAM],
-        &[
-            Param::setting(
-                "timeout",
-                "no reply is waited for longer, or than ten median times of the closed loop",
-                Domain::ns(1_000_000, 60_000_000_000),
-                ["200ms"; 3],
-            ),
-            Param::setting(
-                "time",
-                "how long requests are sent; auto: four case times",
-                Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns),
-                ["auto"; 3],
-            ),
-            Param::setting(
-                "stall",
-                "the far end stands still once for so long",
-                Domain::ns(0, 4_000_000_000),
-                ["0"; 3],
-            ),
-        ],
+        settings! {
+            "timeout": Domain::ns(1_000_000, 60_000_000_000), ["200ms"; 3] =>
+                "no reply is waited for longer, or than ten median times of the closed loop";
+            "time": Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns), ["auto"; 3] =>
+                "how long requests are sent; auto: four case times";
+            "stall": Domain::ns(0, 4_000_000_000), ["0"; 3] =>
+                "the far end stands still once for so long";
+        },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     views: &[

@@ -82,7 +82,7 @@ mod fresh;
 mod tests;
 mod trip;
 
-use super::{lower, tell, time, unless_empty};
+use super::{tell, unless_empty};
 use crate::net::ends::{Dial, Door, PATIENCE};
 use crate::net::place;
 use crate::net::usage::Usage;
@@ -90,10 +90,10 @@ use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::placement::PLACEMENT_PARAM;
 use bench::experiment::{
-    Card, Domain, FAR_PARAM, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard, unknown,
+    Card, Domain, FAR_PARAM, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, Declared, FarEnd};
-use bench::params;
+use bench::{metrics, params, settings};
 use connections::{alone, connect};
 use counts::Counts;
 use echo::{Ask, Open, Told};
@@ -103,7 +103,6 @@ use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key_figure::KeyFigure;
 use record::metric::Metric;
-use record::unit::Unit;
 use std::time::Duration;
 use trip::{Plan, Trip};
 
@@ -131,21 +130,19 @@ const PLAIN: [(&str, &[&str]); 3] =
 static CARD: Card = Card {
     id: "net.rtt",
     title: "Round trips of messages",
-    metrics: &[
-        time("round_trip", "a message there and back, not halved"),
-        lower("cpu_near", "CPU time of the near end's threads per exchange", Unit::NsPerOp),
-        lower("cpu_far", "CPU time of the far end's threads per exchange", Unit::NsPerOp),
-    ],
+    metrics: metrics! {
+        "round_trip" => Ns Lower Os: "a message there and back, not halved";
+        "cpu_near" => NsPerOp Lower Os: "CPU time of the near end's threads per exchange";
+        "cpu_far" => NsPerOp Lower Os: "CPU time of the far end's threads per exchange";
+    },
     params: params![
         &[FAR_PARAM],
         Exchange::PARAMS,
         &[PLACEMENT_PARAM],
-        &[Param::setting(
-            "pause",
-            "before each sparse exchange",
-            Domain::ns(1_000, 100_000_000),
-            ["1ms"; 3],
-        )],
+        settings! {
+            "pause": Domain::ns(1_000, 100_000_000), ["1ms"; 3] =>
+                "before each sparse exchange";
+        },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch", "os.ipc"],
     views: &[

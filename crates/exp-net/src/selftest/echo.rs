@@ -26,15 +26,13 @@
 use crate::net::ends::{Dial, Door, PATIENCE};
 use anyhow::{Result, ensure};
 use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Domain, FAR_PARAM, Field, Fields, Param, Preset, Site, Unit, predicted,
-};
+use bench::experiment::{Card, Domain, FAR_PARAM, Field, Fields, Preset, Site, predicted};
 use bench::measure::{Bench, FarEnd};
-use bench::{case, params, symbols};
+use bench::{case, metrics, params, settings, symbols};
 use record::case::{Case, Series};
 use record::event::Prediction;
 use record::key::Value;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -59,25 +57,16 @@ case! {
 static CARD: Card = Card {
     id: "selftest.echo",
     title: "Two ends: messages that come back",
-    metrics: &[
-        Metric::time("round_trip", "send to return of one message", Kind::Os),
-        Metric::new(
-            "received",
-            "messages that the far end saw",
-            Unit::Count,
-            Better::None,
-            Kind::Os,
-        ),
-    ],
+    metrics: metrics! {
+        "round_trip" => Ns Lower Os: "send to return of one message";
+        "received" => Count None Os: "messages that the far end saw";
+    },
     params: params![
         &[FAR_PARAM],
         Messages::PARAMS,
-        &[Param::setting(
-            "end",
-            "whether the far end serves, or fails after it",
-            End::DOMAIN,
-            ["serves"; 3],
-        )],
+        settings! {
+            "end": End::DOMAIN, ["serves"; 3] => "whether the far end serves, or fails after it";
+        },
     ],
     ..Card::PLAIN
 };

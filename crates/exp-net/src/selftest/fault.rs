@@ -22,14 +22,12 @@
 
 use anyhow::{Result, anyhow, bail};
 use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{
-    Card, Fields, Offer, Params, Preset, Site, Skip, Unit, predicted, unknown,
-};
+use bench::experiment::{Card, Fields, Offer, Params, Preset, Site, Skip, predicted, unknown};
 use bench::measure::Bench;
-use bench::{case, symbols};
+use bench::{case, metrics, symbols};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use std::time::Duration;
 
 /// The experiment.
@@ -60,7 +58,9 @@ case! {
 static CARD: Card = Card {
     id: "selftest.fault",
     title: "Rounds that go wrong",
-    metrics: &[Metric::new("answer", "42", Unit::Count, Better::None, Kind::Os)],
+    metrics: metrics! {
+        "answer" => Count None Os: "42";
+    },
     params: Round::PARAMS,
     ..Card::PLAIN
 };

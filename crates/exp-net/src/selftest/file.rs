@@ -21,12 +21,13 @@
 
 use anyhow::{Context, Result, ensure};
 use bench::experiment::contract::{Experiment, Facts, Files};
-use bench::experiment::{Card, Domain, Hazards, Need, Param, Preset, Site, predicted};
+use bench::experiment::{Card, Domain, Hazards, Need, Preset, Site, predicted};
 use bench::link::RoundOrder;
 use bench::measure::Bench;
+use bench::{metrics, settings};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
-use record::metric::{Kind, Metric};
+use record::metric::Metric;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -41,13 +42,12 @@ pub struct OneFile;
 static CARD: Card = Card {
     id: "selftest.file",
     title: "A file that rounds only read",
-    metrics: &[Metric::time("read", "one read of the file", Kind::Io)],
-    params: &[Param::setting(
-        "size",
-        "size of the file",
-        Domain::bytes(BLOCK_BYTES as u64, 1 << 30),
-        ["4KiB"; 3],
-    )],
+    metrics: metrics! {
+        "read" => Ns Lower Io: "one read of the file";
+    },
+    params: settings! {
+        "size": Domain::bytes(BLOCK_BYTES as u64, 1 << 30), ["4KiB"; 3] => "size of the file";
+    },
     needs: &[Need::Directory],
     ..Card::PLAIN
 };

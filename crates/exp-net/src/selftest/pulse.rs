@@ -22,11 +22,12 @@
 
 use anyhow::Result;
 use bench::experiment::contract::{Experiment, Facts};
-use bench::experiment::{Card, Domain, Param, Preset, Site, Unit, ViewCard, predicted};
+use bench::experiment::{Card, Domain, Preset, Site, ViewCard, predicted};
 use bench::measure::{Bench, Declared, Values};
+use bench::{metrics, settings};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use std::time::{Duration, Instant};
 
 /// The experiment.
@@ -38,19 +39,13 @@ pub struct Pulse;
 static CARD: Card = Card {
     id: "selftest.pulse",
     title: "Once, alone: a rate over time",
-    metrics: &[Metric::new(
-        "rate",
-        "rotations per second",
-        Unit::OpPerS,
-        Better::Higher,
-        Kind::Hardware,
-    )],
-    params: &[Param::setting(
-        "duration",
-        "how long it takes",
-        Domain::ns(100_000_000, 60_000_000_000),
-        ["200ms", "500ms", "2s"],
-    )],
+    metrics: metrics! {
+        "rate" => OpPerS Higher Hardware: "rotations per second";
+    },
+    params: settings! {
+        "duration": Domain::ns(100_000_000, 60_000_000_000), ["200ms", "500ms", "2s"] =>
+            "how long it takes";
+    },
     repeat: Repeat::Once { duration_s: 0.5 },
     isolation: Isolation::Alone,
     views: &[ViewCard::timeline("series")],

@@ -21,16 +21,16 @@
 //! DESIGN §3.
 
 use anyhow::Result;
-use bench::case;
 use bench::experiment::contract::{Experiment, Facts, one_series};
 use bench::experiment::{
-    Card, CaseId, DerivedValue, Domain, Known, Offer, Params, Preset, Site, Skip, Unit, ViewCard,
+    Card, CaseId, DerivedValue, Domain, Known, Offer, Params, Preset, Site, Skip, ViewCard,
     predicted,
 };
 use bench::measure::{Bench, Values};
+use bench::{case, metrics};
 use record::case::{Case, Order, Series};
 use record::event::{Prediction, Repeat};
-use record::metric::{Better, Kind, Metric};
+use record::metric::Metric;
 use std::time::Duration;
 
 /// The experiment.
@@ -50,10 +50,10 @@ case! {
 static CARD: Card = Card {
     id: "selftest.sweep",
     title: "A sweep with a made-up step",
-    metrics: &[
-        Metric::time("cost", "made-up cost", Kind::Os),
-        Metric::derived("knee", "largest size before the step", Unit::B, Better::None, Kind::Os),
-    ],
+    metrics: metrics! {
+        "cost" => Ns Lower Os: "made-up cost";
+        "knee" => derived B None Os: "largest size before the step";
+    },
     params: Point::PARAMS,
     after: &["selftest.pulse"],
     repeat: Repeat::Sweep,
