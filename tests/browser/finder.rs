@@ -105,6 +105,13 @@ fn an_experiment_leads_to_its_distributions() {
 #[test]
 fn the_contents_say_how_verdicts_came_out() {
     let tab = Tab::open(&Page::of_everything().file(), Look::DESK);
+    // What is folded is filled in when it is opened.
+    tab.eval("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })");
+    tab.wait_for(
+        "every table to be filled in",
+        "[...document.querySelectorAll('details.list[data-fold]')].every((folded) => \
+         folded.querySelector('table, ul') !== null)",
+    );
     let wrong: Vec<String> = tab.get(
         "[...document.querySelectorAll('main section[data-figures]')].filter((section) => { \
          const link = document.querySelector(`nav a[href=\"#${section.id}\"]`); \

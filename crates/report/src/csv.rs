@@ -8,7 +8,7 @@ use record::run::Run;
 use serde_json::Value;
 
 /// Columns, and where each stands in a figure of the flat result.
-const COLUMNS: [(&str, &str); 76] = [
+const COLUMNS: [(&str, &str); 77] = [
     ("experiment", "/experiment"),
     ("case", "/case"),
     ("at", "/at"),
@@ -82,6 +82,7 @@ const COLUMNS: [(&str, &str); 76] = [
     ("best_round", "/stats/best_round"),
     ("median_all", "/stats/median_all"),
     ("median_undisturbed", "/stats/median_undisturbed"),
+    ("key", "/key"),
     ("notes", "/notes"),
     ("plumb", ""),
     ("run", ""),
@@ -179,18 +180,13 @@ mod tests {
         }
         let have: BTreeSet<String> =
             COLUMNS.iter().map(|(_, pointer)| (*pointer).to_owned()).collect();
-        // A bound's formula, shares and conditions are in the flat result alone; of objects, null
-        // stands for all.
+        // A bound's formula and conditions are in the flat result alone; of objects, null stands for
+        // all.
         found.retain(|at| {
-            ![
-                "bound_rule/constant",
-                "bound_rule/inputs",
-                "bound_rule/uncertainty",
-                "shares",
-                "conditions",
-            ]
-            .iter()
-            .any(|part| at.contains(&format!("prediction/{part}")))
+            !["bound_rule/constant", "bound_rule/inputs", "bound_rule/uncertainty", "conditions"]
+                .iter()
+                .any(|part| at.contains(&format!("prediction/{part}")))
+                && !at.ends_with("prediction/shares")
                 && !["/ci", "/stats", "/prediction", "/derived_prediction", "/as_found"]
                     .contains(&at.as_str())
         });

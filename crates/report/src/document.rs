@@ -50,6 +50,8 @@ pub enum Block {
     /// Every figure: a table, which is searched and sorted where a format can, with how each row's
     /// figure spreads; as many as there are rows.
     Figures(Table, Vec<Option<Spread>>),
+    /// Key figures at a glance.
+    Keys(Vec<Keys>),
     /// A plot.
     Plot(Plot),
     /// A matrix as coloured cells.
@@ -133,6 +135,28 @@ impl Tone {
             Severity::Note => Tone::Muted,
         }
     }
+}
+
+/// A table of figures, each with its place along an axis of its own or of all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Keys {
+    /// What they are.
+    pub title: String,
+    /// A row for each.
+    pub table: Table,
+    /// Each row's place.
+    pub places: Vec<Place>,
+}
+
+/// Where a figure lies along an axis from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Its value.
+    pub value: f64,
+    /// Its interval.
+    pub interval: Option<(f64, f64)>,
+    /// What was predicted of it.
+    pub predicted: Option<(f64, f64)>,
 }
 
 /// How one figure's rounds and samples lie, in the figure's unit.

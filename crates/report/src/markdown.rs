@@ -87,7 +87,10 @@ fn parts(section: &Section) -> Vec<Part> {
             _ if is_aside => (Weight::Aside, Some(section.heading.as_str())),
             Block::Plot(_) | Block::Grid(_) => (Weight::Plots, Some("Tables and plots")),
             Block::Table(_) if is_experiment => (Weight::Tables, Some("Tables and plots")),
-            Block::Table(table) | Block::Figures(table, _) => (Weight::Facts, is_many.then_some(table.caption.as_str())),
+            Block::Table(table) | Block::Figures(table, _) => {
+                (Weight::Facts, is_many.then_some(table.caption.as_str()))
+            }
+            Block::Keys(_) => (Weight::Facts, None),
             Block::KeyValues(_) => (Weight::Facts, is_many.then_some("More")),
         };
         let fold = fold.map(html);
@@ -117,7 +120,7 @@ fn what(block: &Block) -> &'static str {
         Block::Paragraph(text) if text.starts_with(METHOD) => "the manual",
         Block::Paragraph(_) | Block::Subheading(_) => "text",
         Block::KeyValues(_) => "facts",
-        Block::Table(_) | Block::Figures(..) => "tables",
+        Block::Table(_) | Block::Figures(..) | Block::Keys(_) => "tables",
         Block::Plot(_) | Block::Grid(_) => "plots",
         Block::Notes(_) => "remarks",
         Block::Manual(_) => "the manual",
@@ -134,6 +137,9 @@ fn of_block(block: &Block) -> String {
             .map(|(name, value)| format!("- **{}**: {}\n", escaped(name), escaped(value)))
             .collect(),
         Block::Table(table) | Block::Figures(table, _) => of_table(table),
+        Block::Keys(keys) => {
+            keys.iter().map(|one| of_table(&one.table)).collect::<Vec<_>>().join("\n")
+        }
         Block::Plot(plot) => of_plot(plot),
         Block::Grid(grid) => {
             format!("*Matrix: {}. The HTML report draws it.*\n", escaped(&grid.title))

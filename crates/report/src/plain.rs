@@ -53,6 +53,12 @@ fn of_block(block: &mut Block) {
             }
         }
         Block::Table(table) => of_table(table),
+        Block::Keys(keys) => {
+            for one in keys {
+                text(&mut one.title);
+                of_table(&mut one.table);
+            }
+        }
         Block::Figures(table, spreads) => {
             of_table(table);
             for spread in spreads.iter_mut().flatten() {

@@ -101,7 +101,7 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
             notes.iter().flat_map(|(severity, text)| note(*severity, text, look)).collect()
         }
         // A matrix's figures stand in a table; what is folded elsewhere has no place here.
-        Block::Grid(_) | Block::Manual(_) | Block::Folded { .. } => Vec::new(),
+        Block::Keys(_) | Block::Grid(_) | Block::Manual(_) | Block::Folded { .. } => Vec::new(),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod compare;
 mod conclusions;
 mod crosscheck;
 mod experiment;
+mod first;
 mod groups;
 mod lab_table;
 mod machine;
@@ -44,7 +45,8 @@ pub fn build_among(run: &Run, published: &[Run]) -> Document {
     if run.header.is_crosscheck() {
         return of_crosscheck(run, &findings);
     }
-    let mut sections = vec![machine::section(run), method::section(run)];
+    let mut sections = vec![first::section(run, &figures)];
+    sections.extend([machine::section(run), method::section(run)]);
     sections.extend(of_experiments(run, &figures));
     sections.extend(crosscheck::section(run));
     sections.extend([

@@ -74,7 +74,7 @@ fn cell(finding: &Finding) -> Cell {
 }
 
 /// `plumb standard · 6 min 4 s · AMD EPYC, 2 vCPU KVM, …`.
-fn title(run: &Run) -> String {
+pub(super) fn title(run: &Run) -> String {
     let elapsed = run.footer.as_ref().map(|footer| {
         let seconds = footer.elapsed_s.round() as u64;
         match seconds / 60 {
@@ -87,7 +87,7 @@ fn title(run: &Run) -> String {
 }
 
 /// `fair: the core was shared 22 % of the time; …`.
-fn told(quality: &Quality) -> Cell {
+pub(super) fn told(quality: &Quality) -> Cell {
     let aspects = quality.aspects.iter();
     // The first three are what a reader looks for; others where there is something of them.
     let shown = aspects.enumerate().filter(|(at, (.., grade))| *at < 3 || *grade > Grade::Good);

@@ -41,7 +41,10 @@ pub fn is_experiment(section: &Section) -> bool {
 }
 
 /// The family's name, before the first of its sections.
-fn family<'section>(section: &'section Section, before: Option<&&Section>) -> Option<&'section str> {
+fn family<'section>(
+    section: &'section Section,
+    before: Option<&&Section>,
+) -> Option<&'section str> {
     let of = |section: &'section Section| section.id.split_once('.').map(|(family, _)| family);
     let own = of(section)?;
     let last = before.and_then(|before| before.id.split_once('.')).map(|(family, _)| family);

@@ -66,6 +66,7 @@ const plumbFinder = (() => {
 
   return (root, { caption, heads, columns, tones, spreads }) => {
     const labels = columns[0];
+    const spread = (i) => Object.fromEntries(Object.entries(spreads).map(([name, all]) => [name, all[i]]));
     const last = heads.length - 1;
     const verdictOf = (i) => columns[last][i].replace(" (disturbed)", "");
     const familyOf = (i) => labels[i].split(".")[0];
@@ -101,14 +102,14 @@ const plumbFinder = (() => {
     const cell = (at, i) => {
       const text = columns[at][i];
       if (at > 0) return make("td", { className: at === last ? tones[i] : "" }, text);
-      if (!spreads[i]) return make("th", { scope: "row" }, text);
+      if (!spreads.text?.[i]) return make("th", { scope: "row" }, text);
       const button = make("button", { type: "button", className: "figure" }, text);
       button.setAttribute("aria-expanded", "false");
       button.addEventListener("click", () => {
         const row = button.closest("tr"), isOpen = button.getAttribute("aria-expanded") === "true";
         button.setAttribute("aria-expanded", String(!isOpen));
         if (isOpen) row.nextSibling.remove();
-        else row.after(opened(spreads[i], text, heads.length));
+        else row.after(opened(spread(i), text, heads.length));
       });
       return make("th", { scope: "row" }, button);
     };

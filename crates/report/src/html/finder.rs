@@ -35,9 +35,21 @@ pub fn json(table: &Table, spreads: &[Option<Spread>]) -> String {
         "heads": table.columns.iter().map(|one| json!([one.heading, one.is_number])).collect::<Vec<_>>(),
         "columns": (0..table.columns.len()).map(column).collect::<Vec<_>>(),
         "tones": tones.collect::<Vec<_>>(),
-        "spreads": spreads.iter().map(|one| one.as_ref().map(places)).collect::<Vec<_>>(),
+        "spreads": by_field(spreads),
     })
     .to_string()
+}
+
+/// Each field of all spreads, in the order of the rows; null where a row's has none.
+fn by_field(spreads: &[Option<Spread>]) -> Map<String, Value> {
+    let mut fields: Map<String, Value> = Map::new();
+    for (at, spread) in spreads.iter().enumerate() {
+        for (name, value) in spread.iter().flat_map(places) {
+            let all = fields.entry(name).or_insert_with(|| json!(vec![Value::Null; spreads.len()]));
+            all[at] = value;
+        }
+    }
+    fields
 }
 
 fn tone(tone: Tone) -> &'static str {
@@ -94,7 +106,7 @@ impl Along {
     }
 }
 
-fn places(spread: &Spread) -> Value {
+fn places(spread: &Spread) -> Map<String, Value> {
     let along = Along::of(spread);
     let rounds = |is_disturbed: bool| -> Vec<i64> {
         let own = spread.rounds.iter().filter(|(_, disturbed)| *disturbed == is_disturbed);
@@ -125,7 +137,7 @@ fn places(spread: &Spread) -> Value {
         put("modes", modes.collect());
     }
     put("text", json!(spread.text));
-    Value::Object(of)
+    of
 }
 
 /// A digit for each step: its height, of which the greatest has all; what has any sample has some.
@@ -171,10 +183,14 @@ mod tests {
     fn a_far_prediction_leaves_room_for_what_was_measured() {
         let far = places(&spread((100.0, 1e9)));
         let [from, to] = [0, 1].map(|at| far["density"][at].as_i64().expect("a place"));
-        assert!(to - from > 80, "{far}");
+        assert!(to - from > 80, "{far:?}");
         assert_eq!(far["predicted"][1], json!(200));
         // All the same, and nothing predicted.
-        let same = Spread { value: 5.0, density: Density { low: 5.0, high: 5.0, ..Density::default() }, ..Spread::default() };
+        let same = Spread {
+            value: 5.0,
+            density: Density { low: 5.0, high: 5.0, ..Density::default() },
+            ..Spread::default()
+        };
         assert_eq!(places(&same)["value"], json!(100));
     }
 

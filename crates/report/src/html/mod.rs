@@ -3,6 +3,7 @@
 
 mod contents;
 mod finder;
+mod keys;
 #[cfg(test)]
 mod library;
 mod manual;
@@ -31,6 +32,10 @@ const PAGE: &str = include_str!("page.js");
 const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.packed"));
 const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha256"));
 
+/// Rows above which a table, which is folded, is filled in by the page's script: a few ladders are
+/// half of all rows.
+const PACKED_ROWS: usize = 60;
+
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
 
@@ -58,14 +63,16 @@ pub fn render(document: &Document, print: Print) -> String {
     let document = &plain::document(document);
     let shown = contents::in_order(document);
     let mut drawn = Drawn::default();
-    let sections: Vec<Markup> = shown.iter().map(|section| of_section(section, &mut drawn)).collect();
+    let sections: Vec<Markup> =
+        shown.iter().map(|section| of_section(section, &mut drawn)).collect();
     let script = format!("{PLOTS}{FINDER}{PAGE}");
     let digest = STANDARD.encode(Sha256::digest(&script));
     let (has_script, has_plots) = (!drawn.is_empty(), !drawn.pictures.is_empty());
     let digests = [(has_script, digest.as_str()), (has_plots, LIBRARY_DIGEST)];
     let digests: Vec<&str> =
         digests.into_iter().filter(|(is_in, _)| *is_in).map(|(_, digest)| digest).collect();
-    let packed = |id: &str, text: &str| html! { script id=(id) type="text/plain" { (PreEscaped(text)) } };
+    let packed =
+        |id: &str, text: &str| html! { script id=(id) type="text/plain" { (PreEscaped(text)) } };
     let page = html! {
         (DOCTYPE)
         html lang="en" data-print=(print.text()) {
@@ -119,10 +126,16 @@ impl Drawn {
 
     /// An element that the script fills when it is opened; `instead` says where the same stands for
     /// those without scripts.
-    fn fold(&mut self, summary: &str, inside: Markup, instead: &str) -> Markup {
+    fn fold(
+        &mut self,
+        class: Option<&str>,
+        summary: &str,
+        inside: Markup,
+        instead: &str,
+    ) -> Markup {
         self.folded.push(inside.into_string());
         html! {
-            details data-fold=(self.folded.len() - 1) {
+            details class=[class] data-fold=(self.folded.len() - 1) {
                 summary { (summary) }
                 div { noscript { (instead) } }
             }
@@ -188,7 +201,12 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
             Block::KeyValues(pairs) => dl {
                 @for (name, text) in pairs { div { dt { (name) } dd { (text) } } }
             },
+            Block::Table(table) if table.rows.len() > PACKED_ROWS => {
+                @let instead = "`plumb report RUN -f wiki` has the table, and every figure is in the summary.";
+                (drawn.fold(Some("list"), &table::summary(table), table::grid(table), instead))
+            },
             Block::Table(table) => (table::render(table)),
+            Block::Keys(all) => (keys::render(all)),
             Block::Figures(table, spreads) => {
                 @let () = drawn.figures = Some(finder::json(table, spreads));
                 (finder::element(table))
@@ -198,11 +216,11 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
             Block::Notes(notes) => (of_notes(notes, drawn)),
             Block::Folded { summary, blocks } => {
                 @let inside = html! { @for block in blocks { (of_block(block, level, drawn)) } };
-                (drawn.fold(summary, inside, "`plumb report RUN --format json` has every reason."))
+                (drawn.fold(None, summary, inside, "`plumb report RUN --format json` has every reason."))
             },
             Block::Manual(text) => {
                 @let inside = html! { div.manual { (manual::render(text, level)) } };
-                (drawn.fold("Manual of this experiment", inside, "`plumb explain ID` prints it."))
+                (drawn.fold(None, "Manual of this experiment", inside, "`plumb explain ID` prints it."))
             },
         }
     }
@@ -226,7 +244,7 @@ fn of_notes(notes: &[(Severity, String)], drawn: &mut Drawn) -> Markup {
     html! {
         (list(&urgent))
         @if plain.len() > MANY_NOTES {
-            (drawn.fold(&format!("{} notes", plain.len()), list(&plain), "`plumb report RUN --format json` has every note."))
+            (drawn.fold(Some("list"), &format!("{} notes", plain.len()), list(&plain), "`plumb report RUN --format json` has every note."))
         } @else {
             (list(&plain))
         }

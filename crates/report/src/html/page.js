@@ -73,6 +73,7 @@
   const texts = JSON.parse(folded ?? "[]");
   const fill = (fold) => {
     fold.lastElementChild.innerHTML = texts[fold.dataset.fold];
+    fold.querySelectorAll(".scroll").forEach((box) => watch.observe(box));
   };
   folds.forEach((fold) => fold.addEventListener("toggle", () => fill(fold), { once: true }));
 
@@ -208,7 +209,10 @@
     before = root.dataset.scheme;
     root.dataset.scheme = "light";
     closed = [...document.querySelectorAll("section:not(#figures) > details.list:not([open])")];
-    closed.forEach((details) => { details.open = true; });
+    closed.forEach((details) => {
+      details.open = true;
+      if (details.dataset.fold) fill(details);
+    });
     theme = read();
     figures.forEach(draw);
   });

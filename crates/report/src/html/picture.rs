@@ -205,6 +205,11 @@ fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
         true => (Digits(6), Digits::of(plot.x.is_log, x)),
         false => (Digits::of(plot.x.is_log, x), Digits::of(plot.y.is_log, y)),
     };
+    // Nobody reads what was predicted off a picture to a hair.
+    let length = match series.shape {
+        Shape::Band | Shape::Ranges => Digits(length.0.saturating_sub(1).max(1)),
+        _ => length,
+    };
     data.insert("x".to_owned(), of(&|point| place.json(point.x)));
     data.insert("y".to_owned(), of(&|point| length.json(point.y)));
     if series.points.iter().any(|point| point.ends.is_some()) {

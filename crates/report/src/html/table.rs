@@ -13,31 +13,30 @@ const SHORT: usize = 10;
 /// Rows from which what first cells have in common, up to a colon, stands once above them.
 const GROUPED_FROM: usize = 24;
 
-/// The element of a table, folded where it is long, without what stands in the summary of all
-/// figures.
+/// The element of a table, folded where it is long.
 pub fn render(table: &Table) -> Markup {
-    let is_shown: Vec<bool> = table.columns.iter().map(|column| !column.is_in_summary).collect();
-    match is_shown.contains(&false) {
-        true => of_shown(&without(table, &is_shown)),
-        false => of_shown(table),
+    html! {
+        @if table.rows.len() > MANY_ROWS {
+            details.list {
+                summary { (summary(table)) }
+                (grid(table))
+            }
+        } @else {
+            (grid(table))
+        }
     }
 }
 
-fn without(table: &Table, is_shown: &[bool]) -> Table {
-    let mut left = table.clone();
-    let shown = || is_shown.iter().copied();
-    let mut keep = shown();
-    left.columns.retain(|_| keep.next().unwrap_or(true));
-    for row in &mut left.rows {
-        let mut keep = shown();
-        row.cells.retain(|_| keep.next().unwrap_or(true));
-    }
-    left
+/// What stands on a folded table.
+pub fn summary(table: &Table) -> String {
+    format!("{} ({} rows)", table.caption, table.rows.len())
 }
 
-fn of_shown(table: &Table) -> Markup {
+/// A table that lies open, without what stands in the summary of all figures.
+pub fn grid(table: &Table) -> Markup {
+    let table = &without_summed_up(table);
     let many = table.rows.len() > MANY_ROWS;
-    let grid = html! {
+    html! {
         div.scroll {
             table class=[alignment(table)] {
                 @if !table.caption.is_empty() { caption class=[many.then_some("unseen")] { (table.caption) } }
@@ -47,20 +46,22 @@ fn of_shown(table: &Table) -> Markup {
                 tbody { (rows(table)) }
             }
         }
-    };
-    html! {
-        @if many {
-            details.list {
-                summary { (table.caption) " (" (table.rows.len()) " rows)" }
-                (grid)
-            }
-        } @else {
-            (grid)
-        }
     }
 }
 
-/// Classes of the columns of numbers, and of the last one where there are more than classes.
+fn without_summed_up(table: &Table) -> Table {
+    let is_shown: Vec<bool> = table.columns.iter().map(|column| !column.is_in_summary).collect();
+    let mut left = table.clone();
+    let mut shown = is_shown.iter().copied();
+    left.columns.retain(|_| shown.next().unwrap_or(true));
+    for row in &mut left.rows {
+        let mut shown = is_shown.iter().copied();
+        row.cells.retain(|_| shown.next().unwrap_or(true));
+    }
+    left
+}
+
+/// Classes of the columns of numbers, as far as there are classes.
 fn alignment(table: &Table) -> Option<String> {
     let columns = table.columns.iter().zip(1..=ALIGNED);
     let columns = columns.filter(|(column, _)| column.is_number);
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(
             render(&table(vec![row])).into_string(),
             "<div class=\"scroll\"><table class=\"n2\"><caption>Costs</caption><thead><tr>\
-             <th scope=\"col\">case<th scope=\"col\">cost</thead><tbody><tr><th scope=\"row\">a&lt;b\
+             <th scope=\"col\">case<th scope=\"col\">cost</thead><tbody><tr><th>a&lt;b\
              <td class=\"warn\">9 ns</tbody></table></div>"
         );
     }
@@ -155,8 +156,8 @@ mod tests {
         for group in ["cpu.call", "os.ipc"] {
             assert_eq!(page.matches(group).count(), 1, "{page}");
         }
-        assert!(page.contains("<tr><th scope=\"row\">size=24 cost<td>24"), "{page}");
+        assert!(page.contains("<tr><th>size=24 cost<td>24"), "{page}");
         let page = render(&table((0..3).map(row).collect())).into_string();
-        assert!(page.contains("<th scope=\"row\">cpu.call:size=0 cost"), "{page}");
+        assert!(page.contains("<th>cpu.call:size=0 cost"), "{page}");
     }
 }

@@ -129,12 +129,13 @@ pub(crate) fn check(text: &str) -> (usize, usize) {
 
 fn tables_of(document: &Document) -> usize {
     let blocks = document.sections.iter().flat_map(|section| &section.blocks);
-    blocks
-        .filter(|(audience, block)| {
-            *audience != Audience::Terminal
-                && matches!(block, Block::Table(_) | Block::Figures(..))
-        })
-        .count()
+    let shown = blocks.filter(|(audience, _)| *audience != Audience::Terminal);
+    let tables = shown.map(|(_, block)| match block {
+        Block::Table(_) | Block::Figures(..) => 1,
+        Block::Keys(keys) => keys.len(),
+        _ => 0,
+    });
+    tables.sum()
 }
 
 #[test]

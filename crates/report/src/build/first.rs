@@ -1,0 +1,204 @@
+//! What a page begins with: how far the run can be trusted, the key figures by group, and the
+//! latency ladder.
+
+use super::summary;
+use crate::document::{Block, Cell, Keys, Place, Row, Section, Table};
+use crate::values::{counted, percent};
+use analysis::figure::Figure;
+use analysis::keys::{Line, lines};
+use analysis::quality::quality;
+use analysis::score::score;
+use record::event::{PredictionKind, Range};
+use record::quantity::digits;
+use record::run::Run;
+
+/// Least length of an axis, as a factor: what lies closer together is as good as one value.
+const LEAST: f64 = 3.0;
+/// Room at both ends of an axis, as a share of its length.
+const MARGIN: f64 = 0.06;
+
+const HEADINGS: [&str; 5] = ["figure", "#measured", "#interval", "#predicted", "verdict"];
+
+/// The section; of a run without key figures only what can be said of it as a whole.
+pub fn section(run: &Run, figures: &[Figure]) -> Section {
+    let lines = lines(run, figures);
+    // Each figure has a row of its own.
+    let single: Vec<Line> = lines.iter().flat_map(apart).collect();
+    let mut blocks = vec![Block::KeyValues(as_a_whole(run, figures))];
+    let groups = single.chunk_by(|one, next| one.group == next.group);
+    let mut keys: Vec<Keys> = groups.map(|own| card(own[0].group, own)).collect();
+    keys.extend(ladder(&single));
+    if !keys.is_empty() {
+        blocks.push(Block::Keys(keys));
+    }
+    let blocks = blocks.into_iter().map(Block::on_page).collect();
+    Section::new("overview", "Key figures", blocks)
+}
+
+/// A line for each figure of a line.
+fn apart<'run>(line: &Line<'run>) -> Vec<Line<'run>> {
+    let alone = |figure: &(&'run str, &'run Figure)| Line {
+        group: line.group,
+        title: line.title.clone(),
+        figures: vec![*figure],
+    };
+    line.figures.iter().map(alone).collect()
+}
+
+fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
+    let mut pairs = vec![("run", summary::title(run)), ("started", run.header.started.clone())];
+    pairs.extend(quality(run).map(|quality| ("quality", summary::told(&quality).text)));
+    let prior = score(figures, PredictionKind::Prior).all;
+    if let Some(inside) = prior.inside_share() {
+        let width = prior.median_width.map_or_else(String::new, |width| {
+            format!("; a predicted range typically spans a factor of {}", digits(width))
+        });
+        let of = counted(prior.figures, "figure");
+        pairs.push((
+            "score",
+            format!("{} of {of} fell in the predicted range{width}", percent(inside)),
+        ));
+    }
+    pairs.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+}
+
+fn range_of(line: &Line) -> Option<Range> {
+    let (_, figure) = line.figures.first()?;
+    figure.shown_prediction().and_then(|judged| judged.prediction.range)
+}
+
+fn cells(line: &Line) -> Row {
+    let row = summary::row(line);
+    Row::of(vec![
+        Cell::plain(row.heading),
+        Cell::plain(row.measured),
+        Cell::plain(row.interval),
+        Cell::plain(row.predicted),
+        row.verdict,
+    ])
+}
+
+/// The key figures of a group, each along an axis of its own.
+fn card(group: &str, lines: &[Line]) -> Keys {
+    let places = lines.iter().map(|line| Axis::of(std::slice::from_ref(line)).place(line));
+    Keys {
+        title: group.to_owned(),
+        table: Table::new(format!("Key figures: {group}"), &HEADINGS, lines.iter().map(cells)),
+        places: places.collect(),
+    }
+}
+
+/// The key figures that are times, from the shortest to the longest, along one axis.
+fn ladder(lines: &[Line]) -> Option<Keys> {
+    let value = |line: &Line| line.figures.first().and_then(|(_, figure)| figure.value);
+    let is_time = |line: &&Line| {
+        line.figures.iter().all(|(_, figure)| figure.unit().is_time())
+            && value(line).is_some_and(|value| value > 0.0)
+    };
+    let mut times: Vec<Line> = lines.iter().filter(is_time).cloned().collect();
+    times.sort_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
+    let axis = Axis::of(&times);
+    let rows = times.iter().map(|line| {
+        let mut row = cells(line);
+        row.cells.truncate(2);
+        row
+    });
+    let caption = "The key times from the shortest to the longest, on a logarithmic axis";
+    (times.len() > 1).then(|| Keys {
+        title: "Latency ladder".to_owned(),
+        table: Table::new(caption, &HEADINGS[..2], rows),
+        places: times.iter().map(|line| axis.place(line)).collect(),
+    })
+}
+
+/// A logarithmic axis, of which 0 and 1 are the ends.
+struct Axis {
+    low: f64,
+    length: f64,
+}
+
+impl Axis {
+    /// From the least to the greatest of what is measured and predicted.
+    fn of(lines: &[Line]) -> Axis {
+        let of_line = |line: &Line| {
+            let figures = line.figures.iter();
+            let measured = figures.flat_map(|(_, figure)| {
+                let ends = figure.ci.map(|(low, high)| [low, high]);
+                figure.value.into_iter().chain(ends.into_iter().flatten())
+            });
+            let range = range_of(line).map(|range| [range.low, range.high]);
+            measured.chain(range.into_iter().flatten()).collect::<Vec<f64>>()
+        };
+        let all = lines.iter().flat_map(of_line).filter(|value| *value > 0.0 && value.is_finite());
+        let ends = |(low, high): (f64, f64), value: f64| (low.min(value), high.max(value));
+        let (low, high) = all.map(f64::ln).fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+        if low > high {
+            return Axis { low: 0.0, length: 1.0 };
+        }
+        let lacking = (LEAST.ln() - (high - low)).max(0.0) / 2.0;
+        let margin = MARGIN * (high - low).max(LEAST.ln());
+        Axis { low: low - lacking - margin, length: high - low + 2.0 * (lacking + margin) }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        match value > 0.0 {
+            true => ((value.ln() - self.low) / self.length).clamp(0.0, 1.0),
+            false => 0.0,
+        }
+    }
+
+    fn place(&self, line: &Line) -> Place {
+        let both = |(low, high): (f64, f64)| (self.at(low), self.at(high));
+        let figure = line.figures.first().map(|(_, figure)| *figure);
+        Place {
+            value: self.at(figure.and_then(|figure| figure.value).unwrap_or(0.0)),
+            interval: figure.and_then(|figure| figure.ci).map(both),
+            predicted: range_of(line).map(|range| both((range.low, range.high))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::section;
+    use crate::document::{Block, Keys};
+    use analysis::{figures, sample};
+
+    fn keys() -> Vec<Keys> {
+        let run = sample::run();
+        let section = section(&run, &figures(&run));
+        let keys = section.blocks.into_iter().find_map(|(_, block)| match block {
+            Block::Keys(keys) => Some(keys),
+            _ => None,
+        });
+        keys.expect("the sample has key figures")
+    }
+
+    #[test]
+    fn every_key_figure_has_a_row_and_a_place_in_its_group() {
+        let keys = keys();
+        let titles: Vec<&str> = keys.iter().map(|one| one.title.as_str()).collect();
+        assert_eq!(titles, ["CPU", "MEM", "OS", "Latency ladder"]);
+        for one in &keys {
+            assert_eq!(one.table.rows.len(), one.places.len());
+            for place in &one.places {
+                let ends = [place.interval, place.predicted].into_iter().flatten();
+                for (low, high) in ends {
+                    assert!((0.0..=high).contains(&low) && high <= 1.0, "{place:?}");
+                }
+            }
+        }
+        // The value lies in its interval.
+        let place = keys[1].places[0];
+        let (low, high) = place.interval.expect("was measured in rounds");
+        assert!((low..=high).contains(&place.value), "{place:?}");
+    }
+
+    #[test]
+    fn the_ladder_rises() {
+        let keys = keys();
+        let ladder = keys.last().expect("there is one");
+        assert!(ladder.places.len() >= 3);
+        assert!(ladder.places.windows(2).all(|pair| pair[0].value <= pair[1].value));
+    }
+}

@@ -1,0 +1,90 @@
+//! Key figures: a card for each group, in which a dot and its interval lie over the predicted band.
+//! Without scripts they are there too.
+
+use crate::document::{Cell, Keys, Place, Tone};
+use maud::{Markup, html};
+
+/// Length and height of a picture, in its own units.
+const SIZE: (f64, f64) = (120.0, 12.0);
+/// Least length of an interval or band that is seen.
+const LEAST: f64 = 1.5;
+
+/// The cards.
+pub fn render(all: &[Keys]) -> Markup {
+    html! {
+        div.cards {
+            @for one in all {
+                div.card.scroll {
+                    h3 { (one.title) }
+                    table {
+                        caption.unseen { (one.table.caption) }
+                        thead { tr;
+                            @for (at, column) in one.table.columns.iter().enumerate() {
+                                th scope="col"; (column.heading)
+                                @if at == 0 { th scope="col"; span.unseen { "picture" } }
+                            }
+                        }
+                        tbody {
+                            @for (row, place) in one.table.rows.iter().zip(&one.places) {
+                                tr;
+                                @for (at, cell) in row.cells.iter().enumerate() {
+                                    @if at == 0 { th; (cell.text) td; (picture(place)) } @else { (of_cell(cell)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        p.aside { "Dot: measured, line: its interval, band: predicted; each on a logarithmic axis." }
+    }
+}
+
+fn of_cell(cell: &Cell) -> Markup {
+    let class = match cell.tone {
+        Tone::Plain => None,
+        Tone::Good => Some("good"),
+        Tone::Warn => Some("warn"),
+        Tone::Bad => Some("bad"),
+        Tone::Muted => Some("muted"),
+    };
+    html! { td class=[class]; (cell.text) }
+}
+
+fn picture(place: &Place) -> Markup {
+    let (length, height) = SIZE;
+    let middle = height / 2.0;
+    let along = |share: f64| format!("{:.1}", share * length);
+    let stretch = |(low, high): (f64, f64)| (high - low).max(LEAST / length);
+    html! {
+        svg viewBox={ "0 0 " (length) " " (height) } aria-hidden="true" {
+            @if let Some(ends) = place.predicted {
+                path.band d={ "M" (along(ends.0)) " 0h" (along(stretch(ends))) "v" (height) "h-" (along(stretch(ends))) "z" } {}
+            }
+            @if let Some(ends) = place.interval {
+                path.line d={ "M" (along(ends.0)) " " (middle) "h" (along(stretch(ends))) } {}
+            }
+            circle cx=(along(place.value)) cy=(middle) r="2.6" {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::render;
+    use crate::document::{Cell, Keys, Place, Row, Table, Tone};
+
+    #[test]
+    fn a_dot_lies_over_its_interval_and_the_predicted_band() {
+        let row = Row::of(vec![Cell::plain("null <call>"), Cell::toned("within", Tone::Good)]);
+        let place = Place { value: 0.5, interval: Some((0.4, 0.6)), predicted: Some((0.25, 0.75)) };
+        let table = Table::new("Keys", &["figure", "verdict"], [row]);
+        let keys = Keys { title: "OS".to_owned(), table, places: vec![place] };
+        let page = render(&[keys]).into_string();
+        for part in ["M30.0 0h60.0v12h-60.0z", "M48.0 6h24.0", "cx=\"60.0\"", "null &lt;call&gt;"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert_eq!(page.matches("<th scope=\"col\">").count(), 3, "{page}");
+        assert!(page.contains("<td class=\"good\">within"), "{page}");
+    }
+}
