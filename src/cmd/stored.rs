@@ -68,7 +68,7 @@ pub fn history(compared: &[&Run]) -> History {
             let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
             // Runs of another estimator teach nothing of this one's scatter.
             let estimator = facts.environment.get(ESTIMATOR);
-            let is_alike = is_alike && estimator == Some(&base.format.to_string());
+            let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
             if !is_alike || is_compared(facts) || facts.end.is_none() || facts.is_crosscheck() {
                 continue;
             }
@@ -158,7 +158,7 @@ fn beside(run: &Run) -> Option<Beside> {
     })
 }
 
-/// Name of the estimator in that environment: the record's format.
+/// Name of the estimator in that environment.
 const ESTIMATOR: &str = "format";
 
 /// The environment with what measured, by name.
@@ -168,7 +168,7 @@ fn environment(header: &Header) -> BTreeMap<String, String> {
         ("plumb", header.plumb.clone()),
         ("build", header.build.clone()),
         ("rustc", header.rustc.clone()),
-        (ESTIMATOR, header.format.to_string()),
+        (ESTIMATOR, header.estimator().to_string()),
         ("preset", header.options.preset.clone()),
         ("set", header.options.set.join(" ")),
         ("cpus", format!("{:?}", header.cpus)),

@@ -25,4 +25,4 @@ pub mod view;
 mod width;
 
 /// Version of the record's format. A reader refuses records with a higher one.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
