@@ -121,8 +121,8 @@ fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64
                 Raw::Quartets { k, .. } | Raw::Batch { k, .. } => (*k).max(1) as f64,
                 Raw::Event { .. } => 1.0,
             };
-            let values = samples.raw.samples();
-            let values = values.iter().map(|value| (*value, operations));
+            let values = samples.raw.samples().into_iter();
+            let values = values.map(|value| (value, operations));
             rounds.insert((&samples.series, samples.round), values.collect());
         }
     }

@@ -17,6 +17,7 @@ pub mod plain;
 pub mod plan;
 mod prediction;
 pub mod quantity;
+pub mod redact;
 pub mod run;
 mod samples;
 pub mod shown;

@@ -1,5 +1,6 @@
 //! What was measured in a round: samples, distributions and rows over time.
 
+use crate::event::Calibration;
 use crate::key::{CaseId, Value};
 use crate::note::Notes;
 use serde::de::Error as _;
@@ -39,7 +40,12 @@ pub enum Raw {
 
 impl Raw {
     /// The samples in the metric's unit (quartets: ns per operation).
-    pub fn samples(&self) -> Cow<'_, [f64]> {
+    pub fn samples(&self) -> Vec<f64> {
+        self.values().into_owned()
+    }
+
+    /// The same, where the record lists them without a copy.
+    pub fn values(&self) -> Cow<'_, [f64]> {
         match self {
             Raw::Event { values } | Raw::Batch { values, .. } => Cow::Borrowed(values),
             Raw::Quartets { k, n, two_n, .. } => n
@@ -84,7 +90,7 @@ pub struct Samples {
     /// The values.
     pub raw: Raw,
     /// What every value is a whole multiple of, where that is known: the record lists the multiples
-    /// ([`Samples::count_in`]).
+    /// ([`Samples::shorten`]).
     pub step: Option<f64>,
     /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified.
     /// Empty where nothing was probed.
@@ -101,10 +107,13 @@ pub struct Samples {
 
 /// Significant digits of a step: a counter's frequency is known to a billionth.
 const STEP_DIGITS: usize = 10;
-/// Distance of a value from a whole multiple of a step that still counts as one, in steps.
-const OFF_STEP: f64 = 1e-3;
+/// Distance of a value from a whole multiple of a step that still counts as one, in steps, and as a
+/// share of the multiple: values were rounded to ten digits.
+const OFF_STEP: (f64, f64) = (1e-3, 1e-9);
 /// Fewer values are listed as they are: some would be multiples of anything by chance.
 const LEAST_IN_STEPS: usize = 16;
+/// More values are listed in ascending order, by their differences.
+const MOST_IN_ORDER: usize = 1000;
 
 impl Samples {
     /// Samples of a first visit, with nothing beside them.
@@ -125,25 +134,31 @@ impl Samples {
         }
     }
 
-    /// Takes events as whole multiples of the first of some steps that they are multiples of; they
-    /// stay as they are where none fits. A clock's reading has no more digits than its steps.
-    pub fn count_in(&mut self, steps: &[f64]) {
-        let Raw::Event { values } = &mut self.raw else {
+    /// Readies many events for a record that lists no more than what was measured: whole multiples of
+    /// the clock's steps, and in ascending order where nothing needs the one in which they came.
+    pub fn shorten(&mut self, clock: &Calibration, in_order: bool) {
+        let Raw::Event { values } = &mut self.raw else { return };
+        if values.len() < LEAST_IN_STEPS {
             return;
-        };
-        let is_multiple = |step: f64| {
-            let off = |value: &f64| (value / step - (value / step).round()).abs();
-            step.is_normal() && step > 0.0 && values.iter().all(|value| off(value) <= OFF_STEP)
-        };
-        let fits = steps.iter().copied().find(|step| is_multiple(*step));
-        self.step = fits.filter(|_| values.len() >= LEAST_IN_STEPS);
-        if let Some(step) = self.step {
-            let counts: Vec<i64> = counts(values, step);
-            let step = to_digits(step);
+        }
+        let steps = [clock.resolution_ns, 1e9 / clock.counter_hz, 1.0];
+        let fits = |step: &f64| values.iter().all(|value| is_multiple(*value, *step));
+        if let Some(found) = steps.into_iter().find(fits) {
+            let counts = counts(values, found);
+            let step = to_digits(found);
             self.step = Some(step);
             *values = multiples(&counts, step);
+            if !in_order && self.width.is_empty() && values.len() > MOST_IN_ORDER {
+                values.sort_unstable_by(f64::total_cmp);
+            }
         }
     }
+}
+
+fn is_multiple(value: f64, step: f64) -> bool {
+    let count = value / step;
+    let off = OFF_STEP.0 + OFF_STEP.1 * count.abs();
+    step.is_normal() && step > 0.0 && (count - count.round()).abs() <= off
 }
 
 fn counts(values: &[f64], step: f64) -> Vec<i64> {
@@ -156,6 +171,21 @@ fn multiples(counts: &[i64], step: f64) -> Vec<f64> {
 
 fn to_digits(value: f64) -> f64 {
     format!("{value:.*e}", STEP_DIGITS - 1).parse().unwrap_or(value)
+}
+
+/// Each less the one before; the first as it is.
+fn differences(counts: &[i64]) -> Vec<i64> {
+    let before = std::iter::once(&0).chain(counts);
+    counts.iter().zip(before).map(|(count, before)| count - before).collect()
+}
+
+fn sums(differences: &[i64]) -> Vec<i64> {
+    let mut sum = 0_i64;
+    let next = |difference: &i64| {
+        sum = sum.saturating_add(*difference);
+        sum
+    };
+    differences.iter().map(next).collect()
 }
 
 /// Samples as their line has them, flat: of a tagged enum within it serde would first make a tree
@@ -175,6 +205,8 @@ struct Line<'samples> {
     step: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<i64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ascending: Option<Vec<i64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     values: Option<Cow<'samples, [f64]>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,6 +256,7 @@ impl Serialize for Samples {
             k: None,
             step: self.step,
             steps: None,
+            ascending: None,
             values: None,
             n: None,
             two_n: None,
@@ -235,7 +268,13 @@ impl Serialize for Samples {
             notes: Cow::Borrowed(&self.notes),
         };
         match (&self.raw, self.step) {
-            (Raw::Event { values }, Some(step)) => line.steps = Some(counts(values, step)),
+            (Raw::Event { values }, Some(step)) => {
+                let counts = counts(values, step);
+                match counts.len() > MOST_IN_ORDER && counts.is_sorted() {
+                    true => line.ascending = Some(differences(&counts)),
+                    false => line.steps = Some(counts),
+                }
+            }
             (Raw::Event { values }, None) => line.values = Some(Cow::Borrowed(values.as_slice())),
             (Raw::Quartets { k, n, two_n, voids }, _) => {
                 (line.of, line.k, line.voids) = (Of::Quartets, Some(*k), Some(*voids));
@@ -260,10 +299,11 @@ impl<'de> Deserialize<'de> for Samples {
         };
         let raw = match line.of {
             Of::Event => Raw::Event {
-                values: match (line.step, line.steps) {
-                    (Some(step), Some(counts)) => multiples(&counts, step),
-                    (Some(_), None) => return Err(lacks("steps")),
-                    (None, _) => listed(line.values, "values")?,
+                values: match (line.step, line.steps, line.ascending) {
+                    (Some(step), Some(counts), _) => multiples(&counts, step),
+                    (Some(step), None, Some(ascending)) => multiples(&sums(&ascending), step),
+                    (Some(_), None, None) => return Err(lacks("steps")),
+                    (None, ..) => listed(line.values, "values")?,
                 },
             },
             Of::Quartets => Raw::Quartets {
@@ -338,3 +378,50 @@ pub struct Trace {
 
 /// Rows that a trace may hold.
 pub const TRACE_ROWS_MAX: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_IN_ORDER, Raw, Samples};
+    use crate::event::Calibration;
+    use crate::key::CaseId;
+
+    fn clock() -> Calibration {
+        serde_json::from_value(serde_json::json!({"source": "tsc", "counter_hz": 2.5e9,
+            "counter_error": 0.0, "windows_hz": [], "resolution_ns": 10.0, "pair_cost_ns": 20.0,
+            "vdso_falls_back": false, "core_hz": 3e9, "core_source": "chains",
+            "multiply_cycles": null, "cpu": 0, "notes": []}))
+        .unwrap()
+    }
+
+    fn check(values: &[f64], in_order: bool, step: Option<f64>, listed: &str) -> Samples {
+        let raw = Raw::Event { values: values.to_vec() };
+        let mut samples = Samples::new("s", 1, CaseId::new(), "m", raw);
+        samples.shorten(&clock(), in_order);
+        assert_eq!(samples.step, step);
+        let line = serde_json::to_string(&samples).unwrap();
+        assert!(line.contains(listed), "{line}");
+        assert_eq!(serde_json::from_str::<Samples>(&line).unwrap(), samples);
+        samples
+    }
+
+    #[test]
+    fn events_are_listed_in_the_clock_s_greatest_step() {
+        let of = |step: f64| (0..20).map(|at| step * f64::from(100 + at % 3)).collect::<Vec<_>>();
+        check(&of(10.0), true, Some(10.0), r#""steps":[100,101,102,100"#);
+        check(&of(0.4), true, Some(0.4), r#""steps":[100,101,102,100"#);
+        check(&of(7.0), true, Some(1.0), r#""steps":[700,707,714,700"#);
+        check(&of(0.123), true, None, r#""values":[12.3,"#);
+        check(&[10.0; 3], true, None, r#""values":[10.0,"#);
+    }
+
+    #[test]
+    fn many_are_listed_in_ascending_order_where_nothing_needs_theirs() {
+        let count = u32::try_from(MOST_IN_ORDER).unwrap() + 1;
+        let values: Vec<f64> = (0..count).rev().map(|at| 10.0 * f64::from(50 + at)).collect();
+        check(&values, true, Some(10.0), r#""steps":[1050,"#);
+        let sorted = check(&values, false, Some(10.0), r#""ascending":[50,1,1,"#);
+        let mut values = values;
+        values.reverse();
+        assert_eq!(sorted.raw, Raw::Event { values });
+    }
+}

@@ -3,7 +3,8 @@
 /// The values in ascending order. Finite values assumed; a NaN would sort last.
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    // The stable sort joins runs, such as rounds that are in order each.
+    sorted.sort_by(f64::total_cmp);
     sorted
 }
 

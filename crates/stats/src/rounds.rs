@@ -30,10 +30,10 @@ impl Condition {
     pub fn values(self, samples: &Samples) -> Cow<'_, [f64]> {
         match self {
             Condition::AsFound if samples.visit > 0 => Cow::default(),
-            Condition::AsFound => samples.raw.samples(),
+            Condition::AsFound => samples.raw.values(),
             Condition::Alone(_) if samples.width.is_empty() => Cow::default(),
             Condition::Alone(level) => {
-                let values = samples.raw.samples();
+                let values = samples.raw.values();
                 let read = values.iter().zip(&samples.width);
                 let alone = read.filter(|(_, width)| is_alone(**width, level));
                 alone.map(|(value, _)| *value).collect()
@@ -159,7 +159,7 @@ fn of_blocks(
 ) -> Vec<Valued> {
     let blocks = |(n, (samples, _)): (&u32, &OfRound)| {
         let disturbed = known.get(n).is_some_and(|(disturbed, _)| *disturbed);
-        let values = samples.iter().flat_map(|samples| samples.raw.samples().into_owned());
+        let values = samples.iter().flat_map(|samples| samples.raw.samples());
         values.map(move |value| (value, disturbed)).collect::<Vec<_>>()
     };
     let all = rounds.iter().flat_map(blocks).zip(1..);

@@ -152,6 +152,7 @@ const MOVING: &[(&str, f64)] = &[
 
 /// Names in the description of the host that move by themselves, or that the environment tells.
 const UNTOLD: &[&str] = &[
+    "count",
     "counted",
     "load",
     "pressure",
