@@ -1,9 +1,10 @@
 //! What `run` and `plan` share: from arguments to a plan.
 
-use crate::cmd::{BUILD, Failure};
+use crate::cmd::{BUILD, Failure, output};
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use record::event::Options;
+use record::quantity::decimal_sizes;
 use session::plan::default_budget;
 use session::setup::{BUDGET_MAX, Setup, Wanted};
 use std::path::{Path, PathBuf};
@@ -116,6 +117,13 @@ impl Choice {
     /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is
     /// that of a run that is to be made.
     pub fn setup(&self, name: Option<String>, stop: &AtomicBool) -> Result<Setup, Failure> {
+        for text in self.set.iter().chain(&self.selectors) {
+            for (size, bytes, binary) in decimal_sizes(text) {
+                output::diagnose(&format!(
+                    "plumb: {size} is decimal: {bytes} bytes; type {binary} for the binary size"
+                ));
+            }
+        }
         let wanted = Wanted {
             build: BUILD,
             catalogue: FAMILIES,

@@ -11,14 +11,16 @@ use fail_on::FailOn;
 use record::event::Header;
 use record::run::Run;
 use report::build::compare::build;
-use report::{compare_csv, compare_json, html, markdown, terminal};
+use report::{compare_csv, compare_json, counted, html, markdown, terminal};
 use session::select::Selection;
 use session::store;
 use std::path::PathBuf;
 
-/// Compares runs figure by figure: what changed around them, and what differs by more than chance.
+/// Compares runs figure by figure: the verdict, what changed by more than chance, what could not be
+/// seen, and what differs around the runs.
 ///
-/// The first run is the base. Findings are corrected for the number of figures, and lie outside the
+/// The first run is the base, A; the others are B, C and so on. `plumb compare last` compares the
+/// last run with the one before it on the same machine. Findings are corrected for the number of figures, and lie outside the
 /// band that two runs of an unchanged machine keep: learnt from three or more stored runs of the
 /// machine under one condition; until then assumed (1.5 % from run to run for hardware figures, 4 %
 /// for os and io figures), which a noisy machine does not keep. Runs of a published machine are set
@@ -27,14 +29,14 @@ use std::path::PathBuf;
 #[command(after_long_help = EXAMPLES)]
 #[command(
     after_help = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
-    2 usage, the runs share no figure, or a rule has no tested figure."
+    2 usage, the runs share no figure, or a rule has no tested figure; 5 undecided: most figures of \
+    a rule cannot show a change of its size."
 )]
 pub struct Args {
     /// Base run: a unique prefix of its name, `last`, `published/…`, or a path to its record
     #[arg(required_unless_present = "schema")]
     base: Option<String>,
-    /// Runs that are compared with it
-    #[arg(default_value = "last")]
+    /// Runs that are compared with it [default: last]
     new: Vec<String>,
     /// Exit with 1 only on such findings: slower, faster, changed, missing or never, `slower:5%`
     /// for at least 5 % of the base value (and outside the figure's band), `slower:5%@memory` for
@@ -44,7 +46,8 @@ pub struct Args {
     /// Compare these figures alone (selectors as of `plumb run`); may be repeated
     #[arg(long, value_name = "SELECTOR")]
     only: Vec<String>,
-    /// Also every figure side by side, which the terminal leaves out otherwise
+    /// Also what stands behind the answer: every difference around the runs, bands, figures that came
+    /// closest, and every figure side by side
     #[arg(long)]
     all: bool,
     /// What to render it as
@@ -60,9 +63,11 @@ pub struct Args {
 
 const EXAMPLES: &str =
     "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
-2 usage, the runs share no figure, or a rule of --fail-on has no tested figure.
+2 usage, the runs share no figure, or a rule of --fail-on has no tested figure; 5 undecided: most
+figures of a rule cannot show a change of its size.
 
 Examples:
+  plumb compare last                        the last run against the one before it on its machine
   plumb compare before.jsonl after.jsonl
   plumb compare published/r0-i7-3770k last --all
   plumb compare before.jsonl after.jsonl --format html -o comparison.html
@@ -73,7 +78,8 @@ In CI, with a record of the base kept beside the code:
 
   --fail-on slower             any figure that is worse: slower, or more where less is better
   --fail-on slower:5%          worse by at least 5 % of its base value, and outside the figure's
-                               band: ± 4.2 % (hardware) or ± 12 % (os, io) until runs are stored
+                               band: ± 4.2 % (hardware) or ± 12 % (os, io) until runs are stored;
+                               exit code 5 where most figures cannot show 5 %
   --fail-on slower:5%@memory --fail-on slower:20%@os.pipe
                                each figure by its own rule; one that is met is enough
   --fail-on changed:10%@memory.latency:pages=huge
@@ -104,17 +110,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
     let only = Selection::parse(&args.only, FAMILIES).map_err(usage)?;
-    let names: Vec<&String> = args.base.iter().chain(&args.new).collect();
-    let runs = names.iter().map(|name| stored::open(name)).collect::<Result<Vec<Run>, _>>()?;
+    let names = names(args.base.as_deref().unwrap_or("last"), &args.new)?;
+    let runs = at_once(&names, |name| stored::open(name)).into_iter();
+    let runs = runs.collect::<Result<Vec<Run>, _>>()?;
     if let Some((name, _)) = names.iter().zip(&runs).find(|(_, run)| run.header.is_crosscheck()) {
         return Err(Failure::Usage(format!(
             "{name} is a crosscheck, which has no figures of its own; `plumb report {name}` shows it"
         )));
     }
     let history = stored::history(&runs.iter().collect::<Vec<_>>());
-    let measured: Vec<Measured> = runs
-        .iter()
-        .map(|run| Measured { run, figures: selected(figures(run), &args.only, &only) })
+    let figures = at_once(&runs, figures).into_iter();
+    let measured: Vec<Measured> = figures
+        .zip(&runs)
+        .map(|(figures, run)| Measured { run, figures: selected(figures, &args.only, &only) })
         .collect();
     let Some(comparison) = compare(&measured, &history) else {
         return Err(Failure::Usage("name two runs to compare".to_owned()));
@@ -126,6 +134,26 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ));
     }
     judge(&comparison, &rules)
+}
+
+/// The runs to compare, the base first. `last` alone: the last one against the one before it.
+fn names(base: &str, new: &[String]) -> Result<Vec<String>, Failure> {
+    match (base, new) {
+        ("last", []) => Ok(stored::last_two()?.into()),
+        (base, []) => Ok(vec![base.to_owned(), "last".to_owned()]),
+        (base, new) => Ok(std::iter::once(base.to_owned()).chain(new.iter().cloned()).collect()),
+    }
+}
+
+/// Does one thing to all of some, at once.
+fn at_once<T: Sync, R: Send>(all: &[T], one: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let started: Vec<_> = all.iter().map(|of| scope.spawn(|| one(of))).collect();
+        let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
+        ended
+            .map(|result| result.unwrap_or_else(|fault| std::panic::resume_unwind(fault)))
+            .collect()
+    })
 }
 
 fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Figure> {
@@ -170,51 +198,59 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             false => Ok(()),
         };
     }
-    let (mut failed, mut void) = (false, None);
+    let (mut failed, mut void, mut undecided) = (false, None, None);
     for rule in rules {
         let found = rule.of(&comparison.against);
-        let told = |text: &str| {
-            output::diagnose(&format!("plumb: --fail-on {}: {text}", rule.text()));
-        };
+        let told = |text: &str| format!("--fail-on {}: {text}", rule.text());
+        let diagnose = |text: &str| output::diagnose(&format!("plumb: {}", told(text)));
         if found.met > 0 {
             failed = true;
-            let figures = if found.met == 1 { "figure" } else { "figures" };
-            told(&format!("{} {figures}", found.met));
+            diagnose(&counted(found.met, "figure"));
         }
         if !rule.needs_tests() {
             continue;
         }
         if found.tested == 0 {
-            void = Some(format!(
-                "--fail-on {}: none of the {} figures that both runs have there was tested, and {} \
-                 are not in the new run: the rule cannot be met",
-                rule.text(),
-                found.common,
-                found.missing
-            ));
+            void = Some(told(&format!(
+                "none of the {} figures that both runs have there was tested, and {} are not in the \
+                 new run: the rule cannot be met",
+                found.common, found.missing
+            )));
             continue;
         }
         if found.missing > 0 {
-            told(&format!(
+            diagnose(&format!(
                 "{} figures tested, {} of the base run are not in the new one (`missing` fails on \
                  these)",
                 found.tested, found.missing
             ));
         }
-        if rule.has_size() && found.below_band > 0 {
-            told(&format!(
-                "a change of that size is inside the band of {} of {} figures",
-                found.below_band, found.tested
-            ));
+        if rule.has_size() && found.blind > 0 {
+            let text = format!(
+                "{} of {} figures cannot show a change of that size",
+                found.blind, found.tested
+            );
+            match found.met == 0 && 2 * found.blind > found.tested {
+                true => undecided = Some(told(&format!("undecided: {text}"))),
+                false => diagnose(&text),
+            }
         }
     }
-    match (failed, void) {
-        (true, told) => {
-            told.iter().for_each(|told| output::diagnose(&format!("plumb: {told}")));
+    let tell = |text: Option<String>| {
+        text.iter().for_each(|text| output::diagnose(&format!("plumb: {text}")));
+    };
+    match (failed, void, undecided) {
+        (true, void, undecided) => {
+            tell(void);
+            tell(undecided);
             Err(Failure::Finding)
         }
-        (false, Some(told)) => Err(Failure::Usage(told)),
-        (false, None) => Ok(()),
+        (false, Some(void), undecided) => {
+            tell(undecided);
+            Err(Failure::Usage(void))
+        }
+        (false, None, Some(undecided)) => Err(Failure::Undecided(undecided)),
+        (false, None, None) => Ok(()),
     }
 }
 

@@ -29,7 +29,7 @@ use thiserror::Error;
 #[derive(Parser)]
 #[command(name = "plumb", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 fine; 1 a finding (compare, crosscheck, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
+    after_help = "Exit codes: 0 fine; 1 a finding (compare, crosscheck, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable; 5 undecided (compare --fail-on)."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -50,7 +50,6 @@ enum Command {
     Agent(agent::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
-    #[command(hide = true)]
     Man(completions::ManArgs),
     #[command(hide = true)]
     Worker(worker::Args),
@@ -77,6 +76,9 @@ pub enum Failure {
     /// It worked, and found something.
     #[error("")]
     Finding,
+    /// It worked, and cannot tell whether there is what was asked for.
+    #[error("{0}")]
+    Undecided(String),
     /// A signal ended it; the hint says how to go on.
     #[error("{0}")]
     Interrupted(String),
@@ -103,6 +105,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Failed(_) => 3,
             Failure::Interrupted(_) => 4,
+            Failure::Undecided(_) => 5,
         }
     }
 }

@@ -2,13 +2,17 @@
 
 use crate::cmd::choice::Choice;
 use crate::cmd::{Failure, output};
+use bench::device;
 use bench::experiment::{AnyExperiment, Peer, Site};
 use record::case::Case;
-use record::event::Prediction;
+use record::event::{PlannedExperiment, Prediction};
 use record::metric::Metric;
-use record::quantity::render;
+use record::quantity::{render, render_bytes};
+use report::counted;
+use serde_json::json;
 use session::plan::Work;
 use session::setup::Setup;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -20,10 +24,19 @@ pub struct Args {
     /// Every case with its prediction and the reason for it
     #[arg(long, short)]
     verbose: bool,
+    /// Print the plan as one JSON object instead, as a record has it
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let setup = args.choice.setup(None, &AtomicBool::new(false))?;
+    if args.json {
+        let effects = effects(&setup).into_iter();
+        let effects: BTreeMap<&str, String> = effects.collect();
+        let object = json!({"plan": setup.planned.plan, "effects": effects});
+        return Ok(output::print(&format!("{object:#}\n"))?);
+    }
     let mut text = format!("{}\n", site_text(&setup));
     for peer in &setup.site.peers {
         text.push_str(&format!("{}\n", peer_text(peer)));
@@ -80,6 +93,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
             }
         }
     }
+    text.push_str("\nWhat a run does to this machine\n");
+    for (name, effect) in effects(&setup) {
+        text.push_str(&format!("  {name:<8} {effect}\n"));
+    }
     let plan = &setup.planned.plan;
     let rounds =
         (plan.looks.first().copied().unwrap_or(1), plan.looks.last().copied().unwrap_or(1));
@@ -94,8 +111,45 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(output::print(&text)?)
 }
 
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+/// What a run does to this machine: its load, what it takes and writes, and what it evicts.
+fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
+    let planned = setup.planned.plan.experiments.iter().filter(|one| one.skipped.is_none());
+    let planned: Vec<_> = planned.filter(|one| !one.series.is_empty()).collect();
+    let ids = |is: &dyn Fn(&PlannedExperiment) -> bool| -> Vec<&str> {
+        planned.iter().filter(|one| is(one)).map(|one| one.id.as_str()).collect()
+    };
+    let threads = |one: &PlannedExperiment| {
+        let cases = one.series.iter().flat_map(|series| &series.cases);
+        cases.filter_map(|case| case.int("threads")).max().unwrap_or(1)
+    };
+    let on_all = ids(&|one| threads(one) > 1);
+    let mut load = "one CPU busy at a time, at the highest priority that is allowed".to_owned();
+    if !on_all.is_empty() {
+        load.push_str(&format!("; several CPUs in {}", on_all.join(", ")));
+    }
+    let writers = ids(&|one| device::allowance(&setup.site, &one.id) > 0);
+    let most: u64 = writers.iter().map(|id| device::allowance(&setup.site, id)).sum();
+    let written = match (&setup.site.dir, writers.is_empty()) {
+        (Some(dir), false) => format!(
+            "files of at most {} in all below {}, removed at the end; direct writes go to them over \
+             and over ({})",
+            render_bytes(most as f64),
+            dir.path.display(),
+            writers.join(", ")
+        ),
+        _ => "the record alone".to_owned(),
+    };
+    let memory = setup.site.memory_bytes as f64;
+    let has_memory = planned.iter().any(|one| one.id.starts_with("memory."));
+    let evicted = match has_memory {
+        true => format!(
+            "the CPU caches; of the page cache plumb's own files, and those of others as far as the \
+             kernel gives their pages for up to {} of memory",
+            render_bytes(memory)
+        ),
+        false => "the CPU caches; of the page cache plumb's own files".to_owned(),
+    };
+    vec![("load", load), ("writes", written), ("evicts", evicted)]
 }
 
 fn site_text(setup: &Setup) -> String {
@@ -105,7 +159,7 @@ fn site_text(setup: &Setup) -> String {
         host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
         setup.site.cpus.len(),
         setup.site.cpus.first().copied().unwrap_or(0),
-        record::quantity::render_bytes(setup.site.memory_bytes as f64),
+        render_bytes(setup.site.memory_bytes as f64),
     )
 }
 

@@ -3,8 +3,10 @@
 use crate::cmd::{Failure, output, stored, usage};
 use crate::published;
 use analysis::figures;
+use analysis::gather::distinct;
+use bench::experiment::{FAR, Role};
 use catalogue::FAMILIES;
-use record::key::CaseId;
+use record::key::{CaseId, PLACEMENT};
 use record::run::Run;
 use report::build::summary::screen as screen_of;
 use report::build::{build, build_among, experiments};
@@ -30,6 +32,12 @@ pub struct Args {
     /// What to render it as
     #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
+    /// With --format csv: one row a figure, one column a parameter, the same columns for all runs
+    #[arg(long)]
+    tidy: bool,
+    /// Leave out host name, addresses, identity, kernel command line and paths
+    #[arg(long)]
+    redact: bool,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -156,7 +164,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
         return Ok(output::print(json::SCHEMA)?);
     }
-    let run = selected(stored::open(&args.run)?, &args.selectors)?;
+    if args.tidy && args.format != Format::Csv {
+        return Err(Failure::Usage("--tidy is a form of --format csv: type both".to_owned()));
+    }
+    let run = if args.redact { stored::redacted(&args.run)? } else { stored::open(&args.run)? };
+    let run = selected(run, &args.selectors)?;
     let look = match args.output {
         None => output::look(),
         Some(_) => terminal::Look { width: 100, colours: false },
@@ -167,10 +179,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         Format::Terminal if !args.full => screen(&run, &args.run, look),
         Format::Html => page(&run, args.print),
+        Format::Csv if args.tidy => csv::tidy(&run, &parameters()),
         format => render(&run, format, look),
     };
     match &args.output {
         None => Ok(output::print(&text)?),
         Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
     }
+}
+
+/// The names of all parameters of cases, each once, in the order of the catalogue.
+fn parameters() -> Vec<&'static str> {
+    let experiments = FAMILIES.iter().flat_map(|family| family.experiments);
+    let params = experiments.flat_map(|experiment| experiment.card().params);
+    let of_cases = params.filter(|param| param.role == Role::Case).map(|param| param.name);
+    distinct([FAR, PLACEMENT].into_iter().chain(of_cases))
 }

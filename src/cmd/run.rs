@@ -4,11 +4,13 @@ use crate::cmd::choice::Choice;
 use crate::cmd::report::{Format, render, screen};
 use crate::cmd::{BUILD, Failure, output, usage};
 use anyhow::{Context, Result};
+use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{End, Ending, Event, Outcome};
 use record::run::Run;
 use session::live::OVER_BUDGET;
+use session::plan::default_budget;
 use session::resume::{quoted, resume};
 use session::setup::{Setup, run_name};
 use session::store::journal::{self, WorkDir};
@@ -36,6 +38,9 @@ pub struct Args {
     /// Print the whole report, not its summary alone
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     full: bool,
+    /// Start although the run takes more than three times its preset's time
+    #[arg(long, short)]
+    yes: bool,
     /// Print the flat result as JSON instead of the report
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
@@ -124,6 +129,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     verdict(&run, &path)
 }
 
+/// A run that takes so many times its preset's time asks first.
+const LONG: f64 = 3.0;
+
 /// A new run: its file is made before anything is measured.
 fn start(
     store: &Store,
@@ -133,6 +141,16 @@ fn start(
     let name = store.free_name(&run_name());
     let setup = args.choice.setup(Some(name.clone()), stop)?;
     setup.measures_something()?;
+    let (eta, preset) = (setup.planned.plan.eta_s, Preset::from(args.choice.preset));
+    let usual = default_budget(preset).as_secs_f64();
+    if eta > LONG * usual && !args.yes && args.choice.budget.is_none() {
+        return Err(Failure::Usage(format!(
+            "the run would take {}, and {} runs take {}: type --yes to start it, or --budget for less",
+            told(Duration::from_secs_f64(eta)),
+            preset.name(),
+            told(Duration::from_secs_f64(usual))
+        )));
+    }
     let path = args.out.clone().unwrap_or_else(|| store.path(&name));
     let file = RecordFile::create(&path).map_err(|error| {
         let way_out = if path.is_file() {

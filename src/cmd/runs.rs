@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use session::store::index::{Beside, Facts, State, Stored};
 use session::store::{self, Store};
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -46,6 +47,9 @@ struct DeleteArgs {
     /// Runs: unique prefixes of their names, or `last`
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
+    /// Do not ask on a terminal
+    #[arg(long, short)]
+    yes: bool,
 }
 
 #[derive(clap::Args)]
@@ -77,7 +81,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         None => list(&store, args.list.json),
         Some(Command::List(args)) => list(&store, args.json),
-        Some(Command::Delete(args)) => delete(&store, &names(&store, &args.runs)?, false),
+        Some(Command::Delete(args)) => {
+            let names = names(&store, &args.runs)?;
+            match args.yes || is_confirmed(&names)? {
+                true => delete(&store, &names, false),
+                false => Err(Failure::Usage("nothing was removed".to_owned())),
+            }
+        }
         Some(Command::Prune(args)) => prune(&store, &args),
         Some(Command::Export(args)) => export(&store, &args),
     }
@@ -219,6 +229,17 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
         }
     }
     Ok(names)
+}
+
+/// Whether the user wants these runs to be removed; asked on a terminal alone.
+fn is_confirmed(names: &[String]) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    output::diagnose(&format!("Remove {}? [y/N]", names.join(", ")));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(anyhow::Error::from)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// Removes runs and prints which; those that cannot be removed are told at the end.

@@ -1,13 +1,15 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
 //! published machine; and what the stored runs say together.
 
-use crate::cmd::{Failure, output};
+use crate::cmd::{Failure, output, usage};
 use crate::published;
 use analysis::compare::conditions::settings;
 use analysis::figure::Figure;
 use analysis::history::{Earlier, History, used_rounds};
 use analysis::{crosscheck, figures};
+use anyhow::Context as _;
 use record::event::{End, Ending, Header};
+use record::redact::Redaction;
 use record::run::Run;
 use session::store::index::{
     About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored,
@@ -24,7 +26,6 @@ pub fn open(name: &str) -> Result<Run, Failure> {
     if let Some(run) = published::run(name) {
         return Ok(run);
     }
-    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
     let path = Store::here().find(name).map_err(usage)?;
     let recording = store::read(&path).map_err(usage)?;
     if recording.torn {
@@ -48,6 +49,47 @@ fn with_keys(mut run: Run) -> Run {
     run
 }
 
+/// The run of a name without what names its machine or user.
+///
+/// # Errors
+/// As [`open`].
+pub fn redacted(name: &str) -> Result<Run, Failure> {
+    if let Some(run) = published::run(name) {
+        return Ok(run);
+    }
+    let path = Store::here().find(name).map_err(usage)?;
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string());
+    let text = text.map_err(usage)?;
+    let redaction = Redaction::of(text.lines().next().unwrap_or_default());
+    let lines: String = text.split_inclusive('\n').map(|line| redaction.line(line)).collect();
+    let recording =
+        record::codec::read(lines.as_bytes()).with_context(|| path.display().to_string());
+    Ok(recording.map_err(usage)?.run)
+}
+
+/// The last stored run and, before it, the one before it on the same machine (and by the same
+/// profile of plumb).
+///
+/// # Errors
+/// There are no two, or the store cannot be listed.
+pub fn last_two() -> Result<[String; 2], Failure> {
+    type Run = (String, [String; 2]);
+    let runs: Vec<Run> = ask(&Store::here(), |_, stored| {
+        let runs = readable(stored).filter(|(_, facts)| !facts.is_crosscheck());
+        let of = |facts: &Facts| [facts.identity.clone(), facts.profile.clone()];
+        Ok(runs.map(|(name, facts)| (name.to_owned(), of(facts))).collect())
+    })?;
+    let two = runs.split_last().and_then(|((last, machine), before)| {
+        let (before, _) = before.iter().rfind(|(_, other)| other == machine)?;
+        Some([before.clone(), last.clone()])
+    });
+    two.ok_or_else(|| {
+        Failure::Usage(
+            "no two runs of one machine are stored yet; `plumb runs` lists what is".to_owned(),
+        )
+    })
+}
+
 /// The round values of the stored runs of the first compared run's machine, by the same profile of
 /// plumb (`release` or `debug`), the oldest first, each with the number of the condition it was
 /// measured under: all that the environment tells but what moves by itself, plumb and its options,
@@ -68,7 +110,7 @@ pub fn history(compared: &[&Run]) -> History {
             let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
             // Runs of another estimator teach nothing of this one's scatter.
             let estimator = facts.environment.get(ESTIMATOR);
-            let is_alike = is_alike && estimator == Some(&base.format.to_string());
+            let is_alike = is_alike && estimator == Some(&base.estimator().to_string());
             if !is_alike || is_compared(facts) || facts.end.is_none() || facts.is_crosscheck() {
                 continue;
             }
@@ -158,7 +200,7 @@ fn beside(run: &Run) -> Option<Beside> {
     })
 }
 
-/// Name of the estimator in that environment: the record's format.
+/// Name of the estimator in that environment.
 const ESTIMATOR: &str = "format";
 
 /// The environment with what measured, by name.
@@ -168,7 +210,7 @@ fn environment(header: &Header) -> BTreeMap<String, String> {
         ("plumb", header.plumb.clone()),
         ("build", header.build.clone()),
         ("rustc", header.rustc.clone()),
-        (ESTIMATOR, header.format.to_string()),
+        (ESTIMATOR, header.estimator().to_string()),
         ("preset", header.options.preset.clone()),
         ("set", header.options.set.join(" ")),
         ("cpus", format!("{:?}", header.cpus)),

@@ -11,10 +11,13 @@ const MOST_VALUES: u64 = 20_000;
 
 /// Samples listed one by one, in the order taken, and samples counted in buckets. A round whose
 /// events are in a histogram is taken from it: listed values beside it are its excerpt.
-#[derive(Default)]
 pub struct Distribution {
     listed: Vec<f64>,
-    counted: Vec<(f64, u64)>,
+    /// All that ended with their counts, ascending; empty where nothing is counted in buckets.
+    merged: Vec<(f64, u64)>,
+    /// Values that have the shape of what ended, ascending: all that are listed, or at most
+    /// [`MOST_VALUES`] that stand for the merged ones.
+    shape: Vec<f64>,
     /// Events that never ended (drops, time-outs): longer than all others, nobody knows how long.
     pub censored: u64,
     /// Values that were not finite.
@@ -57,26 +60,35 @@ pub struct Summary {
 impl Distribution {
     /// All samples of the rounds.
     pub fn of<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> Self {
-        let mut all = Distribution::default();
+        let (mut listed, mut counted) = (Vec::new(), Vec::new());
+        let (mut censored, mut dropped) = (0, 0);
         for round in rounds {
             if round.histograms.is_empty() {
                 for samples in &round.samples {
                     let values = round.condition.values(samples);
-                    let count = values.len();
-                    let before = all.listed.len();
-                    all.listed.extend(values.into_iter().filter(|x| x.is_finite()));
-                    all.dropped += count - (all.listed.len() - before);
+                    let before = listed.len();
+                    listed.extend(values.iter().filter(|x| x.is_finite()));
+                    dropped += values.len() - (listed.len() - before);
                 }
             }
             for histogram in &round.histograms {
                 let bucket =
                     |(value, count): &(u64, u64)| (*value as f64 * histogram.scale, *count);
-                all.counted.extend(histogram.buckets.iter().map(bucket));
-                all.censored += histogram.above;
+                counted.extend(histogram.buckets.iter().map(bucket));
+                censored += histogram.above;
             }
         }
-        all.counted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        all
+        Distribution { dropped, ..Distribution::from(listed, counted, censored) }
+    }
+
+    fn from(listed: Vec<f64>, counted: Vec<(f64, u64)>, censored: u64) -> Self {
+        let mut merged = counted;
+        if !merged.is_empty() || censored > 0 {
+            merged.extend(listed.iter().map(|value| (*value, 1)));
+            merged.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let shape = if merged.is_empty() { sorted(&listed) } else { spread(&merged) };
+        Distribution { listed, merged, shape, censored, dropped: 0 }
     }
 
     /// Samples in all, those that never ended included.
@@ -86,7 +98,10 @@ impl Distribution {
 
     /// Samples that have a value.
     fn ended(&self) -> u64 {
-        self.listed.len() as u64 + self.counted.iter().map(|(_, count)| count).sum::<u64>()
+        match self.merged.is_empty() {
+            true => self.listed.len() as u64,
+            false => total(&self.merged),
+        }
     }
 
     /// Whether the `q`-quantile is among the samples that never ended: what
@@ -104,22 +119,17 @@ impl Distribution {
     /// that never ended count as the greatest, without a value of their own
     /// ([`Distribution::is_censored`]).
     pub fn quantiles(&self, qs: &[f64]) -> Vec<f64> {
-        if self.ended() == 0 {
-            return Vec::new();
+        if self.merged.is_empty() {
+            return qs.iter().filter_map(|q| quantile_of_sorted(&self.shape, *q)).collect();
         }
-        if self.counted.is_empty() && self.censored == 0 {
-            let sorted = sorted(&self.listed);
-            return qs.iter().filter_map(|q| quantile_of_sorted(&sorted, *q)).collect();
-        }
-        let merged = self.merged();
-        let greatest = merged.last().map(|(value, _)| *value);
-        let of = |q: &f64| quantile_of_counted(merged.iter().copied(), *q, self.count());
+        let greatest = self.merged.last().map(|(value, _)| *value);
+        let of = |q: &f64| quantile_of_counted(self.merged.iter().copied(), *q, self.count());
         qs.iter().filter_map(|q| of(q).or(greatest)).collect()
     }
 
     /// Mean, deviation and extremes of the samples that ended; `None` without any.
     pub fn summary(&self) -> Option<Summary> {
-        if self.counted.is_empty() {
+        if self.merged.is_empty() {
             let moments = Moments::of(&self.listed);
             return Some(Summary {
                 mean: moments.mean()?,
@@ -128,7 +138,7 @@ impl Distribution {
                 max: moments.max()?,
             });
         }
-        let merged = self.merged();
+        let merged = &self.merged;
         let (first, last) = (merged.first()?, merged.last()?);
         let total = self.ended() as f64;
         // Relative to the least value, so that a large offset does not cost digits.
@@ -147,10 +157,10 @@ impl Distribution {
 
     /// How the samples that ended lie; without steps where all are equal or there are none.
     pub fn density(&self) -> Density {
-        let listed = self.listed.iter().map(|value| (*value, 1));
-        let all = || listed.clone().chain(self.counted.iter().copied());
-        let low = all().map(|(value, _)| value).fold(f64::INFINITY, f64::min);
-        let high = all().map(|(value, _)| value).fold(f64::NEG_INFINITY, f64::max);
+        let listed = self.merged.is_empty().then(|| self.shape.iter().map(|value| (*value, 1)));
+        let ascending = self.merged.iter().copied().chain(listed.into_iter().flatten());
+        let low = ascending.clone().next().map_or(f64::INFINITY, |(value, _)| value);
+        let high = ascending.clone().next_back().map_or(f64::NEG_INFINITY, |(value, _)| value);
         let is_log = low > 0.0 && high > LONG_TAIL * low;
         let along = |value: f64| if is_log { value.ln() } else { value };
         let (start, span) = (along(low), along(high) - along(low));
@@ -158,50 +168,59 @@ impl Distribution {
         if !span.is_finite() || span <= 0.0 {
             return density;
         }
+        let edge = |step: usize| {
+            let at = start + span * step as f64 / STEPS as f64;
+            let at = if is_log { at.exp() } else { at };
+            // A value that is the edge lies above it, whatever the logarithm's last digit.
+            at - 1e-12 * at.abs()
+        };
+        let edges: Vec<f64> = (1..STEPS).map(edge).collect();
         density.counts = vec![0; STEPS];
-        for (value, count) in all() {
-            let step = ((along(value) - start) / span * STEPS as f64) as usize;
-            density.counts[step.min(STEPS - 1)] += count;
+        let mut step = 0;
+        for (value, count) in ascending {
+            while edges.get(step).is_some_and(|edge| value >= *edge) {
+                step += 1;
+            }
+            density.counts[step] += count;
         }
         density
     }
 
-    /// At most [`MOST_VALUES`] values that have the shape of what ended, for tests on it.
-    pub fn representative(&self) -> Vec<f64> {
-        if self.counted.is_empty() {
-            return self.listed.clone();
-        }
-        let merged = self.merged();
-        let total = self.ended();
-        let wanted = total.min(MOST_VALUES);
-        let at = |i: u64| (i as f64 + 0.5) / wanted as f64;
-        (0..wanted)
-            .filter_map(|i| quantile_of_counted(merged.iter().copied(), at(i), total))
-            .collect()
-    }
-
     /// Count of outliers (scaled up where a part stands for the whole) and mean of the others.
     pub fn outliers(&self) -> (u64, Option<f64>) {
-        let values = self.representative();
-        let found = outliers(&values);
+        let values = if self.merged.is_empty() { &self.listed } else { &self.shape };
+        let found = outliers(values, &self.shape);
         let scale = self.ended() as f64 / values.len().max(1) as f64;
         ((found.count() as f64 * scale).round() as u64, found.mean_without)
     }
 
     /// The modes as (centre, share).
     pub fn modes(&self, resolution: f64) -> Vec<(f64, f64)> {
-        modes(&self.representative(), resolution)
-            .iter()
-            .map(|mode| (mode.centre, mode.share))
-            .collect()
+        let modes = modes(&self.shape, resolution);
+        modes.iter().map(|mode| (mode.centre, mode.share)).collect()
     }
+}
 
-    fn merged(&self) -> Vec<(f64, u64)> {
-        let mut merged: Vec<(f64, u64)> = self.listed.iter().map(|value| (*value, 1)).collect();
-        merged.extend(&self.counted);
-        merged.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        merged
-    }
+fn total(counted: &[(f64, u64)]) -> u64 {
+    counted.iter().map(|(_, count)| count).sum()
+}
+
+/// At most [`MOST_VALUES`] of counted values in ascending order, evenly by rank.
+fn spread(counted: &[(f64, u64)]) -> Vec<f64> {
+    let total = total(counted);
+    let wanted = total.min(MOST_VALUES);
+    let mut counted = counted.iter();
+    let (mut value, mut upto) = (f64::NAN, 0);
+    let mut at = |i: u64| {
+        let rank = rank((i as f64 + 0.5) / wanted as f64, total);
+        while upto < rank
+            && let Some((next, count)) = counted.next()
+        {
+            (value, upto) = (*next, upto + count);
+        }
+        value
+    };
+    (0..wanted).map(&mut at).collect()
 }
 
 #[cfg(test)]
@@ -212,7 +231,7 @@ mod tests {
     fn a_density_counts_every_sample_and_a_tail_leaves_room() {
         let of = |listed: &[f64], counted: &[(f64, u64)]| {
             let (listed, counted) = (listed.to_vec(), counted.to_vec());
-            Distribution { listed, counted, ..Distribution::default() }.density()
+            Distribution::from(listed, counted, 0).density()
         };
         let near = of(&[10.0, 15.0, 20.0], &[(20.0, 5)]);
         assert!(!near.is_log);
@@ -226,11 +245,7 @@ mod tests {
 
     #[test]
     fn what_never_ended_counts_as_the_greatest_and_has_no_value() {
-        let mut all = Distribution {
-            listed: vec![4.0, 1.0, 3.0, 2.0],
-            counted: vec![(5.0, 4)],
-            ..Distribution::default()
-        };
+        let mut all = Distribution::from(vec![4.0, 1.0, 3.0, 2.0], vec![(5.0, 4)], 0);
         let qs = [0.5, 0.75, 0.9, 0.99];
         assert_eq!(all.quantiles(&qs), [4.0, 5.0, 5.0, 5.0]);
         assert!(!qs.iter().any(|q| all.is_censored(*q)));
@@ -241,9 +256,15 @@ mod tests {
         // They have no part in what is computed from values.
         let summary = all.summary().unwrap();
         assert_eq!((summary.mean, summary.max), (30.0 / 8.0, 5.0));
-        assert_eq!(all.representative().len(), 8);
-        all.listed.clear();
-        all.counted.clear();
+        assert_eq!(all.shape, [1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 5.0, 5.0]);
+        all = Distribution::from(Vec::new(), Vec::new(), 2);
         assert!(all.quantiles(&qs).is_empty() && all.summary().is_none());
+    }
+
+    #[test]
+    fn many_counted_values_stand_by_their_ranks() {
+        let all = Distribution::from(Vec::new(), vec![(1.0, 30_000), (2.0, 9_999), (3.0, 1)], 0);
+        let of = |value: f64| all.shape.iter().filter(|one| **one == value).count();
+        assert_eq!((all.shape.len(), of(1.0), of(2.0) + of(3.0)), (20_000, 15_000, 5_000));
     }
 }

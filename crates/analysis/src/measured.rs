@@ -66,14 +66,14 @@ struct Rounds<'run> {
 }
 
 impl<'run> Rounds<'run> {
-    fn estimate(&self, metric: &Metric, resolution: f64) -> Option<Estimate> {
+    fn estimate(&self, metric: &Metric) -> Option<Estimate> {
         let minds = metric.over == Over::Undisturbed;
         let value = |(round, value): &(RoundSamples, f64)| RoundValue {
             value: *value,
             disturbed: minds && round.disturbed(),
         };
         let values: Vec<RoundValue> = self.samples.iter().map(value).collect();
-        let mut estimate = estimate(&values, metric.better, resolution)?;
+        let mut estimate = estimate(&values, metric.better)?;
         estimate.disturbed = self.samples.iter().filter(|of| of.0.disturbed()).count();
         if metric.over == Over::Greatest {
             // How far the greatest of further rounds lies nobody can say.
@@ -106,14 +106,15 @@ fn of_metric(
     };
     // Tails are never filtered: the distribution is that of all rounds.
     let pooled = Distribution::of(found.used(true));
+    let stats = stats(&found.estimate(metric)?, &pooled, &found, resolution);
     let under = |printed: &Rounds, condition: Condition| {
-        let estimate = printed.estimate(metric, resolution)?;
+        let estimate = printed.estimate(metric)?;
         let mut figure = blank(run, experiment, case, metric);
         figure.at.extend(resolved(&found.samples));
         figure.condition = probed.map(|_| condition);
         figure.shared = probed;
         figure.rounds = points(&printed.samples);
-        figure.stats = stats(&estimate, &pooled, &found, resolution);
+        figure.stats = stats.as_ref().map(|stats| beside(stats, &estimate));
         set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
         // While a device works the core sleeps, at no clock of its own.
         if metric.kind != Kind::Io {
@@ -231,6 +232,7 @@ fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
         .collect()
 }
 
+/// What the rounds and the samples in them say together.
 fn stats(
     estimate: &Estimate,
     pooled: &Distribution,
@@ -277,6 +279,20 @@ fn ladder(pooled: &Distribution) -> Vec<f64> {
     let is_known = |q: &f64| (1.0 - q) * pooled.count() as f64 >= 1.0 && !pooled.is_censored(*q);
     let known: Vec<f64> = LADDER.into_iter().filter(is_known).collect();
     pooled.quantiles(&known)
+}
+
+/// The same samples beside another estimate from their rounds.
+fn beside(stats: &Stats, estimate: &Estimate) -> Stats {
+    Stats {
+        rounds: estimate.rounds,
+        disturbed: estimate.disturbed,
+        used: estimate.used,
+        used_disturbed: estimate.used_disturbed,
+        best_round: estimate.best,
+        median_all: estimate.median_all,
+        median_undisturbed: estimate.median_undisturbed,
+        ..stats.clone()
+    }
 }
 
 /// The percentiles of [`Stats`] that lie among events which never ended.

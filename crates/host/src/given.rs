@@ -28,6 +28,8 @@ pub struct Fact {
     pub name: &'static str,
     /// Base unit.
     pub unit: Unit,
+    /// Least and greatest value that any machine has, in the base unit.
+    pub range: (f64, f64),
     /// What it is.
     pub doc: &'static str,
 }
@@ -68,40 +70,81 @@ units! {
 
 /// Every name that `--set host.<name>=value` accepts.
 pub const FACTS: &[Fact] = &[
-    fact("cpu.base_hz", Unit::Hertz, "base frequency of a core"),
-    fact("cpu.max_hz", Unit::Hertz, "highest core frequency (single-core turbo)"),
-    fact("cpu.all_core_hz", Unit::Hertz, "core frequency when all cores work"),
-    fact("cpu.cores", Unit::Count, "physical cores behind this system's CPUs"),
-    fact("cpu.fma_units", Unit::Count, "vector fused multiply-add units per core"),
-    fact("cpu.vector_bits", Unit::Count, "width of one vector unit, in bits"),
-    fact("cache.l1d", Unit::Bytes, "level 1 data cache of one core"),
-    fact("cache.l2", Unit::Bytes, "level 2 cache of one core"),
-    fact("cache.l3", Unit::Bytes, "last-level cache that one core can fill"),
-    fact("memory.mts", Unit::MegaTransfers, "configured transfer rate of the memory modules"),
-    fact("memory.channels", Unit::Count, "populated memory channels (64-bit) in all sockets"),
-    fact("memory.latency", Unit::Nanoseconds, "load-to-use latency of local memory"),
-    fact("memory.bandwidth", Unit::BytesPerSecond, "peak memory bandwidth of all sockets"),
-    fact("disk.read", Unit::BytesPerSecond, "sequential read rate of the disk under --dir"),
-    fact("disk.write", Unit::BytesPerSecond, "sequential write rate of the disk under --dir"),
-    fact("disk.read_iops", Unit::PerSecond, "random 4 KiB reads per second at full queue"),
-    fact("disk.write_iops", Unit::PerSecond, "random 4 KiB writes per second at full queue"),
-    fact("disk.read_latency", Unit::Nanoseconds, "one random 4 KiB read, queue depth 1"),
-    fact("disk.write_latency", Unit::Nanoseconds, "one 4 KiB write, queue depth 1"),
-    fact("disk.flush_latency", Unit::Nanoseconds, "one cache flush"),
-    fact("disk.cache", Unit::Bytes, "cache in the disk or its controller"),
-    fact("disk.rpm", Unit::Count, "revolutions per minute of a rotating disk"),
-    fact("net.rate", Unit::BitsPerSecond, "rate of the link to the peer"),
+    fact("cpu.base_hz", Unit::Hertz, (1e7, 2e10), "base frequency of a core"),
+    fact("cpu.max_hz", Unit::Hertz, (1e7, 2e10), "highest core frequency (single-core turbo)"),
+    fact("cpu.all_core_hz", Unit::Hertz, (1e7, 2e10), "core frequency when all cores work"),
+    fact("cpu.cores", Unit::Count, (1.0, 1e5), "physical cores behind this system's CPUs"),
+    fact("cpu.fma_units", Unit::Count, (1.0, 64.0), "vector fused multiply-add units per core"),
+    fact("cpu.vector_bits", Unit::Count, (32.0, 65_536.0), "width of one vector unit, in bits"),
+    fact("cache.l1d", Unit::Bytes, (1024.0, 1e8), "level 1 data cache of one core"),
+    fact("cache.l2", Unit::Bytes, (4096.0, 1e10), "level 2 cache of one core"),
+    fact("cache.l3", Unit::Bytes, (16_384.0, 1e11), "last-level cache that one core can fill"),
+    fact(
+        "memory.mts",
+        Unit::MegaTransfers,
+        (50.0, 1e5),
+        "configured transfer rate of the memory modules",
+    ),
+    fact(
+        "memory.channels",
+        Unit::Count,
+        (1.0, 1e4),
+        "populated memory channels (64-bit) in all sockets",
+    ),
+    fact("memory.latency", Unit::Nanoseconds, (1.0, 1e6), "load-to-use latency of local memory"),
+    fact(
+        "memory.bandwidth",
+        Unit::BytesPerSecond,
+        (1e7, 1e15),
+        "peak memory bandwidth of all sockets",
+    ),
+    fact(
+        "disk.read",
+        Unit::BytesPerSecond,
+        (1e4, 1e13),
+        "sequential read rate of the disk under --dir",
+    ),
+    fact(
+        "disk.write",
+        Unit::BytesPerSecond,
+        (1e4, 1e13),
+        "sequential write rate of the disk under --dir",
+    ),
+    fact(
+        "disk.read_iops",
+        Unit::PerSecond,
+        (1.0, 1e10),
+        "random 4 KiB reads per second at full queue",
+    ),
+    fact(
+        "disk.write_iops",
+        Unit::PerSecond,
+        (1.0, 1e10),
+        "random 4 KiB writes per second at full queue",
+    ),
+    fact(
+        "disk.read_latency",
+        Unit::Nanoseconds,
+        (100.0, 1e11),
+        "one random 4 KiB read, queue depth 1",
+    ),
+    fact("disk.write_latency", Unit::Nanoseconds, (100.0, 1e11), "one 4 KiB write, queue depth 1"),
+    fact("disk.flush_latency", Unit::Nanoseconds, (100.0, 1e11), "one cache flush"),
+    fact("disk.cache", Unit::Bytes, (512.0, 1e14), "cache in the disk or its controller"),
+    fact("disk.rpm", Unit::Count, (100.0, 1e5), "revolutions per minute of a rotating disk"),
+    fact("net.rate", Unit::BitsPerSecond, (1e3, 1e14), "rate of the link to the peer"),
     fact(
         "net.shaped_rate",
         Unit::BitsPerSecond,
+        (1e3, 1e14),
         "rate of a shaper on the way (tbf, htb), which counts frames without preamble, check sum and gap",
     ),
-    fact("net.mtu", Unit::Bytes, "smallest MTU on the way to the peer"),
-    fact("net.rtt", Unit::Nanoseconds, "round trip to the peer"),
+    fact("net.mtu", Unit::Bytes, (68.0, 1e6), "smallest MTU on the way to the peer"),
+    fact("net.rtt", Unit::Nanoseconds, (10.0, 1e12), "round trip to the peer"),
 ];
 
-const fn fact(name: &'static str, unit: Unit, doc: &'static str) -> Fact {
-    Fact { name, unit, doc }
+const fn fact(name: &'static str, unit: Unit, range: (f64, f64), doc: &'static str) -> Fact {
+    Fact { name, unit, range, doc }
 }
 
 /// Why a fact was not taken.
@@ -125,6 +168,18 @@ pub enum GivenError {
         /// A value that would be accepted.
         example: &'static str,
     },
+    /// No machine has that value.
+    #[error("host.{name}={text} is {text} {}; did you mean {meant}?", unit.name())]
+    OutOfRange {
+        /// The fact's name.
+        name: String,
+        /// What the user wrote, without a unit.
+        text: String,
+        /// The fact's unit.
+        unit: Unit,
+        /// A value that would be accepted: the same number with a prefix, else an example.
+        meant: String,
+    },
 }
 
 impl Given {
@@ -139,6 +194,11 @@ impl Given {
             let (name, text) = (name.to_string(), text.to_string());
             return Err(GivenError::BadValue { name, text, example: fact.unit.example() });
         };
+        if !(fact.range.0..=fact.range.1).contains(&value) {
+            let (name, text) = (name.to_string(), fact.number(text).to_owned());
+            let meant = fact.meant(&text);
+            return Err(GivenError::OutOfRange { name, text, unit: fact.unit, meant });
+        }
         self.facts.insert(name.to_string(), GivenFact { text: text.to_string(), value });
         Ok(())
     }
@@ -152,6 +212,33 @@ impl Given {
     /// All given facts by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &GivenFact)> {
         self.facts.iter().map(|(name, fact)| (name.as_str(), fact))
+    }
+}
+
+impl Fact {
+    /// What was typed without the base unit.
+    fn number<'text>(&self, text: &'text str) -> &'text str {
+        text.trim().trim_end_matches(self.unit.name()).trim_end()
+    }
+
+    /// The same number with the prefix that puts it into the range, else an example.
+    fn meant(&self, number: &str) -> String {
+        let with = |prefix: &&str| match self.unit {
+            Unit::Nanoseconds => format!("{number}{prefix}"),
+            unit => format!("{number}{prefix}{}", unit.name()),
+        };
+        let is_in = |text: &String| {
+            let value = self.unit.parse(text);
+            value.is_some_and(|value| (self.range.0..=self.range.1).contains(&value))
+        };
+        let prefixes: &[&str] = match self.unit {
+            Unit::Nanoseconds => &["ns", "us", "ms", "s"],
+            Unit::Bytes => &["Ki", "Mi", "Gi"],
+            Unit::BytesPerSecond => &["M", "G", "k"],
+            _ => &["G", "M", "k"],
+        };
+        let found = prefixes.iter().map(with).find(is_in);
+        found.unwrap_or_else(|| self.unit.example().to_owned())
     }
 }
 
@@ -271,6 +358,17 @@ mod tests {
             let (name, text, example) = ("cpu.max_hz".to_owned(), text.to_owned(), "4.2GHz");
             let refused = given.set(&name, &text);
             assert_eq!(refused, Err(GivenError::BadValue { name, text, example }));
+        }
+        for (name, text, unit, meant) in [
+            ("cpu.max_hz", "4.2", Unit::Hertz, "4.2GHz"),
+            ("cache.l1d", "32", Unit::Bytes, "32KiB"),
+            ("disk.read_latency", "80", Unit::Nanoseconds, "80us"),
+            ("disk.read", "550", Unit::BytesPerSecond, "550MB/s"),
+            ("memory.mts", "3", Unit::MegaTransfers, "3200"),
+        ] {
+            let refused = given.set(name, text);
+            let (name, text, meant) = (name.to_owned(), text.to_owned(), meant.to_owned());
+            assert_eq!(refused, Err(GivenError::OutOfRange { name, text, unit, meant }));
         }
         assert_eq!(given, Given::default());
     }

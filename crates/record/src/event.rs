@@ -104,6 +104,12 @@ impl Header {
         self.options.preset == PUBLISHED
     }
 
+    /// Version of how values come from samples: runs of another one teach nothing of this one's
+    /// scatter. Formats 3 and 4 differ in how samples are listed alone.
+    pub fn estimator(&self) -> u32 {
+        self.format.min(3)
+    }
+
     /// Whether it begins a crosscheck's own record, which has no plan and no figures.
     pub fn is_crosscheck(&self) -> bool {
         self.options.preset == crosscheck::CROSSCHECK

@@ -17,6 +17,7 @@ pub mod plain;
 pub mod plan;
 mod prediction;
 pub mod quantity;
+pub mod redact;
 pub mod run;
 mod samples;
 pub mod shown;
@@ -25,4 +26,4 @@ pub mod view;
 mod width;
 
 /// Version of the record's format. A reader refuses records with a higher one.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;

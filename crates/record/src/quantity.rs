@@ -30,31 +30,19 @@ pub fn parse_integer(text: &str) -> Result<u64, String> {
     Ok(value as u64)
 }
 
-/// Parses a fact as a data sheet gives it: `550MB/s`, `4.2GHz`, `80ns`, `8`, into the base unit.
-/// Errors: what is wrong with the text, and what to type.
-pub fn parse_fact(text: &str, unit: Unit) -> Result<f64, String> {
-    let (number, suffix) = split(text)?;
-    let (prefix, base) =
-        suffix.strip_suffix(unit.text()).map_or((suffix, false), |prefix| (prefix, true));
-    let factor = match (unit, prefix) {
-        (Unit::Ns, "") => Some(1.0),
-        (Unit::Ns, "us" | "µs") => Some(1e3),
-        (Unit::Ns, "ms") => Some(1e6),
-        (Unit::Ns, "s") => Some(1e9),
-        (_, "") => Some(1.0),
-        (Unit::B | Unit::BPerS, "Ki") => Some(1024.0),
-        (Unit::B | Unit::BPerS, "Mi") => Some(1024.0 * 1024.0),
-        (Unit::B | Unit::BPerS, "Gi") => Some(1024.0_f64.powi(3)),
-        (_, "k" | "K") if base => Some(1e3),
-        (_, "M") if base => Some(1e6),
-        (_, "G") if base => Some(1e9),
-        (_, "T") if base => Some(1e12),
-        _ => None,
+/// The sizes within a text that have a decimal prefix and another meaning with a binary one:
+/// `32KB`, with what they are in bytes and the same number with the binary prefix.
+pub fn decimal_sizes(text: &str) -> Vec<(&str, u64, String)> {
+    let is_end = |letter: char| !(letter.is_ascii_alphanumeric() || letter == '.' || letter == '/');
+    let sizes = text.split(is_end).flat_map(|word| word.split(".."));
+    let decimal = |word| {
+        let (_, suffix) = split(word).ok()?;
+        let binary = ["kB", "KB", "MB", "GB", "TB"].into_iter().find(|known| *known == suffix)?;
+        let number = &word[..word.len() - suffix.len()];
+        let prefix = binary[..1].to_uppercase();
+        Some((word, parse_integer(word).ok()?, format!("{number}{prefix}iB")))
     };
-    factor
-        .map(|factor| number * factor)
-        .filter(|value| value.is_finite())
-        .ok_or_else(|| format!("`{text}` is no quantity in {unit}: type a number with that unit, for example 2{}{unit}", if unit == Unit::Ns { "" } else { "M" }))
+    sizes.filter_map(decimal).collect()
 }
 
 fn split(text: &str) -> Result<(f64, &str), String> {
@@ -160,8 +148,17 @@ pub fn parted(text: &str) -> (Vec<String>, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_fact, parse_integer, parted, render};
+    use super::{decimal_sizes, parse_integer, parted, render};
     use crate::unit::Unit;
+
+    #[test]
+    fn decimal_sizes_are_named() {
+        let found = decimal_sizes("memory.latency.footprint=32KB..1MB,4KiB");
+        let expected =
+            [("32KB", 32_000, "32KiB".to_owned()), ("1MB", 1_000_000, "1MiB".to_owned())];
+        assert_eq!(found, expected);
+        assert!(decimal_sizes("host.disk.read=550MB/s").is_empty());
+    }
 
     #[test]
     fn integers() {
@@ -172,19 +169,6 @@ mod tests {
         }
         for text in ["", "x", "4K", "-1", "0.3", "1e3", "99999999TiB"] {
             assert!(parse_integer(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn facts() {
-        assert_eq!(parse_fact("550MB/s", Unit::BPerS), Ok(550e6));
-        assert_eq!(parse_fact("4.2GHz", Unit::Hz), Ok(4.2e9));
-        assert_eq!(parse_fact("80ns", Unit::Ns), Ok(80.0));
-        assert_eq!(parse_fact("12 ms", Unit::Ns), Ok(12e6));
-        assert_eq!(parse_fact("32GiB", Unit::B), Ok(32.0 * 1024.0_f64.powi(3)));
-        assert_eq!(parse_fact("8", Unit::Count), Ok(8.0));
-        for text in ["fast", "4.2Gflop", "3 apples"] {
-            assert!(parse_fact(text, Unit::Hz).is_err(), "{text}");
         }
     }
 

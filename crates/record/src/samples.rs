@@ -1,13 +1,15 @@
 //! What was measured in a round: samples, distributions and rows over time.
 
+use crate::event::Calibration;
 use crate::key::{CaseId, Value};
 use crate::note::Notes;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What one raw value is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "of")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Raw {
     /// Each value is one event, in the metric's unit.
     Event {
@@ -25,7 +27,6 @@ pub enum Raw {
         two_n: Vec<f64>,
         /// Quartets that were left out: until format 1 those that the core clock moved around,
         /// since then those that failed a check of their own.
-        #[serde(default)]
         voids: u32,
     },
     /// Each value covers a batch or block of `k` operations, in the metric's unit.
@@ -40,8 +41,13 @@ pub enum Raw {
 impl Raw {
     /// The samples in the metric's unit (quartets: ns per operation).
     pub fn samples(&self) -> Vec<f64> {
+        self.values().into_owned()
+    }
+
+    /// The same, where the record lists them without a copy.
+    pub fn values(&self) -> Cow<'_, [f64]> {
         match self {
-            Raw::Event { values } | Raw::Batch { values, .. } => values.clone(),
+            Raw::Event { values } | Raw::Batch { values, .. } => Cow::Borrowed(values),
             Raw::Quartets { k, n, two_n, .. } => n
                 .iter()
                 .zip(two_n)
@@ -68,7 +74,7 @@ impl Raw {
 pub const MEMORY_PROBE: &str = "memory_probe_ns";
 
 /// Raw samples of one metric of one case in one round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     /// Series label.
     pub series: String,
@@ -80,27 +86,34 @@ pub struct Samples {
     pub metric: String,
     /// Which visit of the case in its round this is: 0 the first, others where that had too few
     /// samples of a core that was alone.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
     /// The values.
-    #[serde(flatten)]
     pub raw: Raw,
+    /// What every value is a whole multiple of, where that is known: the record lists the multiples
+    /// ([`Samples::shorten`]).
+    pub step: Option<f64>,
     /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified.
     /// Empty where nothing was probed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub width: Vec<f64>,
     /// Core clock over the case's window, in Hz; null with the reason in `notes` where it moved.
     pub core_hz: Option<f64>,
     /// Same-round quantities that bounds may use, by name with the unit last.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quantities: BTreeMap<String, f64>,
     /// What the case's symbols resolved to in this round (CPU, page share …).
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, Value>,
     /// What a reader of the figure must know.
-    #[serde(default, skip_serializing_if = "Notes::is_empty")]
     pub notes: Notes,
 }
+
+/// Significant digits of a step: a counter's frequency is known to a billionth.
+const STEP_DIGITS: usize = 10;
+/// Distance of a value from a whole multiple of a step that still counts as one, in steps, and as a
+/// share of the multiple: values were rounded to ten digits.
+const OFF_STEP: (f64, f64) = (1e-3, 1e-9);
+/// Fewer values are listed as they are: some would be multiples of anything by chance.
+const LEAST_IN_STEPS: usize = 16;
+/// More values are listed in ascending order, by their differences.
+const MOST_IN_ORDER: usize = 1000;
 
 impl Samples {
     /// Samples of a first visit, with nothing beside them.
@@ -112,6 +125,7 @@ impl Samples {
             metric: metric.to_owned(),
             visit: 0,
             raw,
+            step: None,
             width: Vec::new(),
             core_hz: None,
             quantities: BTreeMap::new(),
@@ -125,11 +139,205 @@ impl Samples {
         let named = named.into_iter().map(|(name, value)| (name.to_owned(), value));
         self.quantities.extend(named);
     }
+
+    /// Readies many events for a record that lists no more than what was measured: whole multiples of
+    /// the clock's steps, and in ascending order where nothing needs the one in which they came.
+    pub fn shorten(&mut self, clock: &Calibration, in_order: bool) {
+        let Raw::Event { values } = &mut self.raw else { return };
+        if values.len() < LEAST_IN_STEPS {
+            return;
+        }
+        let steps = [clock.resolution_ns, 1e9 / clock.counter_hz, 1.0];
+        let fits = |step: &f64| values.iter().all(|value| is_multiple(*value, *step));
+        if let Some(found) = steps.into_iter().find(fits) {
+            let counts = counts(values, found);
+            let step = to_digits(found);
+            self.step = Some(step);
+            *values = multiples(&counts, step);
+            if !in_order && self.width.is_empty() && values.len() > MOST_IN_ORDER {
+                values.sort_unstable_by(f64::total_cmp);
+            }
+        }
+    }
+}
+
+fn is_multiple(value: f64, step: f64) -> bool {
+    let count = value / step;
+    let off = OFF_STEP.0 + OFF_STEP.1 * count.abs();
+    step.is_normal() && step > 0.0 && (count - count.round()).abs() <= off
+}
+
+fn counts(values: &[f64], step: f64) -> Vec<i64> {
+    values.iter().map(|value| (value / step).round() as i64).collect()
+}
+
+fn multiples(counts: &[i64], step: f64) -> Vec<f64> {
+    counts.iter().map(|count| *count as f64 * step).collect()
+}
+
+fn to_digits(value: f64) -> f64 {
+    format!("{value:.*e}", STEP_DIGITS - 1).parse().unwrap_or(value)
+}
+
+/// Each less the one before; the first as it is.
+fn differences(counts: &[i64]) -> Vec<i64> {
+    let before = std::iter::once(&0).chain(counts);
+    counts.iter().zip(before).map(|(count, before)| count - before).collect()
+}
+
+fn sums(differences: &[i64]) -> Vec<i64> {
+    let mut sum = 0_i64;
+    let next = |difference: &i64| {
+        sum = sum.saturating_add(*difference);
+        sum
+    };
+    differences.iter().map(next).collect()
+}
+
+/// Samples as their line has them, flat: of a tagged enum within it serde would first make a tree
+/// of every number.
+#[derive(Serialize, Deserialize)]
+struct Line<'samples> {
+    series: Cow<'samples, str>,
+    round: u32,
+    case: Cow<'samples, CaseId>,
+    metric: Cow<'samples, str>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    visit: u32,
+    of: Of,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    k: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<i64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ascending: Option<Vec<i64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    values: Option<Cow<'samples, [f64]>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    n: Option<Cow<'samples, [f64]>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    two_n: Option<Cow<'samples, [f64]>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    voids: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    width: Cow<'samples, [f64]>,
+    core_hz: Option<f64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    quantities: Cow<'samples, BTreeMap<String, f64>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    at: Cow<'samples, BTreeMap<String, Value>>,
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    notes: Cow<'samples, Notes>,
+}
+
+/// Which [`Raw`] a line has.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Of {
+    Event,
+    Quartets,
+    Batch,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn is_zero(visit: &u32) -> bool {
     *visit == 0
+}
+
+fn is_empty(values: &[f64]) -> bool {
+    values.is_empty()
+}
+
+impl Serialize for Samples {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut line = Line {
+            series: Cow::Borrowed(&self.series),
+            round: self.round,
+            case: Cow::Borrowed(&self.case),
+            metric: Cow::Borrowed(&self.metric),
+            visit: self.visit,
+            of: Of::Event,
+            k: None,
+            step: self.step,
+            steps: None,
+            ascending: None,
+            values: None,
+            n: None,
+            two_n: None,
+            voids: None,
+            width: Cow::Borrowed(&self.width),
+            core_hz: self.core_hz,
+            quantities: Cow::Borrowed(&self.quantities),
+            at: Cow::Borrowed(&self.at),
+            notes: Cow::Borrowed(&self.notes),
+        };
+        match (&self.raw, self.step) {
+            (Raw::Event { values }, Some(step)) => {
+                let counts = counts(values, step);
+                match counts.len() > MOST_IN_ORDER && counts.is_sorted() {
+                    true => line.ascending = Some(differences(&counts)),
+                    false => line.steps = Some(counts),
+                }
+            }
+            (Raw::Event { values }, None) => line.values = Some(Cow::Borrowed(values.as_slice())),
+            (Raw::Quartets { k, n, two_n, voids }, _) => {
+                (line.of, line.k, line.voids) = (Of::Quartets, Some(*k), Some(*voids));
+                (line.n, line.two_n) =
+                    (Some(Cow::Borrowed(n.as_slice())), Some(Cow::Borrowed(two_n.as_slice())));
+            }
+            (Raw::Batch { k, values }, _) => {
+                (line.of, line.k) = (Of::Batch, Some(*k));
+                line.values = Some(Cow::Borrowed(values.as_slice()));
+            }
+        }
+        line.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Samples {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Samples, D::Error> {
+        let line = Line::deserialize(from)?;
+        let lacks = D::Error::missing_field;
+        let listed = |values: Option<Cow<[f64]>>, name| {
+            values.map(Cow::into_owned).ok_or_else(|| lacks(name))
+        };
+        let raw = match line.of {
+            Of::Event => Raw::Event {
+                values: match (line.step, line.steps, line.ascending) {
+                    (Some(step), Some(counts), _) => multiples(&counts, step),
+                    (Some(step), None, Some(ascending)) => multiples(&sums(&ascending), step),
+                    (Some(_), None, None) => return Err(lacks("steps")),
+                    (None, ..) => listed(line.values, "values")?,
+                },
+            },
+            Of::Quartets => Raw::Quartets {
+                k: line.k.ok_or_else(|| lacks("k"))?,
+                n: listed(line.n, "n")?,
+                two_n: listed(line.two_n, "two_n")?,
+                voids: line.voids.unwrap_or(0),
+            },
+            Of::Batch => Raw::Batch {
+                k: line.k.ok_or_else(|| lacks("k"))?,
+                values: listed(line.values, "values")?,
+            },
+        };
+        Ok(Samples {
+            series: line.series.into_owned(),
+            round: line.round,
+            case: line.case.into_owned(),
+            metric: line.metric.into_owned(),
+            visit: line.visit,
+            raw,
+            step: line.step,
+            width: line.width.into_owned(),
+            core_hz: line.core_hz,
+            quantities: line.quantities.into_owned(),
+            at: line.at.into_owned(),
+            notes: line.notes.into_owned(),
+        })
+    }
 }
 
 /// A distribution of events as sparse HDR buckets.
@@ -176,3 +384,50 @@ pub struct Trace {
 
 /// Rows that a trace may hold.
 pub const TRACE_ROWS_MAX: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_IN_ORDER, Raw, Samples};
+    use crate::event::Calibration;
+    use crate::key::CaseId;
+
+    fn clock() -> Calibration {
+        serde_json::from_value(serde_json::json!({"source": "tsc", "counter_hz": 2.5e9,
+            "counter_error": 0.0, "windows_hz": [], "resolution_ns": 10.0, "pair_cost_ns": 20.0,
+            "vdso_falls_back": false, "core_hz": 3e9, "core_source": "chains",
+            "multiply_cycles": null, "cpu": 0, "notes": []}))
+        .unwrap()
+    }
+
+    fn check(values: &[f64], in_order: bool, step: Option<f64>, listed: &str) -> Samples {
+        let raw = Raw::Event { values: values.to_vec() };
+        let mut samples = Samples::new("s", 1, CaseId::new(), "m", raw);
+        samples.shorten(&clock(), in_order);
+        assert_eq!(samples.step, step);
+        let line = serde_json::to_string(&samples).unwrap();
+        assert!(line.contains(listed), "{line}");
+        assert_eq!(serde_json::from_str::<Samples>(&line).unwrap(), samples);
+        samples
+    }
+
+    #[test]
+    fn events_are_listed_in_the_clock_s_greatest_step() {
+        let of = |step: f64| (0..20).map(|at| step * f64::from(100 + at % 3)).collect::<Vec<_>>();
+        check(&of(10.0), true, Some(10.0), r#""steps":[100,101,102,100"#);
+        check(&of(0.4), true, Some(0.4), r#""steps":[100,101,102,100"#);
+        check(&of(7.0), true, Some(1.0), r#""steps":[700,707,714,700"#);
+        check(&of(0.123), true, None, r#""values":[12.3,"#);
+        check(&[10.0; 3], true, None, r#""values":[10.0,"#);
+    }
+
+    #[test]
+    fn many_are_listed_in_ascending_order_where_nothing_needs_theirs() {
+        let count = u32::try_from(MOST_IN_ORDER).unwrap() + 1;
+        let values: Vec<f64> = (0..count).rev().map(|at| 10.0 * f64::from(50 + at)).collect();
+        check(&values, true, Some(10.0), r#""steps":[1050,"#);
+        let sorted = check(&values, false, Some(10.0), r#""ascending":[50,1,1,"#);
+        let mut values = values;
+        values.reverse();
+        assert_eq!(sorted.raw, Raw::Event { values });
+    }
+}

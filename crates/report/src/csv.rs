@@ -102,6 +102,33 @@ pub fn render(run: &Run) -> String {
     table(COLUMNS.map(|(name, _)| name), rows)
 }
 
+/// The same with a column for each of these parameters in place of `case`, empty where a case has
+/// none, so that the columns are the same for all runs. `other` holds parameters that are not among
+/// them; one that is called as another column has `case_` before it.
+pub fn tidy(run: &Run, params: &[&str]) -> String {
+    let own: Vec<(&str, &str)> = COLUMNS.into_iter().filter(|(name, _)| *name != "case").collect();
+    let heading = |param: &&str| match own.iter().any(|(name, _)| name == param) {
+        true => format!("case_{param}"),
+        false => (*param).to_owned(),
+    };
+    let first = std::iter::once("experiment".to_owned()).chain(params.iter().map(heading));
+    let rest = own.iter().skip(1).map(|(name, _)| (*name).to_owned());
+    let names: Vec<String> = first.chain(["other".to_owned()]).chain(rest).collect();
+    let rows = json::flat(run).figures.into_iter().map(|figure| {
+        let case = figure.case.clone();
+        let of = |param: &&str| case.get(param).map_or_else(String::new, ToString::to_string);
+        let others = case.0.iter().filter(|(name, _)| !params.contains(&name.as_str()));
+        let others: Vec<String> = others.map(|(name, value)| format!("{name}={value}")).collect();
+        let whole = row(&figure, [&run.header.plumb, &run.header.run]);
+        let rest = COLUMNS.iter().zip(whole).filter(|((name, _), _)| *name != "case");
+        let mut rest = rest.map(|(_, text)| text);
+        let experiment = rest.next().unwrap_or_default();
+        let first = std::iter::once(experiment).chain(params.iter().map(of));
+        first.chain([others.join("; ")]).chain(rest).collect()
+    });
+    table(names.iter().map(String::as_str), rows)
+}
+
 /// The text of rows below their header line.
 pub(super) fn table<'name>(
     names: impl IntoIterator<Item = &'name str>,

@@ -59,7 +59,7 @@ fn experiments(measured: &[Measured]) -> Vec<&'static dyn AnyExperiment> {
 
 fn estimate_of(rounds: &[Valued], over: Over) -> Option<f64> {
     let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
-    let estimate = estimate(&rounds, Better::None, 0.0)?;
+    let estimate = estimate(&rounds, Better::None)?;
     Some(match over {
         Over::Greatest => estimate.max,
         Over::Undisturbed | Over::All => estimate.value,

@@ -267,7 +267,7 @@ impl<'run> Live<'run> {
         let next = figures.iter().filter(|((case, _), _)| self.is_next(case));
         let widths = next.map(|(_, rounds)| {
             let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
-            let estimate = estimate(&rounds, Better::None, 0.0)?;
+            let estimate = estimate(&rounds, Better::None)?;
             Some(relative_half_width(&estimate.interval?, estimate.value))
         });
         let widths: Option<Vec<f64>> = widths.collect();

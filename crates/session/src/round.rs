@@ -129,6 +129,12 @@ pub fn measure(
             remote.met().set(true);
         }
     }
+    let in_order = live.work.once();
+    for event in &mut events {
+        if let Event::Samples(samples) = event {
+            samples.shorten(calibration, in_order);
+        }
+    }
     Ok((events, ended))
 }
 

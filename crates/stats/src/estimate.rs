@@ -1,9 +1,7 @@
 //! The one estimator: the median of round values with its exact interval.
 
 use super::interval::{Interval, median_order};
-use super::modes::{Mode, modes};
 use super::moments::Moments;
-use super::outlier::{Outliers, outliers};
 use super::quantile::median;
 use record::metric::Better;
 
@@ -49,17 +47,12 @@ pub struct Estimate {
     pub max: f64,
     /// The better of `min` and `max`; `None` where neither direction is.
     pub best: Option<f64>,
-    /// Counted outliers and the mean without them.
-    pub outliers: Outliers,
-    /// One mode or two.
-    pub modes: Vec<Mode>,
 }
 
 /// The estimate from all rounds of a figure. Where at least [`LEAST_UNDISTURBED`] rounds are
-/// undisturbed it rests on these, else on all. `resolution` is the step in which round values come,
-/// 0 where continuous. `None` without rounds. Panics: when a value is not finite: a round that
-/// yields none has failed and gives no `RoundValue`.
-pub fn estimate(rounds: &[RoundValue], better: Better, resolution: f64) -> Option<Estimate> {
+/// undisturbed it rests on these, else on all. `None` without rounds. Panics: when a value is not
+/// finite: a round that yields none has failed and gives no `RoundValue`.
+pub fn estimate(rounds: &[RoundValue], better: Better) -> Option<Estimate> {
     assert!(
         rounds.iter().all(|round| round.value.is_finite()),
         "round values are finite: {rounds:?}"
@@ -88,8 +81,6 @@ pub fn estimate(rounds: &[RoundValue], better: Better, resolution: f64) -> Optio
             Better::Higher => Some(max),
             Better::None => None,
         },
-        outliers: outliers(used),
-        modes: modes(used, resolution),
     })
 }
 
@@ -109,7 +100,7 @@ mod tests {
     #[test]
     fn six_undisturbed_rounds_suffice() {
         let rounds = rounds(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[100.0, 200.0]);
-        let found = estimate(&rounds, Better::Lower, 0.0).unwrap();
+        let found = estimate(&rounds, Better::Lower).unwrap();
         assert_eq!(found.value, 3.5);
         assert!(!found.used_disturbed);
         assert_eq!((found.rounds, found.disturbed, found.used), (8, 2, 6));
@@ -121,7 +112,7 @@ mod tests {
     #[test]
     fn five_do_not_and_the_figure_is_labelled() {
         let rounds = rounds(&[1.0, 2.0, 3.0, 4.0, 5.0], &[100.0, 200.0]);
-        let found = estimate(&rounds, Better::Higher, 0.0).unwrap();
+        let found = estimate(&rounds, Better::Higher).unwrap();
         assert_eq!(found.value, 4.0);
         assert!(found.used_disturbed);
         assert_eq!(found.best, Some(200.0));
@@ -130,15 +121,15 @@ mod tests {
 
     #[test]
     fn few_rounds_have_a_value_and_no_interval() {
-        let quiet = estimate(&rounds(&[2.0, 4.0], &[]), Better::None, 0.0).unwrap();
+        let quiet = estimate(&rounds(&[2.0, 4.0], &[]), Better::None).unwrap();
         assert_eq!((quiet.value, quiet.interval, quiet.best), (3.0, None, None));
         assert!(!quiet.used_disturbed);
-        assert_eq!(estimate(&[], Better::None, 0.0), None);
+        assert_eq!(estimate(&[], Better::None), None);
     }
 
     #[test]
     fn negative_differences_stay_negative() {
-        let found = estimate(&rounds(&[-2.0, -1.0, 0.5], &[]), Better::Lower, 0.0).unwrap();
+        let found = estimate(&rounds(&[-2.0, -1.0, 0.5], &[]), Better::Lower).unwrap();
         assert_eq!((found.value, found.min), (-1.0, -2.0));
     }
 }

@@ -31,23 +31,22 @@ pub struct Mode {
 }
 
 /// The modes of the values, ascending: two where the dip test rejects a single one and both hold
-/// at least 5 % of the values, else one; none without values.
+/// at least 5 % of the values, else one; none without values. The values must be in ascending order.
 ///
 /// `resolution` is the step in which the values come (0 where they are continuous). Equal values
 /// are first spread evenly over one step, for a quantised unimodal sample would otherwise show
 /// a mode at each step.
-pub fn modes(values: &[f64], resolution: f64) -> Vec<Mode> {
-    let sorted = sorted(values);
-    let whole = |sorted: &[f64]| mode(sorted, sorted.len()).into_iter().collect();
-    let spread = thinned(&spread_ties(&sorted, resolution));
+pub fn modes(sorted: &[f64], resolution: f64) -> Vec<Mode> {
+    let whole = || mode(sorted, sorted.len()).into_iter().collect();
+    let spread = thinned(&spread_ties(sorted, resolution));
     let two = critical_dip(spread.len()).is_some_and(|critical| dip(&spread) > critical);
     if !two {
-        return whole(&sorted);
+        return whole();
     }
-    let Some(at) = split(&sorted) else { return whole(&sorted) };
+    let Some(at) = split(sorted) else { return whole() };
     let (low, high) = sorted.split_at(at);
     if !are_apart(low, high) {
-        return whole(&sorted);
+        return whole();
     }
     [low, high].iter().filter_map(|part| mode(part, sorted.len())).collect()
 }
@@ -135,7 +134,7 @@ mod tests {
         let two = (0..trials)
             .filter(|_| {
                 let values: Vec<f64> = (0..n).map(|_| value(&mut draw)).collect();
-                modes(&values, 0.0).len() == 2
+                modes(&sorted(&values), 0.0).len() == 2
             })
             .count();
         two as f64 / f64::from(trials)
@@ -168,7 +167,7 @@ mod tests {
         let values: Vec<f64> = (0..1000)
             .map(|i| 100.0 + draw.normal() + if i % 10 < 3 { 20.0 } else { 0.0 })
             .collect();
-        let found = modes(&values, 0.0);
+        let found = modes(&sorted(&values), 0.0);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].share, found[1].share), (0.7, 0.3));
         assert!((found[0].centre - 100.0).abs() < 0.3, "{found:?}");
@@ -187,13 +186,13 @@ mod tests {
         let mut draw = Draw::new(6);
         let ticks: Vec<f64> =
             (0..1000).map(|_| (50.0 + 2.0 * draw.normal()).round() * 10.0).collect();
-        assert_eq!(modes(&ticks, 10.0).len(), 1);
+        assert_eq!(modes(&sorted(&ticks), 10.0).len(), 1);
         // Two levels one step apart are quantisation; far apart they are modes.
         let levels = |far: f64| -> Vec<f64> {
             (0..100).map(|i| if i % 2 == 0 { 20.0 } else { 20.0 + far }).collect()
         };
-        assert_eq!(modes(&levels(10.0), 10.0).len(), 1);
-        assert_eq!(modes(&levels(80.0), 10.0).len(), 2);
+        assert_eq!(modes(&sorted(&levels(10.0)), 10.0).len(), 1);
+        assert_eq!(modes(&sorted(&levels(80.0)), 10.0).len(), 2);
     }
 
     #[test]
@@ -201,7 +200,7 @@ mod tests {
         let mut draw = Draw::new(7);
         let mut values: Vec<f64> = (0..200).map(|_| draw.normal()).collect();
         values.push(1e6);
-        assert_eq!(modes(&values, 0.0).len(), 1);
+        assert_eq!(modes(&sorted(&values), 0.0).len(), 1);
         assert_eq!(modes(&[], 0.0), []);
     }
 }

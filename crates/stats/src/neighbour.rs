@@ -153,7 +153,7 @@ fn simulate(share: f64, here_ms: f64, rounds: usize, figures: u64) -> (f64, f64,
         if values.len() < 6 {
             continue;
         }
-        let estimate = estimate(&values, Better::Lower, 0.0).expect("six rounds");
+        let estimate = estimate(&values, Better::Lower).expect("six rounds");
         let interval = estimate.interval.expect("six rounds have one");
         estimated += 1;
         covered += usize::from(interval.low <= ALONE_NS && ALONE_NS <= interval.high);

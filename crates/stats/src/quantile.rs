@@ -3,26 +3,40 @@
 /// The values in ascending order. Finite values assumed; a NaN would sort last.
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
+    // The stable sort joins runs, such as rounds that are in order each.
+    sorted.sort_by(f64::total_cmp);
     sorted
 }
 
 /// The `q`-quantile (`q` in 0..=1) by linear interpolation between order statistics, type 7 of
 /// Hyndman and Fan (1996), the default of R and NumPy. `None` when there are no values.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
-    quantile_of_sorted(&sorted(values), q)
+    let (below, above, share) = place(values.len(), q)?;
+    let mut values = values.to_vec();
+    let (_, low, rest) = values.select_nth_unstable_by(below, f64::total_cmp);
+    let low = *low;
+    let next = rest.iter().copied().min_by(f64::total_cmp).filter(|_| above > below);
+    Some(between(low, next.unwrap_or(low), share))
 }
 
 /// As [`quantile`], for values already in ascending order.
 pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+    let (below, above, share) = place(sorted.len(), q)?;
+    Some(between(sorted[below], sorted[above], share))
+}
+
+/// Where among so many values in ascending order a quantile lies: the places on both sides of it,
+/// and its distance from the lower one.
+fn place(count: usize, q: f64) -> Option<(usize, usize, f64)> {
     assert!((0.0..=1.0).contains(&q), "quantile {q} is not in 0..=1");
-    let last = sorted.len().checked_sub(1)?;
-    let position = q * last as f64;
+    let position = q * count.checked_sub(1)? as f64;
     let below = position.floor() as usize;
-    let above = position.ceil() as usize;
-    let share = position - below as f64;
-    // Written so that equal neighbours give their value exactly.
-    Some(sorted[below] + share * (sorted[above] - sorted[below]))
+    Some((below, position.ceil() as usize, position - below as f64))
+}
+
+/// Written so that equal neighbours give their value exactly.
+fn between(low: f64, high: f64, share: f64) -> f64 {
+    low + share * (high - low)
 }
 
 /// The median. `None` when there are no values.

@@ -10,6 +10,7 @@ use record::event::{Histogram, Repeat, Samples};
 use record::key::CaseId;
 use record::metric::Over;
 use record::run::Run;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Rounds with enough alone samples from which on a figure is printed as alone.
@@ -26,15 +27,16 @@ pub enum Condition {
 
 impl Condition {
     /// The values of some samples that count.
-    pub fn values(self, samples: &Samples) -> Vec<f64> {
-        let values = samples.raw.samples();
+    pub fn values(self, samples: &Samples) -> Cow<'_, [f64]> {
         match self {
-            Condition::AsFound if samples.visit > 0 => Vec::new(),
-            Condition::AsFound => values,
+            Condition::AsFound if samples.visit > 0 => Cow::default(),
+            Condition::AsFound => samples.raw.values(),
+            Condition::Alone(_) if samples.width.is_empty() => Cow::default(),
             Condition::Alone(level) => {
-                let read = values.into_iter().zip(&samples.width);
+                let values = samples.raw.values();
+                let read = values.iter().zip(&samples.width);
                 let alone = read.filter(|(_, width)| is_alone(**width, level));
-                alone.map(|(value, _)| value).collect()
+                alone.map(|(value, _)| *value).collect()
             }
         }
     }
@@ -47,13 +49,15 @@ impl Condition {
         match self {
             Condition::AsFound if !histograms.is_empty() => counted_value(histograms),
             _ => {
-                let values = samples.iter().flat_map(|samples| self.values(samples));
-                let finite: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+                let mut finite: Vec<f64> = Vec::new();
+                for samples in samples {
+                    finite.extend(self.values(samples).iter().filter(|value| value.is_finite()));
+                }
                 let least = match self {
                     Condition::Alone(_) => LEAST_ALONE,
                     Condition::AsFound => 1,
                 };
-                quantile::median(&finite).filter(|_| finite.len() >= least)
+                (finite.len() >= least).then(|| quantile::median(&finite))?
             }
         }
     }
@@ -156,8 +160,7 @@ fn of_blocks(
     let blocks = |(n, (samples, _)): (&u32, &OfRound)| {
         let disturbed = known.get(n).is_some_and(|(disturbed, _)| *disturbed);
         let values = samples.iter().flat_map(|samples| samples.raw.samples());
-        let values: Vec<f64> = values.collect();
-        values.into_iter().map(move |value| (value, disturbed))
+        values.map(move |value| (value, disturbed)).collect::<Vec<_>>()
     };
     let all = rounds.iter().flat_map(blocks).zip(1..);
     all.map(|((value, disturbed), round)| Valued {

@@ -50,9 +50,8 @@ pub(crate) struct Met {
     pub(crate) common: usize,
     /// Figures of the base run that the new one has not, or in another unit.
     pub(crate) missing: usize,
-    /// Tested figures whose band is wider than the size of the rule: a change of that size is no
-    /// finding there.
-    pub(crate) below_band: usize,
+    /// Tested figures in which a change of the rule's size would be no finding.
+    pub(crate) blind: usize,
 }
 
 impl FailOn {
@@ -70,7 +69,7 @@ impl FailOn {
                 all.met += usize::from(self.is_met_by(one));
                 if !matches!(one.outcome, Outcome::Untested(_)) {
                     all.tested += 1;
-                    all.below_band += usize::from(one.band.share > self.least);
+                    all.blind += usize::from(one.least_seen() > self.least);
                 }
             }
             let gone = against.incomparable.iter();

@@ -152,6 +152,7 @@ const MOVING: &[(&str, f64)] = &[
 
 /// Names in the description of the host that move by themselves, or that the environment tells.
 const UNTOLD: &[&str] = &[
+    "count",
     "counted",
     "load",
     "pressure",
@@ -238,8 +239,8 @@ impl Found {
         ] {
             self.add(Class::Plumb, name, base, new);
         }
-        let of = |run: &Run| format!("{}", run.header.format);
-        self.add(Class::Plumb, "estimator (record format)", &of(base), &of(new));
+        let of = |run: &Run| run.header.estimator().to_string();
+        self.add(Class::Plumb, "estimator", &of(base), &of(new));
         // Records of before it was told have none.
         if !b.build.is_empty() && !n.build.is_empty() {
             self.add(Class::Plumb, "measuring code", &b.build, &n.build);

@@ -6,6 +6,7 @@
 //! derived one gives none until three stored runs say how much it differs from run to run, since
 //! the cases that it is made of are tested themselves.
 
+pub mod answer;
 mod band;
 pub mod conditions;
 mod join;
@@ -98,7 +99,7 @@ pub enum Outcome {
 }
 
 /// Where a changed figure went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {

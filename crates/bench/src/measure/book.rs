@@ -148,17 +148,11 @@ impl Book {
             quantities.insert("core_hz".to_owned(), hz);
         }
         self.samples.push(Samples {
-            series: self.series.clone(),
-            round: self.round,
-            case: case.id.clone(),
-            metric: metric.to_owned(),
-            raw,
             core_hz,
             visit: self.visit,
-            width: Vec::new(),
             quantities,
             at: case.at.clone(),
-            notes: Default::default(),
+            ..Samples::new(&self.series, self.round, case.id.clone(), metric, raw)
         });
         Ok(self.samples.last_mut().expect("one was just added"))
     }

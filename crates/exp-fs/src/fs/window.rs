@@ -165,7 +165,6 @@ mod tests {
     use record::case::Case;
     use record::event::{Raw, Samples};
     use record::key::CaseId;
-    use std::collections::BTreeMap;
 
     const MS: u64 = 1_000_000;
 
@@ -278,19 +277,8 @@ mod tests {
         let window = played(Window::new(500 * MS, 8, 1, true), 100, 2 * MS);
         let found = settled(vec![window]).expect("long enough");
         let values = vec![found.rate()];
-        let mut samples = Samples {
-            series: "fs.io".to_owned(),
-            round: 1,
-            case: CaseId::new(),
-            metric: "iops".to_owned(),
-            visit: 0,
-            raw: Raw::Batch { k: 0, values },
-            width: Vec::new(),
-            core_hz: None,
-            quantities: BTreeMap::new(),
-            at: BTreeMap::new(),
-            notes: Default::default(),
-        };
+        let raw = Raw::Batch { k: 0, values };
+        let mut samples = Samples::new("fs.io", 1, CaseId::new(), "iops", raw);
         found.describe(&mut samples, 4096.0);
         let of = |name: &str| samples.quantities[name];
         assert!(of("discarded_b_per_s") > 4096.0 * 1000.0 && of("discarded_ns") > 0.0);

@@ -242,27 +242,29 @@ fn prediction() -> impl Strategy<Value = Event> {
 }
 
 fn measured() -> impl Strategy<Value = Event> {
+    let counts = prop::collection::vec(any::<i32>(), 0..20);
     let raw = prop_oneof![
-        numbers().prop_map(|values| Raw::Event { values }),
+        numbers().prop_map(|values| (Raw::Event { values }, None)),
+        (counts, 0.01..100.0).prop_map(|(counts, step)| {
+            let values = counts.into_iter().map(|count| f64::from(count) * step).collect();
+            (Raw::Event { values }, Some(step))
+        }),
         (any::<u64>(), numbers(), numbers(), any::<u32>())
-            .prop_map(|(k, n, two_n, voids)| Raw::Quartets { k, n, two_n, voids }),
-        (any::<u64>(), numbers()).prop_map(|(k, values)| Raw::Batch { k, values }),
+            .prop_map(|(k, n, two_n, voids)| (Raw::Quartets { k, n, two_n, voids }, None)),
+        (any::<u64>(), numbers()).prop_map(|(k, values)| (Raw::Batch { k, values }, None)),
     ];
     let samples =
         (text(), any::<u32>(), case(), raw, prop::option::of(number()), by_name(number()))
-            .prop_map(|(word, round, case, raw, core_hz, quantities)| {
+            .prop_map(|(word, round, case, (raw, step), core_hz, quantities)| {
                 Event::Samples(Samples {
-                    series: word.clone(),
-                    round,
-                    case,
-                    metric: word.clone(),
                     visit: round % 3,
+                    step,
                     width: core_hz.into_iter().collect(),
-                    raw,
                     core_hz,
                     quantities,
                     at: BTreeMap::from([(word.clone(), Value::Int(u64::MAX))]),
-                    notes: vec![Note::cache(word.as_str()), word.into()].into(),
+                    notes: vec![Note::cache(word.as_str()), word.as_str().into()].into(),
+                    ..Samples::new(&word, round, case, &word, raw)
                 })
             });
     let buckets = prop::collection::vec((any::<u64>(), any::<u64>()), 0..3);

@@ -144,7 +144,7 @@ fn tone(trend: &Trend, changed: &Changed) -> Tone {
 
 fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
     let points = &trend.over.points;
-    let mut blocks = vec![Block::Plot(plot(trends, trend))];
+    let mut blocks = Vec::new();
     if points.len() < LEAST_RUNS {
         let text = format!(
             "In {}: a shift is searched from {LEAST_RUNS} on.",
@@ -157,12 +157,17 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
             percent(p)
         )));
     }
-    blocks.push(Block::Table(table(trends, trend)));
-    everyone(blocks)
+    let mut blocks = everyone(blocks);
+    blocks.push(Block::Plot(plot(trends, trend)).on_page());
+    blocks.push(Block::Table(table(trends, trend, false)).on_page());
+    blocks.push(Block::Table(table(trends, trend, true)).in_short());
+    blocks
 }
 
-fn table(trends: &Trends, trend: &Trend) -> Table {
+/// The figure run by run; where it is `drawn`, with its values and intervals side by side as text.
+fn table(trends: &Trends, trend: &Trend, drawn: bool) -> Table {
     let level_of = trend.levels();
+    let ends = ends(&trend.over.points);
     let row = |index: usize, point: &RunPoint| {
         let told = shown(point.value, point.ci, trend.over.unit);
         let begins = trend.shifts.iter().find(|changed| changed.shift.at == index);
@@ -171,18 +176,56 @@ fn table(trends: &Trends, trend: &Trend) -> Table {
             level if level > 0.0 && point.value > 0.0 => change(point.value / level),
             _ => "-".to_owned(),
         };
-        Row::of(vec![
+        let mut cells = vec![
             Cell::plain(trends.runs[point.run].name.clone()),
             Cell::toned(told.value, tone),
             Cell::plain(told.interval),
             Cell::plain(relative),
-        ])
+        ];
+        if drawn {
+            cells.push(Cell::toned(picture(point, ends), tone));
+        }
+        Row::of(cells)
     };
+    let unit = trend.over.unit;
+    let range = format!("{} … {}", render(ends.0, unit), render(ends.1, unit));
+    let mut headings = vec!["run", "#value", "#interval", "#from its level"];
+    headings.extend(drawn.then_some(range.as_str()));
     Table::new(
         "The figure in each run; its level is the median of the runs between two shifts",
-        &["run", "#value", "#interval", "#from its level"],
+        &headings,
         points_of(trend).map(|(index, point)| row(index, point)),
     )
+}
+
+/// Least and greatest of some values and their intervals.
+fn ends(points: &[RunPoint]) -> (f64, f64) {
+    let all = points.iter().flat_map(|point| {
+        let (low, high) = point.ci.unwrap_or((point.value, point.value));
+        [point.value, low, high]
+    });
+    all.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, value| {
+        (ends.0.min(value), ends.1.max(value))
+    })
+}
+
+/// Columns of a value's picture.
+const PICTURE: usize = 25;
+
+/// A value and its interval between two ends: `  ──●───   `.
+fn picture(point: &RunPoint, (least, greatest): (f64, f64)) -> String {
+    let place = |value: f64| match greatest > least {
+        true => ((value - least) / (greatest - least) * (PICTURE - 1) as f64).round() as usize,
+        false => PICTURE / 2,
+    };
+    let (low, high) = point.ci.unwrap_or((point.value, point.value));
+    let of = |at: usize| match at {
+        at if at == place(point.value) => '●',
+        at if (place(low)..=place(high)).contains(&at) => '─',
+        // A space that a table keeps.
+        _ => '\u{a0}',
+    };
+    (0..PICTURE).map(of).collect()
 }
 
 fn points_of(trend: &Trend) -> impl Iterator<Item = (usize, &RunPoint)> {
@@ -201,14 +244,8 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             hover: format!("{}: {} {}", run(point).name, told.value, told.interval),
         }
     });
-    let levels = trend.levels().into_iter().zip(0..);
-    let levels = levels.map(|(level, index): (f64, u32)| Point {
-        x: f64::from(index),
-        y: level,
-        ends: None,
-        hover: format!("level {}", render(level, unit)),
-    });
-    let series = |name: &str, points| Series::new(name, Shape::Line, points);
+    let mut series = vec![Series::new("value", Shape::Dots, values.collect())];
+    series.extend(levels(trend));
     Plot {
         title: format!("{} from run to run", trend.over.key),
         x: Axis {
@@ -216,7 +253,7 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             ..axis("run", None, false)
         },
         y: axis(&trend.over.key.metric, Some(unit), false),
-        series: vec![series("value", values.collect()), series("level", levels.collect())],
+        series,
         markers: trend
             .shifts
             .iter()
@@ -232,8 +269,45 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
     }
 }
 
+/// The levels between shifts, a straight line each.
+fn levels(trend: &Trend) -> Vec<Series> {
+    let unit = trend.over.unit;
+    let points: Vec<Point> = trend
+        .levels()
+        .into_iter()
+        .zip(0_u32..)
+        .map(|(level, index)| Point {
+            x: f64::from(index),
+            y: level,
+            ends: None,
+            hover: format!("level {}", render(level, unit)),
+        })
+        .collect();
+    let begins = trend.shifts.iter().map(|changed| changed.shift.at);
+    let begins: Vec<usize> = std::iter::once(0).chain(begins).chain([points.len()]).collect();
+    let stretches = begins.windows(2).map(|pair| points[pair[0]..pair[1]].to_vec());
+    stretches.map(|points| Series::new("level", Shape::Line, points)).collect()
+}
+
 /// Day and minute of a start, `2026-11-22 15:36`.
 fn date(started: &str) -> String {
     let minute = started.get(..16).unwrap_or(started);
     minute.replace('T', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ends, picture};
+    use analysis::trend::RunPoint;
+
+    #[test]
+    fn a_value_is_drawn_within_its_interval() {
+        let point = |value, ci| RunPoint { run: 0, value, ci };
+        let points = [point(10.0, Some((0.0, 12.0))), point(24.0, None)];
+        let ends = ends(&points);
+        assert_eq!(ends, (0.0, 24.0));
+        let drawn = points.map(|point| picture(&point, ends).replace('\u{a0}', " "));
+        assert_eq!(drawn[0].trim_end(), "──────────●──");
+        assert_eq!(drawn[1].trim(), "●");
+    }
 }

@@ -86,6 +86,34 @@ fn records_of_earlier_formats_render_in_every_format_and_compare_as_found() {
 }
 
 #[test]
+fn a_record_whose_samples_are_listed_shorter_has_the_same_figures() {
+    let before = recorded(3);
+    let calibration = before.header.calibration.clone();
+    let path = format!("{}/../../tests/records/format-3.jsonl", env!("CARGO_MANIFEST_DIR"));
+    let listed = std::fs::read_to_string(path).unwrap();
+    let mut shorter = Vec::new();
+    for line in listed.lines() {
+        let mut event = record::codec::event(line.as_bytes()).unwrap();
+        if let Event::Samples(samples) = &mut event {
+            samples.shorten(&calibration, false);
+        }
+        record::codec::write(&mut shorter, &event).unwrap();
+    }
+    assert!(5 * shorter.len() < 4 * listed.len(), "{} of {}", shorter.len(), listed.len());
+    let after = record::codec::read(shorter.as_slice()).unwrap().run;
+    let (before, after) = (figures(&before), figures(&after));
+    assert_eq!(before.len(), after.len());
+    let is_same = |one: f64, other: f64| (one - other).abs() <= 1e-9 * one.abs();
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.label(), after.label());
+        let of = |figure: &Figure| figure.value.zip(figure.stats.as_ref().map(|stats| stats.p99));
+        for ((value, p99), (other, other_p99)) in of(before).into_iter().zip(of(after)) {
+            assert!(is_same(value, other) && is_same(p99, other_p99), "{}", before.label());
+        }
+    }
+}
+
+#[test]
 fn a_probed_figure_has_both_values_and_says_which_it_prints() {
     let (before, after) = (figures(&earlier()), figures(&probed()));
     let (before, after) = (of(&before, "cpu.call"), of(&after, "cpu.call"));

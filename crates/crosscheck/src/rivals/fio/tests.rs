@@ -149,18 +149,10 @@ fn without_a_directory_nothing_is_run() {
 
 /// Samples of a round of a case.
 fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str, f64)) -> Samples {
+    let raw = Raw::Batch { k: 1, values: vec![value] };
     Samples {
-        visit: 0,
-        width: Vec::new(),
-        series: "fs.io".to_owned(),
-        round,
-        case: case.clone(),
-        metric: metric.to_owned(),
-        raw: Raw::Batch { k: 1, values: vec![value] },
-        core_hz: None,
         quantities: BTreeMap::from([(quantity.0.to_owned(), quantity.1)]),
-        at: BTreeMap::new(),
-        notes: Default::default(),
+        ..Samples::new("fs.io", round, case.clone(), metric, raw)
     }
 }
 

@@ -5,7 +5,6 @@ use bench::experiment::Preset;
 use bench::experiment::fixtures::recorded;
 use record::event::{Raw, Samples};
 use record::key::CaseId;
-use std::collections::BTreeMap;
 
 #[test]
 fn rates_of_three_versions_are_read() {
@@ -125,21 +124,13 @@ fn cpu_time_is_the_mean_of_the_rows_rounds() {
     let all = offered("0.15.06", Preset::Standard);
     let pthread = all.iter().find(|one| one.name == "pthread");
     let row = &pthread.expect("standard has it").rows[0];
-    let samples = |case: CaseId, metric: &str, cpu_time: Option<f64>| Samples {
-        visit: 0,
-        width: Vec::new(),
-        series: "os.thread/crowd".to_owned(),
-        round: 1,
-        case,
-        metric: metric.to_owned(),
-        raw: Raw::Event { values: vec![1.0] },
-        core_hz: None,
-        quantities: cpu_time
-            .map(|ns| ("cpu_time_per_thread_ns".to_owned(), ns))
-            .into_iter()
-            .collect(),
-        at: BTreeMap::new(),
-        notes: Default::default(),
+    let samples = |case: CaseId, metric: &str, cpu_time: Option<f64>| {
+        let raw = Raw::Event { values: vec![1.0] };
+        let cpu_time = cpu_time.map(|ns| ("cpu_time_per_thread_ns".to_owned(), ns));
+        Samples {
+            quantities: cpu_time.into_iter().collect(),
+            ..Samples::new("os.thread/crowd", 1, case, metric, raw)
+        }
     };
     let other = CaseId::new().with("pair", "same").with("stack", "bare");
     let mut rounds = vec![

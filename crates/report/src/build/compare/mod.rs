@@ -1,6 +1,7 @@
-//! From a comparison to its document: what differs around the runs first, then what changed, then
-//! what came closest, then what could not be compared; at the end every figure side by side.
+//! From a comparison to its document: the answer first; then what differs around the runs, what
+//! changed, what came closest, and what could not be compared; at the end every figure side by side.
 
+mod answer;
 mod tables;
 
 use super::plots::{self, Shown};
@@ -9,7 +10,7 @@ use crate::values::counted;
 use analysis::compare::conditions::{About, Condition, about};
 use analysis::compare::{Against, Compared, Comparison, Direction, Source, Untested};
 use analysis::figure::Figure;
-use analysis::gather::gathered;
+use analysis::gather::{distinct, gathered};
 use std::collections::BTreeMap;
 
 /// Figures that came closest to a finding, of those that gave none.
@@ -21,32 +22,40 @@ const CLOSEST_SHOWN: usize = 3;
 /// Differences of conditions that are shown where room is short.
 const CONDITIONS_SHOWN: usize = 16;
 
-/// The document. With `side_by_side` the terminal shows every figure too; of published machines it
-/// does in any case, since there is nothing else to tell.
-pub fn build(comparison: &Comparison, side_by_side: bool) -> Document {
+/// The document. Where room is short it is the answer alone; with `whole` all of it. Of published
+/// machines it is all in any case, since there is nothing else to show.
+pub fn build(comparison: &Comparison, whole: bool) -> Document {
     let base = about(comparison.base.run);
     let abouts: Vec<About> =
         comparison.against.iter().map(|against| about(against.new.run)).collect();
     let is_single = abouts.len() == 1;
-    let mut sections = vec![runs(&base, &abouts)];
-    for (at, (against, new)) in comparison.against.iter().zip(&abouts).enumerate() {
+    let mut answers = Vec::new();
+    let mut behind = vec![runs(&base, &abouts)];
+    for (at, (against, letter)) in comparison.against.iter().zip('B'..).enumerate() {
         let title = Title {
+            letter,
             suffix: if is_single { String::new() } else { format!("-{}", at + 1) },
-            of: if is_single { String::new() } else { format!(", {}", new.run) },
+            of: if is_single { String::new() } else { format!(", {letter}") },
         };
-        sections.push(surroundings(against, &title));
-        sections.push(changes(against, &title));
-        sections.extend(differences(against, &title));
-        sections.extend(closest(against, &title));
-        sections.extend(not_compared(against, &title));
+        answers.push(answer::section(comparison, against, &title));
+        behind.push(surroundings(against, &title));
+        behind.push(changes(against, &title));
+        behind.extend(differences(against, &title));
+        behind.extend(closest(against, &title));
+        behind.extend(not_compared(against, &title));
     }
-    let everyone = side_by_side || comparison.against.iter().any(has_published);
-    sections.extend(side_by_side_sections(comparison, &abouts, everyone));
-    Document { title: title(&base, &abouts), summary: summary(comparison, &abouts), sections }
+    behind.extend(side_by_side_sections(comparison, &abouts));
+    if !(whole || comparison.against.iter().any(has_published)) {
+        let blocks = behind.iter_mut().flat_map(|section| &mut section.blocks);
+        blocks.for_each(|(audience, _)| *audience = Audience::Page);
+    }
+    answers.append(&mut behind);
+    Document { title: title(&base, &abouts), summary: summary(comparison), sections: answers }
 }
 
 /// What tells the sections of several comparisons apart.
 struct Title {
+    letter: char,
     suffix: String,
     of: String,
 }
@@ -57,57 +66,21 @@ impl Title {
     }
 }
 
+/// `B = 2026-11-23T08-35 against A = 2026-11-23T08-29`.
 fn title(base: &About, new: &[About]) -> String {
-    let names: Vec<&str> = new.iter().map(|new| new.run.as_str()).collect();
-    format!("Comparison: {} with {}", names.join(", "), base.run)
+    let names = new.iter().zip('B'..).map(|(new, letter)| format!("{letter} = {}", new.run));
+    format!("{} against A = {}", names.collect::<Vec<_>>().join(", "), base.run)
 }
 
-fn summary(comparison: &Comparison, abouts: &[About]) -> String {
-    let sentences = comparison.against.iter().zip(abouts).map(|(against, new)| {
-        let of = match abouts.len() {
-            1 => String::new(),
-            _ => format!("{}: ", new.run),
-        };
-        format!("{of}{}.", told(against))
-    });
-    sentences.collect::<Vec<_>>().join(" ")
-}
-
-/// The counts of one comparison.
-fn told(against: &Against) -> String {
-    let findings = against.findings();
-    let mut by_word: BTreeMap<(Direction, &str), usize> = BTreeMap::new();
-    for one in &findings {
-        if let Some(direction) = one.finding() {
-            *by_word.entry((direction, one.word())).or_default() += 1;
-        }
-    }
-    let words: Vec<String> =
-        by_word.iter().map(|((_, word), count)| format!("{count} {word}")).collect();
-    let differ = match findings.len() {
-        0 => "none differs".to_owned(),
-        count => format!("{count} differ ({})", words.join(", ")),
+/// What was compared: the same machine or another, by which presets.
+fn summary(comparison: &Comparison) -> String {
+    let mut presets = vec![comparison.base.run.header.options.preset.as_str()];
+    presets.extend(comparison.against.iter().map(|of| of.new.run.header.options.preset.as_str()));
+    let machine = match comparison.against.iter().all(|against| against.same_machine) {
+        true => "same machine",
+        false => "different machines",
     };
-    let mut parts = match has_published(against) {
-        true => vec![format!(
-            "{} side by side; published figures are never findings",
-            counted(against.figures.len(), "figure")
-        )],
-        false => vec![format!("{} compared", counted(against.tested(), "figure")), differ],
-    };
-    let untested = against.figures.len() - against.tested();
-    if untested > 0 && !has_published(against) {
-        parts.push(format!("{untested} not tested"));
-    }
-    if !against.incomparable.is_empty() {
-        parts.push(format!("{} in one run only", against.incomparable.len()));
-    }
-    let around = against.conditions.len();
-    parts.push(match around {
-        0 => "nothing recorded around them differs".to_owned(),
-        _ => format!("{} around them", counted(around, "difference")),
-    });
-    parts.join("; ")
+    format!("{machine}, {}", distinct(presets).join(" against "))
 }
 
 fn has_published(against: &Against) -> bool {
@@ -128,8 +101,10 @@ fn runs(base: &About, others: &[About]) -> Section {
             unfinished,
         ])
     };
-    let mut rows = vec![row("base", base)];
-    rows.extend(others.iter().map(|about| row("new", about)));
+    let mut rows = vec![row("A, base", base)];
+    rows.extend(
+        others.iter().zip('B'..).map(|(about, letter)| row(&format!("{letter}, new"), about)),
+    );
     let mut headings = vec!["", "run", "started (UTC)", "preset", "machine", ""];
     if rows.iter().all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty())) {
         headings.pop();
@@ -303,11 +278,7 @@ fn not_compared(against: &Against, title: &Title) -> Option<Section> {
 }
 
 /// Experiment by experiment: the plots of all runs in one, and every figure.
-fn side_by_side_sections(
-    comparison: &Comparison,
-    abouts: &[About],
-    everyone: bool,
-) -> Vec<Section> {
+fn side_by_side_sections(comparison: &Comparison, abouts: &[About]) -> Vec<Section> {
     let base = comparison.base;
     let mut sections = Vec::new();
     for planned in base.run.plan.iter().flat_map(|plan| &plan.experiments) {
@@ -315,7 +286,6 @@ fn side_by_side_sections(
         let Some(table) = table else {
             continue;
         };
-        let audience = if everyone { Audience::Everyone } else { Audience::Page };
         let mut blocks = Vec::new();
         let runs = std::iter::once(base).chain(comparison.against.iter().map(|one| one.new));
         let names = names(&about(base.run), abouts);
@@ -339,7 +309,7 @@ fn side_by_side_sections(
             .collect();
         let plots = plots::of_experiment(&shown).into_iter();
         blocks.extend(plots.map(Block::on_page));
-        blocks.push((audience, Block::Table(table)));
+        blocks.push(Block::Table(table).for_all());
         let heading = format!("{}: {}", planned.id, planned.title);
         sections.push(Section::new(&planned.id, heading, blocks));
     }

@@ -15,9 +15,6 @@ const FINDINGS_SHOWN: usize = 12;
 /// Experiments that a reason names before it only counts.
 const NAMED: usize = 6;
 
-/// Ratio from which a change is told as a factor, not in per cent.
-const FACTOR: f64 = 2.0;
-
 /// A share in per cent, with the digits that it deserves.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -184,26 +181,24 @@ fn value(figure: &Figure) -> Cell {
     Cell::of(values::of_figure(figure).map(|shown| shown.value))
 }
 
-/// `+24 % slower`, `-20 % slower`, `×3.1 more`.
+/// `1.24× slower`, `3.1× more`.
 fn change(one: &Compared) -> Cell {
-    let Some(ratio) = one.ratio() else {
+    if one.ratio().is_none() {
         return Cell::absent();
-    };
-    let size = match ratio {
-        ratio if (1.0 / FACTOR..FACTOR).contains(&ratio) => {
-            format!("{}{} %", sign(ratio), percent((ratio - 1.0).abs()))
-        }
-        ratio if ratio >= FACTOR => format!("× {}", record::quantity::digits(ratio)),
-        ratio => format!("÷ {}", record::quantity::digits(1.0 / ratio)),
-    };
-    Cell::toned(format!("{size} {}", one.word()), tone(one))
+    }
+    Cell::toned(format!("{}× {}", times(one.size().exp()), one.word()), tone(one))
 }
 
-fn sign(ratio: f64) -> &'static str {
-    if ratio < 1.0 { "-" } else { "+" }
+/// A factor of at least 1 with the digits that it deserves.
+pub(super) fn times(factor: f64) -> String {
+    match factor {
+        factor if factor < 1.1 => format!("{factor:.3}"),
+        factor if factor < 10.0 => format!("{factor:.2}"),
+        factor => record::quantity::digits(factor),
+    }
 }
 
-fn tone(one: &Compared) -> Tone {
+pub(super) fn tone(one: &Compared) -> Tone {
     match one.finding() {
         Some(Direction::Worse) => Tone::Bad,
         Some(Direction::Better) => Tone::Good,

@@ -71,19 +71,8 @@ fn listening(address: &str) -> FromWorker {
 }
 
 fn samples(series: &str, round: u32) -> FromWorker {
-    FromWorker::Samples(Samples {
-        visit: 0,
-        width: Vec::new(),
-        series: series.to_owned(),
-        round,
-        case: Default::default(),
-        metric: "received".to_owned(),
-        raw: Raw::Event { values: vec![1.0] },
-        core_hz: None,
-        quantities: Default::default(),
-        at: Default::default(),
-        notes: Default::default(),
-    })
+    let raw = Raw::Event { values: vec![1.0] };
+    FromWorker::Samples(Samples::new(series, round, Default::default(), "received", raw))
 }
 
 /// What comes of a round: its messages up to the last or to an error.

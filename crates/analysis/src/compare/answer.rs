@@ -1,0 +1,149 @@
+//! What a comparison comes to: its effects, how far to trust it, and what it cannot see.
+
+use super::{Against, Compared, Direction, Source};
+use crate::gather::gathered;
+use crate::health::{Health, health};
+use record::metric::Kind;
+use record::quantity::digits;
+use record::run::Run;
+use serde::Serialize;
+use stats::quantile::median;
+
+/// Findings of one experiment in one direction: an operation that became slower has a longer
+/// latency, a lower rate and a higher cost, and so have its cases.
+#[derive(Clone, Debug)]
+pub struct Effect<'of, 'a> {
+    /// Where it went.
+    pub direction: Direction,
+    /// The findings, the greatest first; never empty.
+    pub figures: Vec<&'of Compared<'a>>,
+}
+
+impl<'a> Effect<'_, 'a> {
+    /// The greatest of its changes.
+    pub fn greatest(&self) -> &Compared<'a> {
+        self.figures[0]
+    }
+
+    /// Its least and its greatest factor, both at least 1.
+    pub fn factors(&self) -> (f64, f64) {
+        let least = self.figures.last().map_or(0.0, |one| one.size());
+        (least.exp(), self.greatest().size().exp())
+    }
+
+    /// The widest interval of its ratios.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let width = |ends: &(f64, f64)| ends.1 / ends.0;
+        let all = self.figures.iter().filter_map(|one| one.interval());
+        all.max_by(|a, b| width(a).total_cmp(&width(b)))
+    }
+}
+
+/// How far a comparison is to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confidence {
+    /// In one word.
+    pub level: Level,
+    /// What lowers it.
+    pub reasons: Vec<String>,
+}
+
+/// How far something is to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Repeat it on a quieter machine.
+    Low,
+    /// With the reasons in mind.
+    Fair,
+    /// Nothing speaks against it.
+    High,
+}
+
+impl Level {
+    /// The spelling in files and reports.
+    pub fn text(self) -> &'static str {
+        match self {
+            Level::Low => "low",
+            Level::Fair => "fair",
+            Level::High => "high",
+        }
+    }
+}
+
+/// Shares of a run that lower the confidence: what they are of, how many are worth a word, and how
+/// many make it low.
+type Doubt = (fn(&Health) -> Option<f64>, &'static str, f64, f64);
+const DOUBTS: [Doubt; 4] = [
+    (Health::disturbed_share, "of the rounds were disturbed", 0.1, 0.3),
+    (|health| health.run_delay, "of the CPU time went to other programs", 0.02, 0.05),
+    (|health| health.steal, "of the CPU time went to the hypervisor", 0.02, 0.05),
+    (|health| health.shared, "of the time the core was shared", 0.1, 0.3),
+];
+
+impl<'a> Against<'a> {
+    /// What changed, each effect once, the greatest first.
+    pub fn effects(&self) -> Vec<Effect<'_, 'a>> {
+        let of = |one: &'_ Compared<'a>| Some((one.base.experiment.clone(), one.finding()?));
+        let found = self.findings().into_iter().filter_map(|one| Some((of(one)?, one)));
+        let effects = gathered(found).into_iter();
+        effects.map(|((_, direction), figures)| Effect { direction, figures }).collect()
+    }
+
+    /// How far to trust it, with what the runs A (`base`) and another one of this name recorded.
+    pub fn confidence(&self, base: &Run, name: &str) -> Confidence {
+        let mut confidence = Confidence { level: Level::High, reasons: Vec::new() };
+        let runs = [("A", health(base)), (name, health(self.new.run))];
+        for (of, what, some, much) in DOUBTS {
+            let shares = runs.iter().filter_map(|(name, health)| Some((*name, of(health)?)));
+            let shares: Vec<(&str, f64)> = shares.collect();
+            let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+            if most < some {
+                continue;
+            }
+            let told = shares.iter().map(|(name, share)| format!("{name} {}", percent(*share)));
+            let told: Vec<String> = told.collect();
+            confidence.reasons.push(format!("{}: {what}", told.join(", ")));
+            let level = if most >= much { Level::Low } else { Level::Fair };
+            confidence.level = confidence.level.min(level);
+        }
+        let tested = || self.figures.iter().filter(|one| one.p.is_some());
+        let is_assumed = |one: &&Compared| matches!(one.band.source, Source::Default(_));
+        if tested().any(|one| is_assumed(&one)) {
+            let why =
+                "run-to-run variation is assumed (three stored runs of this machine replace it)";
+            confidence.reasons.push(why.to_owned());
+            confidence.level = confidence.level.min(Level::Fair);
+        }
+        confidence
+    }
+
+    /// By kind of figure the least change that half of the tested figures show; kinds without
+    /// tested figures are left out.
+    pub fn least_seen(&self) -> Vec<(Kind, f64)> {
+        let of = |kind: Kind| {
+            let tested = self.figures.iter().filter(|one| one.p.is_some());
+            let own = tested.filter(|one| one.metric.kind == kind);
+            let least: Vec<f64> = own.map(Compared::least_seen).collect();
+            Some((kind, median(&least)?))
+        };
+        [Kind::Hardware, Kind::Os, Kind::Io].into_iter().filter_map(of).collect()
+    }
+}
+
+impl Compared<'_> {
+    /// The least |ratio - 1| that would be a finding: what an unchanged machine differs by, or what
+    /// the interval of the ratio leaves open.
+    pub fn least_seen(&self) -> f64 {
+        let open = match (self.ratio(), self.interval()) {
+            (Some(_), Some((low, high))) if low > 0.0 => (high / low).sqrt() - 1.0,
+            _ => 0.0,
+        };
+        self.band.share.max(open)
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}

@@ -1,0 +1,155 @@
+//! The answer of a comparison, first: verdict, how far to trust it, effects, what could not be seen,
+//! what differs around.
+
+use super::tables::{percent, times};
+use super::{Title, has_published};
+use crate::document::{Block, Cell, Row, Section, Table};
+use crate::values::{self, counted};
+use analysis::compare::answer::Effect;
+use analysis::compare::conditions::Condition;
+use analysis::compare::{Against, Comparison, Direction};
+use analysis::figure::Figure;
+use analysis::gather::distinct;
+use analysis::names::{Names, words};
+use record::metric::Kind;
+
+/// Effects that are shown where room is short.
+const EFFECTS_SHOWN: usize = 12;
+/// Differences around the figures that the answer names.
+const AROUND: usize = 6;
+
+pub(super) fn section(comparison: &Comparison, against: &Against, title: &Title) -> Section {
+    let effects = against.effects();
+    let mut head = vec![("VERDICT".to_owned(), verdict(against, &effects, title.letter))];
+    let mut foot = Vec::new();
+    if !has_published(against) {
+        let name = title.letter.to_string();
+        let confidence = against.confidence(comparison.base.run, &name);
+        let reasons = match confidence.reasons.is_empty() {
+            true => String::new(),
+            false => format!(": {}", confidence.reasons.join("; ")),
+        };
+        head.push(("CONFIDENCE".to_owned(), format!("{}{reasons}", confidence.level.text())));
+        foot.push(("CANNOT SEE".to_owned(), cannot_see(against)));
+    }
+    foot.push(("AROUND".to_owned(), around(&against.conditions)));
+    let mut blocks = vec![Block::KeyValues(head).for_all()];
+    if !effects.is_empty() {
+        blocks.push(Block::Table(table(comparison, &effects)).for_all());
+    }
+    blocks.push(Block::KeyValues(foot).for_all());
+    title.section("answer", "The answer", blocks)
+}
+
+/// `B is not slower. 3 effects faster, 0 slower (20 of 1323 figures)`.
+fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
+    if has_published(against) {
+        return "none: published figures have no rounds to test".to_owned();
+    }
+    let tested = against.tested();
+    if tested == 0 {
+        return "none: no figure could be tested".to_owned();
+    }
+    let count =
+        |of: &[Direction]| effects.iter().filter(|effect| of.contains(&effect.direction)).count();
+    let slower = count(&[Direction::Worse]);
+    let faster = count(&[Direction::Better]);
+    let other = count(&[Direction::Up, Direction::Down]);
+    let is = if slower == 0 { "is not slower" } else { "is slower" };
+    let other = match other {
+        0 => String::new(),
+        other => format!(", {other} changed without a better side"),
+    };
+    format!(
+        "{new} {is}. {} faster, {slower} slower{other} ({} of {} figures)",
+        counted(faster, "effect"),
+        against.findings().len(),
+        tested
+    )
+}
+
+fn table(comparison: &Comparison, effects: &[Effect]) -> Table {
+    let row = |(at, effect): (usize, &Effect)| {
+        let interval = effect
+            .interval()
+            .map(|(low, high)| format!("{}–{}", values::ratio(low), values::ratio(high)));
+        Row {
+            cells: vec![
+                Cell::plain(&effect.greatest().base.experiment),
+                Cell::plain(what(comparison, effect)),
+                Cell::toned(change(effect), super::tables::tone(effect.greatest())),
+                Cell::of(interval),
+                Cell::plain(effect.figures.len().to_string()),
+            ],
+            is_spare: at >= EFFECTS_SHOWN,
+        }
+    };
+    let headings = ["experiment", "figures", "#change", "#widest ratio", "#of"];
+    Table::new("", &headings, effects.iter().enumerate().map(row))
+}
+
+/// What an effect is of: its figure, or its metrics and the cases that they have.
+fn what(comparison: &Comparison, effect: &Effect) -> String {
+    let greatest = effect.greatest().base;
+    let Some(planned) = comparison.base.run.experiment(&greatest.experiment) else {
+        return greatest.label();
+    };
+    let all = comparison.base.figures.iter();
+    let own: Vec<&Figure> = all.filter(|figure| figure.experiment == greatest.experiment).collect();
+    let names = Names::of(planned, &own);
+    let bases = effect.figures.iter().map(|one| one.base);
+    let metrics = distinct(bases.clone().map(|figure| words(figure.metric_name())));
+    let cases = distinct(bases.map(|figure| &figure.case)).len();
+    match (metrics.len(), cases) {
+        (_, 1) if names.case(greatest).is_empty() => metrics.join(", "),
+        (_, 1) => format!("{} ({})", metrics.join(", "), names.case(greatest)),
+        _ => format!("{}: most {}", metrics.join(", "), names.figure(greatest)),
+    }
+}
+
+/// `1.34× faster`, `1.7–3.2× less`.
+fn change(effect: &Effect) -> String {
+    let (least, greatest) = effect.factors();
+    let [low, high] = [least, greatest].map(times);
+    let range = if low == high { high } else { format!("{low}–{high}") };
+    format!("{range}× {}", effect.greatest().word())
+}
+
+fn cannot_see(against: &Against) -> String {
+    let told: Vec<String> = against
+        .least_seen()
+        .into_iter()
+        .map(|(kind, least)| {
+            let kind = match kind {
+                Kind::Hardware => "hardware",
+                Kind::Os => "os",
+                Kind::Io => "io",
+            };
+            format!("{} % ({kind})", percent(least))
+        })
+        .collect();
+    let untested = against.figures.len() - against.tested();
+    let untested = match untested {
+        0 => String::new(),
+        untested => format!("; {} not tested", counted(untested, "figure")),
+    };
+    match told.is_empty() {
+        true => "any change: no figure was tested".to_owned(),
+        false => format!("changes under {}{untested}", told.join(", ")),
+    }
+}
+
+fn around(conditions: &[Condition]) -> String {
+    if conditions.is_empty() {
+        return "the same machine, settings, clocks, plumb and options, and as quiet".to_owned();
+    }
+    let mut told: Vec<String> = conditions
+        .iter()
+        .take(AROUND)
+        .map(|condition| format!("{} {} → {}", condition.name, condition.base, condition.new))
+        .collect();
+    if conditions.len() > AROUND {
+        told.push(format!("{} more (--all)", conditions.len() - AROUND));
+    }
+    told.join("; ")
+}
