@@ -8,7 +8,7 @@ use super::plots::{self, Shown};
 use crate::document::{Audience, Block, Cell, Document, Row, Section, Table, Tone};
 use crate::values::counted;
 use analysis::compare::conditions::{About, Condition, about};
-use analysis::compare::{Against, Compared, Comparison, Direction, Source, Untested};
+use analysis::compare::{Against, Compared, Comparison, Source, Untested};
 use analysis::figure::Figure;
 use analysis::gather::{distinct, gathered};
 use std::collections::BTreeMap;
