@@ -162,7 +162,7 @@ fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
     for (counted_ns, told_hz) in [(2e8, 250.0), (6e8, 50.0 / 0.6)] {
         seen.evidence.counted_ns = counted_ns;
         let quantities = Ticking::of(&seen, 0, 4_000_000, &root).quantities();
-        let hz = quantities.iter().find(|(name, _)| name == "timer_interrupts_hz");
+        let hz = quantities.iter().find(|(name, _)| *name == "timer_interrupts_hz");
         assert!((hz.unwrap().1 - told_hz).abs() < 1e-6, "{quantities:?}");
     }
 }
