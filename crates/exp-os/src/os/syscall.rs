@@ -55,8 +55,7 @@ use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::{ClockRead, clock_read};
 use metal::{process, raw};
 use record::case::{Case, Series};
-use record::key_figure::KeyFigure;
-use record::{event::Prediction, metric::Kind, metric::Metric};
+use record::{event::Prediction, key_figure::KeyFigure, metric::Kind, metric::Metric};
 use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,7 +68,7 @@ pub static EXPERIMENT: Syscall = Syscall;
 pub struct Syscall;
 
 const PAGE_BYTES: usize = 4096;
-/// What clock.read calls the system call from which the way into the kernel is derived.
+/// clock.read's name of the call from which the way into the kernel is derived.
 const ENTRY: &str = "clock_gettime_syscall";
 const CHILDREN: Number = Number { rehearsal: 8, least: 16, most: 10_000 };
 
@@ -320,14 +319,12 @@ fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
         Ok(Some([0, 1].map(|side| (a[side] + d[side], b[side] + c[side]))))
     })?;
     for case in &series.cases {
-        let closes = usize::from(Called::decode(case)?.call == Call::Close);
-        let side = quartets.map(|sides| sides[closes]);
-        bench.record(case, "latency", Values::quartets(pool, side))?;
+        let at = usize::from(Called::decode(case)?.call == Call::Close);
+        bench.record(case, "latency", Values::quartets(pool, quartets.map(|of| of[at])))?;
     }
     Ok(())
 }
 
-/// Opens `count` descriptors and closes them; ns of both.
 fn open_and_close(open: &mut Vec<OwnedFd>, count: u64, watch: &mut Watch) -> Result<[f64; 2]> {
     let start = monotonic_raw_ns();
     for _ in 0..count {
@@ -360,10 +357,8 @@ fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
 fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let case = series.cases.first().context("one case")?;
     let clock = counter(bench)?;
-    let child = || {
-        let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
-        ticks.context("a child of vfork").map(|ticks| clock.ns(ticks))
-    };
+    let first = process::first_syscall_in_vfork_child;
+    let child = || anyhow::Ok(clock.ns(first().map_err(refused::told).context("a child")?));
     // Not timed: the first child pays for what all share.
     child()?;
     let events = Events::of(bench, CHILDREN, || child().map(|ns| (Some(ns), ns)))?;

@@ -229,7 +229,7 @@ impl Book<'_> {
         let Windows { plain, traced, ticking, .. } = self.windows;
         if let Some(tick) = &plain.tick {
             let samples = self.one("tick_period", tick.period_ns)?;
-            samples.quantities.extend(ticking.quantities());
+            samples.set_quantities(ticking.quantities());
             samples.notes.extend(ticking.told(round));
         }
         if let Some(found) = &plain.other {
@@ -246,8 +246,8 @@ impl Book<'_> {
         let Windows { plain, traced, ticking, reached, .. } = self.windows;
         let best = self.windows.best();
         let samples = self.one("lost", plain.traced.lost())?;
-        samples.quantities.extend(ticking.quantities());
-        samples.quantities.extend(best.counted());
+        samples.set_quantities(ticking.quantities());
+        samples.set_quantities(best.counted());
         samples.notes.push(reached.clone());
         if plain.tick.is_none() {
             samples.notes.extend(ticking.told(round));
@@ -262,7 +262,7 @@ impl Book<'_> {
     fn shares(&mut self, round: u32) -> Result<()> {
         let Windows { plain, traced, machine, .. } = self.windows;
         let best = self.windows.best();
-        let cost = shares::tracing(plain, traced.as_ref());
+        let (cost, note) = shares::tracing(plain, traced.as_ref(), round);
         let (by_cause, beside) = best.lost_by_cause();
         for &cause in Cause::ALL {
             if !best.evidence.tells(self.cpu, cause) {
@@ -270,8 +270,8 @@ impl Book<'_> {
             }
             let lost = by_cause.get(&cause).copied().unwrap_or(0.0);
             let samples = self.one(&format!("lost_{}", cause.text()), lost)?;
-            samples.quantities.extend(cost.quantities.clone());
-            samples.notes.extend(cost.note(round));
+            samples.set_quantities(cost.iter().copied());
+            samples.notes.extend(note.clone());
             if cause != Cause::Unattributed {
                 continue;
             }

@@ -140,7 +140,7 @@ impl Seen {
     }
 
     /// What the kernel counted around the window, for the record.
-    pub(super) fn counted(&self) -> Vec<(String, f64)> {
+    pub(super) fn counted(&self) -> Vec<(&'static str, f64)> {
         let throttling = self.evidence.throttling;
         let cpus = self.evidence.cpus.values();
         let steal: Option<u64> = cpus.clone().map(|cpu| cpu.steal_ns).sum();
@@ -159,8 +159,7 @@ impl Seen {
             ("throttled_count", throttling.map(|of| of.periods)),
             ("throttled_ns", throttling.map(|of| of.time_ns)),
         ];
-        let told = named.into_iter();
-        told.filter_map(|(name, count)| Some((name.to_owned(), count? as f64))).collect()
+        named.into_iter().filter_map(|(name, count)| Some((name, count? as f64))).collect()
     }
 
     pub(super) fn tick_gap_ns(&self) -> Option<f64> {

@@ -1,6 +1,6 @@
 //! Who took how much, in words.
 
-use super::super::attribution::{Attributed, By, Level};
+use super::super::attribution::{Attributed, By};
 use super::seen::Seen;
 use laws::noise::Cause;
 use record::quantity::render;
@@ -112,42 +112,27 @@ fn named(texts: impl ExactSizeIterator<Item = String>, of: &str) -> String {
     texts.take(NAMED).chain(more).collect::<Vec<_>>().join("; ")
 }
 
-pub(super) struct Tracing {
-    pub(super) quantities: BTreeMap<String, f64>,
-    level: Option<Level>,
-    gaps_ns: Option<(f64, f64)>,
-}
-
-/// The median gap on the tick, without and with recording.
-pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
-    let gaps_ns = plain.tick_gap_ns().zip(traced.and_then(Seen::tick_gap_ns));
-    let mut quantities = BTreeMap::new();
-    if let Some((without_ns, with_ns)) = gaps_ns {
-        quantities.insert("tick_gap_ns".to_owned(), without_ns);
-        quantities.insert("tick_gap_traced_ns".to_owned(), with_ns);
+/// What recording costs: the median gap on the tick without and with it, and a sentence for the
+/// first round.
+pub(super) fn tracing(
+    plain: &Seen,
+    traced: Option<&Seen>,
+    round: u32,
+) -> (Vec<(&'static str, f64)>, Option<String>) {
+    let Some(traced) = traced else {
+        return (Vec::new(), None);
+    };
+    let mut quantities = vec![("lost_traced_ratio", traced.traced.lost())];
+    let mut cost = "no tick tells what that costs (round 1)".to_owned();
+    if let Some((without_ns, with_ns)) = plain.tick_gap_ns().zip(traced.tick_gap_ns()) {
+        quantities.extend([("tick_gap_ns", without_ns), ("tick_gap_traced_ns", with_ns)]);
+        let [without, with] = [without_ns, with_ns].map(|ns| render(ns, Unit::Ns));
+        cost = format!("the median gap on the tick is {with} with it, {without} without (round 1)");
     }
-    if let Some(traced) = traced {
-        quantities.insert("lost_traced_ratio".to_owned(), traced.traced.lost());
-    }
-    Tracing { quantities, level: traced.map(|traced| traced.evidence.level), gaps_ns }
-}
-
-impl Tracing {
-    pub(super) fn note(&self, round: u32) -> Option<String> {
-        let level = self.level.filter(|_| round == 1)?;
-        let cost = match self.gaps_ns {
-            Some((without_ns, with_ns)) => format!(
-                "the median gap on the tick is {} with it, {} without (round 1)",
-                render(with_ns, Unit::Ns),
-                render(without_ns, Unit::Ns)
-            ),
-            None => "no tick tells what that costs (round 1)".to_owned(),
-        };
-        Some(format!(
-            "of a window in which {} were recorded, which may change the gaps: {cost}",
-            level.text()
-        ))
-    }
+    let level = traced.evidence.level.text();
+    let note =
+        format!("of a window in which {level} were recorded, which may change the gaps: {cost}");
+    (quantities, (round == 1).then_some(note))
 }
 
 /// Who comes regularly: without figures, which differ between rounds and stand beside the sample.

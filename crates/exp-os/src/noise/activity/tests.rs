@@ -97,14 +97,16 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
     gaps.extend((0..(200_000_000 / tick_ns)).map(|at| gap(1_000_000 + at * tick_ns, 2_000)));
     gaps.extend((0..28).map(|at| gap(2_345_678 + at * 7_000_000, 200_000)));
     gaps.sort_by_key(|gap| gap.start);
-    let mut traced = Traced::default();
-    traced.segments = vec![(0, 100_000_000), (100_000_001, 200_000_000)];
-    traced.count = gaps.len() as u64;
-    traced.lost_ticks = gaps.iter().map(|gap| gap.ticks()).sum();
-    traced.traced_ticks = 200_000_000;
-    traced.longest_ticks = 200_000;
-    gaps.iter().for_each(|gap| traced.lengths.record(gap.ticks() as f64));
-    traced.gaps = gaps;
+    let mut traced = Traced {
+        segments: vec![(0, 100_000_000), (100_000_001, 200_000_000)],
+        count: gaps.len() as u64,
+        lost_ticks: gaps.iter().map(|gap| gap.ticks()).sum(),
+        traced_ticks: 200_000_000,
+        longest_ticks: 200_000,
+        gaps,
+        ..Traced::default()
+    };
+    traced.gaps.iter().for_each(|gap| traced.lengths.record(gap.ticks() as f64));
     let of_cpu = OfCpu {
         interrupts: Some(vec![RowCount {
             name: "Local timer interrupts".to_owned(),
@@ -160,7 +162,7 @@ fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
     for (counted_ns, told_hz) in [(2e8, 250.0), (6e8, 50.0 / 0.6)] {
         seen.evidence.counted_ns = counted_ns;
         let quantities = Ticking::of(&seen, 0, 4_000_000, &root).quantities();
-        let hz = quantities.iter().find(|(name, _)| name == "timer_interrupts_hz");
+        let hz = quantities.iter().find(|(name, _)| *name == "timer_interrupts_hz");
         assert!((hz.unwrap().1 - told_hz).abs() < 1e-6, "{quantities:?}");
     }
 }

@@ -83,7 +83,7 @@ impl Ticking {
         }
     }
 
-    pub(super) fn quantities(&self) -> Vec<(String, f64)> {
+    pub(super) fn quantities(&self) -> Vec<(&'static str, f64)> {
         let mut named = vec![("coarse_clock_ns", self.coarse_ns)];
         named.extend(self.timer_hz.map(|hz| ("timer_interrupts_hz", hz)));
         if let Some(tick) = &self.tick {
@@ -95,8 +95,7 @@ impl Ticking {
                 ("occupied_ratio", tick.occupied),
             ]);
         }
-        let owned = |(name, value): (&str, f64)| (name.to_owned(), value);
-        named.into_iter().map(owned).collect()
+        named
     }
 
     /// All of it in the first round; in others what does not agree, without figures.

@@ -82,7 +82,6 @@ pub(super) fn measure_batches(
             100.0 * others
         ));
     }
-    let quantities = &mut samples.quantities;
-    quantities.insert("cpu_time_per_thread_ns".to_owned(), used_per_thread_ns);
+    samples.set_quantities([("cpu_time_per_thread_ns", used_per_thread_ns)]);
     Ok(())
 }
