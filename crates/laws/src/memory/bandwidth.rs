@@ -189,10 +189,9 @@ pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
 
 /// The design of the cores under some CPUs where they are of one and it is known.
 fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
-    let first = site.host.cpu.core_of(*cpus.first()?);
-    let (row, is_known) = design(first);
-    (is_known && cpus.iter().all(|cpu| site.host.cpu.core_of(*cpu) == first))
-        .then_some((row, first))
+    let core = peak::design_of(site, cpus)?;
+    let (row, is_known) = design(core);
+    is_known.then_some((row, core))
 }
 
 /// Program bytes per cycle that memory instructions of this kernel allow a core.
