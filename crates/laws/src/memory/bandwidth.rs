@@ -92,8 +92,8 @@ case! {
         op: Op,
         /// into the caches or past them
         stores: Stores,
-        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first, R1), or
-        /// every 512 bytes in eight sweeps (strided, R0)
+        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first,
+        /// R1), or every 512 bytes in eight sweeps (strided, R0)
         access: Access,
         /// bytes of a memory instruction, vector: the widest, in main memory the fastest
         width: Width,
@@ -168,8 +168,8 @@ impl Transfer {
     }
 }
 
-/// The CPUs of a case's threads, one entry for each, fewer than asked for where there are no more; for
-/// `smt` the threads of the first core that shows several here.
+/// The CPUs of a case's threads, one entry for each, fewer than asked for where there are no more;
+/// for `smt` the threads of the first core that shows several here.
 pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
     match threads {
         Threads::Number(1) => site.cpus.first().copied().into_iter().collect(),

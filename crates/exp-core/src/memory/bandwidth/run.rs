@@ -1,4 +1,5 @@
-//! A crew of threads that run one kernel, each over memory of its own, which goes from case to case.
+//! A crew of threads that run one kernel, each over memory of its own, which goes from case to
+//! case.
 
 use super::sizes::MEMORY_LIMIT;
 use crate::cpu::peak::load::{cpus_of, is_probed};
