@@ -298,7 +298,7 @@ pub fn taken_branches_bound(taken: f64, body: &str) -> Bound {
 }
 
 /// The bound of what takes so many cycles of the round's core clock at least, in ns.
-fn least_cycles(cycles: f64, rule: String) -> Bound {
+pub(crate) fn least_cycles(cycles: f64, rule: String) -> Bound {
     Bound {
         side: Side::AtLeast,
         constant: cycles * 1e9,

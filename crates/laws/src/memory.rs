@@ -12,14 +12,14 @@ pub mod mlp;
 pub mod numa;
 mod translation;
 
-use super::cpu::{best_core_clock, core, is_guest};
+use super::cpu::{best_core_clock, core, is_guest, least_cycles};
 use super::{Facts, Law, inverse, product, range, scaled, sum};
 use bench::experiment::{Domain, Site};
 use bench::{case, symbols};
 use cores::{costs, memory_ns};
 use host::Arch;
 use host::cache::CacheKind;
-use record::event::{Bound, Condition, Range, Side};
+use record::event::{Bound, Condition, Range};
 use record::quantity::render;
 use record::unit::Unit;
 pub use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
@@ -457,17 +457,8 @@ pub fn prefetch_gain(site: &Site, footprint: f64) -> Law {
 pub fn least_load(site: &Site) -> Bound {
     let arm = site.host.cpu.arch == Arch::Aarch64;
     let cycles = if arm { 2.0 } else { 3.0 };
-    Bound {
-        side: Side::AtLeast,
-        constant: cycles * 1e9,
-        inputs: vec![("core_hz".to_owned(), -1)],
-        uncertainty: 0.03,
-        rule: format!(
-            "a load that waits for the load before takes at least {cycles} cycles at the round's \
-             core clock"
-        ),
-        warns_only: arm,
-    }
+    let rule = format!("a load that waits for the load before takes at least {cycles} cycles");
+    Bound { uncertainty: 0.03, warns_only: arm, ..least_cycles(cycles, rule) }
 }
 
 #[cfg(test)]

@@ -89,10 +89,10 @@ pub(crate) struct Reading {
     pub(crate) end: *mut u64,
 }
 
-/// The last instruction of a procedure that a loop calls. The padding behind it puts the procedure's
-/// start on a line of 64 bytes, wherever the build puts it: a naked function is alone in its section,
-/// which is as aligned as anything in it. Builds whose callees began anywhere in a line differed by
-/// 0.9 cycles a call (docs/notes/2026-11-25-house.md).
+/// The last instruction of a procedure that a loop calls. The padding behind it puts the
+/// procedure's start on a line of 64 bytes, wherever the build puts it: a naked function is alone
+/// in its section, which is as aligned as anything in it. Builds whose callees began anywhere in a
+/// line differed by 0.9 cycles a call (docs/notes/2026-11-25-house.md).
 macro_rules! callee_end {
     ($last:literal) => {
         concat!($last, "\n.p2align 6")

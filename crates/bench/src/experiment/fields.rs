@@ -222,8 +222,8 @@ macro_rules! experiment {
     };
 }
 
-/// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it says;
-/// `derived` where it follows from several cases, `was` what an earlier version called it.
+/// A card's metrics, a row each: its name, unit, which way is better, whose it is, and what it
+/// says; `derived` where it follows from several cases, `was` what an earlier version called it.
 #[macro_export]
 macro_rules! metrics {
     ($($name:expr $(, was $old:literal)? => $($how:ident)+: $doc:expr;)+) => {

@@ -99,7 +99,8 @@ const THREAD_BYTES: u64 = 4 << 20;
 case! {
     /// A system of equations, and how many solve it.
     pub struct Solved {
-        /// equations, in a matrix of 8 n² bytes; sizes whose round would take too long in the preset are left out
+        /// equations, in a matrix of 8 n² bytes; sizes whose round would take too long in the
+        /// preset are left out
         n: u64 = Domain::count(2, 200_000),
         /// threads, each on a CPU of its own, one of each core first; all: one on each allowed CPU
         threads: Threads = Domain::Either(&["all"], 1, 4096, Unit::Count),

@@ -1,5 +1,5 @@
-//! Arrays that a thread passes over, in memory of its own node: what bandwidth, loaded memory and nodes
-//! share.
+//! Arrays that a thread passes over, in memory of its own node: what bandwidth, loaded memory and
+//! nodes share.
 
 use anyhow::{Result, ensure};
 use bench::measure::WrongResult;

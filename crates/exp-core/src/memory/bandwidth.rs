@@ -131,7 +131,8 @@ const AROUND_NS: f64 = 3.5e6;
 const THREAD_NS: f64 = 60e3;
 const COMPARE_NS: f64 = 300e3;
 const WORKER_NS: f64 = 30e6;
-/// Warm-up and wait for the others, and trials of the two loops of a width, as shares of the window.
+/// Warm-up and wait for the others, and trials of the two loops of a width, as shares of the
+/// window.
 const WINDOWS: f64 = 1.15;
 const TRIALS: f64 = 0.25;
 /// A window is this share of the case time: 200 steps and more.

@@ -46,8 +46,8 @@ pub(super) fn known_bytes(facts: Facts, level: Level) -> Option<(u64, &'static s
     found.find(|(bytes, _)| *bytes >= 1024)
 }
 
-/// Bytes of a cache that one core can fill: as [`known_bytes`], else what its law takes it to be from
-/// the description (of a last cache that a virtual machine shares, a part).
+/// Bytes of a cache that one core can fill: as [`known_bytes`], else what its law takes it to be
+/// from the description (of a last cache that a virtual machine shares, a part).
 pub(super) fn level_bytes(facts: Facts, level: Level) -> Option<(u64, &'static str)> {
     known_bytes(facts, level).or_else(|| {
         let described = level_size(facts.site, level).ok()?;

@@ -1,5 +1,5 @@
-//! What only replays the published reports: one word of each line, in two orders (R0, R1), and arrays
-//! of exactly four times the last cache (R1, R4).
+//! What only replays the published reports: one word of each line, in two orders (R0, R1), and
+//! arrays of exactly four times the last cache (R1, R4).
 
 use super::levels::{last_bytes as level_last_bytes, level_bytes};
 use bench::experiment::Skip;
@@ -48,8 +48,8 @@ pub(super) fn last_bytes(facts: Facts) -> Result<(u64, &'static str), Skip> {
     }
 }
 
-/// Four times the last caches (their bytes, and from where those are told) is more than the limit of
-/// a thread's arrays.
+/// Four times the last caches (their bytes, and from where those are told) is more than the limit
+/// of a thread's arrays.
 pub(super) fn too_large((caches, from): (u64, &str), wanted: u64, limit: u64) -> Skip {
     let [caches, each, most] = [caches, wanted, limit].map(|bytes| render(bytes as f64, Unit::B));
     Skip::because(format!(

@@ -92,8 +92,8 @@ case! {
         op: Op,
         /// into the caches or past them
         stores: Stores,
-        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first, R1), or
-        /// every 512 bytes in eight sweeps (strided, R0)
+        /// every byte, or one word of 4 or 8 bytes of each line: in order, 32 to a turn (first,
+        /// R1), or every 512 bytes in eight sweeps (strided, R0)
         access: Access,
         /// bytes of a memory instruction, vector: the widest, in main memory the fastest
         width: Width,
@@ -168,8 +168,8 @@ impl Transfer {
     }
 }
 
-/// The CPUs of a case's threads, one entry for each, fewer than asked for where there are no more; for
-/// `smt` the threads of the first core that shows several here.
+/// The CPUs of a case's threads, one entry for each, fewer than asked for where there are no more;
+/// for `smt` the threads of the first core that shows several here.
 pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
     match threads {
         Threads::Number(1) => site.cpus.first().copied().into_iter().collect(),
@@ -189,10 +189,9 @@ pub fn cpus_of(site: &Site, threads: Threads) -> Vec<usize> {
 
 /// The design of the cores under some CPUs where they are of one and it is known.
 fn design_of(site: &Site, cpus: &[usize]) -> Option<(Design, Core)> {
-    let first = site.host.cpu.core_of(*cpus.first()?);
-    let (row, is_known) = design(first);
-    (is_known && cpus.iter().all(|cpu| site.host.cpu.core_of(*cpu) == first))
-        .then_some((row, first))
+    let core = peak::design_of(site, cpus)?;
+    let (row, is_known) = design(core);
+    is_known.then_some((row, core))
 }
 
 /// Program bytes per cycle that memory instructions of this kernel allow a core.

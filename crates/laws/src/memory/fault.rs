@@ -55,7 +55,8 @@ const CLEARED_OVER_MEMORY: Range = range(0.6, 1.4, 4.0);
 const COPIED_OVER_MEMORY: Range = range(0.25, 0.8, 4.0);
 
 symbols! {
-    /// What is touched for the first time: of memory, or (page, random, window) of a file on a device.
+    /// What is touched for the first time: of memory, or (page, random, window) of a file on a
+    /// device.
     pub enum Touch {
         Anonymous = "anonymous", Zero = "zero", Huge = "huge", File = "file",
         FileAround = "file_around", Shared = "shared", Copy = "copy", Protect = "protect",

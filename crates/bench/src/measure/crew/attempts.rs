@@ -29,9 +29,9 @@ pub struct Had {
 }
 
 impl Had {
-    /// Units per second in the median steps of all members together, where they may be added up: they
-    /// had their CPUs and worked at the same time. A quota, steal or other load leaves most steps of
-    /// each as they are, and their sum would be a rate that the machine never reached.
+    /// Units per second in the median steps of all members together, where they may be added up:
+    /// they had their CPUs and worked at the same time. A quota, steal or other load leaves most
+    /// steps of each as they are, and their sum would be a rate that the machine never reached.
     pub fn steady_rate(&self) -> Option<f64> {
         let members = &self.shared.members;
         let together = self.share >= HAD_SHARE && self.shared.overlap >= OVERLAP_SHARE;

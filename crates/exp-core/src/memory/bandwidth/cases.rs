@@ -56,7 +56,7 @@ static ROWS: &[Row] = &[
     (Standard, &STREAM, NonTemporal, Every, WIDEST, &[Memory], ONE),
     (Standard, &[Copy, Triad], NonTemporal, Every, WIDEST, &[Memory], &[All]),
     (Standard, &[Read, Write, Copy], Regular, Every, WIDEST, CACHES, ONE),
-    (Standard, &[Read, Write], Regular, Every, &[Word(4), Word(8)], &[Memory], ONE),
+    (Standard, &[Read, Write], Regular, Every, &[Word(8), Word(4)], &[Memory], ONE),
     (Standard, &[Read, Write], Regular, Strided, &[Word(4)], &[Memory], ONE),
     (Standard, &[Read, Write], Regular, First, &[Word(4)], &[FourTimes], ONE),
     (Standard, &STREAM, Regular, Every, WIDEST, &[FourTimes], ONE),

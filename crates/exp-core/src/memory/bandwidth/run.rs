@@ -1,4 +1,5 @@
-//! A crew of threads that run one kernel, each over memory of its own, which goes from case to case.
+//! A crew of threads that run one kernel, each over memory of its own, which goes from case to
+//! case.
 
 use super::sizes::MEMORY_LIMIT;
 use crate::cpu::peak::load::{cpus_of, is_probed};
@@ -167,7 +168,20 @@ pub(super) fn run(
         verified?;
         Ok(shared)
     })?;
-    let placed = || cpus.iter().filter_map(|cpu| arena.held.get(cpu));
+    let by = ways[had.shared.way];
+    Ok(settle(bench, &arena.held, case, (of, by), had))
+}
+
+/// What is to be said of a window and of the memory that it was worked in.
+fn settle(
+    bench: &Bench,
+    held: &BTreeMap<usize, Placed>,
+    case: &Case,
+    (of, by): (Transfer, Loop),
+    had: Had,
+) -> Moved {
+    let cpus = cpus_of(case);
+    let placed = || cpus.iter().filter_map(|cpu| held.get(cpu));
     let mut nodes: Vec<usize> = placed().map(|placed| placed.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -178,18 +192,16 @@ pub(super) fn run(
             notes.push(note.clone());
         }
     }
+    // Cycles per second of all cores together, where every member's clock is known.
     let cores = case.int("cores").unwrap_or(1) as f64;
-    let cores_hz = cores_hz(&had, cores, bench.order().level_alone());
-    Ok(Moved {
-        by: ways[had.shared.way],
-        cores_hz: cores_hz
-            .or_else(|| rehearsal.then_some(bench.order().calibration.core_hz * cores)),
-        huge_share: placed().map(|placed| placed.huge_share).fold(1.0, f64::min),
-        nodes,
-        notes,
-        had,
-        of,
-    })
+    let members = &had.shared.members;
+    let has_siblings = members.len() as f64 > cores;
+    let level = bench.order().level_alone();
+    let sum: Option<f64> = members.iter().map(|member| member.core_hz(has_siblings, level)).sum();
+    let rehearsed = bench.order().rehearsal.then_some(bench.order().calibration.core_hz * cores);
+    let cores_hz = sum.map(|sum| sum / members.len() as f64 * cores).or(rehearsed);
+    let huge_share = placed().map(|placed| placed.huge_share).fold(1.0, f64::min);
+    Moved { had, of, cores_hz, by, huge_share, nodes, notes }
 }
 
 /// The loops that a case may be worked by, of which all try each before the window. In the first
@@ -216,15 +228,6 @@ fn step_bytes(stream: &mut Stream, clock: Clock) -> usize {
         bytes = ((moved as f64 * STEP_NS / took_ns) as usize).clamp(4096, 1 << 28);
     }
     bytes
-}
-
-/// Cycles per second of all cores together, where every member's clock is known.
-fn cores_hz(had: &Had, cores: f64, level_alone: Option<f64>) -> Option<f64> {
-    let members = &had.shared.members;
-    let has_siblings = members.len() as f64 > cores;
-    let clocks = members.iter().map(|member| member.core_hz(has_siblings, level_alone));
-    let sum: Option<f64> = clocks.sum();
-    sum.map(|sum| sum / members.len() as f64 * cores)
 }
 
 impl Moved {

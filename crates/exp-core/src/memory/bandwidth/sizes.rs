@@ -29,8 +29,8 @@ pub(super) struct Sized {
     pub(super) cpus: Vec<usize>,
     /// Bytes of the arrays of each thread together.
     pub(super) footprint: u64,
-    /// Bytes of the level, or of the last cache in front of main memory, that this CPU can fill, and
-    /// where that is from.
+    /// Bytes of the level, or of the last cache in front of main memory, that this CPU can fill,
+    /// and where that is from.
     pub(super) level: (u64, &'static str),
     /// Of arrays in main memory: all threads' over the last caches'.
     pub(super) times_last: Option<f64>,

@@ -22,8 +22,8 @@ pub(super) struct Design {
     pub(super) stores: [f64; 3],
     /// Loads and stores together per cycle.
     pub(super) both: [f64; 3],
-    /// Whether nothing of the design starts more, so that the product is a bound, and the share that
-    /// a stream in the first cache reaches; above 1 where the row may be short.
+    /// Whether nothing of the design starts more, so that the product is a bound, and the share
+    /// that a stream in the first cache reaches; above 1 where the row may be short.
     pub(super) reached: (bool, Range),
     /// Bytes per cycle that a stream of loads gets from the second cache.
     pub(super) second: Range,
@@ -79,8 +79,8 @@ const fn moves(
 // three loads and two stores of general registers.
 #[rustfmt::skip]
 static TABLE: &[(&[Core], Design)] = designs! { moves;
-    // Loads, stores and both per cycle of 16, 32 and 64 bytes; bytes per cycle from the second cache,
-    // lines in flight, memory of a client and of a server in GB/s.
+    // Loads, stores and both per cycle of 16, 32 and 64 bytes; bytes per cycle from the second
+    // cache, lines in flight, memory of a client and of a server in GB/s.
     [Nehalem Westmere] => FIRM, [1.0, 0.5, 0.25], [1.0, 0.5, 0.25], [2.0, 1.0, 0.5],
         (9.0, 14.0, 24.0), (6.0, 10.0, 18.0), (8.5, 21.3, 32.0), (17.0, 32.0, 43.0);
     [SandyBridge IvyBridge] => FIRM, [2.0, 1.0, 0.5], [1.0, 0.5, 0.25], [2.0, 1.5, 0.75],
