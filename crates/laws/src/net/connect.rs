@@ -91,10 +91,7 @@ pub fn adds(facts: Facts) -> bool {
     stack::knows_call(facts) || measured_trip(facts).is_some()
 }
 
-/// A figure of a case, in its metric's unit.
-///
-/// # Errors
-/// Why there is none of this case.
+/// A figure of a case, in its metric's unit. Errors: why this case has none.
 pub fn figure(facts: Facts, case: &Connections, metric: &str) -> Result<Law, &'static str> {
     let law = Parts { facts, ends: case.ends };
     let client_first = case.closer != Some(Closer::Server);

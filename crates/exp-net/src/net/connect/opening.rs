@@ -49,10 +49,7 @@ impl<'round> Opener<'round> {
     }
 
     /// Opens a connection. Between the two timed calls it gets its source address and its limits.
-    ///
-    /// # Errors
-    /// [`super::sources::NoPort`]; nobody answered within the limit; refused; or what the calls
-    /// report.
+    /// Errors: [`super::sources::NoPort`], [`Unanswered`], or what the calls report.
     pub(super) fn open(&mut self) -> Result<Opened> {
         let (socket, socket_ns) = self.socket()?;
         let (began, end, result) = self.dial(&socket);

@@ -93,10 +93,7 @@ impl Gate {
         self.expected = Some((self.preamble(purpose, number), number));
     }
 
-    /// The number of a preamble that is let in.
-    ///
-    /// # Errors
-    /// A stranger's. Its number is not used up by that.
+    /// The number of a preamble that is let in. A stranger's uses no number up.
     pub(super) fn admit(
         &mut self,
         preamble: &[u8; PREAMBLE_BYTES],

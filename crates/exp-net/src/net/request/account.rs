@@ -27,10 +27,8 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Of what became of the requests of a loop.
-    ///
-    /// # Errors
-    /// Fewer than half of them had a reply in time: a figure would be of those that were lucky.
+    /// Of what became of the requests of a loop. Errors: fewer than half had a reply in time; a
+    /// figure would be of those that were lucky.
     pub(super) fn of(clock: Clock, trips: &[Trip], timeout: u64) -> Result<Account> {
         let mut all = Account { count: trips.len() as u64, ..Account::default() };
         let put = |of: &mut Events, from: u64, to: Option<u64>| {
