@@ -269,11 +269,8 @@ impl Experiment for CacheSize {
                 .needs("--preset standard, or --set fs.cache_size.limit=32MiB"));
         }
         if let Some(ground) = below(site).filter(|ground| ground.kind == file::Kind::Memory) {
-            return Err(Skip::because(format!(
-                "{}: files there are memory, and never leave it",
-                ground.because
-            ))
-            .needs("--dir DIR on a file system of a device"));
+            let why = format!("{}: files there are memory, and never leave it", ground.because);
+            return Err(Skip::because(why).needs("--dir DIR on a file system of a device"));
         }
         let mut offer = Offer::default();
         for cases in cases.chunk_by(|a, b| a.limit == b.limit) {

@@ -274,10 +274,10 @@ impl Experiment for Contention {
     fn series(site: &Site, mut cases: Vec<Competing>, params: &Params) -> Result<Offer, Skip> {
         let fs = laws::fs::file_system(site);
         if ["tmpfs", "ramfs"].contains(&fs) {
-            return Err(Skip::because(format!(
-                "the files would be in memory ({fs}), which no direct read goes past"
-            ))
-            .needs("--dir DIR on a file system of a device, or of another machine"));
+            let why =
+                format!("the files would be in memory ({fs}), which no direct read goes past");
+            let needed = "--dir DIR on a file system of a device, or of another machine";
+            return Err(Skip::because(why).needs(needed));
         }
         // Those with the smallest files are the first to have room.
         cases.sort_by_key(|case| (case.size, case.competitors));

@@ -137,13 +137,11 @@ impl Opened {
             if resident.cached == 0 {
                 return Ok(());
             }
+            let (stay, dirty) = (resident.cached, resident.dirty);
             ensure!(
-                patience.lasts(Instant::now(), resident.cached),
-                "cache: {} of {} pages stay in memory after eviction ({} of them dirty; the file system \
-                 keeps them, or another process has them mapped)",
-                resident.cached,
-                of.div_ceil(base_page_bytes() as u64),
-                resident.dirty
+                patience.lasts(Instant::now(), stay),
+                "cache: {stay} of {} pages stay in memory after eviction ({dirty} of them dirty)",
+                of.div_ceil(base_page_bytes() as u64)
             );
             std::thread::sleep(EVICTION_EVERY);
             // A large folio leaves as a whole, which may be more than the range.

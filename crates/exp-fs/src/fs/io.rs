@@ -311,16 +311,14 @@ impl Experiment for Io {
 
     fn series(site: &Site, works: Vec<Work>, params: &Params) -> Result<Offer, Skip> {
         if site.dir.is_none() {
-            return Err(Skip::because(
-                "no directory for files: the current one cannot be written, or lies in memory",
-            )
-            .needs("--dir DIR"));
+            let why =
+                "no directory for files: the current one cannot be written, or lies in memory";
+            return Err(Skip::because(why).needs("--dir DIR"));
         }
         if works.is_empty() {
-            return Err(Skip::because(
-                "nothing that is chosen exists: io_uring is direct, psync has depth 1",
-            )
-            .needs("--set fs.io.engine=io_uring --set fs.io.mode=direct"));
+            let why = "nothing that is chosen exists: io_uring is direct, psync has depth 1";
+            let needed = "--set fs.io.engine=io_uring --set fs.io.mode=direct";
+            return Err(Skip::because(why).needs(needed));
         }
         let size = chosen(params, "size").unwrap_or_else(|| size(site, params.preset));
         let written = chosen(params, "written");

@@ -393,11 +393,8 @@ fn unaffordable(site: &Site, sizes: BTreeSet<u64>) -> BTreeMap<u64, Skip> {
             taken = with;
             continue;
         }
-        let reason = format!(
-            "a file of {} has no room beside the smaller ones: {} may be written here",
-            render(size as f64, Unit::B),
-            render(allowed as f64, Unit::B)
-        );
+        let [size_told, allowed] = [size, allowed].map(|bytes| render(bytes as f64, Unit::B));
+        let reason = format!("no room for a file of {size_told}: {allowed} may be written here");
         let way_out = "--dir DIR with more free space, or --set fs.read.size=SIZE";
         skipped.insert(size, Skip::because(reason).needs(way_out));
     }
@@ -410,10 +407,8 @@ fn absent(site: &Site, mode: Mode) -> Option<Skip> {
     // A disk of memory (zram) takes direct reads, and its pages can be evicted.
     let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
     (in_memory && mode != Mode::Cached).then(|| {
-        let why = format!(
-            "the directory is on {}: O_DIRECT is faked there, and nothing can be evicted",
-            ground.because
-        );
+        let on = &ground.because;
+        let why = format!("files are on {on}: O_DIRECT is faked, and nothing can be evicted");
         Skip::because(why).needs("--dir DIR on a file system of a block device")
     })
 }

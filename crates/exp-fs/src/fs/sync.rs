@@ -233,10 +233,9 @@ impl Experiment for Sync {
 
     fn series(site: &Site, cases: Vec<Synced>, params: &Params) -> Result<Offer, Skip> {
         if cases.is_empty() {
-            return Err(Skip::because(
-                "of these writes and calls no two go together: `none` and `create` take fsync, and \
-                 direct_dsync whole blocks of 512 bytes",
-            ));
+            let why =
+                "no two of these go together: `none`, `create` take fsync, direct_dsync 512 B";
+            return Err(Skip::because(why));
         }
         let (most, offered) = afforded(site, params, cases)?;
         let mut settings = params.settings(&CARD);
@@ -291,9 +290,7 @@ impl Experiment for Sync {
         let law: Result<Law, &str> = match name {
             "latency" => Ok(law::latency(facts, sync)),
             "iops" => Ok(law::rate(facts, sync)),
-            "sync" if sync.call.is_in_write() => {
-                Err("the write itself waits: there is no call after it")
-            }
+            "sync" if sync.call.is_in_write() => Err("the write itself waits: no call follows it"),
             "sync" => Ok(law::alone(facts, sync)),
             _ if disk.is_none() => Err("no device is known that counts what it writes"),
             "amplification" if sync.write == Write::Nothing => Err("nothing is written"),

@@ -143,8 +143,8 @@ pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
     // Several begin together and look one operation apart.
     anyhow::ensure!(
         last_ns + block_ns >= least_ns,
-        "the file or the bytes that may be written were used up after {:.3} s; a rate needs {:.1} s: use --dir DIR \
-         with more free space, or measure a burst with a shorter --set fs.io.window",
+        "the file or the bytes that may be written were used up after {:.3} s, a rate needs {:.1} s: --dir DIR with \
+         more space, or a burst by a shorter --set fs.io.window",
         last_ns as f64 / 1e9,
         least_ns as f64 / 1e9
     );

@@ -52,14 +52,19 @@ pub fn keeper(file_system: &str) -> Keeper {
 /// What is to be said of a file system that keeps no hard promise of its own.
 pub fn promise(file_system: &str) -> Option<&'static str> {
     match keeper(file_system) {
-        Keeper::Memory => {
-            Some("files are in memory: a sync does nothing, and nothing outlives the power")
-        }
-        Keeper::Stacked => Some(
-            "files lie on another file system, to which syncs go (not of overlayfs `volatile`)",
+        Keeper::Memory => Some(
+            "the file system lies in memory: a sync does nothing there, and nothing outlives the power",
         ),
-        Keeper::Daemon => Some("a process serves the files (FUSE), and decides what a sync means"),
-        Keeper::Server => Some("another machine serves the files, and decides what a sync means"),
+        Keeper::Stacked => Some(
+            "the file system lies on another one, which it hands syncs to (or not: overlayfs mounted \
+             `volatile`)",
+        ),
+        Keeper::Daemon => Some(
+            "a process serves the file system (FUSE): what a sync means is that process's affair",
+        ),
+        Keeper::Server => Some(
+            "another machine serves the file system: what a sync means is that server's affair",
+        ),
         _ => None,
     }
 }

@@ -110,14 +110,11 @@ fn cached(
         ..DerivedValue::new(case.clone(), "cached", largest.bytes)
     };
     if knee.is_none() {
+        let most = render(largest.bytes, Unit::B);
         value.notes.push(match is_step {
-            false => format!(
-                "the knee lies above {}, the largest size measured",
-                render(largest.bytes, Unit::B)
-            ),
+            false => format!("the knee lies above {most}, the largest size measured"),
             true => {
-                "the time steps up where the device gave nothing: that is no knee of the page cache"
-                    .to_owned()
+                "the time steps up where the device gave nothing: no knee of the cache".to_owned()
             }
         });
     }
@@ -151,8 +148,7 @@ fn of_knee(
     let partly = points.iter().filter(is_partly).count();
     if partly > 0 {
         position.notes.push(format!(
-            "at {partly} sizes above it a part of the file stayed and was found: this kernel does not give \
-             up the oldest page first"
+            "at {partly} sizes above it a part of the file stayed: not the oldest page goes first here"
         ));
     }
     let over_limit = limit_bytes.map(|bytes| of("knee_over_limit", bytes as f64));

@@ -73,11 +73,11 @@ pub(super) fn bytes(site: &Site, limit: Limit) -> Result<u64, Skip> {
         ));
     }
     match limits.memory_left_bytes {
-        Some(left) if left < bytes + bytes / 4 => Err(Skip::because(format!(
-            "{} are left of the limit of plumb's own group, which holds for a group in it as well",
-            render(left as f64, Unit::B)
-        ))
-        .needs("a smaller one with --set fs.cache_size.limit=SIZE")),
+        Some(left) if left < bytes + bytes / 4 => {
+            let left = render(left as f64, Unit::B);
+            let why = format!("{left} are left of the limit of plumb's own group");
+            Err(Skip::because(why).needs("a smaller one with --set fs.cache_size.limit=SIZE"))
+        }
         _ => Ok(bytes),
     }
 }
@@ -122,11 +122,11 @@ fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
     let is_by_group = left.is_some() && left == host.memory_ceiling_bytes();
     let is_asked = params.chosen("limit").is_some();
     (limit == Limit::Memory && !is_by_group && !is_asked).then(|| {
-        Skip::because(format!(
-            "{} of swap are on: filling the memory with a file would push other processes' memory out",
-            render(swap as f64, Unit::B)
-        ))
-        .needs("--set fs.cache_size.limit=memory all the same, or swap off (swapoff -a)")
+        let swap = render(swap as f64, Unit::B);
+        let why =
+            format!("{swap} of swap are on: filling the memory would push other processes out");
+        Skip::because(why)
+            .needs("--set fs.cache_size.limit=memory all the same, or swap off (swapoff -a)")
     })
 }
 
@@ -191,12 +191,9 @@ impl Budget {
 
     fn refuses(&self, bytes: u64) -> Option<Skip> {
         (bytes > self.allowed_bytes).then(|| {
-            Skip::because(format!(
-                "{} would be written, and it may write {} here",
-                render(bytes as f64, Unit::B),
-                render(self.allowed_bytes as f64, Unit::B)
-            ))
-            .needs("--dir DIR with more free space")
+            let [wanted, may] = [bytes, self.allowed_bytes].map(|of| render(of as f64, Unit::B));
+            Skip::because(format!("{wanted} would be written, and it may write {may} here"))
+                .needs("--dir DIR with more free space")
         })
     }
 

@@ -62,8 +62,7 @@ impl Files {
             let (memory, offset) = (opened.memory_alignment, opened.offset_alignment);
             ensure!(
                 memory.max(offset) <= BLOCK_BYTES as u64,
-                "direct reads must be aligned to {offset} bytes in the file and {memory} in memory here: none is \
-                 of 4 KiB"
+                "direct reads of 4 KiB are not aligned here: to {offset} bytes, {memory} in memory"
             );
             let seed = seed_of(&path);
             files.push(Prepared { opened, seed });

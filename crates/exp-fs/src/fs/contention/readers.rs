@@ -126,20 +126,11 @@ pub(super) fn read(readers: &[Reader<'_>], errand: Errand) -> Result<Shared> {
     };
     meeting.judge(&ends)?;
     let had: Vec<Had> = (0..readers.len()).map(|number| meeting.had(number)).collect();
+    let shared_ms = meeting.window_ns() / 1e6;
     for (number, (had, reader)) in had.iter().zip(readers).enumerate() {
-        ensure!(
-            had.reads > 0,
-            "{} had no read in the {:.0} ms that all shared",
-            name(number),
-            meeting.window_ns() / 1e6
-        );
-        ensure!(
-            errand.is_free || had.cpu == reader.cpu,
-            "{} ended on CPU {}, and was pinned to CPU {}",
-            name(number),
-            had.cpu,
-            reader.cpu
-        );
+        let (name, is, was) = (name(number), had.cpu, reader.cpu);
+        ensure!(had.reads > 0, "{name} had no read in the {shared_ms:.0} ms that all shared");
+        ensure!(errand.is_free || is == was, "{name} ended on CPU {is}, and was pinned to {was}");
     }
     Ok(Shared { window_ns: meeting.window_ns(), readers: had, latencies })
 }
@@ -366,10 +357,9 @@ impl Meeting<'_> {
                 let text = format!("{name} read a block that is not what was written there");
                 Err(WrongResult(text).into())
             }
-            Ok(End::Lost) => bail!(
-                "{name} waited {:.0} s in vain for the others to be ready or to end",
-                PATIENCE_NS / 1e9
-            ),
+            Ok(End::Lost) => {
+                bail!("{name} waited {:.0} s in vain for the others", PATIENCE_NS / 1e9)
+            }
             Ok(End::Unmade) => bail!("{name} could not have its memory or its CPU"),
             Ok(End::Well | End::Other) => bail!("{name} ended because another failed"),
         }

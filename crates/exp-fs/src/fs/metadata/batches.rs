@@ -144,10 +144,8 @@ fn renamed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64>
         })
         .context("renaming a file")?;
     if let Some((from, to)) = pairs.last() {
-        ensure!(
-            directory.has(to) && !directory.has(from),
-            "a file was renamed, and is there by its old name or not by its new one"
-        );
+        let has_moved = directory.has(to) && !directory.has(from);
+        ensure!(has_moved, "a file was renamed, and has its old name or not its new one");
     }
     for (entry, to) in now {
         rename(place, to, entry).context("renaming a file back")?;
@@ -176,15 +174,8 @@ fn listed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> 
 /// The last name of a batch must be there, or gone; the calls have said so of all.
 fn must_be(directory: &Directory, names: &[CString], there: bool) -> Result<()> {
     let name = names.last().context("a batch has a name")?;
-    ensure!(
-        directory.has(name) == there,
-        "{} {}",
-        name.to_string_lossy(),
-        match there {
-            true => "was made, and is not there",
-            false => "was removed, and is still there",
-        }
-    );
+    let (wrong, name_told) = (if there { "is not" } else { "is still" }, name.to_string_lossy());
+    ensure!(directory.has(name) == there, "{name_told} {wrong} there");
     Ok(())
 }
 

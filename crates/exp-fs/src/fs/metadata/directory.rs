@@ -179,12 +179,8 @@ impl Directory {
             alive();
         }
         let found = self.list()?;
-        ensure!(
-            found == self.entries(),
-            "{} has {found} entries in place of {}",
-            self.path.display(),
-            self.entries()
-        );
+        let (path, entries) = (self.path.display(), self.entries());
+        ensure!(found == entries, "{path} has {found} entries in place of {entries}");
         Ok(())
     }
 }

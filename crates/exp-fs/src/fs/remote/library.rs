@@ -130,17 +130,12 @@ fn time(remote: &mut Remote, case: &Case, look: &Look, bench: &mut Bench) -> Res
     ];
     put(samples, quantities);
     samples.notes.extend(note.flatten());
-    samples.notes.push(format!(
-        "read by {} inside of the process, whose caches stay off: none of this machine's is between; the file \
-         is the user's, and whether its server has it in memory cannot be told from here",
-        remote.soname
-    ));
+    let soname = remote.soname;
+    samples
+        .notes
+        .push(format!("read by {soname} in the process, without any cache of this machine"));
     if has > WHOLE_MOST && bytes == WHOLE_MOST {
-        samples.notes.push(format!(
-            "of the file's {} the first {} were read",
-            told(has),
-            told(bytes)
-        ));
+        samples.notes.push(format!("the first {} of its {} were read", told(bytes), told(has)));
     }
     Ok(())
 }
@@ -152,8 +147,7 @@ fn account(asked: u64, came: u64) -> Option<(f64, Option<Note>)> {
     let times = came as f64 / asked as f64;
     let ahead = (times > 1.0 + HEADS_MOST).then(|| {
         Note::cache(format!(
-            "cache: the server sent {times:.1} times what was asked for: something reads ahead, and reads find \
-             in memory what came before (TCP_INFO)"
+            "cache: the server sent {times:.1} times what was asked for: something reads ahead (TCP_INFO)"
         ))
     });
     Some((share, cache_note(share, "TCP_INFO").or(ahead)))

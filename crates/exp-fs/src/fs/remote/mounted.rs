@@ -93,14 +93,11 @@ pub(super) fn time(case: &Case, look: Look, bench: &mut Bench) -> Result<()> {
     if mode == Mode::Cached {
         notes.push("from this machine's page cache, into which it was read before".to_owned());
     } else {
-        notes.push(server_note(bytes));
-    }
-    if counted.is_none() && mode != Mode::Cached {
-        notes.push(
-            "nobody counts what this file system asks of its server: that no page of the file was in this \
-             machine's cache was checked, a cache of the program behind it cannot be"
-                .to_owned(),
-        );
+        let given = render(bytes as f64, Unit::B);
+        notes.push(format!("this run gave the server these {given}: its memory may answer"));
+        let uncounted =
+            "this file system's requests are not counted: a cache of its program may answer";
+        notes.extend(counted.is_none().then(|| uncounted.to_owned()));
     }
     if let Some(counted) = &counted {
         counted.record(bench, case)?;
@@ -127,13 +124,4 @@ fn demand_mount(case: &Case) -> Result<()> {
         "nothing is mounted on {target} any more: its server or its program is gone"
     );
     Ok(())
-}
-
-/// What can be said at most of a file that was written a moment ago.
-fn server_note(bytes: u64) -> String {
-    format!(
-        "the server was given these {} by this run: unless its memory is smaller it answers from there, and \
-         nothing on this side can tell",
-        render(bytes as f64, Unit::B)
-    )
 }

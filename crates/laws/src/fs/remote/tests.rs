@@ -1,9 +1,9 @@
 use super::{Client, Link, Reading, Way, block, cpu, is_known, link_bound, one_read, wire};
 use crate::Facts;
-use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{bare_site, case};
 use bench::experiment::{Known, Peer, Site};
 use host::Host;
-use record::key::{CaseId, Key};
+use record::key::Key;
 use std::net::{IpAddr, Ipv4Addr};
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
@@ -19,12 +19,9 @@ const SLOW: Way<'static> = Way {
     has_gateway: false,
 };
 
-fn with(known: &mut Known, experiment: &str, id: &[(&str, &str)], metric: &str, value: f64) {
-    let id = id.iter().fold(CaseId::new(), |id, (name, value)| match value.parse::<u64>() {
-        Ok(number) => id.with(name, number),
-        Err(_) => id.with(name, *value),
-    });
-    known.insert(Key::new(experiment, &id, metric), value);
+/// Puts a figure of an earlier experiment.
+fn with(known: &mut Known, experiment: &str, of: &str, metric: &str, value: f64) {
+    known.insert(Key::new(experiment, &case(of), metric), value);
 }
 
 /// A site with a far end at an address, about which nothing else is known.
@@ -93,27 +90,22 @@ fn figures_of_the_same_run_say_better() {
     let mut known = Known::default();
     assert!(!is_known(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked));
     // Of loopback and of another protocol: not the way to the server.
-    with(&mut known, "net.rtt", &[("protocol", "tcp"), ("far", "loopback")], "latency", 2e4);
-    with(&mut known, "net.rtt", &[("protocol", "udp"), ("far", "peer")], "latency", 7e5);
+    with(&mut known, "net.rtt", "protocol=tcp,far=loopback", "latency", 2e4);
+    with(&mut known, "net.rtt", "protocol=udp,far=peer", "latency", 7e5);
     assert!(!is_known(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked));
-    with(&mut known, "net.rtt", &[("protocol", "tcp"), ("far", "peer")], "latency", 9.3e5);
+    with(&mut known, "net.rtt", "protocol=tcp,far=peer", "latency", 9.3e5);
     // Not as requests are: none of these counts, however many there are.
-    for (parameter, value) in [
-        ("receiver", "polling"),
-        ("exchange", "connect_echo"),
-        ("message", "65507"),
-        ("connections", "4"),
-        ("ends", "one_thread"),
+    for other in [
+        "receiver=polling",
+        "exchange=connect_echo",
+        "message=65507",
+        "connections=4",
+        "ends=one_thread",
     ] {
-        with(
-            &mut known,
-            "net.rtt",
-            &[("protocol", "tcp"), ("far", "peer"), (parameter, value)],
-            "round_trip",
-            9e9,
-        );
+        let of = format!("protocol=tcp,far=peer,{other}");
+        with(&mut known, "net.rtt", &of, "round_trip", 9e9);
     }
-    with(&mut known, "net.bandwidth", &[("protocol", "tcp"), ("far", "peer")], "bandwidth", 10.6e6);
+    with(&mut known, "net.bandwidth", "protocol=tcp,far=peer", "bandwidth", 10.6e6);
     assert!(is_known(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked));
     let derived = block(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked);
     let prior = block(Facts::prior(&site), &SLOW, Reading::Asked);
@@ -139,7 +131,7 @@ fn a_server_like_this_machine_is_what_fs_read_measured() {
     let site = bare_site();
     let mut known = Known::default();
     for (mode, ns) in [("cached", 400.0), ("direct", 9e4)] {
-        with(&mut known, "fs.read", &[("mode", mode)], "latency_per_block", ns);
+        with(&mut known, "fs.read", &format!("mode={mode}"), "latency_per_block", ns);
     }
     let derived = block(Facts { site: &site, known: Some(&known) }, &SLOW, Reading::Asked);
     let prior = block(Facts::prior(&site), &SLOW, Reading::Asked);
