@@ -59,3 +59,42 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(!coloured(&on_a_terminal(&here, &args, Some("1"))));
     assert!(!here.plumb(&args).err.contains('\u{1b}'));
 }
+
+#[test]
+fn a_run_prints_a_screen_or_all_of_it_or_nothing() {
+    let here = Here::new();
+    let screen = here.plumb(&REHEARSAL);
+    assert!(screen.out.starts_with("plumb rehearsal · "), "{screen:?}");
+    assert!(screen.out.lines().last().is_some_and(|line| line.starts_with("NEXT")), "{screen:?}");
+    let full = here.plumb(&[&REHEARSAL[..], &["--full"]].concat());
+    assert!(full.out.starts_with("Lab report: "), "{full:?}");
+    assert!(full.out.contains("\nMachine\n") && !screen.out.contains("\nMachine\n"));
+    let quiet = here.plumb(&[&REHEARSAL[..], &["-q"]].concat());
+    assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "", ""));
+    let refused = here.plumb(&["run", "-q", "none.such"]);
+    assert!(refused.code == Some(2) && !refused.err.is_empty(), "{refused:?}");
+    // A stored run is shown alike.
+    let again = here.plumb(&["report"]);
+    assert!(again.out.starts_with("plumb rehearsal · "), "{again:?}");
+    assert_eq!(
+        here.plumb(&["report", "last", "--full"]).out.lines().count(),
+        full.out.lines().count()
+    );
+}
+
+#[test]
+fn a_report_shows_what_a_selector_names() {
+    let here = Here::new();
+    let run = ["run", "selftest.fault", "selftest.echo", "--preset", "rehearsal", "-q"];
+    assert_eq!(here.plumb(&run).code, Some(0));
+    let one = here.plumb(&["report", "last", "selftest.fault"]);
+    assert!(one.out.contains("\nselftest.fault: ") && !one.out.contains("\nselftest.echo: "));
+    let json = here.plumb(&["report", "last", "selftest.fault", "-f", "json"]);
+    let json: Value = serde_json::from_str(&json.out).expect("one JSON document");
+    let ids: Vec<&Value> =
+        json["figures"].as_array().unwrap().iter().map(|figure| &figure["experiment"]).collect();
+    assert!(!ids.is_empty() && ids.iter().all(|id| *id == "selftest.fault"), "{ids:?}");
+    for selector in ["memory.latency", "none.such"] {
+        assert_eq!(here.plumb(&["report", "last", selector]).code, Some(2), "{selector}");
+    }
+}

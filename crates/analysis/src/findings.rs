@@ -75,25 +75,23 @@ impl Finding {
         Finding { advice, ..self }
     }
 
-    /// All of it: whom it is about, what it is and what to do.
+    /// What it is, about whom, and what to do: two sentences at most.
     pub fn sentence(&self) -> String {
-        let about = match self.about.as_str() {
-            "run" => String::new(),
-            about => format!("{about}: "),
+        let text = match self.about.as_str() {
+            "run" => capitalised(&self.text),
+            about => format!("{about}: {}", self.text),
         };
-        let advice = match self.advice {
-            "" => String::new(),
-            advice => format!("; {advice}"),
-        };
-        let mut text = format!("{about}{}{advice}.", self.text);
-        // An experiment's id stays as it is.
-        if about.is_empty()
-            && let Some(first) = text.get_mut(..1)
-        {
-            first.make_ascii_uppercase();
+        match self.advice {
+            "" => format!("{text}."),
+            advice => format!("{text}. {}.", capitalised(advice)),
         }
-        text
     }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// All findings of a run, errors first, otherwise in the order of the report; none of a published

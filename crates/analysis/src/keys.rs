@@ -6,20 +6,27 @@ use record::key::{FAR, Value};
 use record::metric::Better;
 use record::run::Run;
 
-/// The groups of a summary in their order: title, and the families in it.
+/// The groups of a summary in their order: title, and the families and experiments in it, in
+/// theirs.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("CPU", &["clock", "cpu"]),
+    ("CPU", &["clock.rate", "clock.loop", "cpu"]),
     ("MEM", &["memory"]),
-    ("OS", &["os"]),
+    ("OS", &["clock.read", "os"]),
     ("DISK", &["fs"]),
     ("NET", &["net"]),
     ("NOISE", &["noise"]),
 ];
 
+/// Whether an experiment is the one of this name, or of this family.
+fn is_in(id: &str, name: &str) -> bool {
+    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Where the group of a figure stands among [`GROUPS`]; behind them for what is in none.
 pub fn group_of(figure: &Figure) -> usize {
-    let family = figure.family();
-    GROUPS.iter().position(|(_, families)| families.contains(&family)).unwrap_or(GROUPS.len())
+    let has =
+        |(_, names): &(&str, &[&str])| names.iter().any(|name| is_in(&figure.experiment, name));
+    GROUPS.iter().position(has).unwrap_or(GROUPS.len())
 }
 
 /// A line of the summary.
@@ -50,10 +57,10 @@ impl Line<'_> {
 /// The lines of a run, those of a group together; without figures that have no value.
 pub fn lines<'run>(run: &'run Run, figures: &'run [Figure]) -> Vec<Line<'run>> {
     let mut all = Vec::new();
-    for (group, families) in GROUPS {
-        for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
-            let family = planned.id.split('.').next().unwrap_or_default();
-            if families.contains(&family) {
+    for (group, names) in GROUPS {
+        for name in *names {
+            let planned = run.plan.iter().flat_map(|plan| &plan.experiments);
+            for planned in planned.filter(|planned| is_in(&planned.id, name)) {
                 of_experiment(group, planned, figures, &mut all);
             }
         }

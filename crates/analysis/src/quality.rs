@@ -55,8 +55,8 @@ const LIMITS: [(Aspect, f64, f64); 5] = [
 pub struct Quality {
     /// The worst of its aspects; not good where the run is not whole.
     pub grade: Grade,
-    /// Whether the run came to its end, or to that of its budget.
-    pub is_whole: bool,
+    /// How the run ended; `None` where it was killed or is under way.
+    pub end: Option<End>,
     /// What was counted, each share with its own grade.
     pub aspects: Vec<(Aspect, f64, Grade)>,
 }
@@ -88,7 +88,7 @@ pub fn quality(run: &Run) -> Option<Quality> {
     let is_whole = matches!(end, Some(End::Complete | End::Budget));
     let least = if is_whole { Grade::Good } else { Grade::Fair };
     let grade = aspects.iter().map(|(.., grade)| *grade).fold(least, Grade::max);
-    Some(Quality { grade, is_whole, aspects })
+    Some(Quality { grade, end, aspects })
 }
 
 #[cfg(test)]

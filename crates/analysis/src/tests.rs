@@ -198,7 +198,6 @@ fn findings_name_what_a_reader_must_see() {
         (Severity::Warning, "void_rounds", "run"),
         (Severity::Warning, "disturbed", "os.syscall"),
         (Severity::Warning, "steal", "os.syscall"),
-        (Severity::Note, "budget", "run"),
     ];
     assert_eq!(found, expected, "{findings:#?}");
     // Both kinds of prediction of one figure are one miss.
@@ -372,4 +371,54 @@ fn what_a_cache_gave_is_a_finding() {
     let of_cache = found.iter().filter(|of| of.cause == "cache");
     let of_cache: Vec<_> = of_cache.map(|of| (of.severity, of.about.as_str())).collect();
     assert_eq!(of_cache, [(Severity::Warning, "memory.latency")], "{found:?}");
+}
+
+#[test]
+fn a_quiet_machine_whose_figures_hold_has_nothing_to_look_at() {
+    let mut run = sample::changed(|event| {
+        if let Event::Round(round) = event {
+            round.disturbed.clear();
+            round.environment.insert("steal_ns".to_owned(), 0.0);
+        }
+    });
+    run.rounds.retain(|round| round.status == RoundStatus::Ok);
+    run.footer.as_mut().expect("has one").counter_drift = None;
+    let mut all = figures(&run);
+    let two_modes = all.iter().filter(|figure| figure.notes.has(NoteKind::TwoModes)).count();
+    assert!(two_modes > 0, "which is no finding");
+    all.retain(|figure| {
+        figure.outcome == Ending::Measured && figure.case.text("call") != Some("read")
+    });
+    assert_eq!(findings(&run, &all), []);
+}
+
+#[test]
+fn a_noisy_machine_has_a_finding_for_each_cause() {
+    let counters = ["steal_ns", "throttled_ns", "run_delay_ns", "migrations", "major_faults"];
+    let mut run = sample::changed(|event| match event {
+        Event::Round(round) => {
+            round.disturbed = vec!["steal 5 % of the window".to_owned()];
+            for name in counters {
+                round.environment.insert(name.to_owned(), 0.07 * round.window_ns);
+            }
+            round.environment.insert("core_hz_after".to_owned(), 0.8 * sample::CORE_HZ);
+        }
+        Event::Prediction(event) => {
+            // Each figure is slower than predicted.
+            if let Some(range) = &mut event.prediction.range {
+                (range.low, range.likely, range.high) =
+                    (0.1 * range.low, 0.1 * range.low, 0.2 * range.low);
+            }
+        }
+        _ => {}
+    });
+    run.header.host["kernel"]["seccomp"] = serde_json::json!(2);
+    let found = findings(&run, &figures(&run));
+    let causes: Vec<&str> = found.iter().map(|finding| finding.cause).collect();
+    assert!(found.len() <= 10, "{causes:?}");
+    let once: std::collections::BTreeSet<&str> = causes.iter().copied().collect();
+    assert_eq!(once.len(), causes.len(), "{causes:?}");
+    for expected in ["steal", "throttled", "disturbed", "failed"] {
+        assert!(causes.contains(&expected), "{expected}: {causes:?}");
+    }
 }

@@ -4,7 +4,7 @@ mod beside;
 mod earlier;
 mod odd;
 
-use super::build::build;
+use super::build::{build, summary};
 use super::document::{Block, Document, Shape};
 use super::terminal::{self, Look};
 use super::{compare_json, csv, html, json, markdown, openmetrics};
@@ -90,6 +90,19 @@ fn terminal_golden() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains('\u{2060}'));
     check("terminal.txt", &text);
+}
+
+#[test]
+fn screen_golden() {
+    let mut run = sample::run();
+    let text = terminal::screen(&summary::screen(&run), &["plumb report last --full"], PLAIN);
+    check("screen.txt", &text);
+    // Of a few experiments, these take the table's place.
+    let plan = run.plan.as_mut().unwrap();
+    plan.experiments.retain(|planned| planned.id == "os.syscall");
+    let few = summary::screen(&run);
+    let whole = terminal::screen(&few, &[], PLAIN);
+    assert!(few.experiments.is_some() && whole.contains("\nos.syscall: "), "{whole}");
 }
 
 #[test]

@@ -59,13 +59,14 @@ fn is_marked(figure: &Figure) -> bool {
     figure.condition == Some(Condition::AsFound) && figure.shared.is_some_and(|of| of >= SHARED)
 }
 
+/// Marks a value that others, who used the core, are in; empty for others.
+pub fn mark(figure: &Figure) -> &'static str {
+    if is_marked(figure) { SHARED_MARK } else { "" }
+}
+
 /// A figure's value, marked where others used the core.
 pub fn value(figure: &Figure) -> Option<String> {
-    let shown = of_figure(figure)?.value;
-    Some(match is_marked(figure) {
-        true => format!("{shown}{SHARED_MARK}"),
-        false => shown,
-    })
+    Some(format!("{}{}", of_figure(figure)?.value, mark(figure)))
 }
 
 /// What that mark means, to go on the caption of a table of some figures; empty without any.

@@ -2,14 +2,15 @@
 //! by itself.
 //!
 //! A figure counts once, whichever of its predictions it missed, and only where its interval is
-//! clear of them. What rounds counted (steal, throttling, other programs) is a finding wherever it
-//! explains a figure that is worse than predicted. The rest is one only where there is more of it
-//! than predictions allow: they promise nine figures in ten. What is better than predicted is
-//! nobody's to look at, unless its cause can be acted on.
+//! clear of them. Predictions promise nine figures in ten, so misses are findings where more than
+//! a tenth of a group's figures missed, or one by far. What is better than predicted is nobody's to
+//! look at, unless its cause can be acted on; nor is what has a cause about which nothing can be
+//! done.
 
 use super::{Finding, Named, Severity, about, counted, spread};
 use crate::causes::{self, Cause, SHARED_CORE, THROTTLED};
 use crate::figure::Figure;
+use crate::gather::distinct;
 use crate::health::health;
 use crate::held;
 use crate::keys::group_of;
@@ -25,6 +26,9 @@ const ALLOWED: f64 = 0.1;
 
 /// Factor from which on a single miss counts, however few there are.
 const FAR: f64 = 2.0;
+
+/// Share of its groups' misses that a cause explains at least.
+const PART: f64 = 0.25;
 
 /// Shares of the samples, and of the time, from which on a shared core and a throttled group are
 /// findings by themselves.
@@ -43,23 +47,27 @@ pub(super) fn findings(run: &Run, figures: &[Figure], named: &Named) -> Vec<Find
     let worse: Vec<&Miss> =
         worse.into_iter().filter(|miss| held::by(run, miss.figure).is_none()).collect();
     let much = Much::of(figures, &worse);
-    let (by_cause, unexplained) = causes::parted(run, &worse);
+    let (by_cause, none) = causes::parted(run, &worse);
+    let mut unexplained = much.only(none);
     let mut all = of_the_run(run);
     for (cause, own) in by_cause {
-        let own = match cause.fact.is_of_rounds() {
-            true => own,
-            false => much.only(own),
-        };
-        join(&mut all, cause, &own, named);
+        let own = much.only(own);
+        if !much.is_part_enough(&own) {
+            unexplained.extend(own);
+        } else if !cause.advice.is_empty() {
+            // What nothing can be done about is nobody's to look at.
+            join(&mut all, cause, &own, named);
+        }
     }
     let mut left: BTreeMap<usize, Vec<&Miss>> = BTreeMap::new();
-    for miss in much.only(unexplained) {
+    for miss in unexplained {
         left.entry(group_of(miss.figure)).or_default().push(miss);
     }
     all.extend(left.values().filter_map(|own| {
         let about = about(&figures_of(own));
-        let text = format!("{}; nothing recorded explains it", told(own, about, named)?);
-        Some(Finding::new(Severity::Note, UNEXPLAINED, text).about(about))
+        let text = format!("{}; nothing recorded explains most of it", told(own, about, named)?);
+        let finding = Finding::new(Severity::Note, UNEXPLAINED, text).about(about);
+        Some(finding.so("`plumb explain ID` has what a prediction rests on, --full every figure"))
     }));
     let much = Much::of(figures, &better);
     for (cause, own) in causes::parted(run, &better).0 {
@@ -110,7 +118,7 @@ fn join(all: &mut Vec<Finding>, cause: &'static Cause, own: &[&Miss], named: &Na
         true => Severity::Warning,
         false => Severity::Note,
     };
-    let text = format!("{told}: {}", cause.text);
+    let text = format!("{told}; candidate cause: {}", cause.text);
     all.push(Finding::new(severity, cause.name, text).about(about).so(cause.advice));
 }
 
@@ -140,12 +148,12 @@ fn told(misses: &[&Miss], about: &str, named: &Named) -> Option<String> {
         Verdict::Below => ("below", "prediction"),
     };
     let (most, whose) = match (sorted.len(), about) {
-        (1, _) => ("", String::new()),
-        (_, "run") => ("most ", format!(" ({})", spread(&figures_of(misses)))),
-        _ => ("most ", String::new()),
+        (1, _) => (": ", String::new()),
+        (_, "run") => (", most of all ", format!(" ({})", spread(&figures_of(misses)))),
+        _ => (", most of all ", String::new()),
     };
     Some(format!(
-        "{} {by}{how} {than}{whose}: {most}{} against {}",
+        "{} {by}{how} {than}{whose}{most}{} against {}",
         counted(sorted.len(), "is", "are"),
         named.name(worst.figure, about),
         range(&worst.range, worst.figure.unit())
@@ -161,8 +169,8 @@ fn factor(factor: f64) -> String {
     }
 }
 
-/// In which groups of a summary more figures missed than predictions allow.
-struct Much(BTreeMap<usize, bool>);
+/// Misses and judged figures of each group of a summary.
+struct Much(BTreeMap<usize, (usize, usize)>);
 
 impl Much {
     fn of(figures: &[Figure], missed: &[&Miss]) -> Much {
@@ -173,16 +181,26 @@ impl Much {
         for miss in missed {
             counts.entry(group_of(miss.figure)).or_default().0 += 1;
         }
-        let is_much = |(missed, judged): (usize, usize)| missed as f64 > ALLOWED * judged as f64;
-        Much(counts.into_iter().map(|(group, counts)| (group, is_much(counts))).collect())
+        Much(counts)
     }
 
-    /// The misses of such groups, and those by far.
+    /// The misses of groups in which there are more than predictions allow, and those by far.
     fn only<'miss, 'run>(&self, misses: Vec<&'miss Miss<'run>>) -> Vec<&'miss Miss<'run>> {
-        let counts = |miss: &&Miss| {
-            self.0.get(&group_of(miss.figure)) == Some(&true)
-                || miss.factor.is_some_and(|factor| factor >= FAR)
-        };
+        let is_much = |(missed, judged): &(usize, usize)| *missed as f64 > ALLOWED * *judged as f64;
+        let counts =
+            |miss: &&Miss| self.0.get(&group_of(miss.figure)).is_some_and(is_much) || is_far(miss);
         misses.into_iter().filter(counts).collect()
     }
+
+    /// Whether what a cause explains is no small part of its groups' misses.
+    fn is_part_enough(&self, own: &[&Miss]) -> bool {
+        let groups = distinct(own.iter().map(|miss| group_of(miss.figure)));
+        let missed = groups.iter().filter_map(|group| self.0.get(group)).map(|counts| counts.0);
+        let missed: usize = missed.sum();
+        own.iter().any(|miss| is_far(miss)) || own.len() as f64 >= PART * missed as f64
+    }
+}
+
+fn is_far(miss: &Miss) -> bool {
+    miss.factor.is_some_and(|factor| factor >= FAR)
 }

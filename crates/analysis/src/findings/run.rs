@@ -34,15 +34,8 @@ fn ended(run: &Run) -> Vec<Finding> {
             "the record has no last line: the run was killed, or is still under way; figures rest \
              on what was written",
         )),
-        Some(End::Complete) => None,
-        Some(End::Budget) => Some(
-            Finding::new(
-                Severity::Note,
-                "budget",
-                "the time budget ran out before the precision goal was reached",
-            )
-            .so("give more with --budget"),
-        ),
+        // Of a budget that ran out, the quality of the run tells.
+        Some(End::Complete | End::Budget) => None,
         Some(End::Interrupted) if is_crosscheck => Some(warning(
             "interrupted",
             "the crosscheck was interrupted: what had not had its turns is missing",

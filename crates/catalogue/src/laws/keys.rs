@@ -28,7 +28,7 @@ fn headings_are_short() {
         for line in experiment.card().keys.chunk_by(|a, b| a.line == b.line) {
             let names: Vec<&str> = line.iter().map(|key| key.name.as_ref()).collect();
             let heading = format!("{} {}", line[0].line, names.join(" / "));
-            assert!(heading.trim_end().chars().count() <= 28, "{heading}");
+            assert!(heading.trim_end().chars().count() <= 24, "{heading}");
         }
     }
 }

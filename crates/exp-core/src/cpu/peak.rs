@@ -117,7 +117,7 @@ static CARD: Card = Card {
         ViewCard::bars("efficiency").each(&["threads"]),
     ],
     keys: &[
-        KeyFigure::new("FMA f64,", "1 thread", "flop_rate", "op=fma,type=f64,threads=1"),
+        KeyFigure::new("FMA f64,", "1 CPU", "flop_rate", "op=fma,type=f64,threads=1"),
         KeyFigure::new("FMA f64,", "all", "flop_rate", "op=fma,type=f64,threads=all"),
     ],
     ..Card::PLAIN

@@ -182,7 +182,7 @@ static CARD: Card = Card {
     ),
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     views: &[ViewCard::bars("latency")],
-    keys: &[KeyFigure::new("page fault, a zeroed page", "", "latency", "fault=anonymous")],
+    keys: &[KeyFigure::new("page fault, zeroed", "", "latency", "fault=anonymous")],
     ..Card::PLAIN
 };
 

@@ -179,10 +179,10 @@ static CARD: Card = Card {
     after: &["os.syscall", "os.thread"],
     views: &[ViewCard::line("resident", "reaped").beside(&["return"]).log()],
     keys: &[
-        KeyFigure::new("process:", "fork", "reaped", "call=fork,resident=1048576,pages=base"),
+        KeyFigure::new("process,", "fork", "reaped", "call=fork,resident=1048576,pages=base"),
         KeyFigure::new(
-            "process:",
-            "fork + exec",
+            "process,",
+            "exec",
             "reaped",
             "call=fork_exec_static,resident=1048576,pages=base",
         ),

@@ -163,8 +163,8 @@ static CARD: Card = Card {
         ViewCard::line("size", "switch").only(&[("via", &["ring"])]).log_x(),
     ],
     keys: &[
-        KeyFigure::new("switch,", "processes", "switch", "via=pipe,parties=processes,pair=same"),
-        KeyFigure::new("switch,", "threads", "switch", "via=pipe,parties=threads,pair=same"),
+        KeyFigure::new("switch,", "process", "switch", "via=pipe,parties=processes,pair=same"),
+        KeyFigure::new("switch,", "thread", "switch", "via=pipe,parties=threads,pair=same"),
     ],
     ..Card::PLAIN
 };

@@ -152,7 +152,7 @@ static CARD: Card = Card {
     after: &["os.syscall", "os.switch"],
     views: &[ViewCard::bars("create_join")],
     keys: &[KeyFigure::new(
-        "thread, created and joined",
+        "thread, create and join",
         "",
         "create_join",
         "pair=same,stack=cached,count=",

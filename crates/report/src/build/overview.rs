@@ -29,10 +29,7 @@ pub fn findings(findings: &[Finding]) -> Section {
     let block = match findings.is_empty() {
         true => Block::Paragraph("Nothing to report.".to_owned()),
         false => Block::Notes(
-            findings
-                .iter()
-                .map(|finding| (finding.severity, format!("{}: {}.", finding.about, finding.text)))
-                .collect(),
+            findings.iter().map(|finding| (finding.severity, finding.sentence())).collect(),
         ),
     };
     Section::new("findings", "Findings", vec![block.for_all()])

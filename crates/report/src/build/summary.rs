@@ -2,7 +2,7 @@
 
 use super::machine;
 use crate::document::{Cell, Document, Tone};
-use crate::values::{self, percent};
+use crate::values::{self, Shown};
 use analysis::figure::Figure;
 use analysis::figures;
 use analysis::findings::{Finding, findings};
@@ -10,8 +10,9 @@ use analysis::keys::{Line, lines};
 use analysis::misses;
 use analysis::quality::{Aspect, Grade, Quality, quality};
 use analysis::verdict::Verdict;
-use record::event::{Ending, PredictionKind, Range};
+use record::event::{End, Ending, PredictionKind, Range};
 use record::note::NoteKind;
+use record::quantity::scale;
 use record::run::Run;
 use record::unit::Unit;
 
@@ -93,10 +94,7 @@ pub(super) fn told(quality: &Quality) -> Cell {
     let shown = aspects.enumerate().filter(|(at, (.., grade))| *at < 3 || *grade > Grade::Good);
     let mut parts: Vec<String> = shown
         .map(|(_, (aspect, share, _))| {
-            let share = match *share {
-                share if share < 0.0005 => "0 %".to_owned(),
-                share => percent(share),
-            };
+            let share = two_digits(*share);
             match aspect {
                 Aspect::Shared => format!("the core was shared {share} of the time"),
                 Aspect::Steal => format!("steal {share}"),
@@ -106,9 +104,15 @@ pub(super) fn told(quality: &Quality) -> Cell {
             }
         })
         .collect();
-    if !quality.is_whole {
-        parts.push("the run did not come to its end".to_owned());
-    }
+    parts.extend(
+        match quality.end {
+            Some(End::Complete) => None,
+            Some(End::Budget) => Some("the time budget ended it before its precision goal"),
+            Some(End::Interrupted) => Some("interrupted"),
+            None => Some("it did not come to its end"),
+        }
+        .map(str::to_owned),
+    );
     let tone = match quality.grade {
         Grade::Good => Tone::Good,
         Grade::Fair => Tone::Warn,
@@ -120,14 +124,21 @@ pub(super) fn told(quality: &Quality) -> Cell {
 /// A line of the table.
 pub fn row(line: &Line) -> Row {
     let figures: Vec<&Figure> = line.figures.iter().map(|(_, figure)| *figure).collect();
-    let interval = match figures.as_slice() {
-        [one] => values::of_figure(one).map_or_else(String::new, |shown| ends(&shown.interval)),
+    let shown: Vec<Shown> = figures.iter().filter_map(|figure| shown(figure)).collect();
+    let interval = match shown.as_slice() {
+        [one] => ends(&one.interval),
         _ => widest(&figures),
     };
-    let unit = figures.first().map_or(Unit::Count, |figure| figure.unit());
-    let ranges = figures.iter().map(|figure| range_of(figure));
-    let ranges: Option<Vec<String>> =
-        ranges.map(|range| range.map(|range| short(&values::range(&range, unit)))).collect();
+    let measured = shown.iter().zip(&figures).map(|(shown, figure)| {
+        let mark = values::mark(figure);
+        match shown.value.split_once(' ') {
+            Some((number, unit)) if figures.len() > FEW => {
+                format!("{}{mark} {unit}", brief(number))
+            }
+            _ => format!("{}{mark}", shown.value),
+        }
+    });
+    let ranges: Option<Vec<String>> = figures.iter().map(|figure| range(figure)).collect();
     let notes = line.figures.iter().filter_map(|(name, figure)| {
         let modes = figure.notes.of(NoteKind::TwoModes)?;
         Some(format!("{name} {modes}").trim_start().to_owned())
@@ -135,7 +146,7 @@ pub fn row(line: &Line) -> Row {
     Row {
         group: line.group,
         heading: line.heading(),
-        measured: joined(figures.iter().filter_map(|figure| values::value(figure)).collect()),
+        measured: joined(measured.collect()),
         interval,
         predicted: ranges.map_or_else(String::new, joined),
         verdict: verdict(line),
@@ -143,13 +154,77 @@ pub fn row(line: &Line) -> Row {
     }
 }
 
-fn range_of(figure: &Figure) -> Option<Range> {
-    figure.shown_prediction().and_then(|judged| judged.prediction.range)
+/// Figures of a line up to which each has all its digits.
+const FEW: usize = 2;
+
+/// A value with its interval; shares in percent.
+fn shown(figure: &Figure) -> Option<Shown> {
+    let unit = figure.unit();
+    if unit != Unit::Ratio {
+        return values::of_figure(figure);
+    }
+    let percent = |share: f64| share * 100.0;
+    let ends = figure.ci.map(|(low, high)| (percent(low), percent(high)));
+    let shown = values::shown(percent(figure.value?), ends, unit);
+    Some(Shown { value: format!("{} %", shown.value), ..shown })
 }
 
-/// `1.2 – 3.4 ns` as `1.2–3.4 ns`.
-fn short(range: &str) -> String {
-    range.replace(" – ", "–")
+/// A number without a third digit behind its point.
+fn brief(number: &str) -> String {
+    let Ok(value) = number.parse::<f64>() else {
+        return number.to_owned();
+    };
+    let places = match value.abs() {
+        ..1.0 => 2,
+        1.0..10.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.places$}")
+}
+
+/// A predicted range of two digits, in the scale of the value beside it where that is near.
+fn range(figure: &Figure) -> Option<String> {
+    let Range { low, high, .. } = range_of(figure)?;
+    let unit = figure.unit();
+    if unit == Unit::Ratio {
+        return Some(format!("{}–{}", two(low * 100.0), two(high * 100.0)));
+    }
+    let (factor, _) = scale(figure.value?, unit);
+    let is_near = |end: f64| end == 0.0 || NEAR.contains(&(end / factor).abs());
+    if is_near(low) && is_near(high) {
+        return Some(format!("{}–{}", two(low / factor), two(high / factor)));
+    }
+    let end = |value: f64| {
+        let (factor, name) = scale(value, unit);
+        format!("{} {name}", two(value / factor)).trim_end().to_owned()
+    };
+    Some(format!("{}–{}", end(low), end(high)))
+}
+
+/// Numbers that people read in a scale that is another number's.
+const NEAR: std::ops::Range<f64> = 0.01..9_500.0;
+
+/// A number to two digits.
+fn two(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let places = 1 - value.abs().log10().floor() as i32;
+    let step = 10_f64.powi(-places);
+    let places = usize::try_from(places).unwrap_or(0);
+    format!("{:.places$}", (value / step).round() * step)
+}
+
+/// A share to two digits.
+fn two_digits(share: f64) -> String {
+    match share * 100.0 {
+        ..0.05 => "0 %".to_owned(),
+        percent => format!("{} %", two(percent)),
+    }
+}
+
+fn range_of(figure: &Figure) -> Option<Range> {
+    figure.shown_prediction().and_then(|judged| judged.prediction.range)
 }
 
 /// `[1.2, 3.4]` as `1.2–3.4`; a sign stays apart from the dash.
@@ -173,7 +248,8 @@ fn joined(quantities: Vec<String>) -> String {
             None => quantity,
         }
     });
-    texts.collect::<Vec<_>>().join(" / ")
+    let between = if quantities.len() > FEW { "/" } else { " / " };
+    texts.collect::<Vec<_>>().join(between)
 }
 
 /// The widest half of the intervals relative to its value.
@@ -184,10 +260,7 @@ fn widest(figures: &[&Figure]) -> String {
         half.is_finite().then_some(half)
     });
     let widest = halves.reduce(f64::max);
-    widest.map_or_else(String::new, |half| match half {
-        ..0.0001 => "±0 %".to_owned(),
-        half => format!("±{}", percent(half)),
-    })
+    widest.map_or_else(String::new, |half| format!("±{}", two_digits(half)))
 }
 
 /// The verdict of a line: of several figures, the one that missed by most.

@@ -15,18 +15,18 @@ pub const COLUMNS: usize = 100;
 const LOOK_AT: usize = 5;
 
 /// Columns of the group's title.
-const GROUP: usize = 6;
+const GROUP: usize = 5;
 
-/// Letters that a predicted or measured cell of several figures has at most.
-const CELL: usize = 24;
-
-/// Width from which there is room for intervals.
-const WITH_INTERVALS: usize = 96;
+/// Letters that the column of predictions has room for before intervals give way.
+const LEAST_PREDICTED: usize = 14;
 
 /// What stands in place of what has no room.
 const NO_ROOM: &str = "…";
 
-const HEADINGS: [&str; 4] = ["measured", "interval", "predicted", "verdict"];
+const HEADINGS: [&str; COLUMN_COUNT] = ["", "measured", "interval", "predicted", "verdict"];
+const COLUMN_COUNT: usize = 5;
+const INTERVAL: usize = 2;
+const PREDICTED: usize = 3;
 
 /// The screen, ending in a newline; `next` are the commands that lead on. Texts steer no terminal.
 pub fn screen(summary: &Summary, next: &[&str], look: Look) -> String {
@@ -109,35 +109,23 @@ fn table(rows: &[Row], look: Look) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let cells: Vec<[Cell; 5]> = rows.iter().map(cells).collect();
-    let has_room = |at: usize| at != 2 || look.width >= WITH_INTERVALS;
-    let widths: Vec<usize> = (0..5)
-        .map(|at| {
-            let own = cells.iter().map(|cells| width(&cells[at].text));
-            let heading = at.checked_sub(1).map_or(0, |at| width(HEADINGS[at]));
-            if has_room(at) { own.fold(heading, usize::max) } else { 0 }
-        })
-        .collect();
-    let line = |group: &str, cells: &[Cell; 5]| {
+    let fit = Fit::of(rows, look.width);
+    let line = |group: &str, cells: [&Cell; COLUMN_COUNT]| {
         let mut line = format!("{group:<GROUP$} ");
-        for at in (0..5).filter(|at| has_room(*at)) {
-            let text = &cells[at].text;
-            let space = " ".repeat(widths[at].saturating_sub(width(text)));
-            line.push_str(&marked(text, cells[at].tone));
-            line.push_str(&space);
-            line.push_str("  ");
+        for (at, cell) in cells.into_iter().enumerate().filter(|(at, _)| fit.widths[*at] > 0) {
+            let text = fit.shortened(&cell.text, at);
+            line.push_str(&marked(&text, cell.tone));
+            line.push_str(&" ".repeat(fit.widths[at] + 2 - letters(&text)));
         }
         paint(line.trim_end(), look)
     };
     let headings = HEADINGS.map(Cell::plain);
-    let [measured, interval, predicted, verdict] = headings;
-    let heading = [Cell::plain(""), measured, interval, predicted, verdict];
-    let mut lines = vec![bold(&line("", &heading), look)];
+    let mut lines = vec![bold(&line("", headings.each_ref()), look)];
     let mut group = "";
-    for (row, cells) in rows.iter().zip(&cells) {
+    for row in rows {
         let title = if row.group == group { "" } else { row.group };
         group = row.group;
-        lines.push(line(title, cells));
+        lines.push(line(title, cells(row).each_ref()));
         let notes = row.notes.iter().flat_map(|note| wrapped(note, look.width, "         "));
         lines.extend(notes.map(|note| paint(&marked(&note, Tone::Muted), look)));
     }
@@ -145,22 +133,55 @@ fn table(rows: &[Row], look: Look) -> Vec<String> {
 }
 
 /// Heading, measured, interval, predicted, verdict.
-fn cells(row: &Row) -> [Cell; 5] {
-    let room = |text: &str| match width(text) > CELL {
-        true => Cell::plain(NO_ROOM),
-        false => Cell::plain(text),
-    };
-    [
-        Cell::plain(&row.heading),
-        Cell::plain(&row.measured),
-        Cell::plain(&row.interval),
-        room(&row.predicted),
-        row.verdict.clone(),
-    ]
+fn cells(row: &Row) -> [Cell; COLUMN_COUNT] {
+    let of = |text: &String| Cell::plain(text);
+    let Row { heading, measured, interval, predicted, verdict, .. } = row;
+    [of(heading), of(measured), of(interval), of(predicted), verdict.clone()]
 }
 
-fn width(text: &str) -> usize {
+fn letters(text: &str) -> usize {
     text.chars().count()
+}
+
+/// How wide each column is; one without a width is left out.
+struct Fit {
+    widths: [usize; COLUMN_COUNT],
+}
+
+impl Fit {
+    /// What is longest gives way: predictions of several figures, then the intervals, then the
+    /// predictions, then the headings.
+    fn of(rows: &[Row], room: usize) -> Fit {
+        let cells: Vec<[Cell; COLUMN_COUNT]> = rows.iter().map(cells).collect();
+        let longest = |at: usize| {
+            let own = cells.iter().map(|cells| letters(&cells[at].text));
+            own.fold(letters(HEADINGS[at]), usize::max)
+        };
+        let mut widths: [usize; COLUMN_COUNT] = std::array::from_fn(longest);
+        let total = |widths: &[usize; COLUMN_COUNT]| {
+            let shown = widths.iter().filter(|width| **width > 0);
+            GROUP - 1 + shown.map(|width| width + 2).sum::<usize>()
+        };
+        let over = |widths: &[usize; COLUMN_COUNT]| total(widths).saturating_sub(room);
+        let least = LEAST_PREDICTED.min(widths[PREDICTED]);
+        widths[PREDICTED] = (widths[PREDICTED].saturating_sub(over(&widths))).max(least);
+        for left_out in [INTERVAL, PREDICTED] {
+            if over(&widths) > 0 {
+                widths[left_out] = 0;
+            }
+        }
+        widths[0] = widths[0].saturating_sub(over(&widths)).max(1);
+        Fit { widths }
+    }
+
+    /// A text as it stands in a column, in which it may have no room.
+    fn shortened(&self, text: &str, at: usize) -> String {
+        match (letters(text) > self.widths[at], at) {
+            (false, _) => text.to_owned(),
+            (true, 0) => text.chars().take(self.widths[0] - 1).chain(NO_ROOM.chars()).collect(),
+            (true, _) => NO_ROOM.to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]
