@@ -32,6 +32,9 @@ const PAGE: &str = include_str!("page.js");
 const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.packed"));
 const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha256"));
 
+/// The section that says at more length what a document's summary does.
+const OVERVIEW: &str = "overview";
+
 /// Rows above which a table, which is folded, is filled in by the page's script: a few ladders are
 /// half of all rows.
 const PACKED_ROWS: usize = 60;
@@ -90,7 +93,7 @@ pub fn render(document: &Document, print: Print) -> String {
                 main id="report" tabindex="-1" {
                     header {
                         h1 { (document.title) }
-                        p.summary { (document.summary) }
+                        @if !shown.iter().any(|section| section.id == OVERVIEW) { p.summary { (document.summary) } }
                     }
                     @for section in &sections { (section) }
                 }

@@ -5,9 +5,9 @@
   "use strict";
   // How far below what is seen a plot is drawn already.
   const AHEAD = "700px";
-  // What a printed page is wide, in CSS pixels, within the margins that the style sheet gives it.
-  const PRINTED_WIDTH = 680;
   const root = document.documentElement;
+  // What a plot on paper is wide, in CSS pixels, within the margins that the style sheet gives it.
+  const PRINTED_WIDTH = root.dataset.print === "short" ? 480 : 680;
   const figures = [...document.querySelectorAll("figure.plot")];
   const canvasOf = (figure) => figure.querySelector(".canvas");
   const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
