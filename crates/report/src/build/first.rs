@@ -90,6 +90,7 @@ fn card(group: &str, lines: &[Line]) -> Keys {
         title: group.to_owned(),
         table: Table::new(format!("Key figures: {group}"), &HEADINGS, lines.iter().map(cells)),
         places: places.collect(),
+        is_ladder: false,
     }
 }
 
@@ -113,6 +114,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
         title: "Latency ladder".to_owned(),
         table: Table::new(caption, &HEADINGS[..2], rows),
         places: times.iter().map(|line| axis.place(line)).collect(),
+        is_ladder: true,
     })
 }
 

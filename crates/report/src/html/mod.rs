@@ -32,9 +32,6 @@ const PAGE: &str = include_str!("page.js");
 const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.packed"));
 const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha256"));
 
-/// The section that says at more length what a document's summary does.
-const OVERVIEW: &str = "overview";
-
 /// Rows above which a table, which is folded, is filled in by the page's script: a few ladders are
 /// half of all rows.
 const PACKED_ROWS: usize = 60;
@@ -93,7 +90,8 @@ pub fn render(document: &Document, print: Print) -> String {
                 main id="report" tabindex="-1" {
                     header {
                         h1 { (document.title) }
-                        @if !shown.iter().any(|section| section.id == OVERVIEW) { p.summary { (document.summary) } }
+                        // The first screen of a report says it at more length.
+                        @if !contents::is_report(&shown) { p.summary { (document.summary) } }
                     }
                     @for section in &sections { (section) }
                 }

@@ -7,7 +7,10 @@
   const AHEAD = "700px";
   const root = document.documentElement;
   // What a plot on paper is wide, in CSS pixels, within the margins that the style sheet gives it.
-  const PRINTED_WIDTH = root.dataset.print === "short" ? 480 : 680;
+  const isShort = root.dataset.print === "short";
+  const PRINTED_WIDTH = isShort ? 480 : 680;
+  // What is left of a plot's height on a short print.
+  const SHORTER = 0.78;
   const figures = [...document.querySelectorAll("figure.plot")];
   const canvasOf = (figure) => figure.querySelector(".canvas");
   const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
@@ -130,6 +133,7 @@
       state.drawn += 1;
     }
     if (printing) layout.width = PRINTED_WIDTH;
+    if (printing && isShort) layout.height *= SHORTER;
     canvas.style.minHeight = `${layout.height}px`;
     Plotly.react(canvas, traces, layout, { displaylogo: false, responsive: !printing, plotlyServerURL: "",
       toImageButtonOptions: { scale: 2, filename: fileName(figure) },
