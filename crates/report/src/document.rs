@@ -146,6 +146,8 @@ pub struct Keys {
     pub table: Table,
     /// Each row's place.
     pub places: Vec<Place>,
+    /// Whether they lie along one axis, and not each along its own.
+    pub is_ladder: bool,
 }
 
 /// Where a figure lies along an axis from 0 to 1.

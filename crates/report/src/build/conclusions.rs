@@ -77,7 +77,7 @@ fn table(standings: &[Standing]) -> Table {
             Cell::plain(&one.experiment),
             Cell::plain(one.figures.to_string()),
             Cell::toned(times(one.factor), tone),
-            Cell::plain(&example.label),
+            Cell::plain(example.label.replace(',', ", ")),
             Cell::plain(plain(example.value)),
             Cell::plain(others.join(", ")),
         ])

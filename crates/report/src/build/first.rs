@@ -8,7 +8,7 @@ use analysis::figure::Figure;
 use analysis::keys::{Line, lines};
 use analysis::quality::quality;
 use analysis::score::score;
-use record::event::{PredictionKind, Range};
+use record::event::{Ending, PredictionKind, Range};
 use record::quantity::digits;
 use record::run::Run;
 
@@ -47,6 +47,11 @@ fn apart<'run>(line: &Line<'run>) -> Vec<Line<'run>> {
 
 fn as_a_whole(run: &Run, figures: &[Figure]) -> Vec<(String, String)> {
     let mut pairs = vec![("run", summary::title(run)), ("started", run.header.started.clone())];
+    let count = |ending: Ending| figures.iter().filter(|one| one.outcome == ending).count();
+    let counted_as =
+        [(Ending::Measured, "measured"), (Ending::Skipped, "skipped"), (Ending::Failed, "failed")]
+            .map(|(ending, name)| format!("{} {name}", count(ending)));
+    pairs.push(("figures", counted_as.join(", ")));
     pairs.extend(quality(run).map(|quality| ("quality", summary::told(&quality).text)));
     let prior = score(figures, PredictionKind::Prior).all;
     if let Some(inside) = prior.inside_share() {
@@ -85,6 +90,7 @@ fn card(group: &str, lines: &[Line]) -> Keys {
         title: group.to_owned(),
         table: Table::new(format!("Key figures: {group}"), &HEADINGS, lines.iter().map(cells)),
         places: places.collect(),
+        is_ladder: false,
     }
 }
 
@@ -108,6 +114,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
         title: "Latency ladder".to_owned(),
         table: Table::new(caption, &HEADINGS[..2], rows),
         places: times.iter().map(|line| axis.place(line)).collect(),
+        is_ladder: true,
     })
 }
 

@@ -6,9 +6,8 @@ use crate::values;
 use analysis::figure::Figure;
 use record::quantity::render;
 
-const CAPTION: &str = "Every figure of the run: what base hardware and software were predicted to \
-    take, the predicted range, the measured value with its interval, the standard deviation of the \
-    samples, trials as rounds / samples, core cycles, and the verdict";
+const CAPTION: &str = "Every figure of the run. Base hardware and software overhead are the shares of \
+    the prediction; the standard deviation is that of the samples; trials are rounds / samples";
 
 /// Every figure that has a metric.
 pub fn section(figures: &[Figure]) -> Section {

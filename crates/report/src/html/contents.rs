@@ -14,15 +14,23 @@ const FAMILIES: &[(&str, &str)] = &[
     ("noise", "Noise"),
 ];
 
-/// Sections before the experiments, in reading order; what has no place here and is no experiment
-/// stands after them.
-const FIRST: [&str; 6] = ["overview", "crosscheck", "findings", "figures", "conclusions", "score"];
+/// The section that a run's report begins with, and no other document.
+const OVERVIEW: &str = "overview";
+
+/// Sections of a run's report before the experiments, in reading order; what has no place here and
+/// is no experiment stands after them.
+const FIRST: [&str; 6] = [OVERVIEW, "crosscheck", "findings", "figures", "conclusions", "score"];
 
 /// Share of the judged figures within their prediction from which on a section is as predicted:
 /// predicted intervals should hold nine figures in ten.
 const AS_PREDICTED: f64 = 0.9;
 
-/// The sections that have something for the page, in the page's order.
+/// Whether the sections are those of a run's report.
+pub fn is_report(sections: &[&Section]) -> bool {
+    sections.iter().any(|section| section.id == OVERVIEW)
+}
+
+/// The sections that have something for the page, those of a run's report in the page's order.
 pub fn in_order(document: &Document) -> Vec<&Section> {
     let place = |section: &&Section| match FIRST.iter().position(|id| *id == section.id) {
         Some(at) => at,
@@ -31,7 +39,9 @@ pub fn in_order(document: &Document) -> Vec<&Section> {
     };
     let mut sections: Vec<&Section> =
         document.sections.iter().filter(|section| section.is_on_page()).collect();
-    sections.sort_by_key(place);
+    if is_report(&sections) {
+        sections.sort_by_key(place);
+    }
     sections
 }
 
@@ -70,18 +80,20 @@ pub fn render(sections: &[&Section]) -> Markup {
                     } @else if !is_experiment(section) && before.is_some_and(|one| is_experiment(one)) {
                         li.family { "The run" }
                     }
-                    li { (link(section)) }
+                    li { (link(section, is_report(sections))) }
                 }
             }
         }
     }
 }
 
-fn link(section: &Section) -> Markup {
+fn link(section: &Section, is_judged: bool) -> Markup {
     let verdicts = Verdicts::of(section);
     html! {
         a href={ "#" (section.id) } {
-            @if is_experiment(section) {
+            @if is_experiment(section) && !is_judged {
+                code { (section.heading.split_once(": ").map_or(section.id.as_str(), |(id, _)| id)) }
+            } @else if is_experiment(section) {
                 span.dot.(verdicts.class()) aria-hidden="true" {}
                 code { (section.id) }
                 @if verdicts.judged > 0 {
@@ -157,14 +169,22 @@ mod tests {
 
     #[test]
     fn experiments_stand_by_family_between_the_results_and_the_run() {
-        let ids = ["machine", "cpu.call", "os.pipe", "os.syscall", "figures", "findings"];
+        let ids = ["machine", "cpu.call", "os.pipe", "os.syscall", "figures", "overview"];
         let sections = ids.map(|id| section(id, &[Tone::Good])).to_vec();
         let document = Document { title: String::new(), summary: String::new(), sections };
         let sections = in_order(&document);
         let order: Vec<&str> = sections.iter().map(|one| one.id.as_str()).collect();
-        assert_eq!(order, ["findings", "figures", "cpu.call", "os.pipe", "os.syscall", "machine"]);
+        assert_eq!(order, ["overview", "figures", "cpu.call", "os.pipe", "os.syscall", "machine"]);
         let page = render(&sections).into_string();
         assert_eq!(page.matches("class=\"family\"").count(), 3, "two families and the run: {page}");
         assert_eq!(page.matches("class=\"dot good\"").count(), 3, "{page}");
+        // A comparison is no report: its order is its own, and its tones are no verdicts.
+        let ids = ["runs", "os.pipe", "findings"];
+        let sections = ids.map(|id| section(id, &[Tone::Good])).to_vec();
+        let document = Document { title: String::new(), summary: String::new(), sections };
+        let sections = in_order(&document);
+        let order: Vec<&str> = sections.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(order, ids);
+        assert!(!render(&sections).into_string().contains("class=\"dot"));
     }
 }

@@ -100,7 +100,8 @@ const plumbFinder = (() => {
       make("div", { className: "controls" }, search, family, verdict, count), box, more);
 
     const cell = (at, i) => {
-      const text = columns[at][i];
+      // A long operation breaks after its commas.
+      const text = at === 0 ? labels[i].replaceAll(",", ",\u200b") : columns[at][i];
       if (at > 0) return make("td", { className: at === last ? tones[i] : "" }, text);
       if (!spreads.text?.[i]) return make("th", { scope: "row" }, text);
       const button = make("button", { type: "button", className: "figure" }, text);
@@ -109,7 +110,7 @@ const plumbFinder = (() => {
         const row = button.closest("tr"), isOpen = button.getAttribute("aria-expanded") === "true";
         button.setAttribute("aria-expanded", String(!isOpen));
         if (isOpen) row.nextSibling.remove();
-        else row.after(opened(spread(i), text, heads.length));
+        else row.after(opened(spread(i), labels[i], heads.length));
       });
       return make("th", { scope: "row" }, button);
     };

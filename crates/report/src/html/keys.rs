@@ -4,8 +4,11 @@
 use crate::document::{Cell, Keys, Place, Tone};
 use maud::{Markup, html};
 
-/// Length and height of a picture, in its own units.
-const SIZE: (f64, f64) = (120.0, 12.0);
+/// Height of a picture, in its own units.
+const HEIGHT: f64 = 12.0;
+/// Length of a picture of one figure, and of the ladder's, in the same units.
+const ALONE: f64 = 120.0;
+const LADDER: f64 = 480.0;
 /// Least length of an interval or band that is seen.
 const LEAST: f64 = 1.5;
 
@@ -14,7 +17,7 @@ pub fn render(all: &[Keys]) -> Markup {
     html! {
         div.cards {
             @for one in all {
-                div.card.scroll {
+                div.card.scroll.ladder[one.is_ladder] {
                     h3 { (one.title) }
                     table {
                         caption.unseen { (one.table.caption) }
@@ -28,7 +31,7 @@ pub fn render(all: &[Keys]) -> Markup {
                             @for (row, place) in one.table.rows.iter().zip(&one.places) {
                                 tr;
                                 @for (at, cell) in row.cells.iter().enumerate() {
-                                    @if at == 0 { th; (cell.text) td; (picture(place)) } @else { (of_cell(cell)) }
+                                    @if at == 0 { th; (cell.text) td; (picture(place, if one.is_ladder { LADDER } else { ALONE })) } @else { (of_cell(cell)) }
                                 }
                             }
                         }
@@ -51,9 +54,8 @@ fn of_cell(cell: &Cell) -> Markup {
     html! { td class=[class]; (cell.text) }
 }
 
-fn picture(place: &Place) -> Markup {
-    let (length, height) = SIZE;
-    let middle = height / 2.0;
+fn picture(place: &Place, length: f64) -> Markup {
+    let (height, middle) = (HEIGHT, HEIGHT / 2.0);
     let along = |share: f64| format!("{:.1}", share * length);
     let stretch = |(low, high): (f64, f64)| (high - low).max(LEAST / length);
     html! {
@@ -79,7 +81,7 @@ mod tests {
         let row = Row::of(vec![Cell::plain("null <call>"), Cell::toned("within", Tone::Good)]);
         let place = Place { value: 0.5, interval: Some((0.4, 0.6)), predicted: Some((0.25, 0.75)) };
         let table = Table::new("Keys", &["figure", "verdict"], [row]);
-        let keys = Keys { title: "OS".to_owned(), table, places: vec![place] };
+        let keys = Keys { title: "OS".to_owned(), table, places: vec![place], is_ladder: false };
         let page = render(&[keys]).into_string();
         for part in ["M30.0 0h60.0v12h-60.0z", "M48.0 6h24.0", "cx=\"60.0\"", "null &lt;call&gt;"] {
             assert!(page.contains(part), "{part}: {page}");

@@ -90,7 +90,8 @@ pub fn render(document: &Document, print: Print) -> String {
                 main id="report" tabindex="-1" {
                     header {
                         h1 { (document.title) }
-                        p.summary { (document.summary) }
+                        // The first screen of a report says it at more length.
+                        @if !contents::is_report(&shown) { p.summary { (document.summary) } }
                     }
                     @for section in &sections { (section) }
                 }

@@ -5,9 +5,12 @@
   "use strict";
   // How far below what is seen a plot is drawn already.
   const AHEAD = "700px";
-  // What a printed page is wide, in CSS pixels, within the margins that the style sheet gives it.
-  const PRINTED_WIDTH = 680;
   const root = document.documentElement;
+  // What a plot on paper is wide, in CSS pixels, within the margins that the style sheet gives it.
+  const isShort = root.dataset.print === "short";
+  const PRINTED_WIDTH = isShort ? 480 : 680;
+  // What is left of a plot's height on a short print.
+  const SHORTER = 0.78;
   const figures = [...document.querySelectorAll("figure.plot")];
   const canvasOf = (figure) => figure.querySelector(".canvas");
   const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
@@ -130,6 +133,7 @@
       state.drawn += 1;
     }
     if (printing) layout.width = PRINTED_WIDTH;
+    if (printing && isShort) layout.height *= SHORTER;
     canvas.style.minHeight = `${layout.height}px`;
     Plotly.react(canvas, traces, layout, { displaylogo: false, responsive: !printing, plotlyServerURL: "",
       toImageButtonOptions: { scale: 2, filename: fileName(figure) },

@@ -79,7 +79,7 @@ const plumbPicture = (() => {
           // One broken line: a thousand bars of their own take a second to draw.
           const places = series.x.flatMap((x) => [x, x, null]);
           const ends = series.low.flatMap((low, i) => [low, series.high[i], null]);
-          const [x, y, width] = has(plot, "bars") ? [ends, places, 16] : [places, ends, 5];
+          const [x, y, width] = has(plot, "bars") ? [ends, places, 7] : [places, ends, 5];
           return [{ name: common.name, mode: "lines", hoverinfo: "skip", line: { width, color: theme.range }, x, y }];
         }
         case "bars":
