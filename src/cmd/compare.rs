@@ -169,7 +169,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
         None => output::look(),
         Some(_) => terminal::Look { width: 100, colours: false },
     };
-    let document = || build(comparison, args.all);
+    let document = || build(comparison, args.all || args.format != Format::Terminal);
     let text = match args.format {
         Format::Terminal => terminal::render(&document(), look),
         Format::Html => html::render(&document(), html::Print::Full),
