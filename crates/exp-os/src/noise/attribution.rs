@@ -35,7 +35,7 @@ mod watch;
 
 pub use evidence::{Evidence, Moved, OfCpu, OfThread, RowCount, Throttling};
 pub use own::PlumbThread;
-pub use watch::{Watch, cost};
+pub use watch::{Rung, Watch, cost, ladder};
 
 use host::kernel::Virtualisation;
 use laws::noise::Cause;

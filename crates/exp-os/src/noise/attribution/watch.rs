@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use std::time::Duration;
 
+use anyhow::Result;
+
 use super::counters::Reading;
 use super::spans::Threads;
 use super::tracing::{KEPT_MOST, Switches, Tie, Tracing, tie};
@@ -11,6 +13,35 @@ use super::{Evidence, Level, OfCpu, own};
 use bench::measure::Clock;
 use host::kernel::virtualisation;
 use host::{Outside, Root};
+
+/// One step of the ladder, and whether it can be had here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// The step.
+    pub level: Level,
+    /// `None` where it can be had, else why not and what would help.
+    pub why_not: Option<String>,
+}
+
+/// Every step of the ladder, tried here and now on the calling thread and its CPU.
+pub fn ladder() -> Vec<Rung> {
+    let root = Root::live(Outside::default());
+    let cpu = metal::place::current_cpu();
+    let threads: Vec<(usize, u32)> =
+        calling_thread(&root).map(|tid| (cpu, tid)).into_iter().collect();
+    let counters = Reading::take(&root, &[cpu], &threads);
+    let unreadable = counters.since(&counters, cpu, &threads).unreadable();
+    let why_not = match unreadable.is_empty() {
+        true => None,
+        false => Some(format!("not readable: {}", unreadable.join(", "))),
+    };
+    let tried = |level: Level, why_not: Option<String>| Rung { level, why_not };
+    vec![
+        tried(Level::Counters, why_not),
+        tried(Level::Switches, refusal(Switches::open(&threads))),
+        tried(Level::Tracepoints, refusal(Tracing::open(&root, &[cpu]))),
+    ]
+}
 
 /// What a watch takes beside the window, from before its beginning to after its end, as far as
 /// `level` is reached. A step that may not be reached costs less.
@@ -20,6 +51,10 @@ pub fn cost(level: Level) -> Duration {
         Level::Switches => FILES + OPEN,
         Level::Tracepoints => FILES + OPEN + GIVE_UP * KEPT_MOST,
     }
+}
+
+fn refusal<T>(result: Result<T>) -> Option<String> {
+    result.err().map(|error| format!("{error:#}"))
 }
 
 fn calling_thread(root: &Root) -> Option<u32> {
@@ -50,6 +85,7 @@ pub struct Watch {
     begin: Tie,
 }
 
+/// Events that are being kept.
 #[derive(Debug)]
 enum Events {
     None,
