@@ -80,7 +80,7 @@ In CI, with a record of the base kept beside the code:
   --fail-on slower:5%          worse by at least 5 % of its base value, and outside the figure's
                                band: ± 4.2 % (hardware) or ± 12 % (os, io) until runs are stored;
                                exit code 5 where most figures cannot show 5 %
-  --fail-on slower:5%@memory --fail-on slower:20%@os.pipe
+  --fail-on slower:5%@memory --fail-on slower:20%@os.ipc
                                each figure by its own rule; one that is met is enough
   --fail-on changed:10%@memory.latency:pages=huge
                                in either direction; also figures that have no better side
@@ -169,7 +169,7 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
         None => output::look(),
         Some(_) => terminal::Look { width: 100, colours: false },
     };
-    let document = || build(comparison, args.all);
+    let document = || build(comparison, args.all || args.format != Format::Terminal);
     let text = match args.format {
         Format::Terminal => terminal::render(&document(), look),
         Format::Html => html::render(&document(), html::Print::Full),
@@ -236,19 +236,14 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             }
         }
     }
-    let tell = |text: Option<String>| {
-        text.iter().for_each(|text| output::diagnose(&format!("plumb: {text}")));
-    };
     match (failed, void, undecided) {
         (true, void, undecided) => {
-            tell(void);
-            tell(undecided);
+            for text in void.iter().chain(&undecided) {
+                output::diagnose(&format!("plumb: {text}"));
+            }
             Err(Failure::Finding)
         }
-        (false, Some(void), undecided) => {
-            tell(undecided);
-            Err(Failure::Usage(void))
-        }
+        (false, Some(void), _) => Err(Failure::Usage(void)),
         (false, None, Some(undecided)) => Err(Failure::Undecided(undecided)),
         (false, None, None) => Ok(()),
     }

@@ -3,9 +3,12 @@
 use crate::cmd::{Failure, output};
 use bench::experiment::{AnyExperiment, Preset, Role, Site};
 use catalogue::{FAMILIES, find};
+use report::document::{Block, Document, Section};
+use report::terminal;
 use session::defaults::defaults;
 use session::select::{domain_text, near};
 use session::setup::site_here;
+use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;
 
 /// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters,
@@ -33,7 +36,44 @@ pub fn run(args: Args) -> Result<(), Failure> {
             )));
         }
     };
+    let pages = match std::io::stdout().is_terminal() {
+        true => {
+            pages.iter().map(|page| terminal::render(&laid_out(page), output::look())).collect()
+        }
+        false => pages,
+    };
     Ok(output::print(&pages.join("\n"))?)
+}
+
+/// A manual's Markdown as a document: headings, paragraphs and items, without their marks.
+fn laid_out(markdown: &str) -> Document {
+    let mut document =
+        Document { title: String::new(), summary: String::new(), sections: Vec::new() };
+    let mut is_open = false;
+    for line in markdown.lines() {
+        let line = line.trim().replace('`', "");
+        if let Some(heading) = line.strip_prefix("# ") {
+            heading.clone_into(&mut document.title);
+            document.sections.push(Section::new("", "", Vec::new()));
+        } else if let Some(heading) = line.strip_prefix("## ") {
+            document.sections.push(Section::new(heading, heading, Vec::new()));
+        } else if let Some(section) = document.sections.last_mut() {
+            let item = line.strip_prefix("- ").or_else(|| line.strip_prefix("* "));
+            match (section.blocks.last_mut(), item) {
+                (_, Some(item)) => {
+                    section.blocks.push(Block::text(format!("• {item}")).for_all());
+                }
+                (Some((_, Block::Paragraph(text))), None) if is_open && !line.is_empty() => {
+                    text.push(' ');
+                    text.push_str(&line);
+                }
+                (_, None) if !line.is_empty() => section.blocks.push(Block::text(&line).for_all()),
+                _ => {}
+            }
+        }
+        is_open = !line.is_empty() && !line.starts_with('#');
+    }
+    document
 }
 
 /// This machine, as a run in the current directory would find it.
@@ -95,11 +135,26 @@ fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::page;
+    use super::{laid_out, page};
     use bench::experiment::Preset;
     use catalogue::FAMILIES;
+    use report::document::Block;
     use session::fixtures::recorded_sites;
     use std::path::Path;
+
+    #[test]
+    fn a_manual_is_laid_out_without_its_marks() {
+        let found =
+            laid_out("# a.b: Title\n\n## Question\n\nHow `long`\nis it?\n\n- one\n  more\n- two\n");
+        assert_eq!(found.title, "a.b: Title");
+        let section = &found.sections[1];
+        let texts = section.blocks.iter().map(|(_, block)| match block {
+            Block::Paragraph(text) => text.as_str(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(section.heading, "Question");
+        assert_eq!(texts.collect::<Vec<_>>(), ["How long is it?", "• one more", "• two"]);
+    }
 
     /// docs/EXPERIMENTS.md is the manuals of all experiments; `UPDATE_DOCS=1` rewrites it.
     #[test]

@@ -10,7 +10,6 @@ use record::metric::Metric;
 use record::quantity::{render, render_bytes};
 use report::counted;
 use serde_json::json;
-use session::plan::Work;
 use session::setup::Setup;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -42,56 +41,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         text.push_str(&format!("{}\n", peer_text(peer)));
     }
     for planned in &setup.planned.plan.experiments {
-        let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
-        let cost: f64 = planned.series.iter().map(|series| series.round_cost_s).sum();
-        text.push_str(&format!("{}  {}\n", planned.id, planned.title));
-        match &planned.skipped {
-            Some(skip) => {
-                let needed = skip.needed.as_ref().map(|needed| format!("; it needs {needed}"));
-                text.push_str(&format!(
-                    "  skipped: {}{}\n",
-                    skip.reason,
-                    needed.unwrap_or_default()
-                ));
-            }
-            None if cases == 0 => text.push_str("  nothing to measure here\n"),
-            None => text.push_str(&format!(
-                "  {} in {} series, {} a round\n",
-                counted(cases, "case"),
-                planned.series.len(),
-                render(cost * 1e9, record::unit::Unit::Ns)
-            )),
-        }
-        let works: Vec<&Work> =
-            setup.planned.work.iter().filter(|work| work.series.experiment == planned.id).collect();
+        text.push_str(&of_experiment(planned));
         if args.verbose {
-            for work in &works {
-                for case in &work.series.cases {
-                    let site = setup.site_for(case);
-                    predictions(&mut text, work.experiment, &site, case, false);
-                }
-            }
-            if let Some(work) = works.first() {
-                for case in &planned.derived {
-                    let case = Case::new(case.clone());
-                    let site = setup.site_for(&case);
-                    predictions(&mut text, work.experiment, &site, &case, true);
-                }
-            }
+            text.push_str(&predicted(&setup, planned));
         }
-        let skipped = setup
-            .planned
-            .skipped
-            .iter()
-            .filter(|(card, case, _)| card.id == planned.id && case.is_some());
-        for (at, (_, case, skip)) in skipped.enumerate() {
-            if args.verbose || at < 3 {
-                let case = case.as_ref().map(ToString::to_string).unwrap_or_default();
-                text.push_str(&format!("  skipped {case}: {}\n", skip.reason));
-            } else if at == 3 {
-                text.push_str("  … more skipped cases: --verbose shows them\n");
-            }
-        }
+        text.push_str(&skipped(&setup, planned, args.verbose));
     }
     text.push_str("\nWhat a run does to this machine\n");
     for (name, effect) in effects(&setup) {
@@ -109,6 +63,63 @@ pub fn run(args: Args) -> Result<(), Failure> {
         humantime::format_duration(Duration::from_secs(plan.eta_s.ceil() as u64)),
     ));
     Ok(output::print(&text)?)
+}
+
+/// What would be measured of an experiment, or why nothing.
+fn of_experiment(planned: &PlannedExperiment) -> String {
+    let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
+    let cost: f64 = planned.series.iter().map(|series| series.round_cost_s).sum();
+    let what = match &planned.skipped {
+        Some(skip) => {
+            let needed = skip.needed.as_ref().map(|needed| format!("; it needs {needed}"));
+            format!("skipped: {}{}", skip.reason, needed.unwrap_or_default())
+        }
+        None if cases == 0 => "nothing to measure here".to_owned(),
+        None => format!(
+            "{} in {} series, {} a round",
+            counted(cases, "case"),
+            planned.series.len(),
+            render(cost * 1e9, record::unit::Unit::Ns)
+        ),
+    };
+    format!("{}  {}\n  {what}\n", planned.id, planned.title)
+}
+
+/// The predictions of its cases.
+fn predicted(setup: &Setup, planned: &PlannedExperiment) -> String {
+    let mut text = String::new();
+    let works = || setup.planned.work.iter().filter(|work| work.series.experiment == planned.id);
+    for work in works() {
+        for case in &work.series.cases {
+            predictions(&mut text, work.experiment, &setup.site_for(case), case, false);
+        }
+    }
+    if let Some(work) = works().next() {
+        for case in &planned.derived {
+            let case = Case::new(case.clone());
+            predictions(&mut text, work.experiment, &setup.site_for(&case), &case, true);
+        }
+    }
+    text
+}
+
+/// Skipped cases that are shown without --verbose.
+const SKIPPED_SHOWN: usize = 3;
+
+/// Its cases that are skipped.
+fn skipped(setup: &Setup, planned: &PlannedExperiment, verbose: bool) -> String {
+    let of = setup.planned.skipped.iter().filter(|(card, ..)| card.id == planned.id);
+    let told = of.filter_map(|(_, case, skip)| {
+        Some(format!("  skipped {}: {}\n", case.as_ref()?, skip.reason))
+    });
+    let told: Vec<String> = told.collect();
+    match verbose || told.len() <= SKIPPED_SHOWN {
+        true => told.concat(),
+        false => {
+            let more = "  … more skipped cases: --verbose shows them\n";
+            told[..SKIPPED_SHOWN].concat() + more
+        }
+    }
 }
 
 /// What a run does to this machine: its load, what it takes and writes, and what it evicts.

@@ -138,6 +138,9 @@ fn start(
     args: &Args,
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+    if let Some(out) = &args.out {
+        store::check_directory(out).context("--out").map_err(usage)?;
+    }
     let name = store.free_name(&run_name());
     let setup = args.choice.setup(Some(name.clone()), stop)?;
     setup.measures_something()?;

@@ -2,6 +2,7 @@
 //! nothing half-written.
 
 use crate::plumb::{Here, answer};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -59,6 +60,11 @@ fn options() {
         (&set("selftest.pulse.duration=1s,2s"), &["one is meant"]),
         (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
         (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
+        (&set("host.cpu.max_hz=4.2"), &["4.2 Hz; did you mean 4.2GHz?"]),
+        (&["run", "selftest.pulse", "--set", "selftest.pulse.duration=1h"], &["--yes", "--budget"]),
+        (&["run", "selftest.echo", "--out", "nowhere/a.jsonl"], &["--out", "nowhere"]),
+        (&["run", "selftest.echo", "--report", "nowhere/a.html"], &["--report", "nowhere"]),
+        (&["run", "selftest.echo", "--dir", "nowhere"], &["--dir", "nowhere"]),
         (&["run", "--budget", "soon"], &["--budget", "10m"]),
         (&["run", "--budget", "0s"], &["--budget", "10m"]),
         (&["run", "--budget", "18446744073709551615s"], &["--budget", "30days"]),
@@ -250,4 +256,32 @@ fn a_result_that_cannot_be_written_is_an_error() {
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let answer = answer(here.command(&["list"]).stdout(full).output().unwrap());
     assert_eq!(answer.code, Some(3), "{answer:?}");
+}
+
+#[test]
+fn a_decimal_size_is_said_to_be_one() {
+    let here = Here::new();
+    let told = here.ends(0, &["plan", "memory.latency", "--set", "memory.latency.footprint=32KB"]);
+    assert!(told.err.contains("32000 bytes") && told.err.contains("32KiB"), "{told:?}");
+    let binary =
+        here.ends(0, &["plan", "memory.latency", "--set", "memory.latency.footprint=32KiB"]);
+    assert_eq!(binary.err, "");
+}
+
+#[test]
+fn lists_and_plans_take_families_and_json() {
+    let here = Here::new();
+    let parsed =
+        |args: &[&str]| -> Value { serde_json::from_str(&here.ends(0, args).out).unwrap() };
+    let listed = parsed(&["list", "clock", "os.ipc", "--json"]);
+    let ids: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"clock.read") && ids.contains(&"os.ipc"), "{ids:?}");
+    assert!(ids.iter().all(|id| id.starts_with("clock.") || *id == "os.ipc"), "{ids:?}");
+    let plan = parsed(&["plan", "clock", "--json"]);
+    let planned = plan["plan"]["experiments"].as_array().unwrap();
+    assert!(planned.iter().all(|one| one["id"].as_str().unwrap().starts_with("clock.")));
+    for effect in ["load", "writes", "evicts"] {
+        assert!(!plan["effects"][effect].as_str().unwrap().is_empty(), "{effect}");
+    }
 }

@@ -7,6 +7,7 @@ mod compare;
 mod connect;
 mod cpu_os;
 mod crosscheck;
+mod data;
 mod input;
 mod limits;
 mod memory;

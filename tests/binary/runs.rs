@@ -1,6 +1,6 @@
 //! What is stored: listed, removed, copied, and shown over time.
 
-use crate::plumb::{Here, Stranger};
+use crate::plumb::{Here, Stranger, event};
 use crate::records;
 use serde_json::Value;
 use std::fs;
@@ -27,7 +27,7 @@ fn store_named(names: &[String], values: &[f64]) -> Here {
         let lines: Vec<String> = text
             .lines()
             .map(|line| {
-                let mut event: Value = serde_json::from_str(line).unwrap();
+                let mut event = event(line);
                 match event["event"].as_str() {
                     Some("header") => {
                         event["run"] = name.as_str().into();

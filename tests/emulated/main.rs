@@ -13,6 +13,9 @@ mod guest;
 mod nfs;
 mod nodes;
 mod placed;
+#[expect(dead_code, reason = "the other crates' tests use the rest")]
+#[path = "../harness/plumb.rs"]
+mod plumb;
 mod slices;
 mod tickless;
 
@@ -32,7 +35,7 @@ fn part<'console>(console: &'console str, name: &str) -> &'console str {
 /// The events of a record that stands between such lines.
 fn events(console: &str, name: &str) -> Vec<Value> {
     let lines = part(console, name).lines();
-    lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    lines.map(plumb::event).collect()
 }
 
 /// A network namespace of a test's own, and a program in it; both end with their value.

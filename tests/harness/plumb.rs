@@ -296,14 +296,33 @@ fn processes(fits: impl Fn(u32) -> Option<bool>) -> Vec<u32> {
 pub fn whole_events(record: &Path) -> Vec<Value> {
     let text = fs::read_to_string(record).unwrap_or_default();
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines.map(event).collect()
+}
+
+/// The event of a line, each sample in its `values`: a record lists many as multiples of a step.
+pub fn event(line: &str) -> Value {
+    let mut event: Value = serde_json::from_str(line).expect("a line of JSON");
+    let Some(step) = event["step"].as_f64() else { return event };
+    let own = event.as_object_mut().unwrap();
+    own.remove("step");
+    let (steps, ascending) = (own.remove("steps"), own.remove("ascending"));
+    let is_ascending = ascending.is_some();
+    let counts = steps.or(ascending).unwrap();
+    let mut sum = 0.0;
+    let values = counts.as_array().unwrap().iter().map(|count| {
+        let count = count.as_f64().unwrap();
+        sum = if is_ascending { sum + count } else { count };
+        sum * step
+    });
+    own.insert("values".to_owned(), values.collect());
+    event
 }
 
 /// The events of a record, each line of which must parse.
 pub fn events(record: &Path) -> Vec<Value> {
     let text = fs::read_to_string(record).unwrap();
     assert!(text.ends_with('\n'), "{} ends with a line", record.display());
-    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    text.lines().map(event).collect()
 }
 
 /// Events of a kind.

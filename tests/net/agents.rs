@@ -114,7 +114,7 @@ impl Lab {
         let text = fs::read_to_string(record).unwrap();
         // The last line may still be written.
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events = lines.map(crate::plumb::event);
         events.filter(|event| is(event, "round")).collect()
     }
 

@@ -35,22 +35,35 @@ const COMMON: [&str; 3] = ["/proc", "/sys", "/dev"];
 pub struct Redaction {
     /// Names of far ends, in their order.
     peers: Vec<String>,
+    /// Paths that were typed, which may have spaces.
+    paths: Vec<String>,
 }
 
 impl Redaction {
     /// From the first line of a record.
     pub fn of(header: &str) -> Self {
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
         struct Header {
-            #[serde(default)]
             peers: Vec<Peer>,
+            options: Options,
         }
         #[derive(Deserialize)]
         struct Peer {
             name: String,
         }
-        let peers = serde_json::from_str::<Header>(header).map_or(Vec::new(), |of| of.peers);
-        Redaction { peers: peers.into_iter().map(|peer| peer.name).collect() }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Options {
+            dir: Option<String>,
+            key_file: Option<String>,
+        }
+        let Header { peers, options } = serde_json::from_str(header).unwrap_or_default();
+        let paths = [options.dir, options.key_file].into_iter().flatten();
+        Redaction {
+            peers: peers.into_iter().map(|peer| peer.name).collect(),
+            paths: paths.filter(|path| path.len() > 1).collect(),
+        }
     }
 
     /// A line without host name, addresses, identity, kernel command line and paths.
@@ -88,8 +101,10 @@ impl Redaction {
         if let Some(at) = peer {
             return Some(format!("peer-{}", at + 1));
         }
+        let paths = self.paths.iter();
+        let bare = paths.fold(text.to_owned(), |text, path| text.replace(path.as_str(), "PATH"));
         let is_end = |letter: char| letter.is_whitespace() || "\"'(),;=<>".contains(letter);
-        let words = text.split_inclusive(is_end).map(|word| {
+        let words = bare.split_inclusive(is_end).map(|word| {
             let bare = word.trim_end_matches(is_end);
             let end = &word[bare.len()..];
             match (is_path(bare), is_address(bare), self.peers.iter().any(|peer| peer == bare)) {
@@ -120,7 +135,7 @@ fn is_path(word: &str) -> bool {
         word.strip_prefix(common).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     });
     let is_absolute = word.starts_with('/') && word.len() > 1 && !is_common;
-    is_absolute || word.starts_with("~/") || word.contains("fs/cgroup/") || word.contains("://")
+    is_absolute || word.starts_with("~/") || word.contains("fs/cgroup/") || word.contains(":/")
 }
 
 fn is_address(word: &str) -> bool {
@@ -136,8 +151,17 @@ mod tests {
     use super::Redaction;
 
     fn check(line: &str, expected: &str) {
-        let redaction = Redaction::of(r#"{"event":"header","peers":[{"name":"alpha"}]}"#);
+        let redaction = Redaction::of(
+            r#"{"event":"header","peers":[{"name":"alpha"}],"options":{"dir":"/mnt/my files"}}"#,
+        );
         assert_eq!(redaction.line(line), expected);
+    }
+
+    #[test]
+    fn a_server_s_export_is_a_path() {
+        check(r#"{"why":"/mnt/my files/x is full"}"#, r#"{"why":"PATH/x is full"}"#);
+        check(r#"{"source":"nas:/home/bob"}"#, r#"{"source":"PATH"}"#);
+        check(r#"{"source":"/dev/vda","target":"/"}"#, r#"{"source":"/dev/vda","target":"/"}"#);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A comparison as JSON (docs/FORMAT.md). Values stay in base units.
 
+use analysis::compare::answer::{Effect, Level};
 use analysis::compare::conditions::{About, Condition, about};
 use analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Outcome};
 use analysis::figure::{Figure, Interval};
@@ -56,12 +57,36 @@ pub(super) struct FlatAgainst {
     tested: usize,
     /// Figures that differ.
     findings: usize,
+    /// The findings as effects, the greatest first: those of one experiment in one direction are one.
+    effects: Vec<FlatEffect>,
+    /// How far to trust them.
+    confidence: Level,
+    /// What lowers the confidence.
+    doubts: Vec<String>,
+    /// Least |ratio - 1| that half of the tested figures show, by kind.
+    least_seen: Vec<(Kind, f64)>,
     /// What differs around the figures.
     conditions: Vec<Condition>,
     /// Figures that both runs have.
     pub(super) figures: Vec<FlatCompared>,
     /// What only one has, or what cannot be set against each other.
     pub(super) incomparable: Vec<FlatIncomparable>,
+}
+
+/// Findings of one experiment in one direction.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatEffect {
+    /// Experiment id.
+    experiment: String,
+    /// Where it went.
+    direction: Direction,
+    /// How many findings.
+    figures: usize,
+    /// Least and greatest factor, both at least 1.
+    factors: (f64, f64),
+    /// Widest interval of new over base.
+    ci: Option<(f64, f64)>,
 }
 
 /// One figure in both runs; values in `unit`.
@@ -161,7 +186,7 @@ pub fn flat(comparison: &Comparison) -> FlatComparison {
         format: COMPARISON,
         base: of_run(comparison.base.run),
         finding: comparison.has_finding(),
-        against: comparison.against.iter().map(of_against).collect(),
+        against: comparison.against.iter().map(|one| of_against(comparison, one)).collect(),
     }
 }
 
@@ -195,12 +220,24 @@ fn of_run(run: &record::run::Run) -> FlatRun {
     }
 }
 
-fn of_against(against: &Against) -> FlatAgainst {
+fn of_against(comparison: &Comparison, against: &Against) -> FlatAgainst {
+    let effect = |effect: Effect| FlatEffect {
+        experiment: effect.greatest().base.experiment.clone(),
+        direction: effect.direction,
+        figures: effect.figures.len(),
+        factors: effect.factors(),
+        ci: effect.interval(),
+    };
+    let confidence = against.confidence(comparison.base.run, "B");
     FlatAgainst {
         new: of_run(against.new.run),
         same_machine: against.same_machine,
         tested: against.tested(),
         findings: against.findings().len(),
+        effects: against.effects().into_iter().map(effect).collect(),
+        confidence: confidence.level,
+        doubts: confidence.reasons,
+        least_seen: against.least_seen(),
         conditions: against.conditions.clone(),
         figures: against.figures.iter().map(of_figure).collect(),
         incomparable: against.incomparable.iter().map(of_incomparable).collect(),

@@ -104,7 +104,7 @@ impl<'a> Against<'a> {
             }
             let told = shares.iter().map(|(name, share)| format!("{name} {}", percent(*share)));
             let told: Vec<String> = told.collect();
-            confidence.reasons.push(format!("{}: {what}", told.join(", ")));
+            confidence.reasons.push(format!("{} {what}", told.join(", ")));
             let level = if most >= much { Level::Low } else { Level::Fair };
             confidence.level = confidence.level.min(level);
         }

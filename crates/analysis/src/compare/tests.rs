@@ -1,5 +1,6 @@
 //! Comparisons of the synthetic run with changed copies of itself.
 
+use super::answer::Level;
 use super::conditions::Class;
 use super::{Comparison, Direction, Measured, Outcome, Source, Untested, Why, compare};
 use crate::figure::Figure;
@@ -84,6 +85,32 @@ fn a_slower_ladder_is_found_and_named() {
 }
 
 /// Another run of the machine, as the index tells it.
+#[test]
+fn findings_of_one_experiment_in_one_direction_are_one_effect() {
+    let base = sample::run();
+    let new = sample::changed(|event| scale(event, "memory.latency", 1.3));
+    let comparison = compared(&base, &new, &History::default());
+    let against = &comparison.against[0];
+    let effects = against.effects();
+    assert_eq!(effects.len(), 1);
+    assert_eq!(effects[0].direction, Direction::Worse);
+    assert_eq!(effects[0].figures.len(), against.findings().len());
+    let (least, greatest) = effects[0].factors();
+    assert!((1.25..=greatest).contains(&least) && greatest < 1.35, "{least} {greatest}");
+    // Faster by as much is the same factor.
+    let back = compared(&new, &base, &History::default());
+    let effects = back.against[0].effects();
+    assert_eq!(effects[0].direction, Direction::Better);
+    assert!(effects[0].factors().0 > 1.25);
+    // Nothing below the band is seen, and an assumed band lowers the confidence.
+    for one in against.figures.iter().filter(|one| one.p.is_some()) {
+        assert!(one.least_seen() >= one.band.share);
+    }
+    assert!(!against.least_seen().is_empty());
+    let confidence = against.confidence(&base, "B");
+    assert!(confidence.level < Level::High && !confidence.reasons.is_empty());
+}
+
 fn add(history: &mut History, figures: &[Figure]) {
     for figure in figures {
         let values = used_rounds(figure);

@@ -415,10 +415,22 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if is_special(&target) {
         return Ok(());
     }
+    check_directory(path)?;
     let beside = beside(&target)?;
     File::create(&beside)
         .and_then(|_| std::fs::remove_file(&beside))
         .map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
+}
+
+/// Checks that the directory of a file that a user named is there: a misspelt one is not made.
+/// Errors: it is not.
+pub fn check_directory(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
+            bail!("there is no directory {}; name one that exists", parent.display())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A device, a pipe or a socket: renaming over one would destroy it.

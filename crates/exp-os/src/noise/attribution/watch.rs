@@ -85,6 +85,7 @@ pub struct Watch {
     begin: Tie,
 }
 
+/// Events that are being kept.
 #[derive(Debug)]
 enum Events {
     None,

@@ -22,35 +22,35 @@ const CLOSEST_SHOWN: usize = 3;
 /// Differences of conditions that are shown where room is short.
 const CONDITIONS_SHOWN: usize = 16;
 
-/// The document. Where room is short it is the answer alone; with `whole` all of it. Of published
-/// machines it is all in any case, since there is nothing else to show.
+/// The document: the answer, and where it is `whole` what stands behind it. Of published machines it
+/// is whole in any case, since the answer says nothing of their figures.
 pub fn build(comparison: &Comparison, whole: bool) -> Document {
     let base = about(comparison.base.run);
     let abouts: Vec<About> =
         comparison.against.iter().map(|against| about(against.new.run)).collect();
-    let is_single = abouts.len() == 1;
-    let mut answers = Vec::new();
-    let mut behind = vec![runs(&base, &abouts)];
-    for (at, (against, letter)) in comparison.against.iter().zip('B'..).enumerate() {
-        let title = Title {
-            letter,
-            suffix: if is_single { String::new() } else { format!("-{}", at + 1) },
-            of: if is_single { String::new() } else { format!(", {letter}") },
-        };
-        answers.push(answer::section(comparison, against, &title));
-        behind.push(surroundings(against, &title));
-        behind.push(changes(against, &title));
-        behind.extend(differences(against, &title));
-        behind.extend(closest(against, &title));
-        behind.extend(not_compared(against, &title));
+    let titled = || {
+        let is_single = abouts.len() == 1;
+        comparison.against.iter().zip('B'..).map(move |(against, letter)| match is_single {
+            true => (against, Title { letter, suffix: String::new(), of: String::new() }),
+            false => {
+                (against, Title { letter, suffix: format!("-{letter}"), of: format!(", {letter}") })
+            }
+        })
+    };
+    let answers = titled().map(|(against, title)| answer::section(comparison, against, &title));
+    let mut sections: Vec<Section> = answers.collect();
+    if whole || comparison.against.iter().any(has_published) {
+        sections.push(runs(&base, &abouts));
+        for (against, title) in titled() {
+            sections.push(surroundings(against, &title));
+            sections.push(changes(against, &title));
+            sections.extend(differences(against, &title));
+            sections.extend(closest(against, &title));
+            sections.extend(not_compared(against, &title));
+        }
+        sections.extend(side_by_side_sections(comparison, &abouts));
     }
-    behind.extend(side_by_side_sections(comparison, &abouts));
-    if !(whole || comparison.against.iter().any(has_published)) {
-        let blocks = behind.iter_mut().flat_map(|section| &mut section.blocks);
-        blocks.for_each(|(audience, _)| *audience = Audience::Page);
-    }
-    answers.append(&mut behind);
-    Document { title: title(&base, &abouts), summary: summary(comparison), sections: answers }
+    Document { title: title(&base, &abouts), summary: summary(comparison), sections }
 }
 
 /// What tells the sections of several comparisons apart.

@@ -1,0 +1,181 @@
+//! The lines of docs/DATA.md, run as they stand there, and what a redacted report leaves out.
+
+use crate::plumb::Here;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory with `figures.csv` of a run.
+fn figures() -> Here {
+    let here = Here::new();
+    here.measure(&["selftest.echo", "--preset", "rehearsal"]);
+    let tidy = ["report", "last", "--format", "csv", "--tidy", "-o", "figures.csv"];
+    here.ends(0, &tidy);
+    here
+}
+
+/// The block of docs/DATA.md in a language.
+fn block(language: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DATA.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("\n```").unwrap().0.to_owned()
+}
+
+fn told(output: &Output) -> String {
+    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{text:?}");
+    text.concat()
+}
+
+/// The first of some programs with which a command succeeds.
+fn with(programs: &[PathBuf], args: &[&str]) -> Option<PathBuf> {
+    let works = |program: &&PathBuf| {
+        Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+    };
+    programs.iter().find(works).cloned()
+}
+
+#[test]
+fn tidy_rows_have_the_columns_of_every_run() {
+    let here = figures();
+    let header = |name: &str| {
+        let mut reader = csv::Reader::from_path(here.path(name)).unwrap();
+        let header = reader.headers().unwrap().clone();
+        let at = header.iter().position(|column| column == "messages");
+        let other = header.iter().position(|column| column == "other").unwrap();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert!(rows.iter().all(|row| row[other].is_empty()), "{rows:?}");
+        (header, at.map(|at| rows.iter().map(|row| row[at].to_owned()).collect::<Vec<_>>()))
+    };
+    let (columns, messages) = header("figures.csv");
+    assert!(messages.unwrap().iter().any(|value| value.parse::<u64>().is_ok()));
+    let published = "published/r0-i7-3770k";
+    here.ends(0, &["report", published, "--format", "csv", "--tidy", "-o", "other.csv"]);
+    let mut other = csv::Reader::from_path(here.path("other.csv")).unwrap();
+    assert_eq!(*other.headers().unwrap(), columns);
+    here.ends(2, &["report", "last", "--tidy"]);
+}
+
+#[test]
+fn pandas_reads_it() {
+    let python = [PathBuf::from("/usr/bin/python3"), PathBuf::from("python3")];
+    let Some(python) = with(&python, &["-c", "import pandas"]) else {
+        return skips::test("data-tool");
+    };
+    let here = figures();
+    let script = block("python");
+    let output = here.other(python.to_str().unwrap()).args(["-c", &script]).output().unwrap();
+    assert!(told(&output).contains("selftest.echo"));
+}
+
+#[test]
+fn duckdb_reads_it() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/duckdb/bin/python");
+    let Some(python) = with(&[own, "python3".into()], &["-c", "import duckdb"]) else {
+        return skips::test("data-tool");
+    };
+    let here = figures();
+    let script = format!("import duckdb; print(duckdb.sql({:?}))", block("sql"));
+    let output = here.other(python.to_str().unwrap()).args(["-c", &script]).output().unwrap();
+    assert!(told(&output).contains("selftest.echo"));
+}
+
+/// A server of PostgreSQL in a directory of its own, without a port; stopped when dropped.
+struct Server {
+    programs: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Option<Server> {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+        let mut programs = versions.filter_map(|entry| Some(entry.ok()?.path().join("bin")));
+        let programs = programs.find(|dir| dir.join("initdb").exists())?;
+        // The server refuses root; its user must reach the directory.
+        let dir = tempfile::Builder::new().prefix("plumb-pg").tempdir_in("/tmp").unwrap();
+        let server = Server { programs, dir };
+        if server.user().is_some() {
+            told(&Command::new("chown").arg("postgres").arg(server.dir.path()).output().unwrap());
+        }
+        let data = server.data();
+        let data = data.to_str().unwrap();
+        told(&server.run("initdb", &["-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]));
+        let options =
+            format!("-c listen_addresses= -c fsync=off -k {}", server.dir.path().display());
+        let log = server.dir.path().join("log");
+        let log = log.to_str().unwrap();
+        told(&server.run("pg_ctl", &["-D", data, "-l", log, "-o", &options, "-w", "start"]));
+        Some(server)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn user(&self) -> Option<&'static str> {
+        nix_is_root().then_some("postgres")
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> Output {
+        let program = self.programs.join(program);
+        let mut command = match self.user() {
+            Some(user) => {
+                let mut command = Command::new("runuser");
+                command.args(["-u", user, "--"]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.args(args).current_dir("/tmp").output().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let data = self.data();
+        self.run("pg_ctl", &["-D", data.to_str().unwrap(), "-m", "immediate", "stop"]);
+    }
+}
+
+fn nix_is_root() -> bool {
+    std::fs::metadata("/proc/self")
+        .is_ok_and(|facts| std::os::unix::fs::MetadataExt::uid(&facts) == 0)
+}
+
+#[test]
+fn postgresql_takes_it() {
+    let Some(server) = Server::start() else {
+        return skips::test("data-tool");
+    };
+    let here = figures();
+    let bash = |script: &str| {
+        let mut command = here.other("bash");
+        command.args(["-euc", script]).env("PGHOST", server.dir.path());
+        told(&command.env("PGUSER", "postgres").env("PGDATABASE", "postgres").output().unwrap())
+    };
+    assert!(bash(&block("bash")).contains("COPY"));
+    let rows = csv::Reader::from_path(here.path("figures.csv")).unwrap().into_records().count();
+    let counted = bash("psql -Atc 'SELECT count(*) FROM figures'");
+    assert_eq!(counted.trim().parse(), Ok(rows));
+}
+
+#[test]
+fn a_redacted_report_names_neither_host_nor_paths() {
+    let here = Here::new();
+    here.make_dir("files of alice");
+    here.measure(&["selftest.echo", "--preset", "rehearsal", "--dir", "files of alice"]);
+    let record = std::fs::read_to_string(here.record()).unwrap();
+    let header: serde_json::Value = serde_json::from_str(record.lines().next().unwrap()).unwrap();
+    let of = |pointer: &str| header.pointer(pointer).and_then(serde_json::Value::as_str);
+    let run = of("/run").unwrap();
+    let secrets = [of("/identity"), of("/options/dir"), of("/environment/command_line"), Some(run)];
+    for format in ["terminal", "html", "markdown", "csv", "json", "openmetrics"] {
+        let open = here.ends(0, &["report", "last", "--full", "--format", format]).out;
+        let closed =
+            here.ends(0, &["report", "last", "--full", "--format", format, "--redact"]).out;
+        assert!(open.contains(run) && !closed.is_empty(), "{format}");
+        for secret in secrets.into_iter().flatten().filter(|secret| secret.len() > 3) {
+            assert!(!closed.contains(secret), "{format}: {secret}");
+        }
+    }
+}
