@@ -317,14 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn dearer_faults_are_expected_to_be_dearer() {
-        for site in sites() {
-            let ns = |fault| minor(Facts::prior(&site), fault).range.likely;
-            assert!(ns(Touch::Zero) < ns(Touch::Anonymous));
-            assert!(ns(Touch::File) < ns(Touch::FileAround));
-            assert!(ns(Touch::Anonymous) < ns(Touch::Copy));
-            assert!(20.0 * ns(Touch::Anonymous) < ns(Touch::Huge));
-        }
+    fn a_fault_of_flash_is_quicker_than_one_of_a_disk_that_spins() {
         let site = recorded("epyc-7763-2s");
         let random = Major { random: true, readahead: false };
         let of = |disk: &Disk| major(Facts::prior(&site), Some(disk), random).range;
