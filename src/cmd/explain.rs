@@ -54,7 +54,6 @@ fn laid_out(markdown: &str) -> Document {
         let line = line.trim().replace('`', "");
         if let Some(heading) = line.strip_prefix("# ") {
             heading.clone_into(&mut document.title);
-            document.sections.push(Section::new("", "", Vec::new()));
         } else if let Some(heading) = line.strip_prefix("## ") {
             document.sections.push(Section::new(heading, heading, Vec::new()));
         } else if let Some(section) = document.sections.last_mut() {
@@ -70,6 +69,8 @@ fn laid_out(markdown: &str) -> Document {
                 (_, None) if !line.is_empty() => section.blocks.push(Block::text(&line).for_all()),
                 _ => {}
             }
+        } else if !line.is_empty() {
+            document.summary = format!("{} {line}", document.summary).trim().to_owned();
         }
         is_open = !line.is_empty() && !line.starts_with('#');
     }
@@ -144,10 +145,11 @@ mod tests {
 
     #[test]
     fn a_manual_is_laid_out_without_its_marks() {
-        let found =
-            laid_out("# a.b: Title\n\n## Question\n\nHow `long`\nis it?\n\n- one\n  more\n- two\n");
-        assert_eq!(found.title, "a.b: Title");
-        let section = &found.sections[1];
+        let found = laid_out(
+            "# a.b: Title\n\nWhat?\n\n## Question\n\nHow `long`\nis it?\n\n- one\n  more\n- two\n",
+        );
+        assert_eq!((found.title.as_str(), found.summary.as_str()), ("a.b: Title", "What?"));
+        let section = &found.sections[0];
         let texts = section.blocks.iter().map(|(_, block)| match block {
             Block::Paragraph(text) => text.as_str(),
             other => panic!("{other:?}"),

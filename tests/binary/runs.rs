@@ -293,7 +293,7 @@ fn store_with_crosscheck() -> Here {
 fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
     let here = store_with_crosscheck();
     let shown = here.plumb(&["runs"]);
-    let line = shown.out.lines().find(|line| line.starts_with("lab "));
+    let line = shown.out.lines().find(|line| line.contains("-lab-crosscheck "));
     assert!(line.is_some_and(|line| line.contains("crosscheck of 5")), "{shown:?}");
     let all = listed(&here);
     assert_eq!(all[3]["preset"], "crosscheck");

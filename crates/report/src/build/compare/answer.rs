@@ -55,6 +55,9 @@ fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
     let slower = count(&[Direction::Worse]);
     let faster = count(&[Direction::Better]);
     let other = count(&[Direction::Up, Direction::Down]);
+    if effects.is_empty() {
+        return format!("{new} is not slower: none of {tested} figures changed");
+    }
     let is = if slower == 0 { "is not slower" } else { "is slower" };
     let other = match other {
         0 => String::new(),
