@@ -71,8 +71,8 @@ fn a_failed_family() {
 #[test]
 fn killed_at_any_line() {
     let events = some();
-    let early = "it ended before its plan was written";
-    let no_end = "it has no last line: it was killed, or still runs";
+    let early = "ended before its plan was written";
+    let no_end = "has no last line";
     for lines in [1, 2, events.len() / 2, events.len() - 1] {
         let tab = opened(&Page::new(records::killed(events.clone(), lines)));
         let findings = text_of(&tab, "findings");

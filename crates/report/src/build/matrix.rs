@@ -6,7 +6,7 @@ use crate::document::{Cell, Column, Grid, Row, Table, Tone};
 use crate::values;
 use analysis::figure::Figure;
 use analysis::gather;
-use record::event::PlannedExperiment;
+use record::event::{PlannedExperiment, Range};
 use record::key::{CaseId, Value};
 use record::view::Cases;
 use std::collections::HashMap;
@@ -53,18 +53,32 @@ pub(super) fn grids(
                 "" => String::new(),
                 name => format!(", {name}"),
             };
+            let unit = spots.first()?.metric.unit;
+            let predicted = predicted(&own).map_or_else(String::new, |range| {
+                format!(" (predicted {})", values::range(&range, unit))
+            });
             Some(Grid {
-                title: title(shown, &metric.replace('_', " "), &of) + &run_name,
+                title: title(shown, &metric.replace('_', " "), &of) + &run_name + &predicted,
                 rows: names(rows, &row_values),
                 columns: names(columns, &column_values),
                 label: metric.replace('_', " "),
-                unit: spots.first()?.metric.unit,
+                unit,
                 cells,
             })
         };
         shown.iter().enumerate().filter_map(of_run).collect::<Vec<Grid>>()
     };
     all.into_iter().flat_map(of_picture).collect()
+}
+
+/// What was predicted of all cells: colours have no band.
+fn predicted(figures: &[&Figure]) -> Option<Range> {
+    let ranges = figures.iter().filter_map(|figure| figure.shown_prediction()?.prediction.range);
+    ranges.reduce(|all, one| Range {
+        low: all.low.min(one.low),
+        high: all.high.max(one.high),
+        ..all
+    })
 }
 
 /// The table; `None` where no figure has both parameters. Cases that differ in further parameters
