@@ -91,7 +91,7 @@
 //! Tables of designs are written from memory of published values.
 
 mod beside;
-mod cases;
+mod kernels;
 mod run;
 mod sizes;
 
@@ -195,7 +195,7 @@ impl Experiment for Bandwidth {
     const ROUND_COST: fn(&Site, &Series) -> Duration = round_cost;
 
     fn cases(site: &Site, preset: Preset) -> Vec<Transfer> {
-        cases::of(site, preset)
+        kernels::of(site, preset)
     }
 
     fn complete(case: Transfer) -> Option<Transfer> {
@@ -211,7 +211,7 @@ impl Experiment for Bandwidth {
         for case in cases {
             let is_reports = case.level == Level::FourTimes;
             let name = if is_reports { Level::FourTimes.text() } else { "levels" };
-            let absent = cases::absent(site, &case, limit);
+            let absent = kernels::absent(site, &case, limit);
             if let Some(series) = add(&mut offer, (&CARD, name, Self::ORDER), &case, absent) {
                 series.settings.insert("limit".to_owned(), Value::from(limit));
             }
