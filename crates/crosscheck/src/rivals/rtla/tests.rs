@@ -84,7 +84,7 @@ fn the_tracer_watches_plumbs_cpu_and_its_tool_waits_elsewhere() {
     let pairing = pairings(&conditions(None, true)).remove(0);
     let args = pairing.theirs.args;
     let of = |option: &str| args.iter().skip_while(|arg| *arg != option).nth(1).cloned();
-    let told = ["--cpus", "--duration", "--period", "--runtime"].map(|option| of(option));
+    let told = ["--cpus", "--duration", "--period", "--runtime"].map(of);
     assert_eq!(told, ["1", "2s", "1000000", "1000000"].map(|value| Some(value.to_owned())));
     assert_eq!((pairing.ours.cpus, pairing.theirs.cpus), (vec![1], vec![0]));
     let mut alone = conditions(None, true);

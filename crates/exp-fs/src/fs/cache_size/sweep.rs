@@ -159,13 +159,14 @@ impl Sweep {
         quantities.insert("file_bytes".to_owned(), bytes as f64);
         let (blocks, how) = blocks_of(&passes);
         notes.extend(how);
-        let of_blocks: [(&str, fn(f64) -> f64); 3] = [
-            ("latency_per_block", |ns| ns),
-            ("latency_per_byte", |ns| ns / BLOCK_BYTES as f64),
-            ("bandwidth", |ns| BLOCK_BYTES as f64 / ns * 1e9),
-        ];
-        for (metric, of) in of_blocks {
-            let values = blocks.iter().map(|ns| of(*ns)).collect();
+        let block = BLOCK_BYTES as f64;
+        for metric in ["latency_per_block", "latency_per_byte", "bandwidth"] {
+            let of = |ns: &f64| match metric {
+                "bandwidth" => block / ns * 1e9,
+                "latency_per_byte" => ns / block,
+                _ => *ns,
+            };
+            let values = blocks.iter().map(of).collect();
             let samples = bench.record(case, metric, Values::blocks(values))?;
             samples.quantities.extend(quantities.clone());
             // Beside the first alone.
