@@ -280,6 +280,7 @@ fn every_plot_can_be_read() {
                         assert!(is_named || is_lanes, "{what}: an axis of nothing");
                     }
                     assert!(!plot.series.is_empty(), "{what}");
+                    let lies = plot.series.iter().any(|one| one.shape == Shape::Bars);
                     let mut legend = Vec::new();
                     for series in &plot.series {
                         assert!(!series.points.is_empty(), "{what}: {}", series.name);
@@ -288,11 +289,9 @@ fn every_plot_can_be_read() {
                         let is_positive =
                             |at: f64, axis: &report::document::Axis| !axis.is_log || at > 0.0;
                         for point in &series.points {
-                            // Bars lie: their lengths run along the horizontal axis.
-                            let (x, y) = match series.shape {
-                                Shape::Bars => (point.y, point.x),
-                                _ => (point.x, point.y),
-                            };
+                            // Bars lie: their lengths, and the ranges beside them, run along the
+                            // horizontal axis.
+                            let (x, y) = if lies { (point.y, point.x) } else { (point.x, point.y) };
                             assert!(is_positive(x, &plot.x), "{what}: {x}");
                             assert!(is_positive(y, &plot.y), "{what}: {y}");
                         }
