@@ -39,10 +39,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     text.push_str(
         "\n`plumb explain ID` prints an experiment's manual, `plumb plan` what would run here.\n",
     );
-    Ok(match args.json {
+    match args.json {
         true => output::print(&format!("{:#}\n", Value::Array(objects)))?,
         false => output::print(&text)?,
-    })
+    }
+    Ok(())
 }
 
 fn object(family: &str, card: &Card) -> Value {

@@ -61,7 +61,7 @@ fn options() {
         (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
         (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
         (&set("host.cpu.max_hz=4.2"), &["4.2 Hz; did you mean 4.2GHz?"]),
-        (&["run", "selftest.pulse", "--set", "selftest.pulse.duration=1h"], &["--yes", "--budget"]),
+        (&["run", "noise.activity", "--set", "noise.activity.duration=1h"], &["--yes", "--budget"]),
         (&["run", "selftest.echo", "--out", "nowhere/a.jsonl"], &["--out", "nowhere"]),
         (&["run", "selftest.echo", "--report", "nowhere/a.html"], &["--report", "nowhere"]),
         (&["run", "selftest.echo", "--dir", "nowhere"], &["--dir", "nowhere"]),

@@ -427,7 +427,7 @@ pub fn check_writable(path: &Path) -> Result<()> {
 pub fn check_directory(path: &Path) -> Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
-            bail!("there is no directory {}; name one that exists", parent.display())
+            bail!("there is no directory {}; name another file", parent.display())
         }
         _ => Ok(()),
     }
