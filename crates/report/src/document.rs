@@ -157,7 +157,7 @@ pub struct Place {
     pub value: f64,
     /// Its interval.
     pub interval: Option<(f64, f64)>,
-    /// What was predicted of it.
+    /// The predicted range.
     pub predicted: Option<(f64, f64)>,
 }
 
@@ -178,7 +178,7 @@ pub struct Spread {
     pub interval: Option<(f64, f64)>,
     /// Unit of all of them.
     pub unit: Option<record::unit::Unit>,
-    /// What a reader is told beside the picture, in sentences.
+    /// What stands below the picture, in sentences.
     pub text: String,
 }
 

@@ -19,7 +19,7 @@ const MARGIN: f64 = 0.06;
 
 const HEADINGS: [&str; 5] = ["figure", "#measured", "#interval", "#predicted", "verdict"];
 
-/// The section; of a run without key figures only what can be said of it as a whole.
+/// The section; without key figures it has the run's quality and score alone.
 pub fn section(run: &Run, figures: &[Figure]) -> Section {
     let lines = lines(run, figures);
     // Each figure has a row of its own.
@@ -118,7 +118,7 @@ fn ladder(lines: &[Line]) -> Option<Keys> {
     })
 }
 
-/// A logarithmic axis, of which 0 and 1 are the ends.
+/// A logarithmic axis; its ends are 0 and 1.
 struct Axis {
     low: f64,
     length: f64,

@@ -92,8 +92,9 @@ fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
         .collect();
     let unread = hardware::unread(facts);
     if !unread.is_empty() {
-        let heading = Block::Subheading("Not readable here, and why".to_owned());
-        blocks.extend([heading, Block::KeyValues(unread)].map(Block::on_page));
+        let summary = format!("Not readable here, and why ({})", unread.len());
+        let reasons = vec![Block::KeyValues(unread)];
+        blocks.push(Block::Folded { summary, blocks: reasons }.on_page());
     }
     blocks
 }

@@ -17,7 +17,9 @@ pub fn section(run: &Run) -> Section {
             let heading = Block::Subheading("The run".to_owned());
             let (clocks, options) = (calibration(run), the_run(run));
             let of_run = [Block::KeyValues(clocks), heading, Block::KeyValues(options)];
-            [Block::text(HOW)].into_iter().chain(of_run).map(Block::on_page).collect()
+            let summary = "How a figure comes about".to_owned();
+            let how = Block::Folded { summary, blocks: vec![Block::text(HOW)] };
+            [how].into_iter().chain(of_run).map(Block::on_page).collect()
         }
     };
     Section::new("method", "Methodology and calibration", blocks)

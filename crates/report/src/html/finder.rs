@@ -140,7 +140,8 @@ fn places(spread: &Spread) -> Map<String, Value> {
     of
 }
 
-/// A digit for each step: its height, of which the greatest has all; what has any sample has some.
+/// A digit for each step: its height. The greatest step has the full height, and a step with any
+/// sample is seen.
 fn heights(counts: &[u64]) -> String {
     let most = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
     let height = |count: &u64| (*count as f64 / most * HEIGHTS).ceil() as u32;

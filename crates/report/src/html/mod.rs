@@ -36,6 +36,9 @@ const LIBRARY_DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/plotly.sha2
 /// half of all rows.
 const PACKED_ROWS: usize = 60;
 
+/// Where the same stands for those without scripts.
+const IN_FULL: &str = "`plumb report RUN -f wiki` has it.";
+
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
 
@@ -203,8 +206,7 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
                 @for (name, text) in pairs { div { dt { (name) } dd { (text) } } }
             },
             Block::Table(table) if table.rows.len() > PACKED_ROWS => {
-                @let instead = "`plumb report RUN -f wiki` has the table, and every figure is in the summary.";
-                (drawn.fold(Some("list"), &table::summary(table), table::grid(table), instead))
+                (drawn.fold(Some("list"), &table::summary(table), table::grid(table), IN_FULL))
             },
             Block::Table(table) => (table::render(table)),
             Block::Keys(all) => (keys::render(all)),
@@ -217,7 +219,7 @@ fn of_block(block: &Block, level: manual::Level, drawn: &mut Drawn) -> Markup {
             Block::Notes(notes) => (of_notes(notes, drawn)),
             Block::Folded { summary, blocks } => {
                 @let inside = html! { @for block in blocks { (of_block(block, level, drawn)) } };
-                (drawn.fold(None, summary, inside, "`plumb report RUN --format json` has every reason."))
+                (drawn.fold(None, summary, inside, IN_FULL))
             },
             Block::Manual(text) => {
                 @let inside = html! { div.manual { (manual::render(text, level)) } };
@@ -245,7 +247,7 @@ fn of_notes(notes: &[(Severity, String)], drawn: &mut Drawn) -> Markup {
     html! {
         (list(&urgent))
         @if plain.len() > MANY_NOTES {
-            (drawn.fold(Some("list"), &format!("{} notes", plain.len()), list(&plain), "`plumb report RUN --format json` has every note."))
+            (drawn.fold(Some("list"), &format!("{} notes", plain.len()), list(&plain), IN_FULL))
         } @else {
             (list(&plain))
         }

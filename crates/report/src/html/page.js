@@ -1,6 +1,6 @@
 // Draws each plot when it comes near what is seen, or all of them before printing, the summary of all
-// figures, and what is folded when it is opened. Without DecompressionStream all of it stays empty and
-// says so. `window.plumb` tells what was done.
+// figures, and what is folded when it is opened. Without DecompressionStream these places say that they
+// stay empty. `window.plumb` tells what was done.
 (async () => {
   "use strict";
   // How far below what is seen a plot is drawn already.
@@ -24,7 +24,7 @@
     return;
   }
 
-  // Two of 91 letters, of which `<` is none, are 13 bits of gzip; a last one alone is 6 (packed.rs).
+  // Two of 91 letters (`<` is left out) are 13 bits of gzip; a last one alone is 6 (packed.rs).
   const unpack = (text) => {
     const bytes = new Uint8Array(Math.floor(text.length * 6.5 / 8));
     const place = (at) => {

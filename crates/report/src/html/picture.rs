@@ -130,8 +130,8 @@ fn data(plot: &Plot) -> Value {
     })
 }
 
-/// What the axis of values has to hold, and what of it is shown: a wide prediction must not flatten
-/// what was measured, so its band goes on beyond the picture.
+/// The extent of all values, and the part that is shown where a wide prediction would flatten what
+/// was measured: its band goes on beyond the picture.
 fn lengths(plot: &Plot) -> (Extent, Extent) {
     let bars = has(plot, Shape::Bars);
     let is_log = if bars { plot.x.is_log } else { plot.y.is_log };
@@ -205,7 +205,7 @@ fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
         true => (Digits(6), Digits::of(plot.x.is_log, x)),
         false => (Digits::of(plot.x.is_log, x), Digits::of(plot.y.is_log, y)),
     };
-    // Nobody reads what was predicted off a picture to a hair.
+    // A predicted end needs no more than a picture shows.
     let length = match series.shape {
         Shape::Band | Shape::Ranges => Digits(length.0.saturating_sub(1).max(1)),
         _ => length,
