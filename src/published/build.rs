@@ -116,7 +116,7 @@ fn header(name: &str, report: &Report) -> Header {
         options: Options { preset: PUBLISHED.to_owned(), ..Options::default() },
         cpus: vec![report.cpu],
         identity: name.to_owned(),
-        host: serde_json::to_value(&host).unwrap_or_default(),
+        host: patched(serde_json::to_value(&host).unwrap_or_default(), &report.parts),
         environment,
         peers: Vec::new(),
         calibration: Calibration {
@@ -135,6 +135,25 @@ fn header(name: &str, report: &Report) -> Header {
             notes: vec![report.clocks.clone()],
         },
     }
+}
+
+/// A value with the members of a patch in place of its own; null removes one (RFC 7396).
+fn patched(mut value: serde_json::Value, patch: &serde_json::Value) -> serde_json::Value {
+    let serde_json::Value::Object(members) = patch else {
+        return if patch.is_null() { value } else { patch.clone() };
+    };
+    if let Some(own) = value.as_object_mut() {
+        for (name, patch) in members {
+            match patch.is_null() {
+                true => drop(own.remove(name)),
+                false => {
+                    let have = own.remove(name).unwrap_or_else(|| serde_json::json!({}));
+                    own.insert(name.clone(), patched(have, patch));
+                }
+            }
+        }
+    }
+    value
 }
 
 /// The experiments of the catalogue that have a figure or miss a plot, in its order.
@@ -211,11 +230,11 @@ fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
         format!("# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n", report.report);
     for table in tables {
         let about = provenance(report, table);
-        let note = match &*table.note {
+        let notes = [&table.note, &table.slip].map(|note| match &**note {
             "" => String::new(),
             note => format!("; {note}"),
-        };
-        text.push_str(&format!("- `{}`: {about}{note}.\n", table.metric));
+        });
+        text.push_str(&format!("- `{}`: {about}{}.\n", table.metric, notes.concat()));
     }
     for (_, _, what) in report.missing.iter().filter(|(id, ..)| id == experiment) {
         text.push_str(&format!("- Not in the text file: {what}.\n"));
@@ -254,13 +273,17 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
     tell("deviation_printed", row.deviation.clone());
     tell("estimate_printed", estimate_printed(table, row));
     tell("converted", table.printed.conversion(report.counter_hz).unwrap_or_default());
+    let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();
+    let own_times = if converted_otherwise { &*report.own_times } else { "" };
+    let told = |texts: &[&str]| -> Vec<String> {
+        texts.iter().filter(|text| !text.is_empty()).map(|text| (*text).to_owned()).collect()
+    };
+    let slips = told(&[&row.slip, &table.slip]);
+    tell("slip", slips.first().cloned().unwrap_or_default());
     if let Some(n) = table.n {
         at.insert("n".to_owned(), Value::from(n));
     }
-    let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();
-    let own_times = if converted_otherwise { &*report.own_times } else { "" };
-    let notes = [&*row.note, &*table.note, own_times];
-    let notes = notes.into_iter().filter(|note| !note.is_empty());
+    let notes = slips.into_iter().chain(told(&[&row.note, &table.note, own_times]));
     Some(Derived {
         experiment: table.experiment.clone(),
         case: case.clone(),
@@ -270,7 +293,7 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
         confidence: None,
         presence: 1.0,
         at,
-        notes: notes.map(str::to_owned).collect(),
+        notes: notes.collect(),
     })
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct Report {
     /// What must be known of times that it prints beside ticks, where its conversion is not ours.
     #[serde(default)]
     pub own_times: String,
+    /// What the report states of its machine's parts, over the description from `tree` (RFC 7396).
+    #[serde(default)]
+    pub parts: serde_json::Value,
     /// Conditions that the report states, by name.
     pub environment: Vec<(String, String)>,
     /// How an experiment was done, in our words: (experiment, text).
@@ -67,6 +70,8 @@ pub(crate) struct Table {
     pub rows: Vec<Row>,
     /// What must be known of all of them.
     pub note: String,
+    /// What is wrong with all of them.
+    pub slip: String,
     /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no
     /// printed numbers.
     pub because: String,
@@ -90,6 +95,7 @@ impl Default for Table {
             of: 1.0,
             rows: Vec::new(),
             note: String::new(),
+            slip: String::new(),
             because: String::new(),
             scored: false,
         }
@@ -112,8 +118,10 @@ pub(crate) struct Row {
     pub estimate_printed: String,
     /// The same figure in other units, as printed.
     pub also: String,
-    /// What is wrong with it, or must be known of it alone.
+    /// What must be known of it alone.
     pub note: String,
+    /// What is wrong with it.
+    pub slip: String,
     /// Symbol of `as_reported`: no case of the catalogue is what was measured, or it is a second
     /// reading of what another row has.
     pub reading: String,
