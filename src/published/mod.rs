@@ -9,13 +9,15 @@
 
 mod build;
 #[cfg(test)]
+mod offered;
+#[cfg(test)]
 mod score;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
 #[cfg(test)]
-pub(crate) use build::case_of;
+pub(crate) use build::{case_of, nearest_of};
 use record::run::Run;
 use std::sync::LazyLock;
 use table::Report;

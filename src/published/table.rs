@@ -75,6 +75,8 @@ pub(crate) struct Table {
     /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no
     /// printed numbers.
     pub because: String,
+    /// The case of ours that is nearest to those that no case measures.
+    pub nearest: Option<Nearest>,
     /// Whether the score of the laws has them.
     #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
     pub scored: bool,
@@ -97,6 +99,7 @@ impl Default for Table {
             note: String::new(),
             slip: String::new(),
             because: String::new(),
+            nearest: None,
             scored: false,
         }
     }
@@ -122,6 +125,10 @@ pub(crate) struct Row {
     pub note: String,
     /// What is wrong with it.
     pub slip: String,
+    /// See [`Table::nearest`], of this one.
+    pub nearest: Option<Nearest>,
+    /// What stands for `{at}` in the nearest case, where that is not `at`.
+    pub near: String,
     /// Symbol of `as_reported`: no case of the catalogue is what was measured, or it is a second
     /// reading of what another row has.
     pub reading: String,
@@ -138,6 +145,46 @@ impl Row {
             printed => listed(printed),
         };
         1 + listed(&self.also) + listed(&self.deviation) + estimates
+    }
+}
+
+/// The case of ours that is nearest to what a report measured, which is not the same measurement.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nearest {
+    /// Its experiment, where that is another than the table's.
+    pub experiment: Option<String>,
+    /// Its metric, where that is another than the table's.
+    pub metric: Option<String>,
+    /// Its parameters as `name=value,…`, `{at}` for the value that varies; without it those of the
+    /// figure, of which the figure is a second reading then.
+    pub case: Option<String>,
+    /// How the report's method differs, in a sentence.
+    pub differs: String,
+    /// What the difference does to the printed figure.
+    pub moves: Moves,
+}
+
+/// What a difference in method does to the printed figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Moves {
+    /// It is higher than ours would be.
+    Up,
+    /// It is lower.
+    Down,
+    /// That depends on what the report does not show.
+    Either,
+}
+
+impl Moves {
+    /// Its spelling.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Moves::Up => "up",
+            Moves::Down => "down",
+            Moves::Either => "either way",
+        }
     }
 }
 
