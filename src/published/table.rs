@@ -78,7 +78,6 @@ pub(crate) struct Table {
     /// The case of ours that is nearest to those that no case measures.
     pub nearest: Option<Nearest>,
     /// Whether the score of the laws has them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
     pub scored: bool,
 }
 

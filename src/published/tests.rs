@@ -232,6 +232,21 @@ fn parts_are_those_that_the_reports_state() {
     }
 }
 
+/// Every table, with the keys of its figures, has a row in docs/REPORTS.md, whose commands
+/// tests/binary runs.
+#[test]
+fn the_page_of_the_reports_has_every_table() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/REPORTS.md");
+    let page = std::fs::read_to_string(page).expect("it is in the repository");
+    for (report, table, _) in rows() {
+        let begin = format!("| {} | {} |", report.report, table.source);
+        let unit = table.printed.unit().text();
+        let key = format!("`{} {} {unit}`", table.experiment, table.metric);
+        let mut lines = page.lines().filter(|line| line.starts_with(&begin));
+        assert!(lines.any(|line| line.contains(&key)), "{begin} {key}");
+    }
+}
+
 /// Disks are as large as their reports say.
 #[test]
 fn disks_are_those_of_the_reports() {
