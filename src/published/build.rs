@@ -95,6 +95,14 @@ pub(crate) fn nearest_of(
     Some((Key::new(experiment, &case, metric), nearest))
 }
 
+/// The key of the case that stands beside a figure: its own, or the nearest.
+pub(crate) fn key_of(table: &'static Table, row: &'static Row) -> Key {
+    match nearest_of(table, row) {
+        Some((key, _)) => key,
+        None => Key::new(&table.experiment, &case_of(table, row), &table.metric),
+    }
+}
+
 /// Parameters that are spelled as `name=value,…`.
 fn parameters(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',').filter_map(|part| part.split_once('='))

@@ -16,9 +16,11 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+use build::key_of;
 #[cfg(test)]
-pub(crate) use build::{case_of, nearest_of};
+use build::{case_of, nearest_of};
 use record::run::Run;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use table::Report;
 
@@ -57,6 +59,23 @@ pub fn names() -> Vec<String> {
 /// All of them.
 pub fn runs() -> Vec<Run> {
     names().iter().filter_map(|name| run(name)).collect()
+}
+
+/// Selectors of the reports' cases in the catalogue, or of the nearest ones.
+pub fn selectors() -> Vec<String> {
+    let tables = REPORTS.iter().flat_map(|report| &report.tables);
+    let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+    let selectors = rows.map(|(table, row)| {
+        let key = key_of(table, row);
+        let case = key.case.unplaced();
+        match case.get("level").filter(|_| key.experiment == "memory.latency") {
+            // A level's figures follow from the walk over all footprints.
+            Some(_) => format!("{}:pattern=random,load=pointer", key.experiment),
+            None if case.0.is_empty() => key.experiment,
+            None => format!("{}:{case}", key.experiment),
+        }
+    });
+    selectors.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// The run of a machine; `None` for a name that is none of [`names`].

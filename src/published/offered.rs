@@ -2,33 +2,44 @@
 
 use super::score::site;
 use super::table::{Report, Row, Table};
-use super::{REPORTS, case_of, nearest_of};
-use bench::experiment::{Preset, Site};
+use super::{REPORTS, case_of, key_of, nearest_of, selectors};
+use bench::experiment::{DirFacts, Preset, Site};
 use catalogue::{FAMILIES, find};
 use host::block::Mount;
 use record::key::{CaseId, Key};
 use session::fixtures::recorded_sites;
 use session::params::Settings;
+use session::plan::plan;
+use session::select::Selection;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const PRESETS: [Preset; 3] = [Preset::Quick, Preset::Standard, Preset::Thorough];
 
-/// Every key that some preset offers on one of the reports' machines, without placements.
-fn offered() -> BTreeSet<String> {
-    // A directory that a user names, and where it lies.
+/// With a directory on a server that a user names.
+fn settings() -> Settings {
     let remote = find("fs.remote").expect("in the catalogue").card();
-    let settings = Settings::default().with(remote, "path", "/mnt/share").expect("is a path");
-    let share = Mount {
+    Settings::default().with(remote, "path", "/mnt/share").expect("is a path")
+}
+
+/// Where that directory lies.
+fn share() -> Mount {
+    Mount {
         source: "server:/export".to_owned(),
         target: "/mnt/share".to_owned(),
         fs: "nfs4".to_owned(),
         options: "rw".to_owned(),
         number: "0:99".to_owned(),
-    };
+    }
+}
+
+/// Every key that some preset offers on one of the reports' machines, without placements.
+fn offered() -> BTreeSet<String> {
+    let settings = settings();
     let mut keys = BTreeSet::new();
     let several_cpus = recorded_sites(Preset::Thorough).into_iter().map(|(_, site)| site);
     for mut near in REPORTS.iter().map(site).chain(several_cpus) {
-        near.host.block.mounts.push(share.clone());
+        near.host.block.mounts.push(share());
         for far in ["loopback", "peer"] {
             let site = near.toward(far);
             for preset in PRESETS {
@@ -91,5 +102,41 @@ fn every_figure_stands_beside_a_case_that_some_preset_offers() {
             }
         };
         assert!(offered.contains(&key), "{about}: no preset offers {key}");
+    }
+}
+
+/// Figures of the reports that a run of the preset `reports` has beside it at least, on a machine
+/// of one memory node with a far end and a share.
+const BESIDE_MIN: usize = 400;
+const ROOM_BYTES: u64 = 1 << 42;
+
+#[test]
+fn the_preset_of_the_reports_offers_their_cases() {
+    let selection = Selection::parse(&selectors(), FAMILIES).expect("selectors of the catalogue");
+    let peers = site(&REPORTS[0]).peers;
+    for (name, machine) in recorded_sites(Preset::Thorough) {
+        let mut site = Site { peers: peers.clone(), ..machine };
+        site.host.block.mounts.push(share());
+        // As with --dir on a disk with room for files of the memory's size.
+        site.dir = site.dir.map(|dir| DirFacts { allowance_bytes: ROOM_BYTES, ..dir });
+        let (preset, budget) = (Preset::Thorough, Duration::from_secs(1800));
+        let planned = plan(FAMILIES, &selection, &settings(), preset, budget, &site);
+        let planned = planned.expect("something is left").plan;
+        let mut offered = BTreeSet::new();
+        for experiment in &planned.experiments {
+            let measured = experiment.series.iter().flat_map(|series| &series.cases);
+            let cases = measured.chain(&experiment.derived);
+            offered.extend(cases.flat_map(|case| {
+                let metrics = experiment.metrics.iter();
+                metrics.map(|metric| key(&experiment.id, case, &metric.name))
+            }));
+        }
+        let has = |(_, table, row): &(&Report, &'static Table, &'static Row)| {
+            let own = key_of(table, row);
+            offered.contains(&key(&own.experiment, &own.case, &own.metric))
+        };
+        let beside = rows().filter(has).count();
+        assert!(beside >= BESIDE_MIN, "{name}: {beside}");
+        assert!(planned.eta_s <= 1900.0, "{name}: {} s", planned.eta_s);
     }
 }
