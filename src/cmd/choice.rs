@@ -116,17 +116,20 @@ fn seed(text: &str) -> Result<u64, String> {
 impl Choice {
     /// As it stands in the record.
     fn options(&self) -> Options {
-        let mut selectors = match self.preset {
-            PresetName::Reports => published::selectors(),
-            _ => Vec::new(),
+        let (mut selectors, mut set) = match self.preset {
+            PresetName::Reports => {
+                (published::selectors(), published::SETTINGS.map(str::to_owned).into())
+            }
+            _ => (Vec::new(), Vec::new()),
         };
         selectors.extend_from_slice(&self.selectors);
+        set.extend_from_slice(&self.set);
         Options {
             selectors,
             preset: Preset::from(self.preset).name().to_owned(),
             budget_s: self.budget.unwrap_or(self.preset.budget()).as_secs_f64(),
             precision: self.precision / 100.0,
-            set: self.set.clone(),
+            set,
             cpus: self.cpu.clone(),
             peers: self.peer.clone(),
             key_file: self.key_file.as_deref().map(absolute),

@@ -61,6 +61,9 @@ pub fn runs() -> Vec<Run> {
     names().iter().filter_map(|name| run(name)).collect()
 }
 
+/// How long the rates are sustained with [`selectors`], which the reports show over 600 s.
+pub const SETTINGS: [&str; 2] = ["cpu.sustained.duration=60s", "cpu.sustained.duration_part=20s"];
+
 /// Selectors of the reports' cases in the catalogue, or of the nearest ones.
 pub fn selectors() -> Vec<String> {
     let tables = REPORTS.iter().flat_map(|report| &report.tables);
@@ -75,7 +78,9 @@ pub fn selectors() -> Vec<String> {
             None => format!("{}:{case}", key.experiment),
         }
     });
-    selectors.collect::<BTreeSet<String>>().into_iter().collect()
+    // What only a plot of a report shows.
+    let plotted = std::iter::once("cpu.sustained".to_owned());
+    selectors.chain(plotted).collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// The run of a machine; `None` for a name that is none of [`names`].

@@ -2,7 +2,7 @@
 
 use super::score::site;
 use super::table::{Report, Row, Table};
-use super::{REPORTS, case_of, key_of, nearest_of, selectors};
+use super::{REPORTS, SETTINGS, case_of, key_of, nearest_of, selectors};
 use bench::experiment::{DirFacts, Preset, Site};
 use catalogue::{FAMILIES, find};
 use host::block::Mount;
@@ -16,10 +16,10 @@ use std::time::Duration;
 
 const PRESETS: [Preset; 3] = [Preset::Quick, Preset::Standard, Preset::Thorough];
 
-/// With a directory on a server that a user names.
+/// Those of the preset `reports`, with a directory on a server that a user names.
 fn settings() -> Settings {
-    let remote = find("fs.remote").expect("in the catalogue").card();
-    Settings::default().with(remote, "path", "/mnt/share").expect("is a path")
+    let texts = SETTINGS.into_iter().chain(["fs.remote.path=/mnt/share"]).map(str::to_owned);
+    Settings::parse(&texts.collect::<Vec<String>>(), FAMILIES).expect("are settings")
 }
 
 /// Where that directory lies.

@@ -24,9 +24,10 @@ pub fn section(run: &Run) -> Section {
 }
 
 const HOW_PUBLISHED: &str = "These figures were printed by others and not measured by plumb. Each stands \
-    as its report prints it, with its source, its statistic and what is known to be wrong with it; where \
-    text and table disagree, both readings stand. Predictions are the report's own. There are no rounds, \
-    so there are no intervals. Cases with `as_reported` are what no case of the catalogue measures.";
+    as its report prints it, with its source and its statistic; what is wrong with it is a finding. \
+    Where text and table disagree, both readings stand. Predictions are the report's own. There are no \
+    rounds, so there are no intervals. Cases with `as_reported` are what no case of the catalogue \
+    measures: a note names the nearest one.";
 
 /// Of a report's machine: what it says of itself.
 fn published(run: &Run) -> Vec<(Audience, Block)> {
