@@ -315,7 +315,10 @@ fn figure(
         tell("nearest", key.to_string());
         tell("nearest_differs", differs.clone());
         tell("nearest_moves", moves.to_owned());
-        format!("not the same measurement as {key}, the nearest one: the printed figure {differs}; that moves it {moves}")
+        format!(
+            "not the same measurement as {key}, the nearest one: the printed figure {differs}; \
+             that moves it {moves}"
+        )
     });
     tell("converted", table.printed.conversion(report.counter_hz).unwrap_or_default());
     let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();

@@ -2,9 +2,10 @@
 //! they were printed, each with its source and statistic.
 //!
 //! Every figure of every table stands here, and those that only a text gives; `hosts` has a folder
-//! for each machine: its description and the tables of its report. A figure that a case of the catalogue measures as well has that case's key. What
-//! else is printed, and a second reading of a figure (text against table), stands beside it under
-//! `as_reported=…`. Slips are noted on the figures that they concern. What the reports themselves
+//! for each machine: its description and the tables of its report. A figure that a case of the
+//! catalogue measures as well has that case's key. What else is printed, and a second reading of a
+//! figure (text against table), stands under `as_reported=…` and names the nearest case. Slips are
+//! noted on the figures that they concern. What the reports themselves
 //! expected is the prior prediction of the figure.
 
 mod build;
