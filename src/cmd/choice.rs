@@ -1,6 +1,7 @@
 //! What `run` and `plan` share: from arguments to a plan.
 
 use crate::cmd::{BUILD, Failure, output};
+use crate::published;
 use bench::experiment::Preset;
 use catalogue::FAMILIES;
 use record::event::Options;
@@ -17,7 +18,7 @@ pub struct Choice {
     /// What to measure: family, id, id:param=v1,v2|lo..hi, glob, !negation; all by default
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// How much: about 1, 6 or 60 minutes on two CPUs
+    /// How much: about 1, 6 or 60 minutes on two CPUs, or what the published reports measured
     #[arg(long, value_enum, default_value_t = PresetName::Standard)]
     pub preset: PresetName,
     /// Measuring time at most, for example 90s or 10m [default: the preset's]
@@ -65,6 +66,21 @@ pub enum PresetName {
     Standard,
     /// About an hour: everything listed
     Thorough,
+    /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add to
+    /// them, or with `!` take from them
+    Reports,
+}
+
+/// Measuring time of the published reports' cases at most.
+const REPORTS_BUDGET: Duration = Duration::from_secs(1800);
+
+impl PresetName {
+    fn budget(self) -> Duration {
+        match self {
+            PresetName::Reports => REPORTS_BUDGET,
+            name => default_budget(name.into()),
+        }
+    }
 }
 
 impl From<PresetName> for Preset {
@@ -73,7 +89,7 @@ impl From<PresetName> for Preset {
             PresetName::Rehearsal => Preset::Rehearsal,
             PresetName::Quick => Preset::Quick,
             PresetName::Standard => Preset::Standard,
-            PresetName::Thorough => Preset::Thorough,
+            PresetName::Thorough | PresetName::Reports => Preset::Thorough,
         }
     }
 }
@@ -100,13 +116,20 @@ fn seed(text: &str) -> Result<u64, String> {
 impl Choice {
     /// As it stands in the record.
     fn options(&self) -> Options {
-        let preset = Preset::from(self.preset);
+        let (mut selectors, mut set) = match self.preset {
+            PresetName::Reports => {
+                (published::selectors(), published::SETTINGS.map(str::to_owned).into())
+            }
+            _ => (Vec::new(), Vec::new()),
+        };
+        selectors.extend_from_slice(&self.selectors);
+        set.extend_from_slice(&self.set);
         Options {
-            selectors: self.selectors.clone(),
-            preset: preset.name().to_owned(),
-            budget_s: self.budget.unwrap_or(default_budget(preset)).as_secs_f64(),
+            selectors,
+            preset: Preset::from(self.preset).name().to_owned(),
+            budget_s: self.budget.unwrap_or(self.preset.budget()).as_secs_f64(),
             precision: self.precision / 100.0,
-            set: self.set.clone(),
+            set,
             cpus: self.cpu.clone(),
             peers: self.peer.clone(),
             key_file: self.key_file.as_deref().map(absolute),

@@ -3,7 +3,7 @@
 mod fail_on;
 
 use crate::cmd::{Failure, output, stored, usage};
-use analysis::compare::{Comparison, Measured, compare};
+use analysis::compare::{Against, Comparison, Measured, compare};
 use analysis::figure::Figure;
 use analysis::figures;
 use catalogue::FAMILIES;
@@ -128,7 +128,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Usage("name two runs to compare".to_owned()));
     };
     print(&args, &comparison)?;
-    if comparison.against.iter().all(|against| against.figures.is_empty()) {
+    let is_apart = |against: &Against| against.figures.is_empty() && against.nearest.is_empty();
+    if comparison.against.iter().all(is_apart) {
         return Err(Failure::Usage(
             "the runs have no figure in common; `plumb report RUN` shows what each has".to_owned(),
         ));

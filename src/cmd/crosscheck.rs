@@ -107,6 +107,10 @@ fn seconds(preset: Preset) -> f64 {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
+    if args.preset == PresetName::Reports {
+        let text = "`--preset reports` is for `plumb run` and `plumb plan`: other tools have no such cases";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let rivals = chosen(&args.rivals).map_err(usage)?;
     if let Some(page) = &args.report {
         store::check_writable(page).context("--report").map_err(usage)?;

@@ -1,7 +1,7 @@
 //! From the tables of a report to a run.
 
-use super::table::{Printed, Report, Row, Table};
-use bench::experiment::{Role, ViewCard};
+use super::table::{Nearest, Printed, Report, Row, Table};
+use bench::experiment::{AnyExperiment, Role, ViewCard};
 use catalogue::{FAMILIES, find};
 use host::{Host, Root};
 use record::FORMAT;
@@ -9,7 +9,7 @@ use record::event::{
     Calibration, Derived, End, Ending, Event, Footer, Header, Options, Outcome, PUBLISHED, Plan,
     PlannedExperiment, Prediction, PredictionEvent, PredictionKind, Range,
 };
-use record::key::{CaseId, Value};
+use record::key::{CaseId, Key, Value};
 use record::run::Run;
 use record::unit::Unit;
 use record::view::View;
@@ -73,17 +73,50 @@ pub(super) fn run(name: &str, report: &'static Report) -> Run {
 
 /// The case of a row: its parameters in the card's order, then its own ones.
 pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
-    let order: Vec<&str> = find(&table.experiment)
-        .iter()
-        .flat_map(|experiment| experiment.card().params)
-        .map(|param| param.name)
-        .chain(OWN.iter().map(|(name, ..)| *name))
-        .collect();
-    let fixed = table.case.split(',').filter_map(|part| part.split_once('='));
-    let mut parts: Vec<(&str, &str)> = fixed
-        .chain([(&*table.varies, &*row.at), (AS_REPORTED, &*row.reading)])
-        .filter(|(_, value)| !value.is_empty())
-        .collect();
+    let own = [(&*table.varies, &*row.at), (AS_REPORTED, &*row.reading)];
+    ordered(&table.experiment, parameters(&table.case).chain(own))
+}
+
+/// The key of ours that is nearest to a figure's, without a placement; `None` where a case of ours
+/// is the same measurement, or none is near.
+pub(crate) fn nearest_of(
+    table: &'static Table,
+    row: &'static Row,
+) -> Option<(Key, &'static Nearest)> {
+    let of_table = table.nearest.as_ref().filter(|_| !row.reading.is_empty());
+    let nearest = row.nearest.as_ref().or(of_table)?;
+    let experiment = nearest.experiment.as_deref().unwrap_or(&table.experiment);
+    let metric = nearest.metric.as_deref().unwrap_or(&table.metric);
+    let at = if row.near.is_empty() { &row.at } else { &row.near };
+    let case = match &nearest.case {
+        Some(case) => ordered(experiment, parameters(&case.replace("{at}", at))),
+        None => ordered(experiment, parameters(&table.case).chain([(&*table.varies, &*row.at)])),
+    };
+    Some((Key::new(experiment, &case, metric), nearest))
+}
+
+/// The key of the case that stands beside a figure: its own, or the nearest.
+pub(crate) fn key_of(table: &'static Table, row: &'static Row) -> Key {
+    match nearest_of(table, row) {
+        Some((key, _)) => key,
+        None => Key::new(&table.experiment, &case_of(table, row), &table.metric),
+    }
+}
+
+/// Parameters that are spelled as `name=value,…`.
+fn parameters(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(',').filter_map(|part| part.split_once('='))
+}
+
+/// A case of those parameters that have a value, in the card's order, then those that no card has.
+fn ordered<'text>(
+    experiment: &str,
+    parts: impl Iterator<Item = (&'text str, &'text str)>,
+) -> CaseId {
+    let card = find(experiment).map(AnyExperiment::card);
+    let params = card.iter().flat_map(|card| card.params).map(|param| param.name);
+    let order: Vec<&str> = params.chain(OWN.iter().map(|(name, ..)| *name)).collect();
+    let mut parts: Vec<(&str, &str)> = parts.filter(|(_, value)| !value.is_empty()).collect();
     parts.sort_by_key(|(name, _)| order.iter().position(|have| have == name));
     let value = |text: &str| match text.parse::<u64>() {
         Ok(number) => Value::from(number),
@@ -116,7 +149,7 @@ fn header(name: &str, report: &Report) -> Header {
         options: Options { preset: PUBLISHED.to_owned(), ..Options::default() },
         cpus: vec![report.cpu],
         identity: name.to_owned(),
-        host: serde_json::to_value(&host).unwrap_or_default(),
+        host: patched(serde_json::to_value(&host).unwrap_or_default(), &report.parts),
         environment,
         peers: Vec::new(),
         calibration: Calibration {
@@ -135,6 +168,25 @@ fn header(name: &str, report: &Report) -> Header {
             notes: vec![report.clocks.clone()],
         },
     }
+}
+
+/// A value with the members of a patch in place of its own; null removes one (RFC 7396).
+fn patched(mut value: serde_json::Value, patch: &serde_json::Value) -> serde_json::Value {
+    let serde_json::Value::Object(members) = patch else {
+        return if patch.is_null() { value } else { patch.clone() };
+    };
+    if let Some(own) = value.as_object_mut() {
+        for (name, patch) in members {
+            match patch.is_null() {
+                true => drop(own.remove(name)),
+                false => {
+                    let have = own.remove(name).unwrap_or_else(|| serde_json::json!({}));
+                    own.insert(name.clone(), patched(have, patch));
+                }
+            }
+        }
+    }
+    value
 }
 
 /// The experiments of the catalogue that have a figure or miss a plot, in its order.
@@ -211,11 +263,11 @@ fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
         format!("# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n", report.report);
     for table in tables {
         let about = provenance(report, table);
-        let note = match &*table.note {
+        let notes = [&table.note, &table.slip].map(|note| match &**note {
             "" => String::new(),
             note => format!("; {note}"),
-        };
-        text.push_str(&format!("- `{}`: {about}{note}.\n", table.metric));
+        });
+        text.push_str(&format!("- `{}`: {about}{}.\n", table.metric, notes.concat()));
     }
     for (_, _, what) in report.missing.iter().filter(|(id, ..)| id == experiment) {
         text.push_str(&format!("- Not in the text file: {what}.\n"));
@@ -238,7 +290,12 @@ fn provenance(report: &Report, table: &Table) -> String {
     text
 }
 
-fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<Derived> {
+fn figure(
+    report: &Report,
+    table: &'static Table,
+    row: &'static Row,
+    case: &CaseId,
+) -> Option<Derived> {
     let value = table.printed.base(row.figure, report.counter_hz)? / table.of;
     let mut at: BTreeMap<String, Value> = BTreeMap::new();
     let mut tell = |name: &str, text: String| {
@@ -253,14 +310,29 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
     tell("printed_also", row.also.clone());
     tell("deviation_printed", row.deviation.clone());
     tell("estimate_printed", estimate_printed(table, row));
+    let nearest = nearest_of(table, row).map(|(key, nearest)| {
+        let (differs, moves) = (&nearest.differs, nearest.moves.text());
+        tell("nearest", key.to_string());
+        tell("nearest_differs", differs.clone());
+        tell("nearest_moves", moves.to_owned());
+        format!(
+            "not the same measurement as {key}, the nearest one: the printed figure {differs}; \
+             that moves it {moves}"
+        )
+    });
     tell("converted", table.printed.conversion(report.counter_hz).unwrap_or_default());
+    let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();
+    let own_times = if converted_otherwise { &*report.own_times } else { "" };
+    let told = |texts: &[&str]| -> Vec<String> {
+        texts.iter().filter(|text| !text.is_empty()).map(|text| (*text).to_owned()).collect()
+    };
+    let slips = told(&[&row.slip, &table.slip]);
+    tell("slip", slips.first().cloned().unwrap_or_default());
     if let Some(n) = table.n {
         at.insert("n".to_owned(), Value::from(n));
     }
-    let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();
-    let own_times = if converted_otherwise { &*report.own_times } else { "" };
-    let notes = [&*row.note, &*table.note, own_times];
-    let notes = notes.into_iter().filter(|note| !note.is_empty());
+    let notes = slips.into_iter().chain(told(&[&row.note, &table.note, own_times]));
+    let notes = notes.chain(nearest);
     Some(Derived {
         experiment: table.experiment.clone(),
         case: case.clone(),
@@ -270,7 +342,7 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
         confidence: None,
         presence: 1.0,
         at,
-        notes: notes.map(str::to_owned).collect(),
+        notes: notes.collect(),
     })
 }
 

@@ -2,21 +2,26 @@
 //! they were printed, each with its source and statistic.
 //!
 //! Every figure of every table stands here, and those that only a text gives; `hosts` has a folder
-//! for each machine: its description and the tables of its report. A figure that a case of the catalogue measures as well has that case's key. What
-//! else is printed, and a second reading of a figure (text against table), stands beside it under
-//! `as_reported=…`. Slips are noted on the figures that they concern. What the reports themselves
+//! for each machine: its description and the tables of its report. A figure that a case of the
+//! catalogue measures as well has that case's key. What else is printed, and a second reading of a
+//! figure (text against table), stands under `as_reported=…` and names the nearest case. Slips are
+//! noted on the figures that they concern. What the reports themselves
 //! expected is the prior prediction of the figure.
 
 mod build;
+#[cfg(test)]
+mod offered;
 #[cfg(test)]
 mod score;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+use build::key_of;
 #[cfg(test)]
-pub(crate) use build::case_of;
+use build::{case_of, nearest_of};
 use record::run::Run;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use table::Report;
 
@@ -55,6 +60,28 @@ pub fn names() -> Vec<String> {
 /// All of them.
 pub fn runs() -> Vec<Run> {
     names().iter().filter_map(|name| run(name)).collect()
+}
+
+/// How long the rates are sustained with [`selectors`], which the reports show over 600 s.
+pub const SETTINGS: [&str; 2] = ["cpu.sustained.duration=60s", "cpu.sustained.duration_part=20s"];
+
+/// Selectors of the reports' cases in the catalogue, or of the nearest ones.
+pub fn selectors() -> Vec<String> {
+    let tables = REPORTS.iter().flat_map(|report| &report.tables);
+    let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+    let selectors = rows.map(|(table, row)| {
+        let key = key_of(table, row);
+        let case = key.case.unplaced();
+        match case.get("level").filter(|_| key.experiment == "memory.latency") {
+            // A level's figures follow from the walk over all footprints.
+            Some(_) => format!("{}:pattern=random,load=pointer", key.experiment),
+            None if case.0.is_empty() => key.experiment,
+            None => format!("{}:{case}", key.experiment),
+        }
+    });
+    // What only a plot of a report shows.
+    let plotted = std::iter::once("cpu.sustained".to_owned());
+    selectors.chain(plotted).collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// The run of a machine; `None` for a name that is none of [`names`].

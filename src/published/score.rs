@@ -59,7 +59,7 @@ fn host(name: &str) -> Host {
     Host::read(&Root::tree(tree))
 }
 
-fn site(machine: &Report) -> Site {
+pub(super) fn site(machine: &Report) -> Site {
     let mut peers = PEERS.iter().filter(|(near, ..)| *near == machine.name);
     let peer = peers.next().map(|(_, far, interface)| Peer {
         name: "peer".to_owned(),

@@ -31,6 +31,9 @@ pub(crate) struct Report {
     /// What must be known of times that it prints beside ticks, where its conversion is not ours.
     #[serde(default)]
     pub own_times: String,
+    /// What the report states of its machine's parts, over the description from `tree` (RFC 7396).
+    #[serde(default)]
+    pub parts: serde_json::Value,
     /// Conditions that the report states, by name.
     pub environment: Vec<(String, String)>,
     /// How an experiment was done, in our words: (experiment, text).
@@ -67,11 +70,14 @@ pub(crate) struct Table {
     pub rows: Vec<Row>,
     /// What must be known of all of them.
     pub note: String,
+    /// What is wrong with all of them.
+    pub slip: String,
     /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no
     /// printed numbers.
     pub because: String,
+    /// The case of ours that is nearest to those that no case measures.
+    pub nearest: Option<Nearest>,
     /// Whether the score of the laws has them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
     pub scored: bool,
 }
 
@@ -90,7 +96,9 @@ impl Default for Table {
             of: 1.0,
             rows: Vec::new(),
             note: String::new(),
+            slip: String::new(),
             because: String::new(),
+            nearest: None,
             scored: false,
         }
     }
@@ -112,8 +120,14 @@ pub(crate) struct Row {
     pub estimate_printed: String,
     /// The same figure in other units, as printed.
     pub also: String,
-    /// What is wrong with it, or must be known of it alone.
+    /// What must be known of it alone.
     pub note: String,
+    /// What is wrong with it.
+    pub slip: String,
+    /// See [`Table::nearest`], of this one.
+    pub nearest: Option<Nearest>,
+    /// What stands for `{at}` in the nearest case, where that is not `at`.
+    pub near: String,
     /// Symbol of `as_reported`: no case of the catalogue is what was measured, or it is a second
     /// reading of what another row has.
     pub reading: String,
@@ -130,6 +144,46 @@ impl Row {
             printed => listed(printed),
         };
         1 + listed(&self.also) + listed(&self.deviation) + estimates
+    }
+}
+
+/// The case of ours that is nearest to what a report measured, which is not the same measurement.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nearest {
+    /// Its experiment, where that is another than the table's.
+    pub experiment: Option<String>,
+    /// Its metric, where that is another than the table's.
+    pub metric: Option<String>,
+    /// Its parameters as `name=value,…`, `{at}` for the value that varies; without it those of the
+    /// figure, of which the figure is a second reading then.
+    pub case: Option<String>,
+    /// How the report's method differs, in a sentence.
+    pub differs: String,
+    /// What the difference does to the printed figure.
+    pub moves: Moves,
+}
+
+/// What a difference in method does to the printed figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Moves {
+    /// It is higher than ours would be.
+    Up,
+    /// It is lower.
+    Down,
+    /// That depends on what the report does not show.
+    Either,
+}
+
+impl Moves {
+    /// Its spelling.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Moves::Up => "up",
+            Moves::Down => "down",
+            Moves::Either => "either way",
+        }
     }
 }
 

@@ -21,6 +21,7 @@ mod process;
 mod read;
 #[expect(dead_code, reason = "the browser's tests use all of it")]
 mod records;
+mod reports;
 mod resume;
 mod rounds;
 mod runs;

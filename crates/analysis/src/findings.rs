@@ -5,6 +5,7 @@ mod figures;
 mod held;
 mod missed;
 mod run;
+mod slips;
 
 use super::figure::Figure;
 use super::gather::{distinct, gathered};
@@ -94,13 +95,13 @@ fn capitalised(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// All findings of a run, errors first, otherwise in the order of the report; none of a published
-/// machine, of which nobody can look at anything again.
+/// All findings of a run, errors first, otherwise in the order of the report; of a published machine
+/// what is wrong with its figures.
 pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
-    if run.header.is_published() {
-        return Vec::new();
-    }
     let named = Named::of(run, figures);
+    if run.header.is_published() {
+        return slips::findings(figures, &named);
+    }
     let mut all = run::findings(run);
     all.extend(figures::findings(run, figures, &named));
     all.extend(held::findings(run, figures, &named));

@@ -203,6 +203,16 @@ impl Run {
         }
     }
 
+    /// Drops outcomes; what finds them by case is built anew.
+    pub fn retain_outcomes(&mut self, is_kept: impl Fn(&Outcome) -> bool) {
+        self.places.outcomes = ByCase::default();
+        for outcome in std::mem::take(&mut self.outcomes) {
+            if is_kept(&outcome) {
+                self.end(outcome);
+            }
+        }
+    }
+
     fn place_of_derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<usize> {
         let places = self.places.derived.of(experiment, Some(case)).iter();
         places.copied().find(|at| self.derived[*at].metric == metric)

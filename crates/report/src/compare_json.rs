@@ -2,7 +2,7 @@
 
 use analysis::compare::answer::{Effect, Level};
 use analysis::compare::conditions::{About, Condition, about};
-use analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Outcome};
+use analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Near, Outcome};
 use analysis::figure::{Figure, Interval};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
@@ -69,6 +69,9 @@ pub(super) struct FlatAgainst {
     conditions: Vec<Condition>,
     /// Figures that both runs have.
     pub(super) figures: Vec<FlatCompared>,
+    /// Figures of a published machine beside the nearest ones of the other run, which are not the
+    /// same measurement.
+    pub(super) nearest: Vec<FlatNear>,
     /// What only one has, or what cannot be set against each other.
     pub(super) incomparable: Vec<FlatIncomparable>,
 }
@@ -163,6 +166,28 @@ pub(super) struct FlatBand {
     between_deviation: f64,
 }
 
+/// A figure of a published machine and the nearest one of a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatNear {
+    /// Key of the published figure.
+    published: String,
+    /// Its value as printed.
+    printed: String,
+    /// The same in the figure's unit.
+    published_value: Option<f64>,
+    /// Key of the nearest figure.
+    nearest: String,
+    /// Its value.
+    value: Option<f64>,
+    /// Unit of both values.
+    unit: Unit,
+    /// How the report's method differs, as a clause about the printed figure.
+    differs: String,
+    /// Where that moves the printed figure: `up`, `down` or `either way`.
+    moves: String,
+}
+
 /// A figure that cannot be compared.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -240,6 +265,7 @@ fn of_against(comparison: &Comparison, against: &Against) -> FlatAgainst {
         least_seen: against.least_seen(),
         conditions: against.conditions.clone(),
         figures: against.figures.iter().map(of_figure).collect(),
+        nearest: against.nearest.iter().map(of_near).collect(),
         incomparable: against.incomparable.iter().map(of_incomparable).collect(),
     }
 }
@@ -286,6 +312,19 @@ fn of_side(figure: &Figure) -> FlatSide {
         disturbed: stats.map(|stats| stats.disturbed),
         cycles: figure.cycles,
         at: figure.at.clone(),
+    }
+}
+
+fn of_near(one: &Near) -> FlatNear {
+    FlatNear {
+        published: one.published.label(),
+        printed: one.printed().to_owned(),
+        published_value: one.published.value,
+        nearest: one.own.label(),
+        value: one.own.value,
+        unit: one.own.unit(),
+        differs: one.differs().to_owned(),
+        moves: one.moves().to_owned(),
     }
 }
 

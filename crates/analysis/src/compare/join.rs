@@ -168,7 +168,7 @@ fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, figure: &Figure) -> Option<&
 }
 
 /// The value of a figure that holds: one that failed (beyond a bound, a check) has none to compare.
-fn usable(figure: &Figure) -> Option<f64> {
+pub(super) fn usable(figure: &Figure) -> Option<f64> {
     figure.value.filter(|value| value.is_finite() && figure.outcome == Ending::Measured)
 }
 

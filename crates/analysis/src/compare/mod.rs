@@ -10,6 +10,7 @@ pub mod answer;
 mod band;
 pub mod conditions;
 mod join;
+mod nearest;
 mod reasons;
 #[cfg(test)]
 mod simulated;
@@ -21,6 +22,7 @@ use conditions::Condition;
 pub use join::Incomparable;
 #[cfg(test)]
 pub use join::Why;
+pub use nearest::Near;
 
 use super::figure::{Figure, Interval};
 use super::history::{History, used_rounds};
@@ -62,6 +64,8 @@ pub struct Against<'a> {
     pub conditions: Vec<Condition>,
     /// Figures that both have, in the order of the base.
     pub figures: Vec<Compared<'a>>,
+    /// Figures of a published machine beside the nearest ones of the other run.
+    pub nearest: Vec<Near<'a>>,
     /// What only one has, or what cannot be set against each other.
     pub incomparable: Vec<Incomparable<'a>>,
 }
@@ -268,7 +272,12 @@ pub fn compare<'a>(runs: &'a [Measured<'a>], history: &History) -> Option<Compar
 
 fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Against<'a> {
     let same_machine = base.run.header.identity == new.run.header.identity;
-    let joined = join::join(base, new);
+    let mut joined = join::join(base, new);
+    let nearest = nearest::nearest(base, new);
+    joined.incomparable.retain(|one| {
+        let is = |figure| std::ptr::eq(figure, one.figure);
+        !nearest.iter().any(|near| is(near.published) || is(near.own))
+    });
     let unknown = History::default();
     let history = if same_machine { history } else { &unknown };
     Against {
@@ -276,6 +285,7 @@ fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Agai
         same_machine,
         conditions: conditions::differences(base.run, new.run, same_machine),
         figures: judged(base.run, new.run, joined.series, history),
+        nearest,
         incomparable: joined.incomparable,
     }
 }

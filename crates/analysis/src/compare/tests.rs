@@ -234,6 +234,31 @@ fn what_cannot_be_tested_says_why() {
 }
 
 #[test]
+fn a_published_figure_stands_beside_the_nearest_one_and_is_not_judged() {
+    let new = sample::run();
+    let base = with_header(|header| header.options.preset = "published".into());
+    let mut runs = [measured(&base), measured(&new)];
+    let label = |figure: &Figure| figure.label();
+    let nearest = runs[1].figures.iter().find(|one| one.value.is_some() && one.key().is_some());
+    let nearest = nearest.map(label).expect("something was measured");
+    runs[0].figures.retain(|figure| figure.label() == nearest);
+    let published = &mut runs[0].figures[0];
+    published.case = CaseId::new().with("as_reported", "by_hand");
+    for (name, text) in [("nearest", &*nearest), ("nearest_moves", "up"), ("printed", "3 cycles")] {
+        published.at.insert(name.to_owned(), text.into());
+    }
+    let comparison = compare(&runs, &History::default()).expect("two runs");
+    let against = &comparison.against[0];
+    let [near] = against.nearest.as_slice() else { panic!("{:?}", against.nearest) };
+    assert_eq!(
+        (label(near.own), near.moves(), near.printed()),
+        (nearest.clone(), "up", "3 cycles")
+    );
+    assert!(against.figures.is_empty() && !comparison.has_finding());
+    assert!(against.incomparable.iter().all(|one| one.figure.label() != nearest));
+}
+
+#[test]
 fn what_has_no_partner_is_named_with_its_reason() {
     let base = sample::run();
     let new = sample::changed(|event| match event {

@@ -5,6 +5,7 @@ use crate::values;
 use analysis::figure::{Figure, Stats};
 use analysis::verdict::Verdict;
 use record::event::{Ending, Range, Shares};
+use record::key::Value;
 
 /// A column of a table of figures.
 #[derive(Clone, Copy)]
@@ -62,6 +63,15 @@ pub const SUMMARY: &[Quantity] = &[
     always("verdict", verdict),
 ];
 
+/// What a report prints, in its own units, beside the value in ours.
+pub const PRINTED: &[Quantity] = &[
+    sometimes("#printed", |figure| printed(figure, "printed")),
+    sometimes("#also printed", |figure| printed(figure, "printed_also")),
+    sometimes("#deviation", |figure| printed(figure, "deviation_printed")),
+    sometimes("#estimate", |figure| printed(figure, "estimate_printed")),
+    always("#value", |figure| Cell::of(values::value(figure))),
+];
+
 const AS_FOUND: Quantity = sometimes("#as found", |figure| Cell::of(values::as_found(figure)));
 const SHARED: Quantity = sometimes("#shared", |figure| Cell::of(values::shared(figure)));
 const HARDWARE: Quantity = sometimes("#base hardware", |figure| share(figure, |of| of.hardware));
@@ -106,6 +116,11 @@ fn predicted(figure: &Figure) -> Cell {
         },
         _ => Cell::absent(),
     }
+}
+
+/// One of the texts that stand with a figure of a published report.
+fn printed(figure: &Figure, name: &str) -> Cell {
+    Cell::of(figure.at.get(name).and_then(Value::text).map(str::to_owned))
 }
 
 /// One of the two shares of what was predicted.

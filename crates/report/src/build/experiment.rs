@@ -172,12 +172,15 @@ fn tables(
         }
     }
     // Only of a published machine.
-    let all_derived = planned.metrics.iter().all(|metric| metric.derived);
-    let derived_are = match all_derived {
-        true => "As the report prints them",
-        false => "Derived from several cases",
-    };
-    for (figures, what) in [(measured, "Measured"), (derived, derived_are)] {
+    if planned.metrics.iter().all(|metric| metric.derived) {
+        let whole = by_parameters(&derived).into_iter();
+        let printed = |alike: Vec<&Figure>| {
+            table(planned, &alike, "As the report prints them", columns::PRINTED)
+        };
+        tables.extend(whole.map(|alike| (Audience::Everyone, printed(alike))));
+        return tables;
+    }
+    for (figures, what) in [(measured, "Measured"), (derived, "Derived from several cases")] {
         let whole = by_parameters(&figures)
             .into_iter()
             .map(|alike| (Audience::Page, table(planned, &alike, what, columns::WHOLE)));

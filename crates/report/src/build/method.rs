@@ -26,20 +26,17 @@ pub fn section(run: &Run) -> Section {
 }
 
 const HOW_PUBLISHED: &str = "These figures were printed by others and not measured by plumb. Each stands \
-    as its report prints it, with its source, its statistic and what is known to be wrong with it; where \
-    text and table disagree, both readings stand. Predictions are the report's own. There are no rounds, \
-    so there are no intervals. Cases with `as_reported` are what no case of the catalogue measures.";
+    as its report prints it, with its source and its statistic; what is wrong with it is a finding. \
+    Where text and table disagree, both readings stand. Predictions are the report's own. There are no \
+    rounds, so there are no intervals. Cases with `as_reported` are what no case of the catalogue \
+    measures: a note names the nearest one.";
 
 /// Of a report's machine: what it says of itself.
 fn published(run: &Run) -> Vec<(Audience, Block)> {
     let header = &run.header;
-    let told = ["report", "clocks"].into_iter().filter_map(|name| {
-        let text = header.environment.get(name)?;
-        Some(pair(name, text.clone()))
-    });
-    let mut pairs: Vec<(String, String)> = told.collect();
-    pairs.push(pair("dated", header.started.clone()));
-    vec![Block::text(HOW_PUBLISHED).for_all(), Block::KeyValues(pairs).on_page()]
+    let stated = header.environment.iter().map(|(name, text)| pair(name, text));
+    let pairs = stated.chain([pair("dated", &header.started)]);
+    [Block::text(HOW_PUBLISHED), Block::KeyValues(pairs.collect())].map(Block::for_all).into()
 }
 
 const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU \

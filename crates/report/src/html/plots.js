@@ -80,7 +80,10 @@ const plumbPicture = (() => {
           const places = series.x.flatMap((x) => [x, x, null]);
           const ends = series.low.flatMap((low, i) => [low, series.high[i], null]);
           const [x, y, width] = has(plot, "bars") ? [ends, places, 7] : [places, ends, 5];
-          return [{ name: common.name, mode: "lines", hoverinfo: "skip", line: { width, color: theme.range }, x, y }];
+          // A single number that was estimated has no length.
+          const mode = series.low.some((low, i) => low === series.high[i]) ? "lines+markers" : "lines";
+          return [{ name: common.name, mode, hoverinfo: "skip", line: { width, color: theme.range }, x, y,
+            marker: { symbol: has(plot, "bars") ? "line-ns-open" : "line-ew-open", size: 14, color: theme.range } }];
         }
         case "bars":
           if (plot.x.log) {

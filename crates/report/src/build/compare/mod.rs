@@ -46,6 +46,7 @@ pub fn build(comparison: &Comparison, whole: bool) -> Document {
             sections.push(changes(against, &title));
             sections.extend(differences(against, &title));
             sections.extend(closest(against, &title));
+            sections.extend(nearest(against, &title));
             sections.extend(not_compared(against, &title));
         }
         sections.extend(side_by_side_sections(comparison, &abouts));
@@ -84,7 +85,7 @@ fn summary(comparison: &Comparison) -> String {
 }
 
 fn has_published(against: &Against) -> bool {
-    !against.untested(Untested::Published).is_empty()
+    !against.nearest.is_empty() || !against.untested(Untested::Published).is_empty()
 }
 
 fn runs(base: &About, others: &[About]) -> Section {
@@ -254,6 +255,19 @@ fn closest(against: &Against, title: &Title) -> Option<Section> {
     }
     let block = Block::Table(tables::closest(&closest, CLOSEST_SHOWN)).for_all();
     Some(title.section("closest", "Closest to a change", vec![block]))
+}
+
+/// Figures of a report beside the nearest ones of ours, by how their methods differ.
+fn nearest(against: &Against, title: &Title) -> Option<Section> {
+    let groups = gathered(against.nearest.iter().map(|one| ((one.differs(), one.moves()), one)));
+    let tables = groups.iter().map(|((differs, moves), figures)| {
+        let caption = format!("The printed figure {differs}: that moves it {moves}");
+        Block::Table(tables::nearest(figures, &caption)).for_all()
+    });
+    let text = "These figures are not the same measurement: each stands beside the nearest one, and \
+        none is judged.";
+    let blocks: Vec<_> = [Block::text(text).for_all()].into_iter().chain(tables).collect();
+    (!groups.is_empty()).then(|| title.section("nearest", "Not the same measurement", blocks))
 }
 
 /// What was not compared, counted by reason and named by experiment.

@@ -3,7 +3,7 @@
 use crate::document::{Audience, Block, Cell, Column, Row, Table, Tone};
 use crate::values;
 use analysis::compare::conditions::About;
-use analysis::compare::{Compared, Comparison, Direction, Outcome};
+use analysis::compare::{Compared, Comparison, Direction, Near, Outcome};
 use analysis::figure::Figure;
 use analysis::findings::Severity;
 use analysis::gather::gathered;
@@ -170,6 +170,17 @@ pub(super) fn side_by_side(
         columns,
         rows,
     })
+}
+
+/// Published figures and the nearest ones, a row each.
+pub(super) fn nearest(figures: &[&Near], caption: &str) -> Table {
+    let rows = figures.iter().map(|one| {
+        let [published, own] = [one.published, one.own].map(|figure| Cell::plain(label(figure)));
+        let printed = Cell::plain(one.printed());
+        Row::of(vec![published, printed, value(one.published), own, value(one.own)])
+    });
+    let headings = ["figure of the report", "#printed", "#value", "nearest figure", "#value"];
+    Table::new(caption, &headings, rows)
 }
 
 /// A figure's label with room to wrap: a long case would make its table wider than any screen.

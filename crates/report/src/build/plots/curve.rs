@@ -1,6 +1,6 @@
 //! A metric over another of the same case, a line per rest of the case.
 
-use super::line::predicted;
+use super::line::{expected, predicted};
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
 use crate::document::{Plot, Point, Series, Shape};
 use crate::values;
@@ -49,8 +49,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
                 points.into_iter().map(|(_, both)| both).unzip();
             let mut ranges: Vec<Point> = ranges.into_iter().flatten().collect();
             ranges.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let band = (ranges.len() > 1)
-                .then(|| Series::new(format!("predicted, {name}"), Shape::Band, ranges));
+            let band = expected(&name, ranges);
             band.into_iter().chain([Series::new(name, Shape::Line, points)])
         });
         plots.push(Plot::new(

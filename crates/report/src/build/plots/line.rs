@@ -76,8 +76,8 @@ impl Picture<'_, '_> {
             let band: Vec<Point> =
                 line.spots.iter().filter_map(|(x, spot)| predicted(spot.figure, *x)).collect();
             // Of several runs the first one's: that is what the others are held against.
-            if drawn <= BANDS && line.of == 0 && band.len() > 1 {
-                series.push(Series::new(format!("predicted, {name}"), Shape::Band, band));
+            if drawn <= BANDS && line.of == 0 {
+                series.extend(expected(&name, band));
             }
             let points = line.spots.iter().map(|spot| self.point(spot)).collect();
             series.push(Series::new(name, shape, points));
@@ -296,7 +296,23 @@ fn around_all(lines: &[Line<'_>]) -> Option<Series> {
         }
         is_same
     });
-    (points.len() > 1).then(|| Series::new("predicted, all lines", Shape::Band, points))
+    expected("all lines", points)
+}
+
+/// What was predicted of a line: a band, or a line where each is a single number, as a report
+/// estimates; `None` for a single point.
+pub(super) fn expected(name: &str, mut points: Vec<Point>) -> Option<Series> {
+    if points.len() < 2 {
+        return None;
+    }
+    let is_number = |point: &Point| point.ends.is_some_and(|(low, high)| low >= high);
+    if !points.iter().all(is_number) {
+        return Some(Series::new(format!("predicted, {name}"), Shape::Band, points));
+    }
+    for point in &mut points {
+        point.ends = None;
+    }
+    Some(Series::new(format!("estimated, {name}"), Shape::Line, points))
 }
 
 pub(super) fn predicted(figure: &Figure, x: f64) -> Option<Point> {

@@ -1,0 +1,71 @@
+//! Figures of a published machine beside the nearest ones of a run, which are not the same
+//! measurement: they stand side by side and are never judged.
+
+use super::Measured;
+use super::join::usable;
+use crate::figure::Figure;
+use record::key::{Key, PLACEMENT, Value};
+use std::collections::HashMap;
+
+/// How a published figure differs from one that is the same but for its placement.
+const PLACED: &str = "does not say on which CPU its thread ran; ours does";
+
+/// What that does to it.
+const EITHER: &str = "either way";
+
+/// A published figure and the nearest one of ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Near<'a> {
+    /// What the report prints.
+    pub published: &'a Figure,
+    /// What is nearest.
+    pub own: &'a Figure,
+}
+
+impl<'a> Near<'a> {
+    /// How the report's method differs, as a clause without its subject.
+    pub fn differs(&self) -> &'a str {
+        text(self.published, "nearest_differs").unwrap_or(PLACED)
+    }
+
+    /// Where that moves the printed figure: `up`, `down` or `either way`.
+    pub fn moves(&self) -> &'a str {
+        text(self.published, "nearest_moves").unwrap_or(EITHER)
+    }
+
+    /// The figure as the report prints it.
+    pub fn printed(&self) -> &'a str {
+        text(self.published, "printed").unwrap_or_default()
+    }
+}
+
+/// Pairs of two runs; none unless one of them alone is a published machine.
+pub(super) fn nearest<'a>(base: &'a Measured, new: &'a Measured) -> Vec<Near<'a>> {
+    let (published, own) = match [base, new].map(|one| one.run.header.is_published()) {
+        [true, false] => (base, new),
+        [false, true] => (new, base),
+        _ => return Vec::new(),
+    };
+    let usable_own = own.figures.iter().filter(|figure| usable(figure).is_some());
+    let own: HashMap<String, &Figure> =
+        usable_own.filter_map(|figure| Some((unplaced(figure)?, figure))).collect();
+    let near = |published: &'a Figure| {
+        let of_own = || {
+            let is_placed = published.case.get(PLACEMENT).is_some();
+            is_placed.then(|| unplaced(published)).flatten()
+        };
+        let key = text(published, "nearest").map(str::to_owned).or_else(of_own)?;
+        let own = *own.get(&key)?;
+        (own.key() != published.key()).then_some(Near { published, own })
+    };
+    published.figures.iter().filter_map(near).collect()
+}
+
+fn unplaced(figure: &Figure) -> Option<String> {
+    let Key { experiment, case, metric } = figure.key()?;
+    Some(Key::new(&experiment, &case.unplaced(), &metric).to_string())
+}
+
+fn text<'a>(figure: &'a Figure, name: &str) -> Option<&'a str> {
+    figure.at.get(name).and_then(Value::text)
+}
