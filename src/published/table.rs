@@ -71,7 +71,6 @@ pub(crate) struct Table {
     /// printed numbers.
     pub because: String,
     /// Whether the score of the laws has them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
     pub scored: bool,
 }
 

@@ -284,4 +284,11 @@ fn lists_and_plans_take_families_and_json() {
     for effect in ["load", "writes", "evicts"] {
         assert!(!plan["effects"][effect].as_str().unwrap().is_empty(), "{effect}");
     }
+    // The defaults are those of the preset.
+    for (preset, windows) in [("quick", "100ms"), ("thorough", "1s")] {
+        let plan = parsed(&["plan", "clock.rate", "--preset", preset, "--json"]);
+        assert_eq!(plan["defaults"]["clock.rate"]["window"], windows);
+        let text = here.ends(0, &["plan", "clock.rate", "--preset", preset]).out;
+        assert!(text.contains(&format!("window={windows}")), "{text}");
+    }
 }
