@@ -159,7 +159,7 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
             selectors.join(" ")
         )));
     }
-    run.outcomes.retain(|outcome| wants(&outcome.experiment, outcome.case.as_ref()));
+    run.retain_outcomes(|outcome| wants(&outcome.experiment, outcome.case.as_ref()));
     Ok(run)
 }
 

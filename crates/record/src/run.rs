@@ -203,6 +203,13 @@ impl Run {
         }
     }
 
+    /// Keeps the outcomes that pass.
+    pub fn retain_outcomes(&mut self, passes: impl Fn(&Outcome) -> bool) {
+        self.places.outcomes = ByCase::default();
+        let outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.into_iter().filter(passes).for_each(|outcome| self.end(outcome));
+    }
+
     fn place_of_derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<usize> {
         let places = self.places.derived.of(experiment, Some(case)).iter();
         places.copied().find(|at| self.derived[*at].metric == metric)
