@@ -20,32 +20,31 @@ use std::time::Duration;
 /// room takes at once.
 const LINE_BYTES_MAX: usize = 4000;
 
-/// Serves the far end of the network's experiments for a session on another host (`plumb run
-/// --peer`): on standard input and output, as ssh, srun or kubectl exec start it, or listening with
-/// a shared key.
+/// Serves the far end of the network experiments for `plumb run --peer` on another host.
+///
+/// Without --listen it talks over standard input and output, as ssh, srun or kubectl exec start it.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Over ssh nothing is to be started here: `plumb run net --peer ssh://HOST` does it. Else make a key once, \
-bring it to both hosts, listen at one and run at the other:
+`plumb run net --peer ssh://HOST` starts the agent itself. Without ssh, make a key once, copy it to both \
+hosts, listen on one and run on the other:
   plumb agent --new-key plumb.key
   plumb agent --listen 10.1.2.3:7411 --key-file plumb.key
   plumb run net --peer tcp://10.1.2.3:7411 --key-file plumb.key")]
 pub struct Args {
-    /// Listen at this address, or at this port of loopback, for sessions that have the key; one is
-    /// served at a time (port 0: one that is free)
+    /// Listen at this address (a port alone: on loopback; port 0: a free one) for sessions that have
+    /// the key; serves one at a time
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_at)]
     listen: Option<SocketAddr>,
-    /// The file of the shared key; nobody but its owner may read it
+    /// File with the shared key; only its owner may have access to it
     #[arg(long, value_name = "FILE", requires = "listen")]
     key_file: Option<PathBuf>,
-    /// The address of this host by which data connections reach it [default: that of the session's
-    /// connection]
+    /// Address of this host for data connections [default: the one that the session connected to]
     #[arg(long, value_name = "ADDR")]
     data: Option<IpAddr>,
-    /// CPUs that the far ends use, for example 1 or 2-5 [default: the quietest first]
+    /// CPUs for the far ends, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
-    /// Make a new key in a file that does not exist, and end
+    /// Write a new key to this file, which must not exist, and exit
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "key_file", "data", "cpu"])]
     new_key: Option<PathBuf>,
 }
@@ -56,7 +55,7 @@ fn listen_at(text: &str) -> Result<SocketAddr, String> {
     }
     text.parse().map_err(|_| {
         "type an address of this host and a port, for example 10.1.2.3:7411 or [fd00::1]:7411, or a port \
-         for loopback"
+         alone for loopback"
             .to_owned()
     })
 }
@@ -67,7 +66,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if args.data.is_some_and(|data| data.is_unspecified()) {
         return Err(Failure::Usage(
-            "--data takes the address that others reach this host by, not that of all interfaces"
+            "--data takes the address at which peers reach this host, not the wildcard address"
                 .to_owned(),
         ));
     }
@@ -84,15 +83,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match (args.listen, &args.key_file) {
         (Some(at), Some(file)) => listen(&office, at, file),
         (Some(_), None) => Err(Failure::Usage(
-            "who may connect shows a key: give it with --key-file FILE (`plumb agent --new-key FILE` makes one)"
+            "--listen needs a key: type --key-file FILE (`plumb agent --new-key FILE` makes one)"
                 .to_owned(),
         )),
         (None, _) => on_stdio(&office),
     }
 }
 
-/// Writes a line where it has room at once, and else drops it: who does not read what an agent says
-/// must not stop it.
+/// Writes a line if it has room at once, and drops it otherwise: a reader that does not read must
+/// not stop the agent.
 fn tell(to: BorrowedFd<'_>, line: &str) {
     let ready = any_unless(&[Want::Writable(to)], Some(Duration::ZERO), &[], || false);
     if !ready.is_ok_and(|ready| ready[0]) {
@@ -111,7 +110,7 @@ fn tell(to: BorrowedFd<'_>, line: &str) {
 fn new_key(file: &Path) -> Result<(), Failure> {
     Key::random()?.write(file)?;
     output::diagnose(&format!(
-        "plumb agent: a new key is in {}; bring it to the other host by a way that nobody else reads (scp -p)",
+        "plumb agent: a new key is in {}; copy it to the other host over a private channel (scp -p)",
         file.display()
     ));
     Ok(())
@@ -119,10 +118,10 @@ fn new_key(file: &Path) -> Result<(), Failure> {
 
 fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
     let key = Key::read(file)?;
-    // What cannot be meant is told now, and not to the first session.
+    // A usage error is reported now, not to the first session.
     office::site(office).map_err(usage)?;
     let mut agent = Listen::new(office, &key, at)?;
-    let at = agent.address().context("cannot tell where it listens")?;
+    let at = agent.address().context("cannot find the listening address")?;
     output::diagnose(&format!("plumb agent: listening at {at}"));
     Ok(agent.serve()?)
 }
@@ -130,8 +129,8 @@ fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failur
 fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
     if io::stdin().is_terminal() {
         return Err(Failure::Usage(
-            "on a terminal nobody can speak with an agent: `plumb run --peer ssh://HOST` starts one, or \
-             listen for sessions with --listen and --key-file (`plumb agent --help`)"
+            "an agent does not talk to a terminal: `plumb run --peer ssh://HOST` starts one, or listen \
+             for sessions with --listen and --key-file (`plumb agent --help`)"
                 .to_owned(),
         ));
     }
@@ -140,7 +139,7 @@ fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
     let reader = own(&io::stdin()).context("no standard input")?;
     let writer = own(&io::stdout()).context("no standard output")?;
     let way = match std::env::var("SSH_CONNECTION") {
-        Ok(told) => stdio::way_of_ssh(&told),
+        Ok(connection) => stdio::way_of_ssh(&connection),
         Err(_) => Way::default(),
     };
     Ok(stdio::serve(office, reader, writer, way)?)

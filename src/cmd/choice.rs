@@ -15,37 +15,41 @@ use std::time::Duration;
 /// What to measure, and how long.
 #[derive(clap::Args, Clone)]
 pub struct Choice {
-    /// What to measure: family, id, id:param=v1,v2|lo..hi, glob, !negation; all by default
+    /// What to measure: families (memory), experiments (os.syscall), globs ('fs.*'), some cases of
+    /// one (memory.latency:footprint=32KiB..1MiB), or all but one ('!net') [default: all]
     #[arg(value_name = "SELECTOR")]
     pub selectors: Vec<String>,
-    /// How much: about 1, 6 or 60 minutes on two CPUs, or what the published reports measured
+    /// How much to measure
     #[arg(long, value_enum, default_value_t = PresetName::Standard)]
     pub preset: PresetName,
-    /// Measuring time at most, for example 90s or 10m [default: the preset's]
+    /// Longest measuring time, for example 90s or 10m [default: 1m, 6m or 1h, by preset]
     #[arg(long, value_name = "DURATION", value_parser = budget)]
     pub budget: Option<Duration>,
-    /// Goal for the half width of the intervals, in percent of the figure
+    /// Stop measuring a figure when its interval is this narrow: half its width, in percent of the
+    /// figure
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent)]
     pub precision: f64,
-    /// Seed of every random order [default: from the clock]
+    /// Seed of all random orders [default: from the clock]
     #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
-    /// A parameter (ID.PARAM=V1,V2 or lo..hi) or a fact as a data sheet gives it (host.FACT=VALUE)
+    /// Set a parameter (ID.PARAM=V1,V2 or ID.PARAM=LOW..HIGH), or state a fact of the machine from its
+    /// data sheet (host.cpu.max_hz=4.2GHz); may be repeated. `plumb explain ID` lists the parameters
+    /// of an experiment, what they take, and their defaults in each preset
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Directory where experiments may write files (default: the current one, of which a run then
-    /// fills at most 2 GiB and 5 % of the free space)
+    /// Directory for the files that experiments write and remove [default: the current one, with at
+    /// most 2 GiB and 5 % of its free space]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// A far end on another host for the network's experiments: ssh://[USER@]HOST[:PORT],
-    /// tcp://HOST:PORT (an agent that listens, with --key-file), exec:COMMAND (which starts `plumb
-    /// agent` elsewhere); several have names
+    /// Another host for the network experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT (a
+    /// listening agent; needs --key-file), or exec:COMMAND (a command that starts `plumb agent`
+    /// there); may be repeated, with a name for each
     #[arg(long, value_name = "[NAME=]URL")]
     pub peer: Vec<String>,
-    /// File with the key that is shared with agents that listen (`plumb agent --new-key FILE`)
+    /// Key file that this host shares with listening agents (`plumb agent --new-key FILE` makes one)
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this
@@ -64,7 +68,7 @@ pub enum PresetName {
     Quick,
     /// About six minutes
     Standard,
-    /// About an hour: everything listed
+    /// About an hour: all cases, and narrower intervals
     Thorough,
     /// At most 30 minutes: the cases of the published reports, or the nearest; selectors add to
     /// them, or with `!` take from them

@@ -16,91 +16,94 @@ use session::select::Selection;
 use session::store;
 use std::path::PathBuf;
 
-/// Compares runs figure by figure: the verdict, what changed by more than chance, what could not be
-/// seen, and what differs around the runs.
+/// Compares runs: the verdict, the changes beyond chance, what the runs could not show, and what
+/// differs around them.
 ///
 /// The first run is the base, A; the others are B, C and so on. `plumb compare last` compares the
-/// last run with the one before it on the same machine. Findings are corrected for the number of figures, and lie outside the
-/// band that two runs of an unchanged machine keep: learnt from three or more stored runs of the
-/// machine under one condition; until then assumed (1.5 % from run to run for hardware figures, 4 %
-/// for os and io figures), which a noisy machine does not keep. Runs of a published machine are set
+/// last run with the one before it on the same machine.
+///
+/// A finding is a difference that is significant after correction for the number of figures, and
+/// larger than normal run-to-run variation. plumb learns that variation from three or more stored
+/// runs of the machine under one condition; before that it assumes 1.5 % for hardware figures and
+/// 4 % for os and io figures, which a noisy machine exceeds. Runs of a published machine are shown
 /// side by side, without findings.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 #[command(
-    after_help = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
-    2 usage, the runs share no figure, or a rule has no tested figure; 5 undecided: most figures of \
-    a rule cannot show a change of its size."
+    after_help = "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 \
+    usage error, no common figure, or a rule without a tested figure; 3 failure; 5 undecided: most \
+    figures of a rule cannot show a change of its size."
 )]
 pub struct Args {
-    /// Base run: a unique prefix of its name, `last`, `published/…`, or a path to its record
+    /// The base run: `last`, the start of its name (`plumb runs` lists them), `published/NAME`, or
+    /// the path of its record
     #[arg(required_unless_present = "schema")]
     base: Option<String>,
-    /// Runs that are compared with it [default: last]
+    /// The runs to compare with it [default: last]
     new: Vec<String>,
-    /// Exit with 1 only on such findings: slower, faster, changed, missing or never, `slower:5%`
-    /// for at least 5 % of the base value (and outside the figure's band), `slower:5%@memory` for
-    /// these figures (a selector as of `plumb run`); may be repeated
+    /// Exit with 1 only on findings that this rule names: slower, faster, changed, missing or never;
+    /// `slower:5%` for changes of at least 5 % of the base value; `slower:5%@memory` for these
+    /// figures alone (selectors as in `plumb run`); may be repeated
     #[arg(long, value_name = "RULE")]
     fail_on: Vec<String>,
-    /// Compare these figures alone (selectors as of `plumb run`); may be repeated
+    /// Compare only these figures (selectors as in `plumb run`); may be repeated
     #[arg(long, value_name = "SELECTOR")]
     only: Vec<String>,
-    /// Also what stands behind the answer: every difference around the runs, bands, figures that came
-    /// closest, and every figure side by side
+    /// Show also what the answer rests on: all differences around the runs, the variation assumed or
+    /// learnt, the figures closest to a finding, and all figures side by side
     #[arg(long)]
     all: bool,
-    /// What to render it as
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the JSON Schema of the comparison instead
+    /// Print the JSON Schema of --format json instead
     #[arg(long, exclusive = true)]
     schema: bool,
 }
 
 const EXAMPLES: &str =
-    "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
-2 usage, the runs share no figure, or a rule of --fail-on has no tested figure; 5 undecided: most
-figures of a rule cannot show a change of its size.
+    "Exit codes: 0 no finding; 1 finding (with --fail-on: one that a rule names); 2 usage error, no \
+common figure, or a rule without a tested figure; 3 failure; 5 undecided: most figures of a rule \
+cannot show a change of its size.
 
 Examples:
-  plumb compare last                        the last run against the one before it on its machine
+  plumb compare last                        the last run against the one before it, same machine
   plumb compare before.jsonl after.jsonl
   plumb compare published/r0-i7-3770k last --all
   plumb compare before.jsonl after.jsonl --format html -o comparison.html
 
-In CI, with a record of the base kept beside the code:
+In CI, with the record of the base kept beside the code:
   plumb run os memory --preset quick --out new.jsonl
   plumb compare base.jsonl new.jsonl --fail-on slower:5% --format markdown -o comparison.md
 
-  --fail-on slower             any figure that is worse: slower, or more where less is better
-  --fail-on slower:5%          worse by at least 5 % of its base value, and outside the figure's
-                               band: ± 4.2 % (hardware) or ± 12 % (os, io) until runs are stored;
-                               exit code 5 where most figures cannot show 5 %
+  --fail-on slower             any figure that got worse: slower, or more where less is better
+  --fail-on slower:5%          worse by at least 5 % of its base value, and by more than run-to-run
+                               variation: ± 4.2 % (hardware) or ± 12 % (os, io) until three runs
+                               are stored; exit code 5 if most figures cannot show 5 %
   --fail-on slower:5%@memory --fail-on slower:20%@os.ipc
-                               each figure by its own rule; one that is met is enough
+                               one rule per scope; one rule that is met is enough
   --fail-on changed:10%@memory.latency:pages=huge
-                               in either direction; also figures that have no better side
+                               in either direction; also figures without a better direction
   --fail-on faster             to keep a base record up to date
   --fail-on slower:5% --fail-on missing@memory
-                               also where the new run lacks a figure that the base run has
-  --fail-on never              tell, and exit with 0";
+                               also if the new run lacks a figure that the base run has
+  --fail-on never              print the comparison and exit with 0";
 
-/// What a comparison can be rendered as.
+/// The formats of a comparison.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// Text for this terminal
     Terminal,
-    /// One self-contained page
+    /// One HTML page that opens offline
     Html,
     /// Markdown
     Markdown,
-    /// A row per figure
+    /// One row per figure
     Csv,
-    /// All of it
+    /// One object with everything
     Json,
 }
 
@@ -115,7 +118,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let runs = runs.collect::<Result<Vec<Run>, _>>()?;
     if let Some((name, _)) = names.iter().zip(&runs).find(|(_, run)| run.header.is_crosscheck()) {
         return Err(Failure::Usage(format!(
-            "{name} is a crosscheck, which has no figures of its own; `plumb report {name}` shows it"
+            "{name} is a crosscheck and has no figures of its own; `plumb report {name}` shows it"
         )));
     }
     let history = stored::history(&runs.iter().collect::<Vec<_>>());
@@ -131,7 +134,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let is_apart = |against: &Against| against.figures.is_empty() && against.nearest.is_empty();
     if comparison.against.iter().all(is_apart) {
         return Err(Failure::Usage(
-            "the runs have no figure in common; `plumb report RUN` shows what each has".to_owned(),
+            "the runs have no common figure; `plumb report RUN` shows what each has".to_owned(),
         ));
     }
     judge(&comparison, &rules)
@@ -187,10 +190,10 @@ fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
 /// Whether the comparison fails: by the rules, or by any finding where there are none.
 fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
     if let Some(run) = itself(comparison) {
-        let told = format!("{run} is compared with itself: name the run that is new");
+        let text = format!("{run} is compared with itself; name the new run");
         match rules.is_empty() {
-            true => output::diagnose(&format!("plumb: {told}")),
-            false => return Err(Failure::Usage(told)),
+            true => output::diagnose(&format!("plumb: {text}")),
+            false => return Err(Failure::Usage(text)),
         }
     }
     if rules.is_empty() {
@@ -202,8 +205,8 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
     let (mut failed, mut void, mut undecided) = (false, None, None);
     for rule in rules {
         let found = rule.of(&comparison.against);
-        let told = |text: &str| format!("--fail-on {}: {text}", rule.text());
-        let diagnose = |text: &str| output::diagnose(&format!("plumb: {}", told(text)));
+        let of_rule = |text: &str| format!("--fail-on {}: {text}", rule.text());
+        let diagnose = |text: &str| output::diagnose(&format!("plumb: {}", of_rule(text)));
         if found.met > 0 {
             failed = true;
             diagnose(&counted(found.met, "figure"));
@@ -212,17 +215,17 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             continue;
         }
         if found.tested == 0 {
-            void = Some(told(&format!(
-                "none of the {} figures that both runs have there was tested, and {} are not in the \
-                 new run: the rule cannot be met",
+            void = Some(of_rule(&format!(
+                "none of its {} common figures was tested, and {} are missing in the new run: the \
+                 rule decides nothing",
                 found.common, found.missing
             )));
             continue;
         }
         if found.missing > 0 {
             diagnose(&format!(
-                "{} figures tested, {} of the base run are not in the new one (`missing` fails on \
-                 these)",
+                "{} figures tested; {} of the base run are missing in the new one (`--fail-on \
+                 missing` fails on these)",
                 found.tested, found.missing
             ));
         }
@@ -232,7 +235,7 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
                 found.blind, found.tested
             );
             match found.met == 0 && 2 * found.blind > found.tested {
-                true => undecided = Some(told(&format!("undecided: {text}"))),
+                true => undecided = Some(of_rule(&format!("undecided: {text}"))),
                 false => diagnose(&text),
             }
         }

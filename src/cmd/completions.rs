@@ -3,14 +3,14 @@
 use crate::cmd::{Cli, Failure, output};
 use clap::CommandFactory;
 
-/// Prints a completion script for a shell.
+/// Prints a completion script for a shell, for example `source <(plumb completions bash)`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Shell
     shell: clap_complete::Shell,
 }
 
-/// Prints the manual page.
+/// Prints the manual page, for example `plumb man | man -l -`.
 #[derive(clap::Args)]
 pub struct ManArgs {}
 

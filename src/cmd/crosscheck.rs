@@ -25,61 +25,64 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Runs the tools that are installed here side by side with plumb's own figures, in turns.
+/// Runs other tools (fio, iperf3, sysbench …) and plumb in turns, and compares their figures.
 ///
-/// Each tool runs alternately with the plumb run that measures the same, on the same CPUs, at the
-/// same priority. The ratio of each turn is plumb's value over the tool's; of all turns the median
-/// and its interval are told, and where the two disagree, what their methods do differently.
+/// Each installed tool alternates with the plumb run that measures the same, on the same CPUs, at
+/// the same priority. The ratio of a turn is plumb's value divided by the tool's. The report has the
+/// median ratio of all turns with its interval and, where the two disagree, what their methods do
+/// differently.
 ///
 /// A goal says what the ratio should be: at least 1.00 for rates that plumb should reach, at most
-/// 1.00 for times, within 5 % where both measure the same; none where they measure different
-/// things, which is then explained.
+/// 1.00 for times, within 5 % where both measure the same. Where they measure different things there
+/// is no goal, and the report explains why.
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Tools, or some of what is compared with them: NAME, NAME:GLOB, !NAME (without it)
-    /// [default: all that are installed; `--list` names them]
+    /// Tools, or some of their comparisons: NAME, NAME:GLOB, !NAME (all but it) [default: all that
+    /// are installed; --list shows them]
     #[arg(value_name = "TOOL")]
     rivals: Vec<String>,
-    /// How much: `quick`, the most telling in nine turns (a quarter of an hour for all tools that
-    /// Debian packages); `standard`, everything in nine turns (about an hour); `thorough`, more of
-    /// each in fifteen turns
+    /// How much: `quick` (the main comparisons, nine turns: 15 minutes with all tools that Debian
+    /// packages), `standard` (all comparisons, nine turns: about an hour) or `thorough` (fifteen
+    /// longer turns)
     #[arg(long, value_enum, default_value_t = PresetName::Standard, hide_possible_values = true)]
     preset: PresetName,
-    /// Turns of each comparison; an interval takes six, a verdict nine [default: the preset's]
+    /// Turns per comparison; an interval needs six, a verdict nine [default: the preset's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
-    /// End a tool that takes longer than this in one turn, for example 30s [default: each tool's
-    /// own]
+    /// Stop a tool that takes longer than this in one turn, for example 30s [default: the tool's
+    /// own limit]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     limit: Option<Duration>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
-    /// Directory whose file system is measured [default: the current one]
+    /// Directory on the file system to measure [default: the current one]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// File for the record [default: a new one in the store]
     #[arg(long, value_name = "FILE", conflicts_with = "into")]
     out: Option<PathBuf>,
-    /// Add the comparison to this run's record, whose lab report then has it as a section: a stored
-    /// run of this machine, `last`, or a path
+    /// Add the comparison to the record of this run, whose report then has it as a section: `last`,
+    /// the start of a name, or a path; the run must be of this machine
     #[arg(long, value_name = "RUN")]
     into: Option<String>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Print the flat result as JSON instead of the report
+    /// Print the figures as JSON (the flat result) instead of the report
     #[arg(long)]
     json: bool,
-    /// List the tools, which of them are here, and both commands of each comparison; run none of it
+    /// List the tools, which of them are installed, and both commands of each comparison; run
+    /// nothing
     #[arg(long, conflicts_with_all = ["out", "into", "report", "json"])]
     list: bool,
 }
 
 const AFTER: &str =
-    "Exit codes: 0 no goal missed; 1 a goal was missed; 2 usage, or none of the tools is here; \
-3 failed; 4 interrupted: what was compared until then is in the record.
+    "Exit codes: 0 no goal missed; 1 a goal missed; 2 usage error, or none of the tools is \
+installed; 3 failure, or nothing could be compared; 4 interrupted: the record has the comparisons until \
+then.
 
 Examples:
   plumb crosscheck --list
@@ -117,8 +120,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let stop = stop_flag()?;
     let store = Store::here();
-    for told in journal::recover(&store, &stop) {
-        output::diagnose(&format!("plumb: {told}"));
+    for note in journal::recover(&store, &stop) {
+        output::diagnose(&format!("plumb: {note}"));
     }
     let setup = setup(&store, &args, &stop)?;
     let work = Work::make(&store, &setup, &stop)?;
@@ -137,8 +140,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     work.remove();
     // What plumb's side was killed over is left in the journal.
-    for told in journal::recover(&store, &AtomicBool::new(false)) {
-        output::diagnose(&format!("plumb: {told}"));
+    for note in journal::recover(&store, &AtomicBool::new(false)) {
+        output::diagnose(&format!("plumb: {note}"));
     }
     outcome
 }
@@ -189,7 +192,7 @@ fn measure(
     output::print(&report::render(&run, shown, output::look()))?;
     if end == End::Interrupted {
         return Err(Failure::Interrupted(format!(
-            "interrupted; what was compared until then is in {}",
+            "interrupted; the comparisons until then are in {}",
             path.display()
         )));
     }
@@ -217,7 +220,7 @@ fn verdict(setting: &Setting, run: &Run, made: &Made) -> Result<(), Failure> {
     }
     if judged == 0 {
         output::diagnose(&format!(
-            "plumb: no goal was judged: that takes {JUDGED_FROM} turns (--pairs {JUDGED_FROM})"
+            "plumb: no goal was judged: a verdict needs {JUDGED_FROM} turns (--pairs {JUDGED_FROM})"
         ));
     }
     match missed {
@@ -231,7 +234,7 @@ fn nothing(setting: &Setting, run: &Run) -> String {
     let rivals = run.crosscheck.rivals.iter();
     let own =
         rivals.filter(|rival| setting.rivals.iter().any(|(known, _)| known.name == rival.name));
-    let told: Vec<String> = own
+    let reasons: Vec<String> = own
         .filter_map(|rival| {
             let absent = rival.absent.as_ref()?;
             let needed = absent.needed.as_ref().map(|needed| format!(" ({needed})"));
@@ -240,12 +243,12 @@ fn nothing(setting: &Setting, run: &Run) -> String {
         })
         .take(3)
         .collect();
-    match told.is_empty() {
-        true => "nothing that was named is compared here; `plumb crosscheck --list` names all"
+    match reasons.is_empty() {
+        true => "none of the named comparisons can run here; `plumb crosscheck --list` shows all"
             .to_owned(),
         false => format!(
-            "none of these tools is here: {}; `plumb crosscheck --list` names all",
-            told.join("; ")
+            "none of these tools is installed: {}; `plumb crosscheck --list` shows all",
+            reasons.join("; ")
         ),
     }
 }
@@ -311,7 +314,7 @@ impl Work {
         let files = setup.site.dir.as_ref();
         Ok(Work {
             scratch: make(&std::env::temp_dir(), "scratch")
-                .context("no directory for what the tools say")?,
+                .context("no directory for the output of the tools")?,
             files: files.map(|dir| make(&dir.path, "files")).transpose()?,
             in_memory: make(Path::new("/dev/shm"), "memory").ok(),
         })

@@ -9,19 +9,21 @@ use host::counters::Snapshot;
 use host::{Host, Root, choose_cpu, format_cpus};
 use record::event::Width;
 use record::quantity::render_bytes;
+use report::terminal::wrapped;
 use session::setup::root;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Shows what would disturb a measurement here, and what to do about each; exit code 1 if
-/// something does.
+/// Shows what would disturb a measurement here and what to do about it; exit code 1 if something
+/// does.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long to watch the machine for steal and busy CPUs
+    /// How long to watch for steal, busy CPUs and a shared core
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
     watch: Duration,
-    /// An address whose way is judged, instead of all interfaces that are up
+    /// Check only the interface that leads to this address [default: all that are up]; may be
+    /// repeated
     #[arg(long, value_name = "ADDRESS")]
     peer: Vec<IpAddr>,
     /// Judge a recorded machine instead of this one
@@ -38,7 +40,7 @@ enum Said {
     Disturbs(String),
     /// It belongs to the machine: it disturbs, and nothing can be done from here.
     Inherent(String),
-    /// The machine does not tell.
+    /// Nothing on this machine reports it.
     Unknown,
 }
 
@@ -57,11 +59,11 @@ struct Check {
 struct Watched {
     time: Duration,
     delta: Snapshot,
-    /// How far the attribution of noise gets; empty where nobody tried.
+    /// How far the attribution of noise gets; empty if not tried.
     ladder: Vec<Rung>,
-    /// What the width probe read on the CPU that would measure, in turns; empty where nobody tried.
+    /// What the width probe read on the CPU that would measure, in turns; empty if not tried.
     widths: Vec<Width>,
-    /// Addresses whose way is asked for; empty for all ways.
+    /// Addresses whose interface is checked; empty for all interfaces.
     peers: Vec<IpAddr>,
 }
 
@@ -103,14 +105,14 @@ const CHECKS: &[Check] = &[
             (Some(false), _) => Fine("off".to_owned()),
             (None, _) => Unknown,
         },
-        effect: "pages are unmapped to see who uses them, and migrate",
+        effect: "the kernel unmaps pages to see which node uses them, and migrates them",
         remedy: "sysctl kernel.numa_balancing=0",
     },
     Check {
         name: "steal",
         judge: steal,
-        effect: "the hypervisor runs others in our time: long tails, shifted means",
-        remedy: "ask for a dedicated host or dedicated CPUs; measure at a quieter hour",
+        effect: "the hypervisor gives this machine's time to other guests: long tails, shifted means",
+        remedy: "ask for a dedicated host or CPUs, or measure at a quieter hour",
     },
     Check {
         name: "CPU quota",
@@ -132,32 +134,32 @@ const CHECKS: &[Check] = &[
     Check {
         name: "I/O limits",
         judge: |host, _| limits::io(host),
-        effect: "reads and writes wait in the kernel once the rate is used: fs.* figures are the limit's, not the disk's",
-        remedy: "start plumb in a group without io.max (v2) or blkio.throttle.* (v1), or take the figures as the limit's",
+        effect: "reads and writes wait in the kernel above the limit: fs.* figures show the limit, not the disk",
+        remedy: "start plumb in a group without io.max (v2) or blkio.throttle.* (v1), or read the figures as those of the limit",
     },
     Check {
         name: "traffic shaping",
         judge: |host, watched| limits::shaping(host, &watched.peers),
-        effect: "what leaves by the interface waits for its turn: net.* figures to a peer are the shaper's, not the link's",
-        remedy: "tc qdisc del dev INTERFACE root, or take the figures as the shaper's",
+        effect: "packets wait in the shaper: net.* figures to a peer show the shaper, not the link",
+        remedy: "tc qdisc del dev INTERFACE root, or read the figures as those of the shaper",
     },
     Check {
         name: "memory limit",
         judge: |host, _| limits::memory(host),
-        effect: "footprints end at the limit, and cached pages of files are dropped to stay below it",
+        effect: "footprints end at the limit, and the kernel drops cached file pages to stay below it",
         remedy: "start plumb in a group with a higher memory.max and memory.high (v2) or memory.limit_in_bytes (v1)",
     },
     Check {
         name: "shared core",
         judge: |_, watched| core::shared(&watched.widths),
-        effect: "another tenant's hyperthread takes part of the core's width: figures as found are slower",
+        effect: "a hyperthread of another tenant takes part of the core: the figures as found are slower",
         remedy: "ask for a dedicated core or host, try another CPU with --cpu, or read the figures of the core alone",
     },
     Check {
         name: "busy CPUs",
         judge: busy,
-        effect: "others share caches, memory and clock budget, or the CPU itself",
-        remedy: "stop what runs there, or measure on idle CPUs with --cpu",
+        effect: "other programs take caches, memory bandwidth and clock budget, or the CPU itself",
+        remedy: "stop these programs, or measure on idle CPUs with --cpu",
     },
     Check {
         name: "hypervisor",
@@ -171,14 +173,14 @@ const CHECKS: &[Check] = &[
                 None => Unknown,
             }
         },
-        effect: "nested paging, exits and invisible neighbours; topology and caches may be made up",
-        remedy: "figures hold for this instance; measure on bare metal for the processor's own",
+        effect: "nested paging, exits to the hypervisor, invisible neighbours; topology and caches may be wrong",
+        remedy: "the figures hold for this instance; measure on bare metal for those of the processor",
     },
     Check {
         name: "clock source",
         judge: clock_source,
         effect: "reading the time costs a system call or a trap",
-        remedy: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is available",
+        remedy: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if available_clocksource lists it",
     },
     Check {
         name: "counter",
@@ -188,7 +190,7 @@ const CHECKS: &[Check] = &[
             _ => Inherent("its rate changes or it stops".to_owned()),
         },
         effect: "short times cannot be read from the counter; clock_gettime is used instead",
-        remedy: "nothing: the processor is made so",
+        remedy: "none: the processor works this way",
     },
     Check {
         name: "swap",
@@ -221,8 +223,8 @@ const CHECKS: &[Check] = &[
             Some(false) => Fine("off".to_owned()),
             None => Unknown,
         },
-        effect: "whatever runs on a sibling shares the core's ports and caches",
-        remedy: "keep siblings idle, or echo off > /sys/devices/system/cpu/smt/control",
+        effect: "a program on the sibling CPU shares the core's ports and caches",
+        remedy: "keep sibling CPUs idle, or echo off > /sys/devices/system/cpu/smt/control",
     },
     Check {
         name: "cycle counter",
@@ -231,14 +233,14 @@ const CHECKS: &[Check] = &[
             Some(false) => Inherent("none: the core clock comes from timed chains".to_owned()),
             None => Unknown,
         },
-        effect: "figures in cycles rest on chains around each window instead of a counter",
+        effect: "cycles are computed from the core clock around each window, not counted",
         remedy: "sysctl kernel.perf_event_paranoid=1, or give the virtual machine a PMU",
     },
     Check {
         name: "who took the CPU",
         judge: |_, watched| attribution(&watched.ladder),
-        effect: "noise is attributed by what counters counted, not by when it happened",
-        remedy: "run as root, or grant CAP_PERFMON and a readable tracefs",
+        effect: "noise is attributed by counters, not by the time of each event",
+        remedy: "run as root, or grant CAP_PERFMON and make tracefs readable",
     },
 ];
 
@@ -255,23 +257,20 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for check in CHECKS {
         match (check.judge)(&host, &watched) {
             Fine(state) => text.push_str(&line("ok", check.name, &state)),
-            Unknown => text.push_str(&line("?", check.name, "this machine does not tell")),
+            Unknown => text.push_str(&line("?", check.name, "unknown on this machine")),
             Inherent(state) => {
                 text.push_str(&line("note", check.name, &state));
-                text.push_str(&format!("{:26}{}; {}\n", "", check.effect, check.remedy));
+                text.push_str(&details(&[check.effect, check.remedy]));
             }
             Disturbs(state) => {
                 disturbing += 1;
                 text.push_str(&line("WARN", check.name, &state));
-                text.push_str(&format!(
-                    "{:26}{}\n{:26}do: {}\n",
-                    "", check.effect, "", check.remedy
-                ));
+                text.push_str(&details(&[check.effect, &format!("do: {}", check.remedy)]));
             }
         }
     }
     text.push_str(&match disturbing {
-        0 => "\nnothing that can be changed from here would disturb a measurement\n".to_owned(),
+        0 => "\nnothing that you can change would disturb a measurement\n".to_owned(),
         1 => "\n1 thing would disturb a measurement\n".to_owned(),
         n => format!("\n{n} things would disturb a measurement\n"),
     });
@@ -280,7 +279,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn line(mark: &str, name: &str, state: &str) -> String {
-    format!("{mark:>4}  {name:<18}  {state}\n")
+    format!("{mark:>4}  {name:<22}  {state}\n")
+}
+
+/// What stands below a line, at its state's column.
+fn details(texts: &[&str]) -> String {
+    let lines = texts.iter().flat_map(|text| wrapped(text, output::look().width, &" ".repeat(30)));
+    lines.map(|line| line + "\n").collect()
 }
 
 fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
@@ -306,9 +311,9 @@ fn attribution(ladder: &[Rung]) -> Said {
     let above = ladder.iter().rev().find_map(|rung| rung.why_not.as_deref());
     match (reached, above) {
         _ if ladder.is_empty() => Unknown,
-        (Some(rung), None) => Fine(format!("told by {}", rung.level.text())),
-        (Some(rung), Some(why)) => Inherent(format!("told by {}; {why}", rung.level.text())),
-        (None, _) => Inherent("not told: no counter can be read".to_owned()),
+        (Some(rung), None) => Fine(format!("attributed by {}", rung.level.text())),
+        (Some(rung), Some(why)) => Inherent(format!("attributed by {}; {why}", rung.level.text())),
+        (None, _) => Inherent("not attributed: no counter is readable".to_owned()),
     }
 }
 
@@ -327,7 +332,7 @@ fn governor(host: &Host, _: &Watched) -> Said {
     }
 }
 
-/// Share of the watched time above which steal is told (METHOD §4).
+/// Share of the watched time above which steal is reported (METHOD §4).
 const STEAL_SHARE: f64 = 0.005;
 /// Share of the watched time above which a CPU counts as busy.
 const BUSY_SHARE: f64 = 0.1;

@@ -11,8 +11,8 @@ use session::setup::site_here;
 use std::io::IsTerminal;
 use std::sync::atomic::AtomicBool;
 
-/// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters,
-/// pitfalls, sources.
+/// Prints the manual of an experiment, or those of a family: question, method, prediction, pitfalls,
+/// sources, parameters with their defaults in each preset, metrics.
 #[derive(clap::Args)]
 pub struct Args {
     /// Experiment or family, for example memory.latency
@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         (None, None) => {
             return Err(Failure::Usage(format!(
-                "no experiment or family is called `{}`{} `plumb list` names them all",
+                "no experiment or family is called `{}`{} `plumb list` shows all",
                 args.id,
                 near(&args.id, FAMILIES)
             )));
@@ -83,7 +83,7 @@ fn here() -> Result<Site, Failure> {
 }
 
 /// The values of the three presets.
-fn told(defaults: &[Option<String>; 3]) -> String {
+fn stated(defaults: &[Option<String>; 3]) -> String {
     let [quick, standard, thorough] =
         defaults.each_ref().map(|text| text.as_deref().unwrap_or("none here"));
     match (quick == standard, standard == thorough) {
@@ -114,7 +114,7 @@ fn page(experiment: &dyn AnyExperiment, site: &Site) -> String {
             param.name,
             param.doc.trim_end_matches('.'),
             domain_text(&param.domain),
-            told(&defaults),
+            stated(&defaults),
         ));
     }
     text.push_str("\n## Metrics\n\n");

@@ -6,16 +6,16 @@ use catalogue::FAMILIES;
 use serde_json::{Value, json};
 use session::select::Selection;
 
-/// Lists the experiments, by family.
+/// Lists the experiments by family.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to list: families, ids or globs [default: all]
     #[arg(value_name = "SELECTOR")]
     selectors: Vec<String>,
-    /// Also those that exist to try plumb itself
+    /// Include the experiments that only test plumb itself
     #[arg(long)]
     all: bool,
-    /// Print one JSON array instead, an object per experiment
+    /// Print a JSON array instead, one object per experiment
     #[arg(long)]
     json: bool,
 }
@@ -37,7 +37,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
     }
     text.push_str(
-        "\n`plumb explain ID` prints an experiment's manual, `plumb plan` what would run here.\n",
+        "\n`plumb explain ID` prints the manual of an experiment, `plumb plan` what would run here.\n",
     );
     match args.json {
         true => output::print(&format!("{:#}\n", Value::Array(objects)))?,

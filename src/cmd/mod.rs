@@ -25,12 +25,15 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 /// Measures what the operations of this machine cost, predicts every figure first, and writes the
-/// result as a lab report.
+/// result as a lab report
 #[derive(Parser)]
 #[command(name = "plumb", version, propagate_version = true, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 fine; 1 a finding (compare, crosscheck, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable; 5 undecided (compare --fail-on)."
-)]
+#[command(after_help = "First steps:
+  plumb run --preset quick         measure for one minute and print the summary
+  plumb report last --full         show the whole report
+  plumb explain os.syscall         explain what an experiment measures, and how
+
+Exit codes: 0 success; 1 finding (compare, crosscheck, doctor); 2 usage error; 3 failure; 4 interrupted (continue with `plumb run --resume`); 5 undecided (compare --fail-on).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -55,7 +58,7 @@ enum Command {
     Worker(worker::Args),
 }
 
-/// What built this binary, which `build.rs` tells.
+/// What built this binary, as `build.rs` reports it.
 const BUILD: Build = Build {
     rustc: env!("PLUMB_RUSTC"),
     profile: env!("PLUMB_PROFILE"),
@@ -67,16 +70,16 @@ const BUILD: Build = Build {
 /// Why a command did not end well; each has its exit code.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// What was typed cannot be meant.
+    /// What was typed makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// It was meant and did not work.
+    /// It made sense and did not work.
     #[error("{0:#}")]
     Failed(anyhow::Error),
     /// It worked, and found something.
     #[error("")]
     Finding,
-    /// It worked, and cannot tell whether there is what was asked for.
+    /// It worked, and cannot decide what was asked.
     #[error("{0}")]
     Undecided(String),
     /// A signal ended it; the hint says how to go on.
@@ -87,7 +90,7 @@ pub enum Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<Usage>() {
-            Ok(Usage(told)) => Failure::Usage(told),
+            Ok(Usage(text)) => Failure::Usage(text),
             Err(error) => Failure::Failed(error),
         }
     }
@@ -114,7 +117,7 @@ impl Failure {
 pub fn main() -> ExitCode {
     panic::set_hook(Box::new(|fault| output::diagnose(&internal_error(fault))));
     let cli = Cli::parse();
-    // What unwinds has been told by the hook; it has cleaned up on its way here.
+    // The hook has reported what unwinds; it has cleaned up on its way here.
     let result = panic::catch_unwind(|| dispatch(cli.command));
     match result {
         Ok(Ok(())) => ExitCode::SUCCESS,
@@ -154,7 +157,7 @@ const INTERNAL: u8 = 3;
 /// A fault of plumb itself, in words that help to report it. A worker's are kept by its session as
 /// the reason of the void round.
 fn internal_error(fault: &panic::PanicHookInfo<'_>) -> String {
-    let said = fault.payload_as_str().unwrap_or("no reason was given");
+    let said = fault.payload_as_str().unwrap_or("no reason given");
     match fault.location() {
         Some(at) => format!("plumb: internal error at {}:{}: {said}", at.file(), at.line()),
         None => format!("plumb: internal error: {said}"),

@@ -3,37 +3,46 @@
 use crate::cmd::choice::Choice;
 use crate::cmd::{Failure, output};
 use bench::device;
-use bench::experiment::{AnyExperiment, Peer, Site};
+use bench::experiment::{AnyExperiment, Peer, Preset, Site};
 use record::case::Case;
 use record::event::{PlannedExperiment, Prediction};
+use record::key::CaseId;
 use record::metric::Metric;
 use record::quantity::{render, render_bytes};
 use report::counted;
+use report::terminal::wrapped;
 use serde_json::json;
+use session::defaults;
 use session::setup::Setup;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Shows what would run here, what is predicted, what is skipped and why, and how long it takes.
+/// Shows what `run` would measure here: cases, defaults, what is skipped and why, effects on this
+/// machine, and the time it takes.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     choice: Choice,
-    /// Every case with its prediction and the reason for it
+    /// Show every case with its prediction and the reason for it
     #[arg(long, short)]
     verbose: bool,
-    /// Print the plan as one JSON object instead, as a record has it
+    /// Print a JSON object instead: the plan as in a record, defaults and effects
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
+    let preset = args.choice.preset.into();
     let setup = args.choice.setup(None, &AtomicBool::new(false))?;
     if args.json {
         let effects = effects(&setup).into_iter();
         let effects: BTreeMap<&str, String> = effects.collect();
-        let object = json!({"plan": setup.planned.plan, "effects": effects});
+        let planned = setup.planned.plan.experiments.iter();
+        let defaults: BTreeMap<&str, BTreeMap<&str, Option<String>>> = planned
+            .map(|one| (one.id.as_str(), defaults(one, &setup.site, preset).into_iter().collect()))
+            .collect();
+        let object = json!({"plan": setup.planned.plan, "defaults": defaults, "effects": effects});
         return Ok(output::print(&format!("{object:#}\n"))?);
     }
     let mut text = format!("{}\n", site_text(&setup));
@@ -42,6 +51,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     for planned in &setup.planned.plan.experiments {
         text.push_str(&of_experiment(planned));
+        if planned.skipped.is_none() {
+            text.push_str(&defaults_text(defaults(planned, &setup.site, preset)));
+        }
         if args.verbose {
             text.push_str(&predicted(&setup, planned));
         }
@@ -49,13 +61,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     text.push_str("\nWhat a run does to this machine\n");
     for (name, effect) in effects(&setup) {
-        text.push_str(&format!("  {name:<8} {effect}\n"));
+        let lines = wrapped(&effect, output::look().width, "           ");
+        text.push_str(&format!("  {name:<8} {}\n", lines.join("\n").trim_start()));
     }
     let plan = &setup.planned.plan;
     let rounds =
         (plan.looks.first().copied().unwrap_or(1), plan.looks.last().copied().unwrap_or(1));
     text.push_str(&format!(
-        "\n{} series in {}, {} to {} rounds of each; expected time {}\n",
+        "\n{} series in {}, {} to {} rounds each; expected time {}\n",
         setup.planned.work.len(),
         counted(plan.stages.len(), "stage"),
         rounds.0,
@@ -85,6 +98,42 @@ fn of_experiment(planned: &PlannedExperiment) -> String {
     format!("{}  {}\n  {what}\n", planned.id, planned.title)
 }
 
+/// The default of each parameter in a preset; none where the preset has no case with it here.
+type Defaults = Vec<(&'static str, Option<String>)>;
+
+fn defaults(planned: &PlannedExperiment, site: &Site, preset: Preset) -> Defaults {
+    let found = catalogue::find(&planned.id);
+    let all = found.map(|experiment| defaults::of_preset(experiment, site, preset));
+    all.into_iter().flatten().map(|(param, values)| (param.name, values)).collect()
+}
+
+/// Longest list of values that is shown whole, in characters.
+const VALUES_SHOWN: usize = 48;
+
+/// Those defaults on a line or two; nothing where nothing is measured.
+fn defaults_text(defaults: Defaults) -> String {
+    let texts: Vec<String> = defaults
+        .into_iter()
+        .filter_map(|(name, values)| Some(format!("{name}={}", short(&values?))))
+        .collect();
+    let text = format!("defaults: {}", texts.join("  "));
+    match texts.is_empty() {
+        true => String::new(),
+        false => wrapped(&text, output::look().width, "  ").join("\n") + "\n",
+    }
+}
+
+/// A list of values, cut after the last that fits.
+fn short(values: &str) -> String {
+    match values.char_indices().nth(VALUES_SHOWN) {
+        None => values.to_owned(),
+        Some((end, _)) => {
+            let shown = values[..end].rsplit_once(',').map_or("", |(shown, _)| shown);
+            format!("{shown},… ({})", values.split(',').count())
+        }
+    }
+}
+
 /// The predictions of its cases.
 fn predicted(setup: &Setup, planned: &PlannedExperiment) -> String {
     let mut text = String::new();
@@ -108,18 +157,30 @@ const SKIPPED_SHOWN: usize = 3;
 
 /// Its cases that are skipped.
 fn skipped(setup: &Setup, planned: &PlannedExperiment, verbose: bool) -> String {
-    let of = setup.planned.skipped.iter().filter(|(card, ..)| card.id == planned.id);
-    let told = of.filter_map(|(_, case, skip)| {
+    let own = setup.planned.skipped.iter().filter(|(card, ..)| card.id == planned.id);
+    let lines = own.filter_map(|(_, case, skip)| {
         Some(format!("  skipped {}: {}\n", case.as_ref()?, skip.reason))
     });
-    let told: Vec<String> = told.collect();
-    match verbose || told.len() <= SKIPPED_SHOWN {
-        true => told.concat(),
-        false => {
-            let more = "  … more skipped cases: --verbose shows them\n";
-            told[..SKIPPED_SHOWN].concat() + more
+    let lines: Vec<String> = lines.collect();
+    match lines.len().checked_sub(SKIPPED_SHOWN) {
+        Some(more @ 1..) if !verbose => {
+            let more = format!("  … {more} more skipped (--verbose)\n");
+            lines[..SKIPPED_SHOWN].concat() + &more
         }
+        _ => lines.concat(),
     }
+}
+
+/// Whether a case keeps more than one CPU busy.
+fn takes_several(case: &CaseId) -> bool {
+    let is = |name: &str, words: &[&str]| case.text(name).is_some_and(|text| words.contains(&text));
+    case.int("threads").is_some_and(|threads| threads > 1)
+        || case.int("load").is_some_and(|percent| percent > 0)
+        || case.text("pair").is_some_and(|pair| pair != "same")
+        || is("threads", &["all", "twice"])
+        || is("ends", &["other_cpu"])
+        || is("load", &["others"])
+        || is("cpu", &["all"])
 }
 
 /// What a run does to this machine: its load, what it takes and writes, and what it evicts.
@@ -129,36 +190,35 @@ fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
     let ids = |is: &dyn Fn(&PlannedExperiment) -> bool| -> Vec<&str> {
         planned.iter().filter(|one| is(one)).map(|one| one.id.as_str()).collect()
     };
-    let threads = |one: &PlannedExperiment| {
-        let cases = one.series.iter().flat_map(|series| &series.cases);
-        cases.filter_map(|case| case.int("threads")).max().unwrap_or(1)
-    };
-    let on_all = ids(&|one| threads(one) > 1);
-    let mut load = "one CPU busy at a time, at the highest priority that is allowed".to_owned();
-    if !on_all.is_empty() {
-        load.push_str(&format!("; several CPUs in {}", on_all.join(", ")));
+    let several = ids(&|one| {
+        let mut cases = one.series.iter().flat_map(|series| &series.cases);
+        cases.any(takes_several)
+    });
+    let mut load = "one busy CPU at a time, at the highest priority allowed".to_owned();
+    if !several.is_empty() {
+        load.push_str(&format!("; several CPUs in {}", several.join(", ")));
     }
     let writers = ids(&|one| device::allowance(&setup.site, &one.id) > 0);
     let most: u64 = writers.iter().map(|id| device::allowance(&setup.site, id)).sum();
     let written = match (&setup.site.dir, writers.is_empty()) {
         (Some(dir), false) => format!(
-            "files of at most {} in all below {}, removed at the end; direct writes go to them over \
-             and over ({})",
+            "files of at most {} in all below {}, removed at the end; direct writes rewrite the \
+             same files ({})",
             render_bytes(most as f64),
             dir.path.display(),
             writers.join(", ")
         ),
-        _ => "the record alone".to_owned(),
+        _ => "only the record".to_owned(),
     };
     let memory = setup.site.memory_bytes as f64;
     let has_memory = planned.iter().any(|one| one.id.starts_with("memory."));
     let evicted = match has_memory {
         true => format!(
-            "the CPU caches; of the page cache plumb's own files, and those of others as far as the \
-             kernel gives their pages for up to {} of memory",
+            "the CPU caches; plumb's own files from the page cache, and other files if the kernel \
+             needs their pages for up to {} of memory",
             render_bytes(memory)
         ),
-        false => "the CPU caches; of the page cache plumb's own files".to_owned(),
+        false => "the CPU caches; plumb's own files from the page cache".to_owned(),
     };
     vec![("load", load), ("writes", written), ("evicts", evicted)]
 }
@@ -166,7 +226,7 @@ fn effects(setup: &Setup) -> Vec<(&'static str, String)> {
 fn site_text(setup: &Setup) -> String {
     let host = &setup.site.host;
     format!(
-        "{}, {} CPUs (measuring on CPU {}), {} of memory to use",
+        "{}, {} CPUs (measuring on CPU {}), uses at most {} of memory",
         host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
         setup.site.cpus.len(),
         setup.site.cpus.first().copied().unwrap_or(0),
@@ -175,13 +235,13 @@ fn site_text(setup: &Setup) -> String {
 }
 
 fn peer_text(peer: &Peer) -> String {
-    let by = peer.interface.as_ref().map(|name| format!(" by its {name}"));
+    let by = peer.interface.as_ref().map(|name| format!(" over its {name}"));
     let here = peer
         .address
         .is_loopback()
-        .then_some(", which is loopback: memory copies on this host, no link");
+        .then_some(", which is loopback: memory copies on this host, not a link");
     format!(
-        "far end {}: {}, {} CPUs (its ends on CPU {}), data at {}{}{}",
+        "far end {}: {}, {} CPUs (its end on CPU {}), data to {}{}{}",
         peer.name,
         peer.host.cpu.model_name.as_deref().unwrap_or("unknown processor"),
         peer.cpus.len(),
@@ -207,13 +267,13 @@ fn predictions(
                 "  {} {}: {}\n",
                 case.id,
                 metric.name,
-                told(&prediction, metric)
+                stated(&prediction, metric)
             ));
         }
     }
 }
 
-fn told(prediction: &Prediction, metric: &Metric) -> String {
+fn stated(prediction: &Prediction, metric: &Metric) -> String {
     match prediction.range {
         Some(range) => format!(
             "{} ({} to {}), {}",
@@ -222,6 +282,6 @@ fn told(prediction: &Prediction, metric: &Metric) -> String {
             render(range.high, metric.unit),
             prediction.because
         ),
-        None => format!("unknown, {}", prediction.because),
+        None => format!("not predicted: {}", prediction.because),
     }
 }

@@ -16,35 +16,37 @@ use session::select::Selection;
 use session::store;
 use std::path::PathBuf;
 
-/// Renders a stored run.
+/// Shows a stored run: its summary, the whole report, or another format.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run: a unique prefix of its name, `last`, `last-crosscheck`, or a path to its record
+    /// The run: `last`, the start of its name (`plumb runs` lists them), `last-crosscheck`,
+    /// `published/NAME`, or the path of its record
     #[arg(default_value = "last")]
     run: String,
-    /// What of it to show in full: family, id, id:param=v1,v2|lo..hi, glob, !negation [default: the
+    /// Show only these experiments or cases, in full (selectors as in `plumb run`) [default: the
     /// summary]
     #[arg(value_name = "SELECTOR")]
     selectors: Vec<String>,
-    /// Show everything, not the summary alone
+    /// Show the whole report instead of the summary
     #[arg(long)]
     full: bool,
-    /// What to render it as
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
-    /// With --format csv: one row a figure, one column a parameter, the same columns for all runs
+    /// With --format csv: one row per figure and one column per parameter, with the same columns for
+    /// every run
     #[arg(long)]
     tidy: bool,
-    /// Leave out host name, addresses, identity, kernel command line and paths
+    /// Leave out the host name, addresses, machine identity, kernel command line and paths
     #[arg(long)]
     redact: bool,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What of the page is for paper: `short` is at most 20 sheets
+    /// With --format html: how much of the page goes to paper (`short`: at most 20 sheets)
     #[arg(long, value_enum, default_value_t = Print::Full)]
     print: Print,
-    /// Print the JSON Schema of the flat result instead
+    /// Print the JSON Schema of --format json instead
     #[arg(long, conflicts_with_all = ["format", "output"])]
     schema: bool,
 }
@@ -54,16 +56,15 @@ pub struct Args {
 pub enum Format {
     /// Text for this terminal
     Terminal,
-    /// One self-contained page
+    /// One HTML page that opens offline
     Html,
-    /// Markdown short enough for a comment on a pull request (65,536 characters); says what it
-    /// leaves out
+    /// Markdown that fits a comment on a pull request (65,536 characters), and lists what it omits
     Markdown,
-    /// Markdown with everything, for a wiki
+    /// Markdown without that limit, for a wiki
     Wiki,
-    /// A row per figure, with all columns of the flat result
+    /// One row per figure, with all fields of the flat result (docs/FORMAT.md)
     Csv,
-    /// The flat result
+    /// The flat result: one object per figure (docs/FORMAT.md)
     Json,
     /// `OpenMetrics` text; `-o DIR/plumb.prom` suits node_exporter's
     /// --collector.textfile.directory=DIR
@@ -75,7 +76,7 @@ pub enum Format {
 pub enum Print {
     /// Everything
     Full,
-    /// Results, and of each experiment its discussion and first plot
+    /// The results, and the discussion and first plot of each experiment
     Short,
 }
 
@@ -141,7 +142,9 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
     };
     let experiments = run.plan.as_mut().map(|plan| &mut plan.experiments);
     let Some(experiments) = experiments else {
-        return Err(Failure::Usage("the run ended before its plan was written".to_owned()));
+        return Err(Failure::Usage(
+            "the run ended before it wrote its plan; nothing can be selected".to_owned(),
+        ));
     };
     experiments.retain(|planned| wants(&planned.id, None));
     for planned in experiments.iter_mut() {
@@ -152,7 +155,7 @@ fn selected(mut run: Run, selectors: &[String]) -> Result<Run, Failure> {
     }
     if experiments.is_empty() {
         return Err(Failure::Usage(format!(
-            "the run has nothing of {}: `plumb report` shows what it has",
+            "the run has no figures of {}; `plumb report` shows what it has",
             selectors.join(" ")
         )));
     }
@@ -165,7 +168,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Ok(output::print(json::SCHEMA)?);
     }
     if args.tidy && args.format != Format::Csv {
-        return Err(Failure::Usage("--tidy is a form of --format csv: type both".to_owned()));
+        return Err(Failure::Usage("--tidy works only with --format csv: type both".to_owned()));
     }
     let run = if args.redact { stored::redacted(&args.run)? } else { stored::open(&args.run)? };
     let run = selected(run, &args.selectors)?;

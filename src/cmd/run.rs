@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Measures, and prints the report.
+/// Measures this machine and prints the report
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     choice: Choice,
-    /// File for the record [default: a new one in the store]
+    /// Record file [default: a new one in the store; `plumb runs` lists it]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Continue an interrupted or killed run, with the options it was started with
@@ -35,16 +35,16 @@ pub struct Args {
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Print the whole report, not its summary alone
+    /// Print the whole report instead of the summary
     #[arg(long, conflicts_with_all = ["json", "quiet"])]
     full: bool,
-    /// Start although the run takes more than three times its preset's time
+    /// Start even if the run takes more than three times its preset's time
     #[arg(long, short)]
     yes: bool,
-    /// Print the flat result as JSON instead of the report
+    /// Print the figures as JSON (the flat result) instead of the report
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
-    /// Print nothing but errors
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -52,7 +52,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.choice.host_tree.is_some() {
         return Err(Failure::Usage(
-            "a recorded machine can be planned for, not measured: use `plumb plan`".to_owned(),
+            "a recorded machine cannot be measured; `plumb plan` plans for it".to_owned(),
         ));
     }
     if let Some(page) = &args.report {
@@ -61,13 +61,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     // From here on a signal ends the run cleanly.
     let stop = stop_flag()?;
     let store = Store::here();
-    let tell = |text: String| {
+    let say = |text: String| {
         if !args.quiet {
             output::diagnose(&format!("plumb: {text}"));
         }
     };
-    for told in journal::recover(&store, &stop) {
-        tell(told);
+    for note in journal::recover(&store, &stop) {
+        say(note);
     }
     let continued = args.resume.is_some();
     let begun = match &args.resume {
@@ -93,10 +93,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let work = setup.make_dirs(&store, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
     let bar = if args.quiet { ProgressBar::hidden() } else { progress_bar() };
     let mut sink = Sink { file, bar };
-    tell(format!(
+    say(format!(
         "{} series, expected time {}; the record is {}",
         setup.planned.work.len(),
-        told(Duration::from_secs_f64(setup.planned.plan.eta_s)),
+        duration(Duration::from_secs_f64(setup.planned.plan.eta_s)),
         path.display()
     ));
     let finished = session::run(&setup, &mut sink, &stop, resumed);
@@ -122,8 +122,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     output::print(&text)?;
     let unreached = unreached(&run);
     if unreached > 0 {
-        tell(format!(
-            "the budget ended before {unreached} cases had a round; give more with --budget"
+        say(format!(
+            "the time budget ran out before {unreached} cases had a round; raise it with --budget"
         ));
     }
     verdict(&run, &path)
@@ -148,10 +148,10 @@ fn start(
     let usual = default_budget(preset).as_secs_f64();
     if eta > LONG * usual && !args.yes && args.choice.budget.is_none() {
         return Err(Failure::Usage(format!(
-            "the run would take {}, and {} runs take {}: type --yes to start it, or --budget for less",
-            told(Duration::from_secs_f64(eta)),
+            "the run would take {}; {} runs take {}. Start it with --yes, or limit it with --budget",
+            duration(Duration::from_secs_f64(eta)),
             preset.name(),
-            told(Duration::from_secs_f64(usual))
+            duration(Duration::from_secs_f64(usual))
         )));
     }
     let path = args.out.clone().unwrap_or_else(|| store.path(&name));
@@ -199,7 +199,7 @@ fn is_set(stop: &AtomicBool) -> bool {
 
 /// A signal came before there was a record, or before it was continued.
 fn nothing_yet(continued: bool) -> Failure {
-    let way_on = if continued { "; it can be continued" } else { "" };
+    let way_on = if continued { "; the run can still be continued" } else { "" };
     Failure::Interrupted(format!("interrupted before anything was measured{way_on}"))
 }
 
@@ -228,7 +228,7 @@ fn unreached(run: &Run) -> usize {
 fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     if run.footer.as_ref().is_some_and(|footer| footer.end == End::Interrupted) {
         return Err(Failure::Interrupted(format!(
-            "interrupted; what was measured is in the record. Continue with: plumb run --resume {}",
+            "interrupted; the record has what was measured. Continue with: plumb run --resume {}",
             quoted(path)
         )));
     }
@@ -277,7 +277,7 @@ impl Observer for Sink {
             progress.cases,
             progress.round,
             progress.look,
-            told(progress.left)
+            duration(progress.left)
         ));
         // Drawn here and never by a timer: no thread wakes while a round is timed.
         self.bar.tick();
@@ -291,7 +291,7 @@ pub(super) fn progress_bar() -> ProgressBar {
     ProgressBar::new(1).with_style(style)
 }
 
-pub(super) fn told(duration: Duration) -> String {
-    humantime::format_duration(Duration::from_secs(duration.as_secs_f64().ceil() as u64))
-        .to_string()
+/// A time in whole seconds, rounded up.
+pub(super) fn duration(time: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
 }

@@ -29,7 +29,7 @@ enum Command {
     List(ListArgs),
     /// Removes stored runs
     Delete(DeleteArgs),
-    /// Removes all stored runs of a machine but the newest, or those that are old
+    /// Removes old runs, or all but the newest of each machine
     Prune(PruneArgs),
     /// Copies the records of stored runs
     Export(ExportArgs),
@@ -37,41 +37,41 @@ enum Command {
 
 #[derive(clap::Args)]
 struct ListArgs {
-    /// Print one JSON array instead
+    /// Print a JSON array instead
     #[arg(long)]
     json: bool,
 }
 
 #[derive(clap::Args)]
 struct DeleteArgs {
-    /// Runs: unique prefixes of their names, or `last`
+    /// The runs: `last`, or the start of their names
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
-    /// Do not ask on a terminal
+    /// Remove without asking
     #[arg(long, short)]
     yes: bool,
 }
 
 #[derive(clap::Args)]
 struct PruneArgs {
-    /// Keep so many of each machine (and profile of plumb), the newest, and as many crosschecks;
-    /// with --older-than these stay however old they are
+    /// Keep the N newest runs and crosschecks of each machine (and build profile of plumb), whatever
+    /// --older-than says
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// Remove what began longer ago, for example 90d
+    /// Remove runs that started longer ago, for example 90d
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     older_than: Option<std::time::Duration>,
-    /// Only print what would be removed
+    /// Print what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
 }
 
 #[derive(clap::Args)]
 struct ExportArgs {
-    /// Runs: unique prefixes of their names, or `last` [default: all]
+    /// The runs: `last`, or the start of their names [default: all]
     #[arg(value_name = "RUN")]
     runs: Vec<String>,
-    /// Directory to copy to, or the file for one run
+    /// Directory to copy to, or a file for one run
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
 }
@@ -129,7 +129,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
 fn described(facts: &Facts) -> String {
     let is_crosscheck = facts.is_crosscheck();
     let end = match facts.end.as_deref() {
-        Some("budget") => "ended when its time was spent",
+        Some("budget") => "time budget spent",
         Some("interrupted") if !is_crosscheck => "interrupted; resumable",
         Some(end) => end,
         None if is_crosscheck => "killed",
@@ -242,7 +242,7 @@ fn is_confirmed(names: &[String]) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Removes runs and prints which; those that cannot be removed are told at the end.
+/// Removes runs and prints which; reports those that cannot be removed at the end.
 fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Failure> {
     let mut refused = Vec::new();
     for name in names {
@@ -265,7 +265,7 @@ fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Fai
 fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     if args.keep.is_none() && args.older_than.is_none() {
         return Err(Failure::Usage(
-            "say which runs may go: type for example --keep 20 or --older-than 90d".to_owned(),
+            "name what to keep: type for example --keep 20 or --older-than 90d".to_owned(),
         ));
     }
     let stored = all(store)?;
@@ -275,7 +275,7 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
         let age = began.and_then(|began| now.duration_since(began).ok());
         args.older_than.is_none_or(|limit| age.is_some_and(|age| age > limit))
     };
-    // What is being written or cannot be read is nothing that plumb judges.
+    // plumb judges no run that is being written or cannot be read.
     let mut runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
     let mut kept: BTreeMap<(&str, &str, bool), usize> = BTreeMap::new();
     runs.reverse();
@@ -298,7 +298,7 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
     let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
     if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == "jsonl") {
         return Err(Failure::Usage(format!(
-            "{} is a file's name, and {} would go there; name a directory, or one run",
+            "{} is a file name, but there are {} to copy; name a directory, or one run",
             args.to.display(),
             counted(names.len(), "run")
         )));
@@ -312,11 +312,11 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
         let from = store.path(&name);
         if store::is_being_written(&from) {
             if args.runs.is_empty() {
-                output::diagnose(&format!("plumb: {name} is under way and left out"));
+                output::diagnose(&format!("plumb: {name} is still being written; skipped"));
                 continue;
             }
             return Err(Failure::Usage(format!(
-                "{name} is being written by another plumb; wait for its end"
+                "another plumb is still writing {name}; wait until it ends"
             )));
         }
         let to = match is_file {

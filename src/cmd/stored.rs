@@ -30,7 +30,7 @@ pub fn open(name: &str) -> Result<Run, Failure> {
     let recording = store::read(&path).map_err(usage)?;
     if recording.torn {
         output::diagnose(&format!(
-            "plumb: the last line of {} is torn (its writer was killed) and left out",
+            "plumb: the last line of {} is incomplete (its writer was killed); skipped",
             path.display()
         ));
     }
@@ -85,7 +85,7 @@ pub fn last_two() -> Result<[String; 2], Failure> {
     });
     two.ok_or_else(|| {
         Failure::Usage(
-            "no two runs of one machine are stored yet; `plumb runs` lists what is".to_owned(),
+            "two runs of one machine are needed; `plumb runs` lists the stored ones".to_owned(),
         )
     })
 }
@@ -130,12 +130,12 @@ pub fn history(compared: &[&Run]) -> History {
         Ok(history)
     });
     answer.unwrap_or_else(|error| {
-        output::diagnose(&format!("plumb: without earlier runs: {error:#}"));
+        output::diagnose(&format!("plumb: earlier runs are not used: {error:#}"));
         History::default()
     })
 }
 
-/// Asks the index of a store, brought up to date; what is to be told of it goes to standard error.
+/// Asks the index of a store, brought up to date; its notes go to standard error.
 ///
 /// # Errors
 /// The store cannot be listed.

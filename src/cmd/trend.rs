@@ -12,39 +12,41 @@ use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Shows figures over the stored runs of a machine, with the shifts of their level.
+/// Shows figures over the stored runs of one machine, and where their level shifted.
 ///
-/// Runs that were killed, which have few rounds, are left out until they are resumed.
+/// Runs that were killed are left out until they are resumed: they have few rounds. Name one figure
+/// to see its value in each run; shifts are searched from eight runs on.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Figures: a family, an id, `id:param=v1,v2|lo..hi`, or a key as reports print it
+    /// Figures: a family, an experiment, some of its cases (os.syscall:call=getpid), or a key as
+    /// reports print it [default: all]
     #[arg(default_value = "*", hide_default_value = true)]
     key: String,
     /// Only this metric
     metric: Option<String>,
-    /// The machine (and profile of plumb) of this run
+    /// Take the machine (and build profile of plumb) of this run
     #[arg(long, value_name = "RUN", default_value = "last")]
     like: String,
-    /// What to render it as
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Terminal)]
     format: Format,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// What a trend can be rendered as.
+/// The formats of a trend.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// Text for this terminal
     Terminal,
-    /// One self-contained page
+    /// One HTML page that opens offline
     Html,
     /// Markdown
     Markdown,
-    /// A row per figure and run
+    /// One row per figure and run
     Csv,
-    /// One object
+    /// One object with everything
     Json,
 }
 
@@ -81,7 +83,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (runs, killed): (Vec<_>, Vec<_>) = alike.partition(|(_, of)| of.end.is_some());
     if !killed.is_empty() {
         output::diagnose(&format!(
-            "plumb: {} of this machine left out, which had no end; `plumb run --resume RUN` goes on with one",
+            "plumb: {} of this machine left out: killed before the end; `plumb run --resume RUN` continues one",
             counted(killed.len(), "run")
         ));
     }
@@ -144,7 +146,7 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
     let stored = store.name_of(&path);
     let of = known.runs.iter().find(|(name, _)| Some(name) == stored.as_ref());
     of.map(|(_, facts)| facts).ok_or_else(|| {
-        Failure::Usage(format!("{name} is no stored run that can be read; `plumb runs` lists them"))
+        Failure::Usage(format!("{name} is not a readable stored run; `plumb runs` lists them"))
     })
 }
 
@@ -173,11 +175,11 @@ fn nothing(key: &str, known: &Known) -> String {
         .collect();
     match cases.first() {
         Some(first) => format!(
-            "no stored run of that machine has a figure `{key}`; {pattern} has {} in all, for example `{first}`",
-            cases.len()
+            "no stored run of that machine has a figure `{key}`; {pattern} has {}, for example `{first}`",
+            counted(cases.len(), "figure")
         ),
         None => format!(
-            "no stored run has a figure `{key}`{} `plumb list` names experiments, `plumb report` prints keys",
+            "no stored run has a figure `{key}`{} `plumb list` shows the experiments, `plumb report` the keys",
             nearest(pattern, ids)
         ),
     }

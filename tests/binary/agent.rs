@@ -48,7 +48,7 @@ fn what_cannot_be_meant_is_told_with_what_to_type() {
         (listen(&["--key-file", "short"]), 3, "64 hexadecimal digits"),
         (listen(&["--key-file", "key", "--cpu", "99999"]), 2, "usable here"),
         (listen(&["--key-file", "key", "--data", "192.0.2.1"]), 2, "no address 192.0.2.1"),
-        (listen(&["--key-file", "key", "--data", "0.0.0.0"]), 2, "not that of all interfaces"),
+        (listen(&["--key-file", "key", "--data", "0.0.0.0"]), 2, "wildcard address"),
         (listen(&["--new-key", "other"]), 2, "cannot be used with"),
         (vec!["agent", "--listen", "here:1"], 2, "10.1.2.3:7411"),
         (

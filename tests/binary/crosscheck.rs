@@ -222,10 +222,10 @@ fn what_is_not_here_is_told_with_the_way_out() {
     assert!(listed.out.contains("version 6.1.0"), "{listed:?}");
     assert!(listed.out.contains("iozone"), "{listed:?}");
     assert!(listed.out.contains("plumb run os.syscall"), "{listed:?}");
-    assert!(!listed.out.contains("not compared of"), "{listed:?}");
+    assert!(!listed.out.contains("not compared with"), "{listed:?}");
     let listed = crosscheck(&here, &["--list", "lmbench"]);
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    let (_, absent) = listed.out.split_once("\nnot compared of lmbench:\n").unwrap();
+    let (_, absent) = listed.out.split_once("\nnot compared with lmbench:\n").unwrap();
     assert!(absent.contains("\n  hello: "), "{listed:?}");
     assert!(here.records().is_empty());
 }

@@ -61,7 +61,7 @@ fn options() {
         (&set("host.cpu.speed=4GHz"), &["host.cpu.speed", "host.cpu.max_hz"]),
         (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
         (&set("host.cpu.max_hz=4.2"), &["4.2 Hz; did you mean 4.2GHz?"]),
-        (&["run", "noise.activity", "--set", "noise.activity.duration=1h"], &["--yes", "--budget"]),
+        (&["run", "cpu.sustained", "--set", "cpu.sustained.duration=1h"], &["--yes", "--budget"]),
         (&["run", "selftest.echo", "--out", "nowhere/a.jsonl"], &["--out", "nowhere"]),
         (&["run", "selftest.echo", "--report", "nowhere/a.html"], &["--report", "nowhere"]),
         (&["run", "selftest.echo", "--dir", "nowhere"], &["--dir", "nowhere"]),
@@ -146,7 +146,7 @@ fn outputs_that_cannot_be_written_are_told_before_anything_is_measured() {
         ("--out", "file/record.jsonl", "name a writable file with --out"),
         ("--out", "/proc/record.jsonl", "name a writable file with --out"),
         ("--report", "file/page.html", "name another file"),
-        ("--report", "absent/page.html", "name another file"),
+        ("--report", "absent/page.html", "name one that exists"),
         ("--report", "/proc/page.html", "name another file"),
         ("--report", dir.as_str(), "type a file name in it"),
     ] {
@@ -283,5 +283,12 @@ fn lists_and_plans_take_families_and_json() {
     assert!(planned.iter().all(|one| one["id"].as_str().unwrap().starts_with("clock.")));
     for effect in ["load", "writes", "evicts"] {
         assert!(!plan["effects"][effect].as_str().unwrap().is_empty(), "{effect}");
+    }
+    // The defaults are those of the preset.
+    for (preset, windows) in [("quick", "100ms"), ("thorough", "250ms")] {
+        let plan = parsed(&["plan", "clock.rate", "--preset", preset, "--json"]);
+        assert_eq!(plan["defaults"]["clock.rate"]["window"], windows);
+        let text = here.ends(0, &["plan", "clock.rate", "--preset", preset]).out;
+        assert!(text.contains(&format!("window={windows}")), "{text}");
     }
 }

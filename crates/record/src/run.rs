@@ -203,14 +203,11 @@ impl Run {
         }
     }
 
-    /// Drops outcomes; what finds them by case is built anew.
-    pub fn retain_outcomes(&mut self, is_kept: impl Fn(&Outcome) -> bool) {
+    /// Keeps the outcomes that pass.
+    pub fn retain_outcomes(&mut self, passes: impl Fn(&Outcome) -> bool) {
         self.places.outcomes = ByCase::default();
-        for outcome in std::mem::take(&mut self.outcomes) {
-            if is_kept(&outcome) {
-                self.end(outcome);
-            }
-        }
+        let outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.into_iter().filter(passes).for_each(|outcome| self.end(outcome));
     }
 
     fn place_of_derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<usize> {

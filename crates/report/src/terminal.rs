@@ -226,7 +226,7 @@ fn bold(text: &str, look: Look) -> String {
 }
 
 /// Lines of at most `width` columns, broken at spaces; a longer word stands alone.
-fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

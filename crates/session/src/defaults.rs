@@ -12,27 +12,33 @@ use crate::params::Settings;
 /// So many numbers are listed; of more the first and the last are.
 const LISTED: usize = 12;
 
-/// The values of a parameter in quick, standard and thorough, as a user would type them; none where
-/// a preset has no case with it here.
+/// The values of each parameter in a preset, as a user would type them; none where it has no case
+/// with it here.
+pub fn of_preset(
+    experiment: &dyn AnyExperiment,
+    site: &Site,
+    preset: Preset,
+) -> Vec<(&'static Param, Option<String>)> {
+    let params = Settings::default().params(experiment.card(), preset);
+    let offer = experiment.series(site, &params).unwrap_or_default();
+    let text = |param: &'static Param| {
+        let values = values(param, &params, &offer);
+        (param, (!values.is_empty()).then(|| listed(&values, param)))
+    };
+    experiment.card().params.iter().map(text).collect()
+}
+
+/// The values of each parameter in quick, standard and thorough.
 pub fn defaults(
     experiment: &dyn AnyExperiment,
     site: &Site,
 ) -> Vec<(&'static Param, [Option<String>; 3])> {
-    let presets = [Preset::Quick, Preset::Standard, Preset::Thorough];
-    let offered = presets.map(|preset| {
-        let params = Settings::default().params(experiment.card(), preset);
-        let offer = experiment.series(site, &params).ok();
-        (params, offer.unwrap_or_default())
-    });
-    let of = |param: &'static Param| {
-        let texts = [0, 1, 2].map(|at| {
-            let (params, offer) = &offered[at];
-            let values = values(param, params, offer);
-            (!values.is_empty()).then(|| listed(&values, param))
-        });
-        (param, texts)
-    };
-    experiment.card().params.iter().map(of).collect()
+    let [quick, standard, thorough] = [Preset::Quick, Preset::Standard, Preset::Thorough]
+        .map(|preset| of_preset(experiment, site, preset));
+    let later = standard.into_iter().zip(thorough);
+    let all = quick.into_iter().zip(later);
+    all.map(|((param, quick), ((_, standard), (_, thorough)))| (param, [quick, standard, thorough]))
+        .collect()
 }
 
 /// The distinct values, in the order of the cases.

@@ -133,7 +133,7 @@ pub(crate) fn is_meant(selection: &Selection, experiment: &str, case: &CaseId) -
 pub(crate) fn parse(texts: &[String]) -> Result<Vec<FailOn>, String> {
     let rules: Vec<FailOn> = texts.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
     match rules.iter().any(|rule| rule.word == Word::Never) && rules.len() > 1 {
-        true => Err("--fail-on never allows no other rule beside it".to_owned()),
+        true => Err("--fail-on never allows no other rule".to_owned()),
         false => Ok(rules),
     }
 }
@@ -150,8 +150,8 @@ fn rule(text: &str) -> Result<FailOn, String> {
     let Some((_, meant)) = WORDS.iter().find(|(name, _)| *name == word) else {
         let near = nearest(word, WORDS.iter().map(|(name, _)| *name));
         return Err(format!(
-            "--fail-on `{text}` begins with none of slower, faster, changed, missing, never{} type for \
-             example slower:5%",
+            "--fail-on `{text}`: a rule starts with slower, faster, changed, missing or never{} type \
+             for example slower:5%",
             near
         ));
     };
@@ -159,11 +159,11 @@ fn rule(text: &str) -> Result<FailOn, String> {
         return Err("--fail-on never takes neither a size nor a selector".to_owned());
     }
     if *meant == Word::Missing && size.is_some() {
-        return Err("--fail-on missing takes no size: a figure is there or not".to_owned());
+        return Err("--fail-on missing takes no size".to_owned());
     }
     let least = match size {
         Some(size) => share(size).ok_or_else(|| {
-            format!("--fail-on `{text}`: `{size}` is no percentage; type for example {word}:5%")
+            format!("--fail-on `{text}`: `{size}` is not a percentage; type for example {word}:5%")
         })?,
         None => 0.0,
     };
@@ -199,9 +199,9 @@ mod tests {
     fn what_cannot_be_meant_says_what_to_type() {
         for (text, part) in [
             ("slow:5%", "did you mean `slower`"),
-            ("slower:5", "`5` is no percentage; type for example slower:5%"),
-            ("slower:-5%", "is no percentage"),
-            ("slower:nan%", "is no percentage"),
+            ("slower:5", "`5` is not a percentage; type for example slower:5%"),
+            ("slower:-5%", "is not a percentage"),
+            ("slower:nan%", "is not a percentage"),
             ("slower@memry", "no experiment or family is called `memry`"),
             ("never:5%", "neither a size nor a selector"),
             ("missing:5%", "missing takes no size"),

@@ -1,7 +1,7 @@
 //! What `plumb crosscheck` shows while it works.
 
 use crate::cmd::output;
-use crate::cmd::run::{progress_bar, told};
+use crate::cmd::run::{duration, progress_bar};
 use analysis::crosscheck::{Bout, Compared, rivals};
 use anyhow::Result;
 use crosscheck::turns::Observer;
@@ -53,7 +53,7 @@ impl Observer for Sink {
                 "plumb: {}, {}, expected time about {}",
                 counted(pairings, "comparison"),
                 counted(turns as usize, "turn"),
-                told(rough(expected))
+                duration(rough(expected))
             ));
         }
         self.begun = Instant::now();
@@ -67,7 +67,7 @@ impl Observer for Sink {
             0 => String::new(),
             _ => {
                 let seconds = spent / done as f64 * (all - done) as f64;
-                format!(", about {} left", told(Duration::from_secs_f64(seconds)))
+                format!(", about {} left", duration(Duration::from_secs_f64(seconds)))
             }
         };
         self.bar.set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
@@ -84,7 +84,7 @@ fn rough(expected: Duration) -> Duration {
     }
 }
 
-/// What came of a pairing, as soon as it has ended: a line for each row that has a ratio, and one
+/// The result of a pairing, as soon as it has ended: a line for each row that has a ratio, and one
 /// for what it lacks.
 fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
     let all = rivals(run);
@@ -96,7 +96,7 @@ fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
     };
     let label = format!("plumb: {}:{}", end.rival, end.pairing);
     let mut lines: Vec<String> = bout.rows.iter().filter_map(|row| line(&label, row)).collect();
-    lines.extend(bout.disturbance().map(|told| format!("{label}: {told}")));
+    lines.extend(bout.disturbance().map(|text| format!("{label}: {text}")));
     lines.extend(bout.lack().map(|lack| format!("{label}: {lack}")));
     lines
 }
@@ -136,7 +136,7 @@ fn commands(pairing: &Pairing) -> String {
     text
 }
 
-/// What is here, and what would be run, told as it is found.
+/// What is here and what would run, listed as it is found.
 #[derive(Default)]
 pub(super) struct Listing {
     /// The list.
@@ -145,13 +145,13 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// What of a rival is not compared, and why.
+    /// What is not compared with a rival, and why.
     pub fn absent(&mut self, rival: &Rival) {
         let all = not_compared(rival);
         if all.is_empty() {
             return;
         }
-        self.text.push_str(&format!("\nnot compared of {}:\n", rival.name));
+        self.text.push_str(&format!("\nnot compared with {}:\n", rival.name));
         for (what, reason) in all {
             self.text.push_str(&format!("  {what}: {reason}\n"));
         }
@@ -176,7 +176,7 @@ impl Observer for Listing {
                 if !self.has_pairings {
                     self.has_pairings = true;
                     self.text.push_str(
-                        "\nComparisons by their names, each with the tool's command and plumb's:\n",
+                        "\nComparisons by name, each with the command of the tool and of plumb:\n",
                     );
                 }
                 self.text.push_str(&commands(pairing));

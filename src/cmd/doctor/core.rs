@@ -1,4 +1,4 @@
-//! Whether another uses the core beside a measurement now, by the width probe.
+//! Whether another program or guest uses the core now, by the width probe.
 
 use super::Said::{self, Disturbs, Fine, Unknown};
 use bench::link::CalibrateOrder;
@@ -30,12 +30,12 @@ pub(super) fn widths(cpu: usize, units: Option<f64>, time: Duration) -> Vec<Widt
 /// Share of shared readings above which doctor warns.
 const SHARED_SHARE: f64 = 0.05;
 
-/// For what share of the readings another used the core.
+/// In what share of the readings another program or guest used the core.
 pub(super) fn shared(widths: &[Width]) -> Said {
-    let told = widths
+    let usable = widths
         .iter()
         .filter(|width| width.level.is_some() || width.unusable == Some(Unusable::NeverAlone));
-    let (alone, all) = told.fold((0.0, 0.0), |(alone, all), width| {
+    let (alone, all) = usable.fold((0.0, 0.0), |(alone, all), width| {
         let readings = width.readings as f64;
         (alone + width.alone * readings, all + readings)
     });
@@ -43,7 +43,7 @@ pub(super) fn shared(widths: &[Width]) -> Said {
         return Unknown;
     }
     let share = 1.0 - alone / all;
-    let text = format!("for {:.0} % of the probe's readings", share * 100.0);
+    let text = format!("in {:.0} % of the probe's readings", share * 100.0);
     match share > SHARED_SHARE {
         true => Disturbs(text),
         false => Fine(text),

@@ -1,4 +1,4 @@
-//! Limits that somebody set: of the own control groups, and of interfaces.
+//! Limits of plumb's control groups, and of interfaces.
 
 use super::Said::{self, Disturbs, Fine, Inherent};
 use host::Host;
