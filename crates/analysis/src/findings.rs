@@ -1,7 +1,7 @@
 //! What a reader of a run should look at, worst first: one finding for each cause.
 
 mod beside;
-mod figures;
+mod doubtful;
 mod held;
 mod missed;
 mod run;
@@ -103,7 +103,7 @@ pub fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
         return slips::findings(figures, &named);
     }
     let mut all = run::findings(run);
-    all.extend(figures::findings(run, figures, &named));
+    all.extend(doubtful::findings(run, figures, &named));
     all.extend(held::findings(run, figures, &named));
     all.extend(missed::findings(run, figures, &named));
     all.extend(beside::findings(run));

@@ -224,10 +224,10 @@ fn slow(run: &mut Run, factors: &[f64]) -> Vec<Figure> {
         round.environment.insert("steal_ns".to_owned(), 0.0);
     }
     let all = figures(run);
-    let syscalls = all.iter().filter(|figure| {
+    let mut syscalls = all.iter().filter(|figure| {
         figure.experiment == "os.syscall" && figure.case.text("call") == Some("getppid")
     });
-    let one = syscalls.cloned().next().expect("is in the sample");
+    let one = syscalls.next().cloned().expect("is in the sample");
     let high = one.prior.as_ref().and_then(|judged| judged.prediction.range).expect("has one").high;
     let figure = |(at, factor): (usize, &f64)| {
         let mut figure = one.clone();

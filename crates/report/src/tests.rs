@@ -296,7 +296,9 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
     assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
     assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
-    assert!(html::pictures(&html::render(&document, html::Print::Full)).contains(r#""shape":"spans""#));
+    assert!(
+        html::pictures(&html::render(&document, html::Print::Full)).contains(r#""shape":"spans""#)
+    );
 }
 
 #[test]
