@@ -88,7 +88,7 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
     assert_eq!(outcome(&events, 64 << 10).0, "measured");
     let (skipped, reason) = outcome(&events, 1 << 30);
     assert_eq!(skipped, "skipped", "{reason}");
-    for words in ["needs 1 GiB", "control group's limit of 256 MiB"] {
+    for words in ["1 GiB", "control group's limit"] {
         assert!(reason.contains(words), "{words}: {reason}");
     }
     assert_eq!(group.killed(), 0);

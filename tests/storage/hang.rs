@@ -131,7 +131,7 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
     hold_when(pid, || has_round(here.records().pop(), "fs.metadata"));
     faulty.set(On::Look, 0, How::Hang);
     signal("CONT", pid);
-    let answer = ended(session);
+    ended(session);
     let events = here.complete();
     let (how, reason) = outcomes(&events, "fs.metadata")[0];
     assert_eq!(how, "measured", "{reason}");
