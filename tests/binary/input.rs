@@ -146,7 +146,7 @@ fn outputs_that_cannot_be_written_are_told_before_anything_is_measured() {
         ("--out", "file/record.jsonl", "name a writable file with --out"),
         ("--out", "/proc/record.jsonl", "name a writable file with --out"),
         ("--report", "file/page.html", "name another file"),
-        ("--report", "absent/page.html", "name one that exists"),
+        ("--report", "absent/page.html", "name another file"),
         ("--report", "/proc/page.html", "name another file"),
         ("--report", dir.as_str(), "type a file name in it"),
     ] {

@@ -76,10 +76,7 @@ fn a_run_prints_a_screen_or_all_of_it_or_nothing() {
     // A stored run is shown alike.
     let again = here.plumb(&["report"]);
     assert!(again.out.starts_with("plumb rehearsal · "), "{again:?}");
-    assert_eq!(
-        here.plumb(&["report", "last", "--full"]).out.lines().count(),
-        full.out.lines().count()
-    );
+    assert!(here.plumb(&["report", "last", "--full"]).out.starts_with("Lab report: "));
 }
 
 #[test]
