@@ -116,7 +116,7 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     }
     check_ratios(&events);
     check_absences(&events);
-    assert_eq!(report.matches("cpu_node \\ memory_node").count(), 3, "{report}");
+    assert!(report.matches("cpu_node \\ memory_node").count() >= 3, "{report}");
     check_plan(part(&console, "plan"));
 }
 

@@ -107,7 +107,7 @@ fn boot() -> Boot {
     let is_cfs = console.contains("latency=12000000\n");
     assert!(is_cfs || console.contains("latency=\n"), "{console}");
     let scheduler = if is_cfs { "CFS" } else { "EEVDF" };
-    let words = [("untold", "in whole ticks"), ("told", "12.000 ms")];
+    let words = [("untold", "sched_rr_get_interval"), ("told", "12.000 ms")];
     for (name, words) in words {
         let found = slices(&console, name);
         let mut inside = 0;
