@@ -112,6 +112,34 @@ fn nothing_is_left_unfinished() {
     }
 }
 
+/// Phrases that READER.md (Language) replaces. Pages that users read have none of them.
+const NOT_PLAIN: [&str; 10] = [
+    " is told",
+    " are told",
+    " was told",
+    " nobody ",
+    "nobody told",
+    " is none",
+    " of which ",
+    " in vain",
+    " of it ",
+    " of it.",
+];
+
+#[test]
+fn pages_for_users_are_in_plain_english() {
+    let docs = ["README.md", "docs/DATA.md", "docs/SHARING.md", "docs/REPORTS.md"];
+    let guide = fs::read_dir(root().join("docs/guide")).unwrap();
+    let guide = guide.map(|entry| entry.unwrap().path());
+    let mut found = Vec::new();
+    for page in docs.iter().map(|page| root().join(page)).chain(guide) {
+        let text = fs::read_to_string(&page).unwrap().to_lowercase();
+        let has = NOT_PLAIN.iter().filter(|phrase| text.contains(**phrase));
+        found.extend(has.map(|phrase| format!("{}:{phrase}", page.display())));
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// What a test skips is said by `crates/skips` and by nothing else, for kinds that are listed and
 /// used.
 #[test]

@@ -85,7 +85,7 @@ impl Conditions {
 
     /// Why no line can be handed over, where there is one CPU.
     pub(super) fn nobody_to_hand_to(&self) -> Option<Skip> {
-        self.alone("there is one CPU: nobody to hand a line to")
+        self.alone("there is one CPU, so no other core can take a line over")
     }
 }
 

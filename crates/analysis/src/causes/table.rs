@@ -162,8 +162,8 @@ pub(super) const CAUSES: &[Cause] = &[
             .counted_as(Counted::VirtualDisk).of(Scope::Device)
             .so("compare with the rate that the host grants the disk"),
     cause("write_cache", &["fs.sync"], FASTER, Host("/block/disks", Present),
-        "the device's write cache may outlive a loss of power (capacitors, a battery), or \
-         flushes of it are not heeded").counted_as(Counted::WriteCache)
+        "the device's write cache may survive a loss of power (capacitors, a battery), or \
+         the device ignores requests to flush").counted_as(Counted::WriteCache)
             .so("make sure that the device keeps its cache when power fails"),
     cause("journal", &["fs.sync", "fs.metadata"], SLOWER, Host("/block/disks", Present),
         "a sync waits for others' changes in the same journal, and where CPUs are taken for the \
@@ -188,7 +188,7 @@ pub(super) const CAUSES: &[Cause] = &[
         "transparent huge pages are always on and khugepaged may change pages meanwhile")
             .so("set transparent huge pages to madvise"),
     cause("numa_balancing", &["memory."], SLOWER, Host("/memory/numa_balancing", Is("true")),
-        "automatic NUMA balancing unmaps pages to see who uses them")
+        "automatic NUMA balancing unmaps pages to see which threads use them")
             .so("set kernel.numa_balancing to 0, and measure again"),
     cause("page_merging", &["memory."], SLOWER, Host("/memory/ksm/running", Is("true")),
         "same-page merging (KSM) scans memory")

@@ -34,7 +34,7 @@ fn a_ladder_tells_its_ends_its_steps_and_its_verdicts() {
         (0, "66.4 to 151.7 ns at 128 MiB; "),
         (0, " times as much."),
         (1, "32.0 KiB (L1), 512 KiB (L2) and 16.0 MiB (L3); "),
-        (2, " hold, at "),
+        (2, " hold, typically "),
     ] {
         assert!(told[at].contains(part), "{part}: {told:#?}");
     }

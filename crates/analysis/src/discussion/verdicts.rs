@@ -30,13 +30,12 @@ pub(super) fn sentence(run: &Run, names: &Names, figures: &[&Figure]) -> Option<
     (!parts.is_empty()).then(|| finished(&parts.join("; ")))
 }
 
-/// `the report's own 8 estimates: measured 0.96 to 1.09 times the estimate, off by a factor of 1.05
-/// in the median`; nothing for a single one, which the first sentence tells.
+/// `the report's own 8 estimates: measured 0.96 to 1.09 times the estimate, typically off by a
+/// factor of 1.05`; nothing for a single one, which the first sentence tells.
 fn estimates(figures: &[&Figure]) -> Option<String> {
     let off = off(figures.iter().copied()).filter(|off| off.figures > 1)?;
     Some(finished(&format!(
-        "the report's own {} estimates: measured {} to {} times the estimate, off by a factor of {} in \
-         the median",
+        "the report's own {} estimates: measured {} to {} times the estimate, typically off by a factor of {}",
         off.figures,
         times(off.least),
         times(off.most),
@@ -103,15 +102,15 @@ fn how_well(judged: &[(&Figure, &Judged)]) -> String {
         let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
         let most = factors.iter().copied().fold(0.0, f64::max);
         text = format!(
-            ", at {} times the likely value in the median ({} to {})",
+            ", typically {} times the likely value ({} to {})",
             times(middle),
             times(least),
             times(most)
         );
     }
     if let Some(width) = median(&widths) {
-        let median = if widths.len() > 1 { " in the median" } else { "" };
-        text = format!("{text}, within intervals a factor of {} wide{median}", times(width));
+        let typically = if widths.len() > 1 { "typically " } else { "" };
+        text = format!("{text}, in ranges that {typically}span a factor of {}", times(width));
     }
     text
 }

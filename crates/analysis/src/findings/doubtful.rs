@@ -104,7 +104,10 @@ fn disturbed(run: &Run, figures: &[Figure], named: &Named) -> Option<Finding> {
         with_more(&reasons, health.reasons.len())
     );
     let finding = Finding::new(Severity::Warning, "disturbed", text).about(about);
-    Some(finding.so("stop other programs and measure again, or give more time with --budget"))
+    Some(finding.so(
+        "stop other programs, fix the core's frequency if you can, and measure again, or give more \
+         time with --budget",
+    ))
 }
 
 fn cached(figures: &[Figure], named: &Named) -> Option<Finding> {

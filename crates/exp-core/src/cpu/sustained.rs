@@ -103,7 +103,7 @@ static CARD: Card = Card {
             "duration_part": Domain::ns(1_000_000, 86_400_000_000_000), ["20s", "20s", "60s"] =>
                 "how long it lasts with fewer threads";
             "block": Domain::ns(1_000_000, 60_000_000_000), ["1s"; 3] =>
-                "length of one block, of which each gives a value";
+                "length of one block; each block gives one value";
         }
     ],
     after: &["clock.rate", "cpu.peak"],

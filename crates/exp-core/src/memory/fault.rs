@@ -173,7 +173,7 @@ static CARD: Card = Card {
             "file": Domain::bytes(4 * MIB, 1 << 42), ["64MiB", "256MiB", "1GiB"] =>
                 "size of the file whose pages major faults read";
             "window": Domain::bytes(64 << 10, 1 << 36), ["16MiB"; 3] =>
-                "size of a window of that file, at most half of it";
+                "size of a window of that file; at most half the file";
             "steady": Domain::ns(0, 60_000_000_000), ["0"; 3] =>
                 "of stress, time for which turns are made before those that are recorded, and \
                  while they are at least; 0: none before, and the case's own";

@@ -127,8 +127,8 @@ static CARD: Card = Card {
         Sleep::PARAMS,
         &[Param::setting(
             "sleeps",
-            "points that a case has in a round; auto: what fits the preset's time, 2 at least, of which only more \
-             make a tail",
+            "points that a case has in a round; auto: what fits the preset's time, 2 at least, which \
+             do not yet make a tail",
             Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
             ["auto"; 3],
         )]

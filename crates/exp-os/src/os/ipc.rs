@@ -9,7 +9,7 @@
 //! ## Method
 //!
 //! The second party is a child made by fork. Each party is pinned, and its CPU is read back. Both
-//! sides use raw system calls and block where there is nothing to do; nobody spins.
+//! sides use raw system calls and block where there is nothing to do; neither spins.
 //!
 //! - `round_trip`: a message of `size` bytes goes there and one of the same size comes back. It is
 //!   not halved. n against 2n in ABBA quartets. Up to 64 KiB: more does not fit into a pipe.
@@ -25,7 +25,7 @@
 //! its first and last byte change with every message, and the receiver checks both inside the timed
 //! window. So what is measured is one copy in and one copy out by the kernel, with buffers that
 //! stay the same. By `shm_futex` the parties themselves copy (the C library's `memcpy`) into and
-//! out of a ring of 64 KiB that both map, a quarter of it at most before the other is woken.
+//! out of a ring of 64 KiB that both map; after at most 16 KiB one wakes the other.
 //!
 //! Pipes and sockets have the buffers that the system gives them (a pipe 64 KiB, a socket
 //! net.core.wmem_default); queues hold 10 messages.

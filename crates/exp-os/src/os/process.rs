@@ -27,7 +27,7 @@
 //!
 //! The parent is the worker, with `resident` bytes of private memory beside its own few MiB: every
 //! page is written once, after which the kernel's own account must show no huge page (for `base`)
-//! or nothing else (for `huge`). Nobody writes to it again, so no copy on write is in a window but
+//! or nothing else (for `huge`). It is not written again, so no copy on write is in a window but
 //! those of pages that the calls themselves write. The first fork after the pages were written also
 //! protects each against writing and is dearer; it stands with the samples as `first_fork_ns`, and
 //! is in no figure.

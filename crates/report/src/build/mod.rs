@@ -113,7 +113,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
     )];
     if let Some(inside) = prior.inside_share() {
         let width = prior.median_width.map_or_else(String::new, |width| {
-            format!(" (in intervals a factor of {} wide in the median)", digits(width))
+            format!(" (the ranges typically span a factor of {})", digits(width))
         });
         parts.push(format!(
             "{} of {} predictions from the machine's description and state before the run hold{width}",
@@ -147,7 +147,7 @@ fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
     }
     if let Some(off) = off(figures.iter()) {
         parts.push(format!(
-            "its own {} estimates are off by a factor of {} in the median",
+            "its own {} estimates are typically off by a factor of {}",
             off.figures,
             digits(off.median_factor)
         ));

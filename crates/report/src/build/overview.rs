@@ -61,12 +61,14 @@ fn score_table(figures: &[Figure]) -> Table {
     let (widths, all) = kinds.iter().fold((0, 0), |(widths, all), (_, score)| {
         (widths + score.all.with_width, all + score.all.figures)
     });
-    let of_which = match widths == all {
+    let with_width = match widths == all {
         true => String::new(),
-        false => format!(", of the {widths} of {all} intervals of which both ends are positive"),
+        false => format!(", for the {widths} of {all} ranges whose ends are positive"),
     };
     Table::new(
-        format!("Predictions that hold, and how wide they are (median of high over low{of_which})"),
+        format!(
+            "Predictions that hold, and how wide they are (median of high over low{with_width})"
+        ),
         &["predicted from", "family", "#predicted", "#inside", "#high / low", "#unpredicted"],
         rows,
     )
@@ -290,7 +292,7 @@ mod tests {
             all.iter_mut().find_map(|figure| figure.prior.as_mut()?.prediction.range.as_mut());
         let first = first.expect("something was predicted");
         (first.low, first.likely) = (0.0, 0.0);
-        assert!(score_table(&all).caption.contains("intervals of which both ends are positive"));
+        assert!(score_table(&all).caption.contains("ranges whose ends are positive"));
         assert!(pipes(&all));
     }
 

@@ -358,7 +358,7 @@ impl Meeting<'_> {
                 Err(WrongResult(text).into())
             }
             Ok(End::Lost) => {
-                bail!("{name} waited {:.0} s in vain for the others", PATIENCE_NS / 1e9)
+                bail!("{name} waited {:.0} s for the others, which never came", PATIENCE_NS / 1e9)
             }
             Ok(End::Unmade) => bail!("{name} could not have its memory or its CPU"),
             Ok(End::Well | End::Other) => bail!("{name} ended because another failed"),

@@ -116,8 +116,8 @@ impl Url {
             |one: &&str| one.split_once('=').is_some_and(|(name, _)| ARGUMENTS.contains(&name));
         if let Some(other) = all().find(|one| !is_known(one)) {
             return Err(format!(
-                "{text}: {other} is none of the arguments that are taken ({}, each with its =VALUE): others \
-                 turn on caches in the library or change how long it waits",
+                "{text}: {other} is not an accepted argument ({}, each with =VALUE): others turn on caches in \
+                 the library or change how long it waits",
                 ARGUMENTS.join(", ")
             ));
         }
@@ -288,8 +288,8 @@ mod tests {
             ("nfs://server:2049/exp/file", "nfsport"),
             ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
             ("nfs://server/exp/100%", "%25"),
-            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 is none"),
-            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 is none"),
+            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 "),
+            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 "),
             ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
             ("nfs://server/exp/file?version", "=VALUE"),
         ] {

@@ -282,8 +282,8 @@ impl Book<'_> {
             }
             if beside > 0.0 && round == 1 {
                 samples.notes.push(format!(
-                    "of gaps with a name, {:.2} % of the window lies in no event: the way into the kernel \
-                     and out of it, and what a hypervisor took before it delivered an interrupt (round 1)",
+                    "{:.2} % of the window lies in named gaps but in no event: entry into the kernel and \
+                     exit from it, and what a hypervisor took before it delivered an interrupt (round 1)",
                     100.0 * beside
                 ));
             }

@@ -58,7 +58,11 @@ fn verdict(against: &Against, effects: &[Effect], new: char) -> String {
     if effects.is_empty() {
         return format!("{new} is not slower: none of {tested} figures changed");
     }
-    let is = if slower == 0 { "is not slower" } else { "is slower" };
+    let is = match (slower, faster) {
+        (0, _) => "is not slower",
+        (_, 0) => "is slower",
+        _ => "is slower in part, faster in part",
+    };
     let other = match other {
         0 => String::new(),
         other => format!(", {other} changed without a better side"),
