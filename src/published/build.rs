@@ -258,7 +258,7 @@ fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
         .methods
         .iter()
         .find(|(id, _)| id == experiment)
-        .map_or("It is not told.", |(_, text)| text);
+        .map_or("It is not stated.", |(_, text)| text);
     let mut text =
         format!("# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n", report.report);
     for table in tables {

@@ -89,7 +89,7 @@ fn model(disk: &Disk) -> String {
 /// The class of a disk, and the sentence that says so.
 pub fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
     let Some(disk) = disk else {
-        return (&UNKNOWN, "nobody told of the device".to_owned());
+        return (&UNKNOWN, "the device is unknown".to_owned());
     };
     if begins(disk, &NETWORKED) {
         let model = disk.model.as_deref().unwrap_or_default();
@@ -228,7 +228,7 @@ fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Ran
         "a seek of {:.1} ms within the file, half a turn at {:.0} rpm ({}){}",
         seek.likely / 1e6,
         rpm_range.likely,
-        if rpm.is_some() { "given" } else { "nobody told" },
+        if rpm.is_some() { "given" } else { "assumed" },
         if fits { ", or the drive's own buffer" } else { "" }
     );
     (random, next, how)

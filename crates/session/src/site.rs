@@ -116,7 +116,7 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
                 all.sort_unstable();
                 all.dedup();
                 format!(
-                    "is isolated, and used only by what is told to: `taskset -c {} plumb …`",
+                    "is isolated: only programs that are placed on it use it: `taskset -c {} plumb …`",
                     format_cpus(&all)
                 )
             }

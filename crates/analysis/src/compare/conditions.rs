@@ -199,7 +199,7 @@ impl Found {
     fn add(&mut self, class: Class, name: &str, base: &str, new: &str) {
         if base != new {
             let told = |text: &str| match text.is_empty() {
-                true => "not told".to_owned(),
+                true => "not recorded".to_owned(),
                 false => text.to_owned(),
             };
             self.0.push(Condition {
@@ -394,7 +394,7 @@ fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
 fn told(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Null => "not told".to_owned(),
+        Value::Null => "not recorded".to_owned(),
         other => other.to_string(),
     }
 }

@@ -58,7 +58,7 @@ impl TooFewHuge {
 fn more_huge(setting: Option<&str>) -> String {
     match setting {
         Some(setting) if setting.contains("[never]") => {
-            format!("the kernel is told to give none: echo madvise > {THP_SETTING}")
+            format!("the kernel is set to give none: echo madvise > {THP_SETTING}")
         }
         _ => "free memory in large pieces helps: echo 1 > /proc/sys/vm/compact_memory".to_owned(),
     }

@@ -261,7 +261,7 @@ fn told(said: &Output, stressor: &str, name: &str) -> Result<f64, String> {
     });
     match found {
         Some(value) if value > 0.0 => Ok(value),
-        _ => Err(format!("nothing is told of `{name}`")),
+        _ => Err(format!("no result for `{name}`")),
     }
 }
 

@@ -209,7 +209,10 @@ fn base_slice(site: &Site) -> (Range, String) {
     let (factor, from) = factor(site);
     (
         range(one.low * factor.low, one.likely * factor.likely, one.high * factor.high),
-        format!("EEVDF's slice, {about} x {:.0} ({from}), which nobody told", factor.likely),
+        format!(
+            "EEVDF's slice, {about} x {:.0} ({from}), which the kernel does not state",
+            factor.likely
+        ),
     )
 }
 

@@ -402,7 +402,7 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard
     let fed = responder.feed(&bytes[..read], &mut out, heard);
     // What is said in a handshake fits what the kernel keeps for a new connection.
     if !out.is_empty() && !matches!(stream.write(&out), Ok(written) if written == out.len()) {
-        return Next::Gone(Some("it does not take what it is told".to_owned()));
+        return Next::Gone(Some("it does not read what is sent to it".to_owned()));
     }
     match fed {
         Ok(None) => Next::Waits(State::Shakes(stream, responder)),

@@ -28,7 +28,7 @@ pub fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Law {
     }
     let (ahead, from) = match disk.and_then(|disk| disk.read_ahead_bytes) {
         Some(bytes) => (bytes as f64, "the window around the fault (read_ahead_kb of the device)"),
-        None => (READAHEAD_BYTES, "the usual window around the fault; the device's is not told"),
+        None => (READAHEAD_BYTES, "the usual window around the fault; the device's is unknown"),
     };
     let likely = ahead.max(page);
     Law::software(range(page, likely, 2.5 * likely), from)

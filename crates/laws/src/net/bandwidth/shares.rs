@@ -62,7 +62,7 @@ fn limited(site: &Site, way: &Way<'_>, flow: &Flow, by_receiver: bool) -> Law {
     }
     let link = carried(way, flow).range;
     let Some(window) = window::rate(site, way, flow) else {
-        return of(0.0, 0.02, 1.0, "the buffers are not told");
+        return of(0.0, 0.02, 1.0, "the buffers' sizes are unknown");
     };
     if window.range.high < link.low {
         return of(0.0, 0.5, 1.0, "the smaller buffer limits");
