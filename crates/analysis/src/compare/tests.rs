@@ -380,8 +380,8 @@ fn what_differs_around_runs_is_told_the_most_telling_first() {
         .map(|one| format!("{} {}: {} → {}", one.class.text(), one.name, one.base, one.new))
         .collect();
     let expected = [
-        "setting cpu.turbo.enabled: not told → false",
-        "setting governor: performance → not told",
+        "setting cpu.turbo.enabled: not recorded → false",
+        "setting governor: performance → not recorded",
         "setting thp: madvise → always",
         "plumb version: 0.1.0 → 0.2.0",
         "clocks core clock: 3.20 GHz → 2.88 GHz",
