@@ -135,7 +135,7 @@ fn what_is_not_remote_is_refused_with_the_way_out() {
         ("somewhere", "no absolute path"),
         ("smb://server/share", "only nfs://"),
         ("nfs://server", "names no file"),
-        ("'nfs://server/exp/file?version=4&readahead=65536'", "readahead=65536 is none"),
+        ("'nfs://server/exp/file?version=4&readahead=65536'", "readahead=65536 is not an accepted"),
         ("none", "no remote directory was named"),
     ] {
         let Ended { said, .. } = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));
