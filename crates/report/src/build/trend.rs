@@ -14,6 +14,9 @@ use record::quantity::{digits, render};
 /// Figures of which each has a section of its own; of more, those that shift.
 const SECTIONS: usize = 8;
 
+/// Most figures without a section in the table of figures.
+const LISTED: usize = 60;
+
 /// The document of some trends: `what` was asked for, of which machine.
 pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
     let shifting = |trend: &&Trend| !trend.shifts.is_empty();
@@ -22,6 +25,7 @@ pub fn build(trends: &Trends, what: &str, machine: &str) -> Document {
         _ => trends.trends.iter().filter(shifting).collect(),
     };
     let mut sections = vec![shifts(trends)];
+    sections.extend((own.len() < trends.trends.len()).then(|| figures(trends)));
     sections.extend(own.into_iter().enumerate().map(|(index, trend)| {
         let id = format!("trend-{}", index + 1);
         Section::new(id, trend.over.key.to_string(), of_trend(trends, trend))
@@ -76,6 +80,38 @@ fn shifts(trends: &Trends) -> Section {
         blocks.push(Block::Table(Table::new("Shifts of level, by run", &headings, rows)));
     }
     Section::new("shifts", "Shifts of level", everyone(blocks))
+}
+
+/// Every figure over the runs in a line, up to a page of them.
+fn figures(trends: &Trends) -> Section {
+    let row = |trend: &Trend| {
+        let (unit, points) = (trend.over.unit, &trend.over.points);
+        let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
+        let latest = values.last().copied();
+        values.sort_by(f64::total_cmp);
+        let cell = |value: Option<f64>| {
+            Cell::plain(value.map(|value| render(value, unit)).unwrap_or_default())
+        };
+        Row::of(vec![
+            Cell::plain(trend.over.key.to_string()),
+            Cell::plain(points.len().to_string()),
+            cell(values.first().copied()),
+            cell(trend.levels().last().copied()),
+            cell(values.last().copied()),
+            cell(latest),
+        ])
+    };
+    let headings = ["figure", "#runs", "#lowest", "#level now", "#highest", "#latest"];
+    let rows = trends.trends.iter().take(LISTED).map(row);
+    let mut blocks = vec![Block::Table(Table::new("Figures over the runs", &headings, rows))];
+    if trends.trends.len() > LISTED {
+        blocks.push(Block::Paragraph(format!(
+            "The first {LISTED} of {}; name a family, an experiment or a figure to see its own, or \
+             use --format csv for all.",
+            counted(trends.trends.len(), "figure")
+        )));
+    }
+    Section::new("figures", "Figures", everyone(blocks))
 }
 
 fn everyone(blocks: Vec<Block>) -> Vec<(Audience, Block)> {
